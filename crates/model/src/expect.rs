@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Expectations: limits that the user wrote.
+
+use crate::point::Metric;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A figure of a metric's distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Of {
+    /// Least.
+    Min,
+    /// Mean.
+    Mean,
+    /// Standard deviation.
+    Stddev,
+    /// Greatest.
+    Max,
+    /// Index into [`crate::result::QUANTILES`].
+    Quantile(usize),
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Of::Min => "min",
+            Of::Mean => "mean",
+            Of::Stddev => "stddev",
+            Of::Max => "max",
+            Of::Quantile(i) => crate::result::QUANTILES[*i].1,
+        })
+    }
+}
+
+/// A count that can be limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    /// Sent, never arrived.
+    Lost,
+    /// Never sent.
+    NotSent,
+    /// Arrived before scheduled.
+    Early,
+    /// Received after scheduled + deadline.
+    Late,
+    /// Arrived more than once.
+    Duplicate,
+    /// Arrived after a later one.
+    Reordered,
+}
+
+impl Count {
+    /// All, in the order of the results.
+    pub const ALL: [Count; 6] =
+        [Count::Lost, Count::NotSent, Count::Early, Count::Late, Count::Duplicate, Count::Reordered];
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Count::Lost => "lost",
+            Count::NotSent => "not_sent",
+            Count::Early => "early",
+            Count::Late => "late",
+            Count::Duplicate => "duplicate",
+            Count::Reordered => "reordered",
+        }
+    }
+}
+
+/// What is limited, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// `"scheduled..rx_kernel" = "p99.9 < 80us"`.
+    Metric {
+        /// Which metric.
+        metric: Metric,
+        /// Which figure of it.
+        of: Of,
+        /// The limit, ns.
+        limit_ns: i64,
+        /// True for `<=`, false for `<`.
+        inclusive: bool,
+    },
+    /// `lost = 0`: at most so many.
+    Count {
+        /// Which count.
+        count: Count,
+        /// The most there may be, over the cell's valid trials together.
+        at_most: u64,
+    },
+}
+
+/// One expectation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// The stream it is about.
+    pub stream: String,
+    /// The limit.
+    pub limit: Limit,
+}

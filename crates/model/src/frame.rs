@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The test frame: what tardy writes at the start of each packet's payload, and how it tells its own from strangers'.
+//!
+//! ```text
+//! offset  0        4        5         6          8              16       20       24
+//!         magic u32 kind u8  stream u8 size u16   nonce u64      seq u32  check u32
+//! ```
+//! All big endian. `nonce` is the trial's; `check` is a hash of what stands before it, so that a damaged or foreign packet
+//! on the port is counted as such and never becomes a sample.
+
+/// Bytes of the frame's head: the least payload a stream can have.
+pub const HEAD: usize = 24;
+const MAGIC: u32 = 0x7464_7901;
+
+/// What a test packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Part of a trial: one sample.
+    Test,
+    /// Sent before a trial until stamps flow; never a sample.
+    WarmUp,
+}
+
+/// The head of a test packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Test or warm-up.
+    pub kind: Kind,
+    /// Number of the stream in the experiment.
+    pub stream: u8,
+    /// Payload bytes that were sent, so that truncation is seen; at most 65,535.
+    pub size: u16,
+    /// The trial's random number.
+    pub nonce: u64,
+    /// The packet's number in the trial.
+    pub seq: u32,
+}
+
+/// Why a payload is not a test frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// Shorter than a frame's head.
+    Short,
+    /// The magic number is another's.
+    Magic,
+    /// The kind or the check does not fit.
+    Damaged,
+    /// The payload is not as long as the frame says.
+    Truncated,
+}
+
+fn check(head: &[u8]) -> u32 {
+    // FNV-1a: seeing damage is enough, nobody attacks the ruler.
+    head.iter().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+impl Frame {
+    /// Writes the head. `payload` must hold at least [`HEAD`] bytes.
+    #[inline]
+    pub fn write(&self, payload: &mut [u8]) {
+        payload[0..4].copy_from_slice(&MAGIC.to_be_bytes());
+        payload[4] = match self.kind {
+            Kind::Test => 1,
+            Kind::WarmUp => 2,
+        };
+        payload[5] = self.stream;
+        payload[6..8].copy_from_slice(&self.size.to_be_bytes());
+        payload[8..16].copy_from_slice(&self.nonce.to_be_bytes());
+        payload[16..20].copy_from_slice(&self.seq.to_be_bytes());
+        let check = check(&payload[..20]);
+        payload[20..24].copy_from_slice(&check.to_be_bytes());
+    }
+
+    /// Reads a head; `payload` is all that was received.
+    #[inline]
+    pub fn read(payload: &[u8]) -> Result<Frame, Foreign> {
+        let head: &[u8; HEAD] = payload.get(..HEAD).and_then(|head| head.try_into().ok()).ok_or(Foreign::Short)?;
+        let be32 = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        if be32(0) != MAGIC {
+            return Err(Foreign::Magic);
+        }
+        if be32(20) != check(&head[..20]) {
+            return Err(Foreign::Damaged);
+        }
+        let kind = match head[4] {
+            1 => Kind::Test,
+            2 => Kind::WarmUp,
+            _ => return Err(Foreign::Damaged),
+        };
+        let size = u16::from_be_bytes([head[6], head[7]]);
+        if payload.len() != usize::from(size) {
+            return Err(Foreign::Truncated);
+        }
+        let nonce = u64::from(be32(8)) << 32 | u64::from(be32(12));
+        Ok(Frame { kind, stream: head[5], size, nonce, seq: be32(16) })
+    }
+}

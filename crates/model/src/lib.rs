@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The vocabulary of tardy: time, points, stamps, samples, verdicts, results. No input or output, no unsafe code.
+//!
+//! Every other crate speaks in these types. A word here is the word in the command line, the experiment file, the
+//! documents and the run folder.
+
+pub mod expect;
+pub mod frame;
+pub mod histogram;
+pub mod machine;
+pub mod manifest;
+pub mod point;
+pub mod result;
+pub mod sample;
+pub mod stream;
+pub mod time;
+pub mod trial;
+pub mod verdict;
+
+/// Version of the run folder and of `results.json`. A reader refuses a higher one.
+pub const FORMAT: u32 = 1;

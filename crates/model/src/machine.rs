@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine was doing at one moment, and what a thread of ours was granted and had.
+
+use crate::time::ClockReading;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Counters of one CPU since boot (`/proc/stat`), in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// Not idle: user, system, interrupts.
+    pub busy_ns: i64,
+    /// Idle or waiting for I/O.
+    pub idle_ns: i64,
+    /// Taken by the hypervisor.
+    pub steal_ns: i64,
+}
+
+/// A task that is not tardy's measuring thread, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTime {
+    /// `comm`.
+    pub name: String,
+    /// CPU it last ran on.
+    pub cpu: u32,
+    /// Time it has run since it started, ns.
+    pub run_ns: i64,
+}
+
+/// Machine-wide state, read at the start and at the end of each trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineState {
+    /// Clocks.
+    pub clocks: ClockReading,
+    /// By CPU number.
+    pub cpus: BTreeMap<u32, CpuTimes>,
+    /// Every task of the machine by thread id.
+    pub tasks: BTreeMap<u32, TaskTime>,
+    /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or unreadable.
+    pub rt_limit: Option<RtLimit>,
+    /// Value of PM QoS `/dev/cpu_dma_latency`, µs; `None` if unreadable.
+    pub cpu_dma_latency_us: Option<i32>,
+    /// Other runs of tardy that hold a slot.
+    pub other_runs: u32,
+}
+
+/// The RT bandwidth limit: realtime tasks run at most `runtime` in each `period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RtLimit {
+    /// Period, ns.
+    pub period_ns: i64,
+    /// Realtime tasks may run so long in it, ns.
+    pub runtime_ns: i64,
+}
+
+/// One of tardy's measuring threads: what it asked for, what it has, where it ran. Read back from the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// Thread id in the machine.
+    pub tid: u32,
+    /// Policy asked for, as in the experiment file.
+    pub policy_asked: String,
+    /// Policy read back.
+    pub policy_granted: String,
+    /// CPU asked for (`auto` and its like resolved); `None` if not pinned.
+    pub cpu_asked: Option<u32>,
+    /// CPUs in the affinity read back.
+    pub affinity: Vec<u32>,
+    /// CPU it was on at the trial's start and end, and at each look between, without repetition.
+    pub cpus_seen: Vec<u32>,
+    /// True if the process's memory is locked (VmLck covers it).
+    pub memory_locked: bool,
+    /// What was refused, and the kernel's reason.
+    pub refused: Vec<String>,
+    /// Time it ran during the trial, ns.
+    pub run_ns: i64,
+    /// Time it waited on a run queue during the trial, ns; `None` where the kernel does not say.
+    pub wait_ns: Option<i64>,
+    /// Involuntary context switches during the trial.
+    pub involuntary_switches: u64,
+    /// Voluntary ones.
+    pub voluntary_switches: u64,
+}
+
+/// The ruler's figures for one CPU of one station, taken before the trials by a thread of the stream's policy there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulerRecord {
+    /// Station.
+    pub station: String,
+    /// CPU, `None` if not pinned.
+    pub cpu: Option<u32>,
+    /// Policy read back while measuring.
+    pub policy: String,
+    /// Cost of one stamp (reading CLOCK_TAI), median of blocks, ns.
+    pub stamp_ns: i64,
+    /// Error of `clock_nanosleep`: wake-ups measured.
+    pub timer_count: u32,
+    /// Median, ns.
+    pub timer_p50_ns: i64,
+    /// 99th percentile, ns.
+    pub timer_p99_ns: i64,
+    /// Greatest, ns.
+    pub timer_max_ns: i64,
+    /// Time spent in the empty loop, ns.
+    pub loop_ns: i64,
+    /// Gaps longer than 10 µs between two readings of the clock in it.
+    pub gaps_over_10us: u32,
+    /// Longest gap, ns.
+    pub longest_gap_ns: i64,
+}

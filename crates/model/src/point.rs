@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Points on a packet's way, metrics between two of them, and who took a stamp.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::fmt;
+use std::str::FromStr;
+
+/// A named place on a packet's way, in causal order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Point {
+    /// The intended instant.
+    Scheduled,
+    /// The sender's timer returned.
+    Wakeup,
+    /// Just before the send call.
+    Send,
+    /// Before the queue discipline (SOF_TIMESTAMPING_TX_SCHED).
+    TxSched,
+    /// In the sending driver (SOF_TIMESTAMPING_TX_SOFTWARE).
+    TxKernel,
+    /// In the sending NIC.
+    TxHw,
+    /// In the receiving NIC.
+    RxHw,
+    /// In the XDP program, by the NIC's hint.
+    RxXdp,
+    /// In the receiving kernel (SOF_TIMESTAMPING_RX_SOFTWARE).
+    RxKernel,
+    /// After the receive call returned.
+    Receive,
+}
+
+impl Point {
+    /// How many points there are.
+    pub const COUNT: usize = 10;
+    /// All of them, in causal order.
+    pub const ALL: [Point; Point::COUNT] = [
+        Point::Scheduled,
+        Point::Wakeup,
+        Point::Send,
+        Point::TxSched,
+        Point::TxKernel,
+        Point::TxHw,
+        Point::RxHw,
+        Point::RxXdp,
+        Point::RxKernel,
+        Point::Receive,
+    ];
+
+    /// The place in causal order, 0 for `scheduled`.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Point::Scheduled => "scheduled",
+            Point::Wakeup => "wakeup",
+            Point::Send => "send",
+            Point::TxSched => "tx_sched",
+            Point::TxKernel => "tx_kernel",
+            Point::TxHw => "tx_hw",
+            Point::RxHw => "rx_hw",
+            Point::RxXdp => "rx_xdp",
+            Point::RxKernel => "rx_kernel",
+            Point::Receive => "receive",
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Point {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        Point::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| format!("`{name}` is not a point"))
+    }
+}
+
+/// Who took a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The application, by `clock_gettime`.
+    App,
+    /// The kernel's network stack.
+    Kernel,
+    /// A driver.
+    Driver,
+    /// A NIC's own clock.
+    Hardware,
+    /// A BPF program.
+    Bpf,
+    /// A device model of an emulator.
+    Emulated,
+    /// The simulated port.
+    Sim,
+}
+
+impl Source {
+    /// The name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::App => "app",
+            Source::Kernel => "kernel",
+            Source::Driver => "driver",
+            Source::Hardware => "hardware",
+            Source::Bpf => "bpf",
+            Source::Emulated => "emulated",
+            Source::Sim => "sim",
+        }
+    }
+}
+
+/// What is measured: the difference of two points, or `delta`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Second minus first.
+    Span(Point, Point),
+    /// Receive stamp minus that of the packet received before it, in arrival order.
+    Delta,
+}
+
+impl Metric {
+    /// What is asked for where an experiment names no metrics.
+    pub const DEFAULT: [Metric; 5] = [
+        Metric::Span(Point::Scheduled, Point::Wakeup),
+        Metric::Span(Point::Scheduled, Point::RxKernel),
+        Metric::Span(Point::TxKernel, Point::RxKernel),
+        Metric::Span(Point::RxKernel, Point::Receive),
+        Metric::Delta,
+    ];
+
+    /// True if the order of the two points is one of cause and effect, so that a negative value is a fault of a clock.
+    /// What counts from `scheduled` may be early.
+    pub fn is_causal(self) -> bool {
+        matches!(self, Metric::Span(from, _) if from != Point::Scheduled)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Metric::Span(a, b) => write!(f, "{a}..{b}"),
+            Metric::Delta => f.write_str("delta"),
+        }
+    }
+}
+
+impl FromStr for Metric {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "delta" {
+            return Ok(Metric::Delta);
+        }
+        let (a, b) = name.split_once("..").ok_or_else(|| format!("`{name}` is neither `delta` nor `POINT..POINT`"))?;
+        let (a, b) = (a.parse::<Point>()?, b.parse::<Point>()?);
+        if a >= b {
+            return Err(format!("`{name}`: `{b}` does not come after `{a}`"));
+        }
+        Ok(Metric::Span(a, b))
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Metric {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}

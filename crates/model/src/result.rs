@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `results.json`: what a run found. Times are nanoseconds; what could not be had is null, with the reason beside it.
+
+use crate::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Version of this file.
+    pub format: u32,
+    /// The experiment's name.
+    pub name: String,
+    /// May the numbers be used at all?
+    pub valid: bool,
+    /// Did they keep the user's limits? Null when invalid or when there are none.
+    pub expectations_met: Option<bool>,
+    /// Each limit with what was got.
+    pub expectations: Vec<ExpectationResult>,
+    /// By cell, in the experiment's order.
+    pub cells: Vec<CellResult>,
+    /// Of the whole run.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A limit of the user's and what was got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExpectationResult {
+    /// Cell id.
+    pub cell: String,
+    /// Stream.
+    pub stream: String,
+    /// `scheduled..rx_kernel`, or an outcome: `lost`.
+    pub metric: String,
+    /// `p50`, `p99`, `p99.9`, `min`, `mean`, `max`, `stddev`; `count` for an outcome.
+    pub of: String,
+    /// The limit in ns, for a metric.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit_ns: Option<i64>,
+    /// What was got in ns; null if it could not be had, or is infinite because packets were lost.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub got_ns: Option<i64>,
+    /// The limit, for a count.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<u64>,
+    /// What was got, for a count.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub got: Option<u64>,
+    /// Was it kept?
+    pub met: bool,
+    /// Why it could not be told, or was not kept although no figure is over the limit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+}
+
+/// One cell: pooled over its valid finished trials; over all finished ones if none is valid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// Cell id.
+    pub id: String,
+    /// Full dotted key → value.
+    pub axes: BTreeMap<String, String>,
+    /// May its numbers be used?
+    pub valid: bool,
+    /// Pooled, by stream.
+    pub streams: BTreeMap<String, StreamResult>,
+    /// Loads, by name.
+    pub loads: BTreeMap<String, serde_json::Value>,
+    /// Where each thread was asked to run and ran.
+    pub placement: Vec<Placement>,
+    /// Each trial.
+    pub trials: Vec<TrialResult>,
+    /// Of this cell.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// One trial of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Number in the cell, from 1.
+    pub n: u32,
+    /// May its numbers be used?
+    pub valid: bool,
+    /// By stream.
+    pub streams: BTreeMap<String, StreamResult>,
+    /// Of this trial alone.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// One stream's outcomes and metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// What became of the packets.
+    pub outcomes: Outcomes,
+    /// By metric name.
+    pub metrics: BTreeMap<String, MetricResult>,
+}
+
+/// Counts of rows: intended = received + lost + not_sent; the rest are flags on top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcomes {
+    /// Rows.
+    pub intended: u64,
+    /// Arrived.
+    pub received: u64,
+    /// Sent, never arrived.
+    pub lost: u64,
+    /// Never sent.
+    pub not_sent: u64,
+    /// Arrived before scheduled.
+    pub early: u64,
+    /// Received after scheduled + deadline.
+    pub late: u64,
+    /// Arrived more than once.
+    pub duplicate: u64,
+    /// Arrived after a later one.
+    pub reordered: u64,
+}
+
+/// The distribution of one metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricResult {
+    /// Clock of both stamps after conversion: `tai`.
+    pub clock: String,
+    /// Who took the later stamp.
+    pub source: String,
+    /// Rows with both stamps over rows received; for `delta` over received − 1.
+    pub coverage: f64,
+    /// Values.
+    pub count: u64,
+    /// `exact`, or `hdr3` above 10 M rows.
+    pub percentiles: String,
+    /// Why it cannot be had, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+    /// The figures. Quantiles are over intended packets.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The packet of the maximum.
+    pub max_seq: Option<i64>,
+    /// The trial of the maximum.
+    pub max_trial: Option<u32>,
+    /// Percentiles that are null because the rank falls on a lost or unsent packet.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub infinite: Vec<String>,
+    /// Percentiles that are null because fewer than 10 separate clusters of packets lie beyond.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unresolved: Vec<String>,
+    /// Quantiles over received packets only, where they differ.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub received_only: Option<Quantiles>,
+    /// Negative values: `early` if the metric counts from `scheduled`, else faults of a clock.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub negative: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Moments and quantiles.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Least.
+    pub min_ns: Option<i64>,
+    /// Mean.
+    pub mean_ns: Option<f64>,
+    /// Standard deviation, n − 1.
+    pub stddev_ns: Option<f64>,
+    /// Greatest.
+    pub max_ns: Option<i64>,
+    /// Quantiles.
+    #[serde(flatten)]
+    pub quantiles: Quantiles,
+}
+
+/// Nearest-rank quantiles, `ceil(q·n)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Median.
+    pub p50_ns: Option<i64>,
+    /// 90 %.
+    pub p90_ns: Option<i64>,
+    /// 99 %.
+    pub p99_ns: Option<i64>,
+    /// 99.9 %.
+    pub p99_9_ns: Option<i64>,
+    /// 99.99 %.
+    pub p99_99_ns: Option<i64>,
+}
+
+/// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a fraction.
+pub const QUANTILES: [(&str, &str, f64); 5] =
+    [("p50", "p50", 0.5), ("p90", "p90", 0.9), ("p99", "p99", 0.99), ("p99_9", "p99.9", 0.999), ("p99_99", "p99.99", 0.9999)];
+
+impl Quantiles {
+    /// In the order of [`QUANTILES`].
+    pub fn as_array(&self) -> [Option<i64>; 5] {
+        [self.p50_ns, self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
+    }
+    /// From the order of [`QUANTILES`].
+    pub fn from_array(q: [Option<i64>; 5]) -> Self {
+        Quantiles { p50_ns: q[0], p90_ns: q[1], p99_ns: q[2], p99_9_ns: q[3], p99_99_ns: q[4] }
+    }
+}
+
+/// Where a thread was asked to run, and what the kernel says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// `ctl.tx`, `ctl.rx`.
+    pub thread: String,
+    /// As in the experiment file.
+    pub cpu_asked: String,
+    /// Where it was seen.
+    pub cpus_seen: Vec<u32>,
+    /// As in the experiment file.
+    pub policy_asked: String,
+    /// Read back.
+    pub policy_granted: String,
+    /// Memory locked.
+    pub memory_locked: bool,
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Samples: one row per *intended* packet, held in columns, with what became of it.
+
+use crate::point::{Metric, Point};
+use serde::{Deserialize, Serialize};
+
+/// What became of an intended packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It arrived.
+    Received,
+    /// It was handed to the port and never arrived.
+    Lost,
+    /// It was never handed to the port, or the port refused it.
+    #[default]
+    NotSent,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Outcome; 3] = [Outcome::Received, Outcome::Lost, Outcome::NotSent];
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Received => "received",
+            Outcome::Lost => "lost",
+            Outcome::NotSent => "not_sent",
+        }
+    }
+}
+
+/// Flags on top of the outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// It arrived before its scheduled instant.
+    pub const EARLY: Flags = Flags(1);
+    /// It was received after scheduled + deadline.
+    pub const LATE: Flags = Flags(2);
+    /// It arrived more than once; the stamps are the first arrival's.
+    pub const DUPLICATE: Flags = Flags(4);
+    /// It arrived after a packet that was sent later.
+    pub const REORDERED: Flags = Flags(8);
+    /// The sender woke after this packet's slot.
+    pub const OVERRUN: Flags = Flags(16);
+
+    /// True if all of `other`'s flags are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Sets `other`'s flags.
+    pub fn set(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}
+
+/// A difference in nanoseconds that may be absent. Eight bytes, so that columns stay dense: the lowest `i64` stands for
+/// absence and is never a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MaybeNanos(i64);
+
+impl MaybeNanos {
+    /// Absent.
+    pub const NONE: MaybeNanos = MaybeNanos(i64::MIN);
+    /// Present.
+    pub const fn some(ns: i64) -> Self {
+        MaybeNanos(ns)
+    }
+    /// The value, if there is one.
+    #[inline]
+    pub const fn get(self) -> Option<i64> {
+        if self.0 == i64::MIN { None } else { Some(self.0) }
+    }
+    /// True if there is a value.
+    #[inline]
+    pub const fn is_some(self) -> bool {
+        self.0 != i64::MIN
+    }
+}
+
+impl From<Option<i64>> for MaybeNanos {
+    fn from(value: Option<i64>) -> Self {
+        value.map_or(MaybeNanos::NONE, MaybeNanos::some)
+    }
+}
+
+/// Rows of one stream in one trial, in columns, ordered by `seq`. All columns are equally long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The packet's number in the trial, from 0.
+    pub seq: Vec<i64>,
+    /// The intended instant, TAI.
+    pub scheduled_ns: Vec<i64>,
+    /// What became of it.
+    pub outcome: Vec<Outcome>,
+    /// Flags on top.
+    pub flags: Vec<Flags>,
+    /// The VLAN priority that arrived, where the port sees one; empty if it never does.
+    pub pcp: Vec<Option<u8>>,
+    /// For each point in causal order: stamp − scheduled, in ns; `None` if no packet of the stream has a source for that
+    /// point. `scheduled` itself is always `None` here, for it is zero.
+    pub offsets: [Option<Vec<MaybeNanos>>; Point::COUNT],
+}
+
+impl Batch {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.seq.len()
+    }
+    /// True if there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.seq.is_empty()
+    }
+    /// True if any row may have a stamp of this point.
+    pub fn has(&self, point: Point) -> bool {
+        point == Point::Scheduled || self.offsets[point.index()].is_some()
+    }
+    /// Stamp of `point` − scheduled, in ns.
+    #[inline]
+    pub fn offset(&self, row: usize, point: Point) -> Option<i64> {
+        match point {
+            Point::Scheduled => Some(0),
+            _ => self.offsets[point.index()].as_ref().and_then(|column| column[row].get()),
+        }
+    }
+    /// The stamp itself, TAI ns.
+    #[inline]
+    pub fn stamp_ns(&self, row: usize, point: Point) -> Option<i64> {
+        self.offset(row, point).map(|offset| self.scheduled_ns[row] + offset)
+    }
+    /// The value of a span metric. `delta` is not a row's own and is `None` here.
+    #[inline]
+    pub fn span_ns(&self, row: usize, metric: Metric) -> Option<i64> {
+        match metric {
+            Metric::Span(a, b) => Some(self.offset(row, b)? - self.offset(row, a)?),
+            Metric::Delta => None,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a stream is asked to be: the vocabulary that the experiment file, the engine and the reports share.
+
+use crate::point::{Metric, Point};
+use crate::time::Nanos;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which CPU a thread is to run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CpuChoice {
+    /// tardy chooses.
+    Auto,
+    /// The other end's CPU.
+    Same,
+    /// Not the other end's CPU.
+    Different,
+    /// Not pinned at all.
+    Any,
+    /// This one.
+    Number(u32),
+}
+
+impl fmt::Display for CpuChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CpuChoice::Auto => f.write_str("auto"),
+            CpuChoice::Same => f.write_str("same"),
+            CpuChoice::Different => f.write_str("different"),
+            CpuChoice::Any => f.write_str("any"),
+            CpuChoice::Number(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+/// A scheduling policy with its parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_FIFO, priority 1 to 99.
+    Fifo(u8),
+    /// SCHED_RR, priority 1 to 99.
+    Rr(u8),
+    /// SCHED_DEADLINE. The kernel refuses it together with an affinity.
+    Deadline {
+        /// Run time in each period.
+        runtime: Nanos,
+        /// To be had by then.
+        deadline: Nanos,
+        /// Period.
+        period: Nanos,
+    },
+}
+
+impl Policy {
+    /// True for FIFO and RR, which the RT bandwidth limit concerns.
+    pub fn is_realtime(self) -> bool {
+        matches!(self, Policy::Fifo(_) | Policy::Rr(_))
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Other => f.write_str("other"),
+            Policy::Fifo(p) => write!(f, "fifo:{p}"),
+            Policy::Rr(p) => write!(f, "rr:{p}"),
+            Policy::Deadline { runtime, deadline, period } => {
+                write!(f, "deadline:{}ns/{}ns/{}ns", runtime.0, deadline.0, period.0)
+            }
+        }
+    }
+}
+
+/// What the sender does with packets whose slot has passed when it wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overrun {
+    /// Sends them at once.
+    Burst,
+    /// Leaves them not_sent.
+    Skip,
+}
+
+/// How a receiver waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// In the receive call.
+    Block,
+    /// In `poll()`.
+    Poll,
+    /// Asks again and again without sleeping.
+    Spin,
+    /// In the receive call, the kernel polling the device (SO_BUSY_POLL).
+    Busypoll,
+}
+
+impl Wait {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Wait::Block => "block",
+            Wait::Poll => "poll",
+            Wait::Spin => "spin",
+            Wait::Busypoll => "busypoll",
+        }
+    }
+}
+
+/// What the engine sends and receives through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Port {
+    /// A UDP socket.
+    Udp,
+    /// A simulated path on simulated clocks.
+    Sim,
+}
+
+/// The simulated path and its faults. Everything is drawn from `seed`, nothing from the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sim {
+    /// Share of packets lost, 0 to 1.
+    pub loss: f64,
+    /// Packets lost on purpose, by number.
+    pub drop: Vec<u32>,
+    /// From the sender's driver to the receiver's kernel.
+    pub delay: Nanos,
+    /// Added to the delay, uniform in 0..jitter.
+    pub jitter: Nanos,
+    /// Share of packets held back until the next one has passed, 0 to 1.
+    pub reorder: f64,
+    /// Share of packets that arrive twice, 0 to 1.
+    pub duplicate: f64,
+    /// The receiver's clock runs this many parts per billion fast.
+    pub drift_ppb: i64,
+    /// The sender's timer returns this much after it was asked to.
+    pub wake: Nanos,
+    /// Share of wake-ups that are late by `late`, 0 to 1.
+    pub late_share: f64,
+    /// How late those are.
+    pub late: Nanos,
+    /// From the receiver's kernel to the application.
+    pub receive: Nanos,
+    /// Packets, counted from the first, whose kernel stamps are missing at the receiver.
+    pub stamps_after: u32,
+    /// TAI − REALTIME of both stations' clocks, in seconds.
+    pub tai_offset_s: i32,
+    /// Both stations' REALTIME clock jumps by this much in the middle of the trial.
+    pub step: Nanos,
+    /// The kernel's TAI offset changes by this many seconds in the middle of the trial, REALTIME staying.
+    pub tai_offset_change_s: i32,
+    /// Share of the sender's CPU that others take.
+    pub hog: f64,
+    /// Share of the CPUs' time stolen by the hypervisor.
+    pub steal: f64,
+    /// The policy that was asked for is refused.
+    pub refuse_policy: bool,
+    /// A spinning receiver is stopped for this long in each second.
+    pub throttle: Nanos,
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Sim {
+            loss: 0.0,
+            drop: Vec::new(),
+            delay: Nanos(1_000),
+            jitter: Nanos::ZERO,
+            reorder: 0.0,
+            duplicate: 0.0,
+            drift_ppb: 0,
+            wake: Nanos(10_000),
+            late_share: 0.0,
+            late: Nanos::ZERO,
+            receive: Nanos(10_000),
+            stamps_after: 0,
+            tai_offset_s: 37,
+            step: Nanos::ZERO,
+            tai_offset_change_s: 0,
+            hog: 0.0,
+            steal: 0.0,
+            refuse_policy: false,
+            throttle: Nanos::ZERO,
+        }
+    }
+}
+
+/// The sending end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tx {
+    /// Where the thread runs.
+    pub cpu: CpuChoice,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// It aims to wake this long before the scheduled instant.
+    pub advance: Nanos,
+    /// It spins for the last stretch of this length instead of sleeping.
+    pub spin: Nanos,
+}
+
+/// The receiving end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rx {
+    /// Where the thread runs.
+    pub cpu: CpuChoice,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// How it waits.
+    pub wait: Wait,
+}
+
+/// A cyclic, one-way stream, every default filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Its name in the experiment.
+    pub name: String,
+    /// The station that sends.
+    pub from: String,
+    /// The station that receives.
+    pub to: String,
+    /// What it goes through.
+    pub port: Port,
+    /// Time between scheduled instants.
+    pub cycle: Nanos,
+    /// Intended packets in a trial.
+    pub count: u32,
+    /// UDP payload bytes of a packet.
+    pub size: u16,
+    /// SO_PRIORITY.
+    pub priority: u32,
+    /// What happens to packets whose slot has passed.
+    pub overrun: Overrun,
+    /// Received later than scheduled + this: late.
+    pub deadline: Nanos,
+    /// The share of packets that may be lost before the trial is invalid, 0 to 1.
+    pub max_loss: f64,
+    /// How long the warm-up may take until stamps flow; then the trial starts without them.
+    pub warmup: Nanos,
+    /// Points to stamp, of those the machine offers.
+    pub stamps: Vec<Point>,
+    /// Metrics that are asked for: each stands in the results, if only to say why it cannot be had.
+    pub metrics: Vec<Metric>,
+    /// The sending end.
+    pub tx: Tx,
+    /// The receiving end.
+    pub rx: Rx,
+    /// The simulated path, where `port` is `sim`.
+    pub sim: Sim,
+}

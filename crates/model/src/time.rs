@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Time with its clock in the type: subtracting instants of two clocks does not compile; a conversion states its bound.
+
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+use std::ops::{Add, Sub};
+
+/// A signed span of time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub i64);
+
+impl Nanos {
+    /// The empty span.
+    pub const ZERO: Nanos = Nanos(0);
+    /// A span of whole microseconds.
+    pub const fn from_micros(us: i64) -> Self {
+        Nanos(us * 1_000)
+    }
+    /// A span of whole milliseconds.
+    pub const fn from_millis(ms: i64) -> Self {
+        Nanos(ms * 1_000_000)
+    }
+    /// A span of whole seconds.
+    pub const fn from_secs(s: i64) -> Self {
+        Nanos(s * 1_000_000_000)
+    }
+    /// The span in seconds, for rates.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+    fn sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0 - other.0)
+    }
+}
+
+/// The name of a clock, for places where it must be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockId {
+    /// International atomic time: never steps for a leap second; the schedule's clock.
+    Tai,
+    /// UTC: the clock of the kernel's software stamps.
+    Realtime,
+    /// Since boot; never set, only slewed.
+    Monotonic,
+}
+
+/// A clock as a type.
+pub trait Clock: Copy {
+    /// Which one.
+    const ID: ClockId;
+}
+
+/// CLOCK_TAI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tai;
+/// CLOCK_REALTIME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Realtime;
+/// CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Monotonic;
+
+impl Clock for Tai {
+    const ID: ClockId = ClockId::Tai;
+}
+impl Clock for Realtime {
+    const ID: ClockId = ClockId::Realtime;
+}
+impl Clock for Monotonic {
+    const ID: ClockId = ClockId::Monotonic;
+}
+
+/// An instant of clock `C`, in nanoseconds since that clock's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent, bound = "")]
+pub struct Instant<C: Clock> {
+    ns: i64,
+    #[serde(skip)]
+    clock: PhantomData<C>,
+}
+
+impl<C: Clock> Instant<C> {
+    /// The instant `ns` nanoseconds after the clock's epoch.
+    pub const fn from_ns(ns: i64) -> Self {
+        Instant { ns, clock: PhantomData }
+    }
+    /// Nanoseconds since the clock's epoch.
+    pub const fn ns(self) -> i64 {
+        self.ns
+    }
+}
+
+impl<C: Clock> Sub for Instant<C> {
+    type Output = Nanos;
+    fn sub(self, other: Self) -> Nanos {
+        Nanos(self.ns - other.ns)
+    }
+}
+
+impl<C: Clock> Add<Nanos> for Instant<C> {
+    type Output = Self;
+    fn add(self, span: Nanos) -> Self {
+        Self::from_ns(self.ns + span.0)
+    }
+}
+
+impl<C: Clock> Sub<Nanos> for Instant<C> {
+    type Output = Self;
+    fn sub(self, span: Nanos) -> Self {
+        Self::from_ns(self.ns - span.0)
+    }
+}
+
+/// What the clocks of one station said at one moment: each read between two readings of TAI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// The middle of the bracket.
+    pub tai_ns: i64,
+    /// CLOCK_REALTIME in the bracket.
+    pub realtime_ns: i64,
+    /// CLOCK_MONOTONIC in the bracket.
+    pub monotonic_ns: i64,
+    /// Half the bracket's width: what each difference between two clocks may be wrong by.
+    pub bound_ns: i64,
+    /// The kernel's TAI − UTC offset, in seconds.
+    pub tai_offset_s: i32,
+}
+
+impl ClockReading {
+    /// TAI − REALTIME by the kernel's own offset, which is exact, if the bracket agrees with it; else as bracketed.
+    pub fn tai_minus_realtime_ns(&self) -> i64 {
+        let exact = i64::from(self.tai_offset_s) * 1_000_000_000;
+        let seen = self.tai_ns - self.realtime_ns;
+        if (seen - exact).abs() <= self.bound_ns.max(1_000) { exact } else { seen }
+    }
+}
+
+/// How an instant of another clock becomes TAI, and by how much that may be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversion {
+    /// Added to a REALTIME instant to give TAI.
+    pub tai_minus_realtime_ns: i64,
+    /// Half-width of the error.
+    pub bound_ns: i64,
+}
+
+impl Conversion {
+    /// From a reading before the trial and one after it. Where the two disagree, the first one counts and the
+    /// disagreement is the bound.
+    pub fn between(before: &ClockReading, after: &ClockReading) -> Self {
+        let (a, b) = (before.tai_minus_realtime_ns(), after.tai_minus_realtime_ns());
+        let exact = |r: &ClockReading| r.tai_minus_realtime_ns() == i64::from(r.tai_offset_s) * 1_000_000_000;
+        let read = if exact(before) && exact(after) { 0 } else { before.bound_ns.max(after.bound_ns) };
+        Conversion { tai_minus_realtime_ns: a, bound_ns: (a - b).abs() + read }
+    }
+
+    /// The same moment on the TAI clock.
+    pub fn to_tai(&self, at: Instant<Realtime>) -> Instant<Tai> {
+        Instant::from_ns(at.ns() + self.tai_minus_realtime_ns)
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All that is kept of one trial beside its samples (`trial.json`): the evidence from which validity is judged, so that a
+//! run that was killed can still be judged from its folder.
+
+use crate::machine::{MachineState, ThreadRecord};
+use crate::point::{Point, Source};
+use crate::time::{ClockReading, Conversion};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Version of this file.
+    pub format: u32,
+    /// Cell id.
+    pub cell: String,
+    /// Number in the cell, from 1.
+    pub n: u32,
+    /// Place in the run's random order, from 0.
+    pub order: u32,
+    /// The frames' random number, hexadecimal.
+    pub nonce: String,
+    /// Seeded shift of the schedule against the aligned base, ns.
+    pub phase_ns: i64,
+    /// Scheduled instant of packet 0, TAI ns.
+    pub base_tai_ns: i64,
+    /// True if a signal ended it before its count.
+    pub interrupted: bool,
+    /// What failed in it, if something did; what had been measured is in the samples.
+    pub failed: Option<String>,
+    /// State of the machine before.
+    pub before: MachineState,
+    /// State of the machine after.
+    pub after: MachineState,
+    /// By stream name.
+    pub streams: BTreeMap<String, StreamRecord>,
+}
+
+/// One stream in one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamRecord {
+    /// Packets that the experiment intended.
+    pub intended: u32,
+    /// Cycle, ns.
+    pub cycle_ns: i64,
+    /// From the first to the last scheduled instant that was reached, ns.
+    pub intended_span_ns: i64,
+    /// From the first to the last send, ns; `None` below two.
+    pub sent_span_ns: Option<i64>,
+    /// Share of packets that may be lost.
+    pub max_loss: f64,
+    /// Who stamped which point.
+    pub sources: BTreeMap<Point, Source>,
+    /// Points that were asked for and have no source, with the reason.
+    pub absent: BTreeMap<Point, String>,
+    /// From REALTIME to TAI at the sender.
+    pub tx_conversion: Conversion,
+    /// From REALTIME to TAI at the receiver.
+    pub rx_conversion: Conversion,
+    /// Clocks of the sending station before and after.
+    pub tx_clocks: [ClockReading; 2],
+    /// Clocks of the receiving station before and after.
+    pub rx_clocks: [ClockReading; 2],
+    /// Sending thread.
+    pub tx: ThreadRecord,
+    /// Receiving thread.
+    pub rx: ThreadRecord,
+    /// Warm-up.
+    pub warmup: WarmUp,
+    /// Events.
+    pub counters: Counters,
+    /// Gaps that a spinning receiver saw in its own loop; `None` if it did not spin.
+    pub spin_gaps: Option<SpinGaps>,
+    /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
+    pub error_queue_bytes: u64,
+}
+
+/// The warm-up before a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Packets sent.
+    pub sent: u32,
+    /// Received.
+    pub received: u32,
+    /// Received without a kernel stamp.
+    pub without_rx_stamp: u32,
+    /// Sent without a driver stamp coming back.
+    pub without_tx_stamp: u32,
+    /// True if the last of them had every stamp that the trial wants.
+    pub flowed: bool,
+    /// How long it took, ns.
+    pub took_ns: i64,
+}
+
+/// Events that were survived and counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Test packets handed to the port.
+    pub sent: u64,
+    /// Test packets that the port refused.
+    pub send_errors: u64,
+    /// errno of the first refusal, 0 if none.
+    pub first_send_errno: i32,
+    /// The sender woke after the packet's slot.
+    pub overruns: u64,
+    /// Packets left not_sent because of that.
+    pub skipped: u64,
+    /// Packets on the port that are not this trial's.
+    pub foreign: u64,
+    /// Second arrivals.
+    pub duplicates: u64,
+    /// The wait said that something is there and nothing was.
+    pub empty_wakeups: u64,
+    /// Arrivals that had no place in the recorder.
+    pub records_dropped: u64,
+    /// Packets dropped at the receiving socket's buffer (SO_RXQ_OVFL).
+    pub socket_drops: u64,
+    /// Sent packets whose driver stamp never came.
+    pub tx_stamps_missing: u64,
+    /// tx stamps whose key belongs to no packet of the trial.
+    pub tx_stamps_unmatched: u64,
+    /// The error queue was found full when it was drained.
+    pub error_queue_overflows: u64,
+    /// Most bytes seen waiting in the error queue.
+    pub error_queue_high_bytes: u64,
+}
+
+/// Gaps in a spinning loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpinGaps {
+    /// Gaps longer than 1 ms.
+    pub over_1ms: u32,
+    /// Longest, ns.
+    pub longest_ns: i64,
+    /// Sum of those longer than 1 ms, ns.
+    pub total_ns: i64,
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The checked experiment: every default filled in, every case and axis worked out.
+
+use std::collections::BTreeMap;
+use tardy_model::expect::Expectation;
+use tardy_model::stream::Stream;
+
+/// An experiment that can be planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// Repetitions of each cell.
+    pub trials: u32,
+    /// Seed of phases, nonces and the order of trials.
+    pub seed: u64,
+    /// Cells in the order of the file: cases × axes.
+    pub cells: Vec<Cell>,
+    /// The effective file: defaults and overrides written out; loading it again gives the same experiment.
+    pub effective: String,
+}
+
+/// One combination of cases × axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Its id.
+    pub id: String,
+    /// Full dotted key → value, for the axes; the case's name under `case`.
+    pub axes: BTreeMap<String, String>,
+    /// What is built.
+    pub setup: Setup,
+    /// What the user expects of it.
+    pub expect: Vec<Expectation>,
+}
+
+/// What is built and sent for one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Stations by name.
+    pub stations: BTreeMap<String, Station>,
+    /// How they are joined.
+    pub path: Path,
+    /// The sender's queue discipline.
+    pub shaper: Shaper,
+    /// Streams in the order of the file.
+    pub streams: Vec<Stream>,
+}
+
+/// A place where traffic starts or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Station {
+    /// A fresh network namespace.
+    Netns,
+}
+
+/// How two stations are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// A veth pair.
+    Veth {
+        /// Transmit and receive queues of each end.
+        queues: u32,
+        /// Greatest IP packet, bytes.
+        mtu: u32,
+    },
+}
+
+/// The sender's queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shaper {
+    /// The device's own: nothing is set.
+    None,
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Netns layer: the real kernel, in namespaces that the test makes.
+
+mod run;

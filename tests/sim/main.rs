@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sim layer: the real engine on simulated clocks and paths; exact results.
+
+mod engine;
+mod truth;
