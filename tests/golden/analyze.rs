@@ -1,1 +1,10 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From samples to a judged table: every figure against a plain reckoning of it, every verdict against its injected cause.
+
+mod cells;
+mod delta;
+mod fixture;
+mod histogram;
+mod quantiles;
+mod repeats;
+mod validity;

@@ -1,1 +1,216 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pictures of a run, character by character.
+
+#[path = "report/documents.rs"]
+mod documents;
+#[path = "report/figures.rs"]
+mod figures;
+#[path = "report/page.rs"]
+mod page;
+#[path = "report/sample.rs"]
+mod sample;
+#[path = "report/schema.rs"]
+mod schema;
+
+use sample::{Run, many, odd, run};
+use tardy_model::result::Results;
+use tardy_report::{FORMATS, Options, ReportError, format};
+
+/// Fails with the first line that differs, then the whole text.
+pub(crate) fn same(got: &str, wanted: &str) {
+    let differing = got.lines().zip(wanted.lines()).position(|(a, b)| a != b);
+    let line = differing.unwrap_or(got.lines().count().min(wanted.lines().count()));
+    assert!(
+        got == wanted,
+        "line {}:\n got {:?}\nwant {:?}\n\n{got}",
+        line + 1,
+        got.lines().nth(line),
+        wanted.lines().nth(line)
+    );
+}
+
+fn width(line: &str) -> usize {
+    line.chars().count()
+}
+
+#[test]
+fn design_sample_comes_out_as_drawn() {
+    let text = run(&["rx.wait=block", "rx.wait=poll"]).draw("text", 108);
+    // The figures of the design's own drawing, copied from it.
+    let drawn = "\
+rx.wait = block                    p50      p99    p99.9      max  at packet      min     mean   stddev   µs
+  scheduled..wakeup               12.4     21.0     88.1    912.4     #4 211      9.8     13.0      7.1
+  scheduled..rx_kernel            14.0     23.3     90.4    915.0     #4 211     10.9     14.7      7.2
+  tx_kernel..rx_kernel             0.4      0.9      2.2     14.1     #8 730      0.3      0.5      0.1
+  rx_kernel..receive              19.5     31.2     77.0    501.9       #122     15.1     20.4      6.6
+  delta                          500.0    512.9    588.1  1 398.6     #4 211     96.0    500.0     10.2
+";
+    assert!(text.contains(drawn), "{text}");
+    same(&text, include_str!("report/design.txt"));
+}
+
+#[test]
+fn one_cell_at_the_usual_width() {
+    same(&run(&["all"]).draw("text", 100), include_str!("report/one.txt"));
+}
+
+#[test]
+fn nulls_infinite_streams_and_broken_limits() {
+    same(&odd().draw("text", 100), include_str!("report/odd.txt"));
+}
+
+#[test]
+fn narrow_terminal_leaves_columns_out_and_says_so() {
+    let text = odd().draw("text", 60);
+    assert!(text.contains("at packet, min, mean, stddev left out"), "{text}");
+    same(&text, include_str!("report/narrow.txt"));
+}
+
+#[test]
+fn many_cells_are_compared_in_one_table() {
+    let text = many().draw("text", 100);
+    assert!(text.lines().count() < 24, "{text}");
+    same(&text, include_str!("report/many.txt"));
+    let narrow = many().draw("text", 64);
+    for values in ["udp, block", "xdp, busypoll"] {
+        assert!(narrow.contains(values), "{narrow}");
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for (name, run) in [("one", run(&["rx.wait=block"])), ("odd", odd()), ("many", many())] {
+        for columns in 56..=160 {
+            for line in run.draw("text", columns).lines() {
+                // A path or a command stays whole, so that it can be pasted.
+                let whole = line.contains("report.html") || line.contains("tardy report");
+                assert!(whole || width(line) <= columns, "{name} at {columns}: {} columns: {line}", width(line));
+                assert_eq!(line, line.trim_end(), "{name} at {columns}");
+            }
+        }
+    }
+}
+
+#[test]
+fn figures_line_up_between_cells() {
+    let text = odd().draw("text", 100);
+    let ends: Vec<usize> =
+        text.lines().filter(|line| line.trim_start().starts_with("rx_kernel..receive")).map(width).collect();
+    assert_eq!(ends.len(), 3, "{text}");
+    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}\n{text}");
+}
+
+#[test]
+fn far_percentile_shows_where_there_is_room() {
+    let mut run = run(&["all"]);
+    let ctl = run.results.cells[0].streams.get_mut("ctl").expect("ctl");
+    ctl.metrics.get_mut("scheduled..wakeup").expect("wakeup").figures.quantiles.p99_99_ns = Some(700_000);
+    assert!(!run.draw("text", 100).contains("p99.99"));
+    let wide = run.draw("text", 120);
+    let head = wide.lines().nth(2).expect("a head");
+    let row = wide.lines().find(|line| line.contains("scheduled..wakeup")).expect("a row");
+    let end = |line: &str, word: &str| line.find(word).map(|at| width(&line[..at]) + width(word));
+    assert_eq!(end(head, "p99.99"), end(row, "700.0"), "{wide}");
+    assert!(head.find("p99.99") < head.find("max"), "{wide}");
+}
+
+#[test]
+fn invalid_run_judges_no_expectations() {
+    let mut run = run(&["all"]);
+    run.results.valid = false;
+    run.results.expectations_met = None;
+    run.results.expectations[0].met = false;
+    run.results.cells[0].valid = false;
+    let text = run.draw("text", 100);
+    assert!(text.contains("\n  invalid    do not use these figures\n"), "{text}");
+    assert!(text.contains("\nNOT VALID    do not use these figures; expectations not judged"), "{text}");
+    assert!(!text.contains("not met"), "{text}");
+}
+
+#[test]
+fn trials_that_do_not_count_are_named() {
+    let mut run = run(&["all"]);
+    run.results.cells[0].trials.truncate(4);
+    assert!(run.draw("text", 100).contains("  trials     4 of 5 finished\n"));
+    run.results.cells[0].trials.iter_mut().for_each(|trial| trial.valid = false);
+    assert!(run.draw("text", 100).contains("none of 4 is valid: the figures are of all of them"));
+    run.results.cells[0].trials.clear();
+    run.results.cells[0].streams.clear();
+    run.results.cells[0].verdicts.clear();
+    assert!(run.draw("text", 100).contains("all\n  trials     none finished\n"), "{}", run.draw("text", 100));
+}
+
+#[test]
+fn percentiles_from_a_histogram_are_marked() {
+    let mut run = run(&["all"]);
+    assert!(!run.draw("text", 100).contains("hdr3"));
+    let ctl = run.results.cells[0].streams.get_mut("ctl").expect("ctl");
+    ctl.metrics.values_mut().for_each(|metric| metric.percentiles = "hdr3".into());
+    assert!(run.draw("text", 100).contains("  figures    percentiles are read from a histogram (hdr3: within 0.1 %)"));
+}
+
+#[test]
+fn colour_marks_only_what_means_something() {
+    let colour = Options { width: 100, colour: true };
+    let strip = |text: &str| {
+        ["\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"].iter().fold(text.to_owned(), |t, e| t.replace(e, ""))
+    };
+    for run in [run(&["all"]), odd(), many()] {
+        assert_eq!(strip(&run.draw_as("text", colour)), run.draw("text", 100));
+    }
+    let text = odd().draw_as("text", colour);
+    for wanted in [
+        "\x1b[32mVALID\x1b[0m        expectations not met (3 of 4 failed)",
+        "  \x1b[33mwarning\x1b[0m    the RT",
+        "\x1b[2mruler\x1b[0m        \x1b[2mstamp",
+        "  \x1b[31mrefused\x1b[0m    this",
+        "\x1b[31mnot met\x1b[0m      A-only: ctl lost, limit 0, got 3",
+    ] {
+        assert!(text.contains(wanted), "{wanted:?}\n{text}");
+    }
+    let many = many().draw_as("text", colour);
+    assert!(many.contains("\x1b[31mNOT VALID\x1b[0m    do not"), "{many}");
+    assert!(many.contains("  \x1b[31mnot valid\x1b[0m\n"), "{many}");
+    assert!(!run(&["all"]).draw("text", 100).contains('\x1b'));
+}
+
+#[test]
+fn text_from_outside_does_not_move_the_cursor() {
+    let mut run = run(&["all"]);
+    run.results.name = "ev\x1b[2Jil\r".into();
+    run.results.cells[0].verdicts[1].says = "a\x07b\nc \x1b[31mred".into();
+    run.results.verdicts.push(run.results.cells[0].verdicts[1].clone());
+    for format in ["text", "md", "org", "html"] {
+        let text = run.draw(format, 100);
+        assert!(!text.contains(['\x1b', '\x07', '\r']), "{format}: {text:?}");
+    }
+}
+
+#[test]
+fn run_without_anything_still_has_a_picture() {
+    let nothing = Results {
+        format: 1,
+        name: "nothing".into(),
+        valid: false,
+        expectations_met: None,
+        expectations: Vec::new(),
+        cells: Vec::new(),
+        verdicts: Vec::new(),
+    };
+    let mut run = Run { results: nothing, run_dir: None, bars: Vec::new(), ..run(&["all"]) };
+    run.manifest.ruler.clear();
+    for format in FORMATS {
+        let text = run.draw(format.name, 80);
+        assert!(text.ends_with('\n'), "{}", format.name);
+    }
+    let text = run.draw("text", 80);
+    assert!(text.contains("all\n  trials     none finished\n"), "{text}");
+    assert!(text.contains("ruler        not measured\nNOT VALID    do not use these figures\n"), "{text}");
+}
+
+#[test]
+fn unknown_format_lists_those_that_exist() {
+    let error = format("pdf").expect_err("no such format");
+    assert!(matches!(error, ReportError::UnknownFormat { .. }));
+    assert_eq!(error.to_string(), "`pdf` is not a format: choose one of text, md, org, html, json, csv");
+}

@@ -1,1 +1,181 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whole runs on the real kernel: the contract's files, the figures in them, nothing left behind.
+
+use crate::command::{Place, SHORT, agents, can_run, machine};
+use tardy_model::point::Metric;
+use tardy_model::sample::Outcome;
+use tardy_store::RunFolder;
+
+#[test]
+fn a_run_writes_the_contracts_files_and_leaves_nothing() {
+    if !can_run("a_run_writes_the_contracts_files_and_leaves_nothing") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let run = place.call(place.run(&SHORT).arg("--json"));
+    run.ran();
+    assert_eq!(machine(), before);
+    assert!(agents().is_empty(), "agents are left");
+    for file in ["experiment.toml", "manifest.json", "commands.sh", "results.json", "report.html", "events.jsonl"] {
+        assert!(place.out().join(file).metadata().is_ok_and(|file| file.len() > 0), "{file}");
+    }
+    for n in ["1", "2"] {
+        for file in ["samples.parquet", "ctl.hlog"] {
+            let path = place.out().join("trials/all").join(n).join(file);
+            assert!(path.metadata().is_ok_and(|file| file.len() > 0), "{}", path.display());
+        }
+    }
+    let printed: serde_json::Value = serde_json::from_str(&run.stdout).expect("--json prints results.json alone");
+    assert_eq!(printed, run.results);
+    for name in ["scheduled..wakeup", "scheduled..rx_kernel", "tx_kernel..rx_kernel", "rx_kernel..receive", "delta"] {
+        let metric = run.metric(name);
+        assert!(metric["coverage"].as_f64().is_some_and(|coverage| coverage >= 0.999), "{name}: {metric}");
+        assert!(metric["count"].as_u64().is_some_and(|count| count >= 990), "{name}: {metric}");
+        assert!(metric["p50_ns"].is_i64() && metric["clock"] == "tai", "{name}: {metric}");
+    }
+    // Causes come before effects, whatever the machine's pace.
+    for name in ["tx_kernel..rx_kernel", "rx_kernel..receive"] {
+        assert!(run.metric(name)["min_ns"].as_i64().is_some_and(|min| min >= 0), "{name}");
+    }
+    let outcomes = &run.cell()["streams"]["ctl"]["outcomes"];
+    let sum: u64 = ["received", "lost", "not_sent"].iter().filter_map(|name| outcomes[*name].as_u64()).sum();
+    assert_eq!(outcomes["intended"].as_u64(), Some(sum), "intended = received + lost + not_sent");
+}
+
+#[test]
+fn percentiles_are_those_of_the_samples() {
+    if !can_run("percentiles_are_those_of_the_samples") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(&mut place.run(&SHORT));
+    run.ran();
+    let folder = RunFolder::open(place.out()).expect("the run folder opens");
+    for name in ["scheduled..wakeup", "tx_kernel..rx_kernel", "rx_kernel..receive"] {
+        let metric: Metric = name.parse().expect("a metric");
+        for trial in run.cell()["trials"].as_array().expect("trials") {
+            let n = trial["n"].as_u64().expect("a number") as u32;
+            let (mut values, mut gone) = (Vec::new(), 0);
+            for batch in folder.batches("all", n, "ctl").expect("samples") {
+                let batch = batch.expect("samples are whole");
+                for row in 0..batch.len() {
+                    gone += u64::from(batch.outcome[row] != Outcome::Received);
+                    values.extend(batch.span_ns(row, metric));
+                }
+            }
+            values.sort_unstable();
+            let of = values.len() as u64 + gone;
+            let rank = (of as f64 * 0.9).ceil() as usize;
+            let expected = values.get(rank - 1).copied();
+            let got = trial["streams"]["ctl"]["metrics"][name]["p90_ns"].as_i64();
+            assert_eq!(got, expected, "p90 of {name} in trial {n} of {of}");
+        }
+    }
+}
+
+#[test]
+fn two_runs_at_once_do_not_clash() {
+    if !can_run("two_runs_at_once_do_not_clash") {
+        return;
+    }
+    let before = machine();
+    let places = [Place::new(), Place::new()];
+    // One state folder, as two users of one machine have it.
+    let state = places[0].state();
+    let children = places.each_ref().map(|place| place.start(place.run(&SHORT).env("TARDY_STATE", &state)));
+    for (place, child) in places.iter().zip(children) {
+        let run = place.finish(child);
+        run.ran();
+        assert_eq!(run.cell()["trials"].as_array().map(Vec::len), Some(2));
+    }
+    assert_eq!(machine(), before);
+}
+
+#[test]
+fn cells_run_in_blocks_and_each_has_its_trials() {
+    if !can_run("cells_run_in_blocks_and_each_has_its_trials") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("waits.toml");
+    let text = r#"
+name = "waits"
+trials = 3
+[station.a]
+[station.b]
+[stream.ctl]
+from = "a"
+to = "b"
+cycle = "500us"
+count = 200
+[matrix]
+"stream.ctl.rx.wait" = ["block", "poll", "spin"]
+"path.queues" = [1, 2]
+"#;
+    std::fs::write(&file, text).expect("a file");
+    let run = place.call(&mut place.run(&[file.to_str().expect("UTF-8")]));
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 6);
+    assert!(cells.iter().all(|cell| cell["trials"].as_array().is_some_and(|trials| trials.len() == 3)));
+    let order: Vec<(String, u64)> = place
+        .events()
+        .iter()
+        .filter(|event| event["event"] == "trial")
+        .filter_map(|event| Some((event["cell"].as_str()?.to_owned(), event["n"].as_u64()?)))
+        .collect();
+    assert_eq!(order.len(), 18);
+    for (block, trials) in order.chunks(6).enumerate() {
+        assert!(trials.iter().all(|(_, n)| *n == block as u64 + 1), "each block has every cell once: {order:?}");
+    }
+    // A waiting way of its own yields its own empty looks, never a wrong sample.
+    assert!(cells.iter().all(|cell| cell["streams"]["ctl"]["outcomes"]["received"] == 600), "{}", run.stdout);
+}
+
+#[test]
+fn what_was_asked_is_read_back() {
+    if !can_run("what_was_asked_is_read_back") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(&mut place.run(&SHORT));
+    run.ran();
+    let manifest = std::fs::read(place.out().join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+    let read = manifest["read_back"].as_array().expect("read back");
+    let of = |needle: &str| read.iter().filter(|r| r["command"].as_str().is_some_and(|c| c.contains(needle))).count();
+    assert!(of("qdisc show") >= 1 && of("addr show") >= 2 && of("neigh show") >= 2, "{read:?}");
+    for ruler in manifest["ruler"].as_array().expect("a ruler") {
+        assert!(ruler["stamp_ns"].as_i64().is_some_and(|ns| ns > 0), "{ruler}");
+        assert!(ruler["timer_p99_ns"].as_i64() >= ruler["timer_p50_ns"].as_i64(), "{ruler}");
+        assert!(ruler["longest_gap_ns"].as_i64().is_some_and(|ns| ns > 0), "{ruler}");
+    }
+    assert_eq!(manifest["ruler"].as_array().map(Vec::len), Some(2));
+    let placement = run.cell()["placement"].as_array().expect("placement");
+    assert_eq!(placement.len(), 2);
+    assert!(placement.iter().all(|thread| thread["policy_granted"] == thread["policy_asked"]), "{placement:?}");
+}
+
+#[test]
+fn no_arp_or_neighbour_discovery_falls_into_a_run() {
+    if !can_run("no_arp_or_neighbour_discovery_falls_into_a_run") {
+        return;
+    }
+    let place = Place::new();
+    let child = place.start(place.run(&SHORT).args(["--trials", "4"]));
+    let netns = place.netns("b");
+    crate::command::wait(std::time::Duration::from_secs(30), || {
+        place.events().iter().any(|event| event["event"] == "trial_kept").then_some(())
+    })
+    .expect("a trial is kept");
+    let show = |of: &[&str]| {
+        let output = std::process::Command::new("ip").args(["-n", &netns, "-j"]).args(of).output().expect("ip");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_default()
+    };
+    let neighbours = show(&["neigh"]);
+    let run = place.finish(child);
+    run.ran();
+    let states: Vec<&str> =
+        neighbours.as_array().into_iter().flatten().filter_map(|entry| entry["state"][0].as_str()).collect();
+    assert_eq!(states, ["PERMANENT"], "{neighbours}");
+}

@@ -1,1 +1,16 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measuring engine: an open-loop schedule, a sender and a receiver over a narrow port, and the pure matcher that
+//! joins their halves. It emits samples and never sees a file format.
+
+pub mod agent;
+pub mod halves;
+pub mod live;
+pub mod matcher;
+pub mod message;
+pub mod order;
+pub mod port;
+pub mod receiver;
+pub mod ruler;
+pub mod schedule;
+pub mod sender;
+pub mod worker;

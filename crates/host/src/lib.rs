@@ -1,1 +1,6 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the machine: which CPUs may be used, what it is, what it is doing at a moment. Changes nothing.
+
+pub mod cpus;
+pub mod facts;
+pub mod state;

@@ -1,1 +1,17 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The laboratory: a plan (pure: commands and their inverses), carried out with the journal on disk first, and put back
+//! whatever happens.
+
+pub mod agent;
+pub mod apply;
+pub mod command;
+pub mod coordinator;
+pub mod journal;
+pub mod names;
+pub mod path;
+pub mod plan;
+pub mod process;
+pub mod runner;
+pub mod shaper;
+pub mod trial;
+pub mod undo;

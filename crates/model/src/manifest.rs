@@ -49,6 +49,9 @@ pub struct CellEntry {
     /// Why the machine could not run it, if it could not.
     #[serde(default)]
     pub refused: Option<String>,
+    /// What it asked for and could not have, and what was taken instead.
+    #[serde(default)]
+    pub short: Vec<String>,
 }
 
 /// A station.

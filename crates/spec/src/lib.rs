@@ -1,4 +1,75 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiment file → checked [`Experiment`]. An error names file, line and column and the mend.
+//!
+//! [`resolve`] finds the text, [`load`] reads and checks it. Every key stands in one table, [`schema::KEYS`].
 
+mod cell;
+mod cells;
+mod check;
+mod effective;
+mod error;
 pub mod experiment;
+mod near;
+pub mod placement;
+mod ready_made;
+pub mod schema;
+mod setup;
+mod sheet;
+mod source;
+mod tree;
+
+pub use error::{Place, Reason, SpecError};
+pub use ready_made::READY_MADE;
+pub use schema::json_schema;
+pub use source::{LARGEST, Source, read, ready_made, resolve};
+
+use cell::View;
+use error::{At, Problem};
+use experiment::Experiment;
+use schema::Value;
+use sheet::Sheet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is TOML, or else text; a later
+/// one wins over an earlier one and over the file, its cases and its axes. Pure: the machine is not looked at.
+///
+/// # Errors
+/// The first fault, with its place in the file or its `--set`, and the mend.
+pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecError> {
+    load_checked(source, overrides).map_err(|problem| problem.into_error(source, overrides))
+}
+
+fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Problem> {
+    if source.text.trim().is_empty() {
+        let help = "start from a ready-made experiment, as host-to-host";
+        return Err(Problem::new(Reason::Unreadable, &At::START, "the experiment is empty", help));
+    }
+    let mut sheet = Sheet::new(&tree::document(&source.text)?)?;
+    for (n, argument) in overrides.iter().enumerate() {
+        sheet.pin(argument, n)?;
+    }
+    let view = View::new(&sheet, None, &[], None);
+    let whole = view.table("", None);
+    let integer = |value: &Value| if let Value::Integer(number) = value { u64::try_from(*number).ok() } else { None };
+    let name = match whole.find("name") {
+        Some(Value::Text(name)) => name.clone(),
+        _ => name_of(&source.name),
+    };
+    let trials = whole.get("trials", |value| integer(value).and_then(|number| u32::try_from(number).ok()))?;
+    let seed = whole.get("seed", integer)?;
+    let cells = cells::cells(&sheet)?;
+    let effective = effective::effective(&sheet, &name, &cells);
+    Ok(Experiment { name, trials, seed, cells, effective })
+}
+
+/// The name of an experiment that gives itself none: its file's, as far as a name can have it.
+fn name_of(file: &str) -> String {
+    let stem = Path::new(file).file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name: String = stem.chars().map(|c| if allowed(c) { c } else { '-' }).take(100).collect();
+    match name.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()) {
+        "" => "experiment".to_owned(),
+        name => name.to_owned(),
+    }
+}

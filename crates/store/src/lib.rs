@@ -1,1 +1,22 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The run folder: what a run leaves on disk, written so that a kill at any moment leaves every finished trial whole.
+//!
+//! ```text
+//! experiment.toml  manifest.json  commands.sh  events.jsonl  results.json  report.html
+//! trials/<cell>/<n>/           samples.parquet  <stream>.hlog  trial.json
+//! trials/<cell>/<n>.partial/   a trial that is running, or was when the run was killed
+//! ```
+//! [`RunFolder`] writes and reads it, [`samples`] is the format of `samples.parquet`, [`hlog`] that of the histograms.
+
+mod durable;
+mod error;
+mod folder;
+pub mod hlog;
+pub mod samples;
+mod trial;
+
+pub use error::StoreError;
+pub use folder::{RunFolder, TrialId};
+pub use samples::sql::{samples_schema, sql_view};
+pub use samples::write::{encode_samples, write_samples};
+pub use trial::TrialFolder;

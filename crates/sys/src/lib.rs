@@ -1,1 +1,14 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls: clocks, scheduling, memory locking, namespaces, UDP sockets with kernel stamps. The only crate with
+//! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
+
+
+pub mod clock;
+pub mod control;
+pub mod error;
+pub mod nic;
+pub mod process;
+pub mod thread;
+pub mod udp;
+
+pub use error::SysError;

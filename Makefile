@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# make demo and make test are all one needs; both install what is missing and build first.
+
+export TARDY_CACHE ?= $(CURDIR)/.cache
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export CARGO_TARGET_DIR := $(TARDY_CACHE)/target
+RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
+# Tests and runs make network namespaces: as root, or by sudo.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
+
+.PHONY: help setup build demo test soak lint clean
+
+help:
+	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
+	@echo 'make test   build, then all tests'
+	@echo 'make soak   build, then the slow tests'
+	@echo 'make build  the static binary at dist/tardy'
+	@echo 'make lint   format and clippy'
+
+setup:
+	@packaging/setup.sh
+
+build: setup
+	cargo build --release --locked
+	@mkdir -p dist
+	@cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy
+
+demo: build
+	$(AS_ROOT) dist/tardy run; code=$$?; [ $$code = 4 ] && echo 'demo: the table stands, its numbers are not valid: see the verdicts above'; [ $$code = 0 ] || [ $$code = 4 ]
+
+# One binary a layer, one test at a time in netns: its tests measure.
+test: build
+	cargo test --release --locked --no-run
+	@mkdir -p $(TARDY_CACHE) && rm -f $(TARDY_CACHE)/skips
+	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim netns
+
+soak: build
+	cargo test --release --locked --no-run
+	TARDY_SOAK=1 TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh netns
+
+lint:
+	cargo fmt --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+
+clean:
+	rm -rf dist $(CARGO_TARGET_DIR)

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A cell from its trials, for a live run and for a run folder alike.
+//!
+//! Each trial is judged alone. The cell pools its valid trials (all finished ones if none is valid). It is valid if every
+//! finished trial is, or if a strict majority are: then the others are left out, with a warning that names them.
+
+mod pool;
+mod verdicts;
+
+use crate::distribution::{StreamDigest, StreamPass, Wanted};
+use crate::expectations;
+use crate::placement::Placements;
+use crate::repeats::{self, TrialBlocks};
+use crate::validity::{is_valid, judge_trial};
+use pool::{Pool, stream_result};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use tardy_model::expect::{Expectation, Limit};
+use tardy_model::histogram::Histogram;
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::{CellResult, ExpectationResult, StreamResult, TrialResult};
+use tardy_model::sample::Batch;
+use tardy_model::trial::{StreamRecord, TrialRecord};
+
+/// The stream whose repeatability is judged if there is one of this name; else the first one.
+const UNDER_TEST: &str = "ctl";
+
+/// A cell whose trials are being added.
+#[derive(Debug)]
+pub struct CellAnalysis {
+    id: String,
+    axes: BTreeMap<String, String>,
+    /// By stream: asked for or expected.
+    metrics: BTreeMap<String, Vec<Metric>>,
+    expectations: Vec<Expectation>,
+    trials: Vec<TrialResult>,
+    pool: Pool,
+    /// True once the pool holds valid trials; it then takes no others.
+    pool_is_valid: bool,
+    placements: Placements,
+    lead: Option<(String, Metric)>,
+    blocks: Vec<TrialBlocks>,
+}
+
+/// One trial whose rows are being added.
+#[derive(Debug)]
+pub struct TrialPass<'a> {
+    record: &'a TrialRecord,
+    streams: BTreeMap<String, StreamPass>,
+}
+
+/// One trial's results.
+#[derive(Clone, Debug)]
+pub struct TrialAnswer {
+    /// Results and verdicts.
+    pub result: TrialResult,
+    /// By stream and metric: what was received, for the trial's histogram file.
+    pub histograms: BTreeMap<(String, Metric), Histogram>,
+}
+
+/// A cell's results.
+#[derive(Clone, Debug)]
+pub struct CellAnswer {
+    /// Results and verdicts.
+    pub result: CellResult,
+    /// Each of the cell's expectations, judged on the pooled figures.
+    pub expectations: Vec<ExpectationResult>,
+    /// By stream and metric, pooled as the figures are.
+    pub histograms: BTreeMap<(String, Metric), Histogram>,
+}
+
+impl TrialPass<'_> {
+    /// Adds the next rows of a stream; each stream's batches come in the order of `seq`. Rows of a stream that the record
+    /// does not name are ignored.
+    pub fn push(&mut self, stream: &str, batch: &Batch) {
+        if let Some(pass) = self.streams.get_mut(stream) {
+            pass.push(batch);
+        }
+    }
+}
+
+impl CellAnalysis {
+    /// A cell without trials. `asked` are the metrics that each stream asks for; those that only an expectation names are
+    /// added.
+    pub fn new(
+        id: impl Into<String>,
+        axes: BTreeMap<String, String>,
+        asked: BTreeMap<String, Vec<Metric>>,
+        expectations: Vec<Expectation>,
+    ) -> Self {
+        let mut metrics = asked;
+        for expectation in &expectations {
+            if let Limit::Metric { metric, .. } = expectation.limit {
+                let asked = metrics.entry(expectation.stream.clone()).or_default();
+                if !asked.contains(&metric) {
+                    asked.push(metric);
+                }
+            }
+        }
+        CellAnalysis {
+            id: id.into(),
+            axes,
+            metrics,
+            expectations,
+            trials: Vec::new(),
+            pool: Pool::default(),
+            pool_is_valid: false,
+            placements: Placements::default(),
+            lead: None,
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Begins a trial: push its rows into the pass, then give it to [`CellAnalysis::end`].
+    pub fn begin<'a>(&mut self, record: &'a TrialRecord) -> TrialPass<'a> {
+        if self.lead.is_none() {
+            self.lead = self.find_lead(record);
+        }
+        let pass = |(stream, of): (&String, &StreamRecord)| {
+            let lead = self.lead.as_ref().filter(|(lead, _)| lead == stream).map(|(_, metric)| *metric);
+            let wanted = Wanted {
+                metrics: self.metrics.get(stream).cloned().unwrap_or_default(),
+                delta_of: Some(delta_of(of)),
+                points: of.sources.keys().copied().collect(),
+                blocks_of: lead.map(|metric| (metric, u64::from(of.intended))),
+            };
+            (stream.clone(), StreamPass::new(record.n, &wanted))
+        };
+        TrialPass { record, streams: record.streams.iter().map(pass).collect() }
+    }
+
+    /// Ends a trial: judges it and takes it into the cell.
+    pub fn end(&mut self, pass: TrialPass<'_>) -> TrialAnswer {
+        let TrialPass { record, streams } = pass;
+        let digests: BTreeMap<String, StreamDigest> =
+            streams.into_iter().map(|(stream, pass)| (stream, pass.finish())).collect();
+        let results: BTreeMap<String, StreamResult> = digests
+            .iter()
+            .filter_map(|(stream, digest)| {
+                let of = record.streams.get(stream)?;
+                Some((stream.clone(), stream_result(&digest.outcomes, &digest.metrics, of, delta_of(of))))
+            })
+            .collect();
+        let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
+        let verdicts = judge_trial(record, &results, &coverage);
+        let valid = is_valid(&verdicts);
+        let result = TrialResult { n: record.n, valid, streams: results, verdicts };
+        let histograms = digests
+            .iter()
+            .flat_map(|(stream, digest)| {
+                let named = |(metric, digest): (&Metric, &crate::digest::MetricDigest)| {
+                    ((stream.clone(), *metric), digest.histogram().clone())
+                };
+                digest.metrics.iter().map(named).collect::<Vec<_>>()
+            })
+            .collect();
+        self.take(record, &result, digests);
+        self.trials.push(result.clone());
+        TrialAnswer { result, histograms }
+    }
+
+    /// One whole trial from `(stream, batch)` pairs; each stream's batches come in the order of `seq`.
+    pub fn trial<S: AsRef<str>, B: Borrow<Batch>>(
+        &mut self,
+        record: &TrialRecord,
+        batches: impl IntoIterator<Item = (S, B)>,
+    ) -> TrialAnswer {
+        let mut pass = self.begin(record);
+        for (stream, batch) in batches {
+            pass.push(stream.as_ref(), batch.borrow());
+        }
+        self.end(pass)
+    }
+
+    /// Pools a judged trial.
+    fn take(&mut self, record: &TrialRecord, result: &TrialResult, digests: BTreeMap<String, StreamDigest>) {
+        if result.valid && !self.pool_is_valid {
+            // The first valid trial drives out those that stood in.
+            self.pool = Pool::default();
+            self.placements = Placements::default();
+            self.pool_is_valid = true;
+        }
+        if result.valid != self.pool_is_valid {
+            return;
+        }
+        self.placements.add(record);
+        for (stream, digest) in digests {
+            let Some(of) = record.streams.get(&stream) else { continue };
+            if let (true, Some(blocks)) = (result.valid, digest.blocks) {
+                let figures = self.lead.as_ref().and_then(|(lead, metric)| {
+                    result.streams.get(lead)?.metrics.get(&metric.to_string()).map(|metric| &metric.figures.quantiles)
+                });
+                self.blocks.push(TrialBlocks {
+                    n: result.n,
+                    blocks,
+                    p50_ns: figures.and_then(|figures| figures.p50_ns),
+                    p99_ns: figures.and_then(|figures| figures.p99_ns),
+                });
+            }
+            self.pool.add(stream, digest.outcomes, digest.metrics, of, delta_of(of));
+        }
+    }
+
+    /// The metric whose repeatability is judged: `scheduled..rx_kernel` of the stream under test if it can be had, else the
+    /// first span metric that can.
+    fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
+        let stream = Some(UNDER_TEST).filter(|name| record.streams.contains_key(*name));
+        let stream = stream.or_else(|| record.streams.keys().next().map(String::as_str))?;
+        let of = record.streams.get(stream)?;
+        let has = |point: &Point| *point == Point::Scheduled || of.sources.contains_key(point);
+        let can = |metric: &&Metric| matches!(metric, Metric::Span(from, to) if has(from) && has(to));
+        let asked = self.metrics.get(stream)?;
+        let usual = asked.iter().filter(|metric| **metric == Metric::Span(Point::Scheduled, Point::RxKernel)).find(can);
+        usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
+    }
+
+    /// The cell.
+    pub fn finish(mut self) -> CellAnswer {
+        let finished = self.trials.len();
+        let good = self.trials.iter().filter(|trial| trial.valid).count();
+        let valid = finished > 0 && (good == finished || good * 2 > finished);
+        let mut verdicts = Vec::new();
+        if let Some((stream, metric)) = &self.lead {
+            self.blocks.sort_by_key(|trial| trial.n);
+            verdicts.push(repeats::judge(stream, *metric, &self.blocks));
+        }
+        self.trials.sort_by_key(|trial| trial.n);
+        verdicts.extend(verdicts::of_cell(&self.trials, valid));
+        let (mut streams, histograms) = self.pool.finish();
+        for (stream, metrics) in &self.metrics {
+            // A stream that no trial recorded still shows that it was asked for.
+            let result = streams.entry(stream.clone()).or_default();
+            for metric in metrics {
+                result.metrics.entry(metric.to_string()).or_insert_with(|| pool::absent("no trial was finished"));
+            }
+        }
+        let expectations = expectations::judge(&self.id, &self.expectations, &streams);
+        let result = CellResult {
+            id: self.id,
+            axes: self.axes,
+            valid,
+            streams,
+            loads: BTreeMap::new(),
+            placement: self.placements.finish(),
+            trials: self.trials,
+            verdicts,
+        };
+        CellAnswer { result, expectations, histograms }
+    }
+}
+
+/// The stamp that `delta` is of: `rx_kernel`, or `rx_xdp` where packets never reach the kernel's stack.
+fn delta_of(stream: &StreamRecord) -> Point {
+    let has = |point: Point| stream.sources.contains_key(&point);
+    if !has(Point::RxKernel) && has(Point::RxXdp) { Point::RxXdp } else { Point::RxKernel }
+}

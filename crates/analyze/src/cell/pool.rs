@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Digests of several trials pooled, and results made of digests.
+
+use crate::digest::MetricDigest;
+use crate::outcomes;
+use std::collections::BTreeMap;
+use tardy_model::histogram::Histogram;
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::{MetricResult, Outcomes, StreamResult};
+use tardy_model::trial::StreamRecord;
+
+/// One metric pooled, with whose stamp the later one is and why there are no values.
+#[derive(Debug)]
+struct Pooled {
+    digest: MetricDigest,
+    source: String,
+    why: Option<String>,
+}
+
+/// By stream: counts and metrics.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    streams: BTreeMap<String, (Outcomes, BTreeMap<Metric, Pooled>)>,
+}
+
+impl Pool {
+    /// Adds a trial's stream.
+    pub(super) fn add(
+        &mut self,
+        stream: String,
+        counts: Outcomes,
+        metrics: BTreeMap<Metric, MetricDigest>,
+        record: &StreamRecord,
+        delta_of: Point,
+    ) {
+        let (pooled_counts, pooled) = self.streams.entry(stream).or_default();
+        outcomes::merge(pooled_counts, &counts);
+        for (metric, digest) in metrics {
+            let (source, why) = (source(metric, record, delta_of), why(metric, record, delta_of, counts.received));
+            match pooled.get_mut(&metric) {
+                Some(pooled) => {
+                    pooled.digest.merge(digest);
+                    if pooled.source.is_empty() {
+                        pooled.source = source;
+                    }
+                    pooled.why = Some(why);
+                }
+                None => {
+                    pooled.insert(metric, Pooled { digest, source, why: Some(why) });
+                }
+            }
+        }
+    }
+
+    /// Results by stream, histograms by stream and metric.
+    pub(super) fn finish(self) -> (BTreeMap<String, StreamResult>, BTreeMap<(String, Metric), Histogram>) {
+        let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
+        for (stream, (outcomes, metrics)) in self.streams {
+            let mut result = StreamResult { outcomes, metrics: BTreeMap::new() };
+            for (metric, pooled) in metrics {
+                result.metrics.insert(metric.to_string(), pooled.digest.finish(&pooled.source, pooled.why));
+                histograms.insert((stream.clone(), metric), pooled.digest.histogram().clone());
+            }
+            results.insert(stream, result);
+        }
+        (results, histograms)
+    }
+}
+
+/// One trial's stream.
+pub(super) fn stream_result(
+    counts: &Outcomes,
+    metrics: &BTreeMap<Metric, MetricDigest>,
+    record: &StreamRecord,
+    delta_of: Point,
+) -> StreamResult {
+    let result = |(metric, digest): (&Metric, &MetricDigest)| {
+        let why = why(*metric, record, delta_of, counts.received);
+        (metric.to_string(), digest.finish(&source(*metric, record, delta_of), Some(why)))
+    };
+    StreamResult { outcomes: *counts, metrics: metrics.iter().map(result).collect() }
+}
+
+/// A metric that was asked for and is not to be had.
+pub(super) fn absent(why: &str) -> MetricResult {
+    MetricResult {
+        clock: "tai".to_owned(),
+        percentiles: "exact".to_owned(),
+        why: Some(why.to_owned()),
+        ..MetricResult::default()
+    }
+}
+
+/// Points whose stamps a metric is made of.
+fn points(metric: Metric, delta_of: Point) -> [Point; 2] {
+    match metric {
+        Metric::Span(from, to) => [from, to],
+        Metric::Delta => [delta_of, delta_of],
+    }
+}
+
+/// Who took the later stamp; empty if nobody did.
+fn source(metric: Metric, record: &StreamRecord, delta_of: Point) -> String {
+    let [_, later] = points(metric, delta_of);
+    record.sources.get(&later).map_or_else(String::new, |source| source.name().to_owned())
+}
+
+/// Why a metric has no values, if it has none.
+fn why(metric: Metric, record: &StreamRecord, delta_of: Point, received: u64) -> String {
+    let points = points(metric, delta_of);
+    let absent = points.iter().find_map(|point| Some((point, record.absent.get(point)?)));
+    let without = points.iter().find(|point| **point != Point::Scheduled && !record.sources.contains_key(point));
+    match (absent, without) {
+        (Some((point, why)), _) => format!("no {point} stamp: {why}"),
+        (None, Some(point)) => format!("nobody stamps {point} in this set-up"),
+        (None, None) if received == 0 => "no packet was received".to_owned(),
+        (None, None) if metric == Metric::Delta && received == 1 => "only one packet was received".to_owned(),
+        (None, None) => "no received packet has both stamps".to_owned(),
+    }
+}

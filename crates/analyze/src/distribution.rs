@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One pass over the rows of one stream in one trial: every metric, the outcomes, the coverage, the blocks.
+
+use crate::arrival::ArrivalPass;
+use crate::chunk::{Chunk, ROWS, there};
+use crate::clusters::INFINITE;
+use crate::coverage::CoverageByBurst;
+use crate::digest::MetricDigest;
+use crate::outcomes;
+use crate::repeats::blocks::{BlockPass, Blocks};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::Outcomes;
+use tardy_model::sample::Batch;
+
+/// What is to be computed.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Metrics.
+    pub metrics: Vec<Metric>,
+    /// The stamp that `delta` is of; [`Point::RxKernel`] if not given.
+    pub delta_of: Option<Point>,
+    /// Points whose coverage is looked at.
+    pub points: Vec<Point>,
+    /// The span metric whose blocks are kept, and the packets intended.
+    pub blocks_of: Option<(Metric, u64)>,
+}
+
+/// What a pass found.
+#[derive(Clone, Debug)]
+pub struct StreamDigest {
+    /// Counts.
+    pub outcomes: Outcomes,
+    /// By metric; each that was wanted is there.
+    pub metrics: BTreeMap<Metric, MetricDigest>,
+    /// Missing stamps.
+    pub coverage: CoverageByBurst,
+    /// Of the metric whose blocks were wanted.
+    pub blocks: Option<Blocks>,
+}
+
+/// A pass that is under way.
+#[derive(Debug)]
+pub struct StreamPass {
+    outcomes: Outcomes,
+    spans: BTreeMap<Metric, MetricDigest>,
+    delta: Option<ArrivalPass>,
+    coverage: CoverageByBurst,
+    blocks: Option<(Metric, BlockPass)>,
+    values: Vec<i64>,
+    seqs: Vec<i64>,
+}
+
+impl StreamPass {
+    /// For one trial.
+    pub fn new(trial: u32, wanted: &Wanted) -> Self {
+        let spans = wanted.metrics.iter().filter(|metric| **metric != Metric::Delta);
+        let delta_of = wanted.delta_of.unwrap_or(Point::RxKernel);
+        StreamPass {
+            outcomes: Outcomes::default(),
+            spans: spans.map(|metric| (*metric, MetricDigest::new(trial))).collect(),
+            delta: wanted.metrics.contains(&Metric::Delta).then(|| ArrivalPass::new(trial, delta_of)),
+            coverage: CoverageByBurst::new(wanted.points.iter().copied()),
+            blocks: wanted.blocks_of.map(|(metric, intended)| (metric, BlockPass::new(intended))),
+            values: Vec::with_capacity(ROWS),
+            seqs: Vec::with_capacity(ROWS),
+        }
+    }
+
+    /// Adds the next rows; batches come in the order of `seq`.
+    pub fn push(&mut self, batch: &Batch) {
+        outcomes::add(&mut self.outcomes, batch);
+        for chunk in Chunk::of(batch) {
+            self.coverage.push(&chunk);
+            for (metric, digest) in &mut self.spans {
+                let Metric::Span(from, to) = *metric else { continue };
+                let seqs = gather(&chunk, from, to, &mut self.values, &mut self.seqs);
+                digest.absorb(&self.values, seqs);
+                if let Some((_, blocks)) = self.blocks.as_mut().filter(|(of, _)| of == metric) {
+                    blocks.absorb(&self.values);
+                }
+            }
+            if let Some(delta) = &mut self.delta {
+                delta.push(&chunk);
+            }
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> StreamDigest {
+        let mut metrics = self.spans;
+        for digest in metrics.values_mut() {
+            digest.expect(self.outcomes.received);
+        }
+        if let Some(delta) = self.delta {
+            metrics.insert(Metric::Delta, delta.finish());
+        }
+        let blocks = self.blocks.map(|(_, blocks)| blocks.finish());
+        StreamDigest { outcomes: self.outcomes, metrics, coverage: self.coverage, blocks }
+    }
+}
+
+/// One stream of one trial from its batches.
+pub fn distribution<B: Borrow<Batch>>(
+    trial: u32,
+    wanted: &Wanted,
+    batches: impl IntoIterator<Item = B>,
+) -> StreamDigest {
+    let mut pass = StreamPass::new(trial, wanted);
+    for batch in batches {
+        pass.push(batch.borrow());
+    }
+    pass.finish()
+}
+
+/// The values of a span metric in some rows, and their numbers: [`INFINITE`] for what never arrived; what arrived without
+/// a stamp is left out.
+fn gather<'a>(chunk: &Chunk<'a>, from: Point, to: Point, values: &mut Vec<i64>, seqs: &'a mut Vec<i64>) -> &'a [i64] {
+    values.clear();
+    let to_all = chunk.whole_column(to);
+    match (from, chunk.whole_column(from), to_all) {
+        (Point::Scheduled, _, Some(to)) => {
+            values.extend(to.iter().map(|to| there(*to)));
+            chunk.seq
+        }
+        (_, Some(from), Some(to)) => {
+            values.extend(from.iter().zip(to).map(|(from, to)| there(*to).wrapping_sub(there(*from))));
+            chunk.seq
+        }
+        _ => {
+            seqs.clear();
+            for row in 0..chunk.len() {
+                let value = if chunk.is_received(row) {
+                    chunk.offset(row, to).zip(chunk.offset(row, from)).map(|(to, from)| to.wrapping_sub(from))
+                } else {
+                    Some(INFINITE)
+                };
+                if let Some(value) = value {
+                    values.push(value);
+                    seqs.push(chunk.seq[row]);
+                }
+            }
+            seqs
+        }
+    }
+}

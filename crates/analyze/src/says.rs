@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How figures are written in a verdict's sentence.
+
+/// A span of time in the unit that leaves few digits.
+pub(crate) fn time(ns: i64) -> String {
+    let size = ns.unsigned_abs();
+    let ns = ns as f64;
+    match size {
+        0..100 => format!("{ns} ns"),
+        100..10_000_000 => format!("{:.1} µs", ns / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} ms", ns / 1e6),
+        _ => format!("{:.1} s", ns / 1e9),
+    }
+}
+
+/// A share as per cent, with more digits where it is small.
+pub(crate) fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent != 0.0 && percent.abs() < 0.1 { format!("{percent:.3} %") } else { format!("{percent:.1} %") }
+}
+
+/// A count with its word.
+pub(crate) fn count(n: u64, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
+}
+
+/// A small number as a word.
+pub(crate) fn number(n: usize) -> String {
+    const WORDS: [&str; 13] =
+        ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+    WORDS.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list<T: ToString>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match items.as_slice() {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// `trial 3`, `trials 1, 2 and 4`.
+pub(crate) fn trials(numbers: &[u32]) -> String {
+    format!("{} {}", if numbers.len() == 1 { "trial" } else { "trials" }, list(numbers))
+}

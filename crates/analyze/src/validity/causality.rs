@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `causality`: a later point was stamped before an earlier one by more than the clocks' bounds: a fault of a clock.
+//! What counts from `scheduled` may be early and is not looked at.
+
+use super::{Evidence, Rule};
+use crate::says;
+use tardy_model::point::Metric;
+use tardy_model::verdict::{Level, Verdict};
+
+pub(super) const RULE: Rule = Rule { id: "causality", judge };
+
+fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    if evidence.clock_jumped() {
+        return Vec::new();
+    }
+    let mut verdicts = Vec::new();
+    for (stream, result) in evidence.results {
+        let Some(record) = evidence.record.streams.get(stream) else { continue };
+        let bound_ns = record.tx_conversion.bound_ns.saturating_add(record.rx_conversion.bound_ns);
+        // The worst pair speaks for all that one clock spoilt.
+        let worst = result
+            .metrics
+            .iter()
+            .filter(|(name, _)| name.parse::<Metric>().is_ok_and(Metric::is_causal))
+            .filter_map(|(name, metric)| Some((metric.figures.min_ns?, name, metric.negative)))
+            .filter(|(min_ns, ..)| *min_ns < bound_ns.saturating_neg())
+            .min();
+        let Some((min_ns, metric, negative)) = worst else { continue };
+        let says = format!(
+            "{stream}: {metric} is negative in {}, down to {}, which the clocks' bound of {} does not explain",
+            says::count(negative, "packet", "packets"),
+            says::time(min_ns),
+            says::time(bound_ns)
+        );
+        verdicts.push(
+            Verdict::new(RULE.id, Level::Invalid, says)
+                .with("stream", stream.as_str())
+                .with("metric", metric.as_str())
+                .with("negative", negative)
+                .with("min_ns", min_ns)
+                .with("bound_ns", bound_ns),
+        );
+    }
+    verdicts
+}

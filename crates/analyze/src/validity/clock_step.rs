@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `clock-step`: CLOCK_REALTIME was set during the trial. MONOTONIC is slewed with it but never set, so that the difference
+//! of the two moves only in a step.
+
+use super::{Evidence, Rule};
+use crate::says;
+use tardy_model::time::ClockReading;
+use tardy_model::verdict::{Level, Verdict};
+
+pub(super) const RULE: Rule = Rule { id: "clock-step", judge };
+
+/// A change up to the readings' bounds and this much is not told from an interrupt between two readings, ns.
+const SLACK_NS: i64 = 20_000;
+
+fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let record = evidence.record;
+    let machine = ("machine".to_owned(), [record.before.clocks, record.after.clocks]);
+    let stations = record
+        .streams
+        .iter()
+        .flat_map(|(stream, s)| [(format!("{stream}.tx"), s.tx_clocks), (format!("{stream}.rx"), s.rx_clocks)]);
+    let step = |(at, [before, after]): (String, [ClockReading; 2])| {
+        let difference = |r: &ClockReading| r.realtime_ns.saturating_sub(r.monotonic_ns);
+        let step = difference(&after).saturating_sub(difference(&before));
+        let allowed = before.bound_ns.saturating_add(after.bound_ns).saturating_add(SLACK_NS);
+        (step.saturating_abs() > allowed).then_some((at, step, allowed))
+    };
+    let steps = std::iter::once(machine).chain(stations).filter_map(step);
+    let Some((at, step_ns, allowed_ns)) = steps.max_by_key(|(_, step, _)| step.saturating_abs()) else {
+        return Vec::new();
+    };
+    let says = format!(
+        "CLOCK_REALTIME was set by {} during the trial: kernel stamps before and after do not fit together",
+        says::time(step_ns)
+    );
+    let verdict = Verdict::new(RULE.id, Level::Invalid, says);
+    vec![verdict.with("at", at).with("step_ns", step_ns).with("allowed_ns", allowed_ns)]
+}

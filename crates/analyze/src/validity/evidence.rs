@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the rules look at, and the questions that several of them ask of it.
+
+use super::{clock_step, tai_offset};
+use crate::coverage::{Bursts, CoverageByBurst};
+use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::machine::{CpuTimes, ThreadRecord};
+use tardy_model::point::Point;
+use tardy_model::result::StreamResult;
+use tardy_model::trial::{StreamRecord, TrialRecord};
+
+/// One trial's evidence.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The record.
+    pub record: &'a TrialRecord,
+    /// Outcomes and metrics of this trial, by stream.
+    pub results: &'a BTreeMap<String, StreamResult>,
+    /// Missing stamps, by stream.
+    pub coverage: &'a BTreeMap<String, CoverageByBurst>,
+}
+
+/// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much is noise, ns.
+pub(super) const TICKS_NS: i64 = 30_000_000;
+
+/// One of the measuring threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Thread<'a> {
+    pub stream: &'a str,
+    /// `tx` or `rx`.
+    pub end: &'static str,
+    pub record: &'a ThreadRecord,
+    pub of: &'a StreamRecord,
+}
+
+impl Thread<'_> {
+    /// `ctl.rx`.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.stream, self.end)
+    }
+
+    /// CPUs on which it was seen; where it was not looked at, those it may use if it is pinned.
+    pub fn cpus(&self) -> BTreeSet<u32> {
+        let seen: BTreeSet<u32> = self.record.cpus_seen.iter().copied().collect();
+        if !seen.is_empty() {
+            return seen;
+        }
+        match self.record.affinity.as_slice() {
+            [one] => BTreeSet::from([*one]),
+            _ => self.record.cpu_asked.into_iter().collect(),
+        }
+    }
+}
+
+impl<'a> Evidence<'a> {
+    /// The measuring threads.
+    pub(super) fn threads(&self) -> impl Iterator<Item = Thread<'a>> + use<'a> {
+        self.record.streams.iter().flat_map(|(stream, of)| {
+            [("tx", &of.tx), ("rx", &of.rx)].map(|(end, record)| Thread { stream, end, record, of })
+        })
+    }
+
+    /// CPUs on which a measuring thread was seen.
+    pub(super) fn cpus(&self) -> BTreeSet<u32> {
+        self.threads().flat_map(|thread| thread.cpus()).collect()
+    }
+
+    /// True if a clock jumped during the trial, which `clock-step` or `tai-offset` tells: spans and pairs across the jump are
+    /// no evidence of anything else.
+    pub(super) fn clock_jumped(&self) -> bool {
+        [tai_offset::RULE, clock_step::RULE].iter().any(|rule| !(rule.judge)(self).is_empty())
+    }
+
+    /// Time between the two readings of the machine's state, ns, by the clock that nobody sets.
+    pub(super) fn elapsed_ns(&self) -> i64 {
+        self.record.after.clocks.monotonic_ns.saturating_sub(self.record.before.clocks.monotonic_ns)
+    }
+
+    /// What one CPU did between the two readings.
+    pub(super) fn cpu(&self, cpu: u32) -> Option<CpuTimes> {
+        let (before, after) = (self.record.before.cpus.get(&cpu)?, self.record.after.cpus.get(&cpu)?);
+        Some(CpuTimes {
+            busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+            idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
+            steal_ns: after.steal_ns.saturating_sub(before.steal_ns),
+        })
+    }
+
+    /// The missing stamps of every point of every stream.
+    pub(super) fn bursts(&self) -> impl Iterator<Item = (&'a str, Point, &'a Bursts)> + use<'a> {
+        self.coverage
+            .iter()
+            .flat_map(|(stream, coverage)| coverage.points.iter().map(move |(point, b)| (stream.as_str(), *point, b)))
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `loss`: more packets were lost than the experiment allows.
+
+use super::{Evidence, Rule};
+use crate::says;
+use tardy_model::verdict::{Level, Verdict};
+
+pub(super) const RULE: Rule = Rule { id: "loss", judge };
+
+fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (stream, record) in &evidence.record.streams {
+        let Some(outcomes) = evidence.results.get(stream).map(|result| result.outcomes) else { continue };
+        if outcomes.lost == 0 {
+            continue;
+        }
+        let share = outcomes.lost as f64 / outcomes.intended.max(1) as f64;
+        if share <= record.max_loss {
+            continue;
+        }
+        let dropped = record.counters.socket_drops;
+        let at = match dropped {
+            0 => "none of them at the receiving socket".to_owned(),
+            dropped => format!("{dropped} of them dropped at the receiving socket"),
+        };
+        let says = format!(
+            "{} of {} packets of {stream} were lost ({}, allowed {}), {at}",
+            outcomes.lost,
+            outcomes.intended,
+            says::share(share),
+            says::share(record.max_loss)
+        );
+        verdicts.push(
+            Verdict::new(RULE.id, Level::Invalid, says)
+                .with("stream", stream.as_str())
+                .with("lost", outcomes.lost)
+                .with("intended", outcomes.intended)
+                .with("lost_share", share)
+                .with("max_loss_share", record.max_loss)
+                .with("socket_drops", dropped),
+        );
+    }
+    verdicts
+}

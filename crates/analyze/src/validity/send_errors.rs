@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `send-errors`: the port refused packets.
+
+use super::{Evidence, Rule};
+use crate::says;
+use tardy_model::verdict::{Level, Verdict};
+
+pub(super) const RULE: Rule = Rule { id: "send-errors", judge };
+
+fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (stream, record) in &evidence.record.streams {
+        let (refused, errno) = (record.counters.send_errors, record.counters.first_send_errno);
+        if refused == 0 {
+            continue;
+        }
+        let intended = evidence.results.get(stream).map_or(0, |result| result.outcomes.intended);
+        let share = refused as f64 / intended.max(1) as f64;
+        let level = if share > record.max_loss { Level::Invalid } else { Level::Warning };
+        let says = format!(
+            "the port refused {refused} of {intended} packets of {stream} ({}), first with errno {errno}",
+            says::share(share)
+        );
+        verdicts.push(
+            Verdict::new(RULE.id, level, says)
+                .with("stream", stream.as_str())
+                .with("refused", refused)
+                .with("intended", intended)
+                .with("refused_share", share)
+                .with("max_loss_share", record.max_loss)
+                .with("errno", i64::from(errno)),
+        );
+    }
+    verdicts
+}

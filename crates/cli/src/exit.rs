@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exit codes, and how an error is told: once, whole, on stderr.
+
+use std::io::IsTerminal;
+use tardy_lab::apply::ApplyError;
+use tardy_lab::coordinator::RunError;
+use tardy_spec::SpecError;
+use tardy_store::StoreError;
+
+/// The contract's exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// Ran, valid, expectations met or none.
+    Good = 0,
+    /// An expectation failed.
+    Unmet = 1,
+    /// Usage, experiment file, unreadable or newer run folder.
+    Usage = 2,
+    /// This machine cannot do it.
+    Cannot = 3,
+    /// Ran, but the numbers are not valid, or an agent or the disk failed after a finished trial.
+    Invalid = 4,
+    /// A fault of tardy's own.
+    Internal = 5,
+    /// A signal ended it; what was measured is written.
+    Interrupted = 130,
+}
+
+/// An error with the exit code that goes with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Its code.
+    pub exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    /// An error of this code.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Failure { exit, message: message.into() }
+    }
+}
+
+/// Which code an error has.
+pub fn code_of(error: &anyhow::Error) -> Exit {
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        failure.exit
+    } else if error.is::<SpecError>() {
+        Exit::Usage
+    } else if let Some(error) = error.downcast_ref::<StoreError>() {
+        match error {
+            StoreError::Io { .. } => Exit::Cannot,
+            _ => Exit::Usage,
+        }
+    } else if let Some(error) = error.downcast_ref::<RunError>() {
+        match error {
+            RunError::Plan(_) => Exit::Usage,
+            RunError::Apply(ApplyError::ReadBack { .. }) => Exit::Internal,
+            _ => Exit::Cannot,
+        }
+    } else {
+        Exit::Internal
+    }
+}
+
+/// Tells the error and returns its code.
+pub fn tell(error: &anyhow::Error) -> Exit {
+    match error.downcast_ref::<SpecError>() {
+        Some(spec) if std::io::stderr().is_terminal() => {
+            let mut picture = String::new();
+            let drawn = miette::GraphicalReportHandler::new().render_report(&mut picture, spec);
+            eprintln!("{}", if drawn.is_ok() { picture.trim_end() } else { "the experiment cannot be read" });
+        }
+        Some(spec) => eprintln!("tardy: {}", spec.one_line()),
+        None => eprintln!("tardy: {error:#}"),
+    }
+    code_of(error)
+}

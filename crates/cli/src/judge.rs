@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From trials to results: the same way for a run under way and for a run folder, so that a killed run is judged alike.
+
+use anyhow::Result;
+use std::collections::BTreeMap;
+use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
+use tardy_model::histogram::Histogram;
+use tardy_model::manifest::Manifest;
+use tardy_model::point::Metric;
+use tardy_model::result::Results;
+use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
+use tardy_model::verdict::{Level, Verdict};
+use tardy_report::Facts;
+use tardy_spec::experiment::{Cell, Experiment, Path};
+use tardy_store::RunFolder;
+
+/// The cells of a run, trial by trial.
+pub struct Judge {
+    name: String,
+    cells: Vec<(String, CellAnalysis)>,
+    said: BTreeMap<String, Vec<Verdict>>,
+    run: Vec<Verdict>,
+}
+
+/// Results with the histograms of the pictures.
+pub struct Judged {
+    /// Results.
+    pub results: Results,
+    histograms: BTreeMap<(String, String, String), Histogram>,
+}
+
+impl Judged {
+    /// Non-empty buckets of a metric's histogram.
+    pub fn bars(&self, cell: &str, stream: &str, metric: &str) -> Vec<(i64, i64, u64)> {
+        let key = (cell.to_owned(), stream.to_owned(), metric.to_owned());
+        self.histograms.get(&key).map(|histogram| histogram.iter().map(|bucket| (bucket.low_ns, bucket.high_ns, bucket.count)).collect()).unwrap_or_default()
+    }
+}
+
+fn analysis(cell: &Cell) -> CellAnalysis {
+    let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
+    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone())
+}
+
+impl Judge {
+    /// Nothing measured yet.
+    pub fn new(experiment: &Experiment) -> Self {
+        let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell))).collect();
+        Judge { name: experiment.name.clone(), cells, said: BTreeMap::new(), run: Vec::new() }
+    }
+
+    /// A trial that is wholly in memory.
+    pub fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Option<TrialAnswer> {
+        let (_, cell) = self.cells.iter_mut().find(|(id, _)| *id == record.cell)?;
+        Some(cell.trial(record, streams.iter().map(|(name, batch)| (name, batch))))
+    }
+
+    /// A verdict that follows from no trial: a cell that was refused, a CPU that was not to be had.
+    pub fn say(&mut self, cell: &str, verdict: Verdict) {
+        self.said.entry(cell.to_owned()).or_default().push(verdict);
+    }
+
+    /// A verdict of the whole run.
+    pub fn say_of_run(&mut self, verdict: Verdict) {
+        self.run.push(verdict);
+    }
+
+    /// The results.
+    pub fn finish(self) -> Judged {
+        let mut histograms = BTreeMap::new();
+        let mut answers = Vec::new();
+        for (id, cell) in self.cells {
+            let mut answer = cell.finish();
+            for verdict in self.said.get(&id).into_iter().flatten() {
+                answer.result.valid &= verdict.level < Level::Invalid;
+                answer.result.verdicts.push(verdict.clone());
+            }
+            for ((stream, metric), histogram) in std::mem::take(&mut answer.histograms) {
+                histograms.insert((id.clone(), stream, metric.to_string()), histogram);
+            }
+            answers.push(answer);
+        }
+        Judged { results: tardy_analyze::run::run(&self.name, answers, self.run), histograms }
+    }
+}
+
+/// The machine could not run a cell.
+pub fn refused(why: &str) -> Verdict {
+    Verdict::new("refused", Level::Invalid, why)
+}
+
+/// Something was asked for and could not be had.
+pub fn short(what: &str) -> Verdict {
+    Verdict::new("placement", Level::Warning, what)
+}
+
+/// Judges a run folder anew, from its trials.
+pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged> {
+    let mut judge = Judge::new(experiment);
+    for id in run.trials()? {
+        let record = run.record(&id.cell, id.n)?;
+        let Some((_, cell)) = judge.cells.iter_mut().find(|(cell, _)| *cell == id.cell) else { continue };
+        let mut pass = cell.begin(&record);
+        for stream in record.streams.keys() {
+            for batch in run.batches(&id.cell, id.n, stream)? {
+                pass.push(stream, &batch?);
+            }
+        }
+        cell.end(pass);
+    }
+    for cell in &manifest.cells {
+        cell.refused.iter().for_each(|why| judge.say(&cell.id, refused(why)));
+        cell.short.iter().for_each(|what| judge.say(&cell.id, short(what)));
+    }
+    if manifest.ended_utc.is_none() {
+        let unfinished = run.unfinished()?.len();
+        let says = "the run was killed before its end; the trials that were finished are judged here";
+        let verdict = Verdict::new("killed", Level::Note, says).with("unfinished_trials", unfinished as u64);
+        judge.say_of_run(verdict);
+    }
+    let mut judged = judge.finish();
+    // What the run itself said at its end, and only it could know, stands.
+    if let Ok(written) = run.results() {
+        judged.results.verdicts = written.verdicts;
+        judged.results.valid = written.valid;
+        judged.results.expectations_met = written.expectations_met;
+    }
+    Ok(judged)
+}
+
+/// What the line at the top says was sent.
+pub fn facts(experiment: &Experiment) -> Facts {
+    let mut facts = Facts::default();
+    for cell in &experiment.cells {
+        let Path::Veth { .. } = cell.setup.path;
+        let simulated = tardy_lab::coordinator::is_simulated(&cell.setup);
+        facts.paths.push(if simulated { "simulated" } else { "veth" }.to_owned());
+        for stream in &cell.setup.streams {
+            facts.ports.push(if simulated { "sim" } else { "udp" }.to_owned());
+            facts.cycles.push(stream.cycle);
+            facts.packets.push(u64::from(stream.count));
+        }
+    }
+    facts
+}
+
+/// Metrics of a stream, for its histogram file.
+pub fn metrics<'a>(experiment: &'a Experiment, cell: &str, stream: &str) -> &'a [Metric] {
+    let cell = experiment.cells.iter().find(|known| known.id == cell);
+    let stream = cell.and_then(|cell| cell.setup.streams.iter().find(|known| known.name == stream));
+    stream.map(|stream| &stream.metrics[..]).unwrap_or_default()
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The progress line on a terminal; nothing in a pipe.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+use tardy_engine::live::Digest;
+use tardy_engine::message::Side;
+
+/// One line that says which trial runs, how far it is, and how late its packets are so far.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Shown if stderr is a terminal.
+    pub fn new() -> Self {
+        let target =
+            if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style = ProgressStyle::with_template("{prefix:.bold}  {wide_bar:.dim} {percent:>3} %  {msg}  {elapsed:>4}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━━─"));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Progress { bar }
+    }
+
+    /// A trial begins.
+    pub fn trial(&self, cell: &str, n: u32, order: u32, of: u32) {
+        self.bar.set_prefix(format!("{cell} trial {n} ({}/{of})", order + 1));
+        self.bar.set_message(String::new());
+        self.bar.set_length(0);
+    }
+
+    /// Live figures: the receiver's are shown, the sender's tell how far the trial is.
+    pub fn figures(&self, side: Side, digest: Digest, count: u32) {
+        self.bar.set_length(u64::from(count));
+        if side == Side::Tx {
+            self.bar.set_position(digest.done);
+            return;
+        }
+        let us = |ns: Option<i64>| ns.map_or("–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        self.bar.set_message(format!("scheduled..receive p50 {} p99 {} µs", us(digest.p50_ns), us(digest.p99_ns)));
+    }
+
+    /// Writes a line above the progress line.
+    pub fn say(&self, line: &str) {
+        if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a run's events and samples go: the run folder, the judge, the progress line.
+
+use crate::judge::{self, Judge};
+use crate::progress::Progress;
+use serde::Serialize;
+use std::error::Error;
+use std::fmt::Write;
+use tardy_lab::coordinator::{Event, Sink};
+use tardy_model::manifest::Manifest;
+use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
+use tardy_spec::experiment::Experiment;
+use tardy_store::{RunFolder, StoreError};
+
+/// Keeps everything.
+pub struct Recorder<'a> {
+    experiment: &'a Experiment,
+    folder: &'a RunFolder,
+    /// Facts, growing as the run learns them.
+    pub manifest: Manifest,
+    /// The cells so far.
+    pub judge: Judge,
+    /// Trials kept.
+    pub kept: u32,
+    /// The first thing that could not be written.
+    pub failed: Option<StoreError>,
+    progress: Progress,
+}
+
+/// A line of `events.jsonl`.
+#[derive(Serialize)]
+struct Line<'a> {
+    at_utc: String,
+    event: &'static str,
+    #[serde(flatten)]
+    what: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip)]
+    _of: &'a (),
+}
+
+/// The time now, UTC, RFC 3339.
+pub fn utc() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+impl<'a> Recorder<'a> {
+    /// Into an open folder.
+    pub fn new(experiment: &'a Experiment, folder: &'a RunFolder, manifest: Manifest) -> Self {
+        let (judge, progress) = (Judge::new(experiment), Progress::new());
+        Recorder { experiment, folder, manifest, judge, kept: 0, failed: None, progress }
+    }
+
+    /// A line for `events.jsonl`.
+    pub fn log(&mut self, event: &'static str, what: serde_json::Value) {
+        let what = match what {
+            serde_json::Value::Object(map) => map,
+            _ => serde_json::Map::new(),
+        };
+        let written = self.folder.append_event(&Line { at_utc: utc(), event, what, _of: &() });
+        self.note(written);
+    }
+
+    /// Remembers the first thing that could not be written.
+    pub fn note(&mut self, written: Result<(), StoreError>) {
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Takes the progress line away.
+    pub fn quiet(&self) {
+        self.progress.end();
+    }
+
+    fn keep(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), StoreError> {
+        let trial = self.folder.begin_trial(&record.cell, record.n)?;
+        let named: Vec<(&str, &Batch)> = streams.iter().map(|(name, batch)| (name.as_str(), batch)).collect();
+        trial.write_samples(&named)?;
+        for (name, batch) in &named {
+            trial.write_histograms(name, batch, judge::metrics(self.experiment, &record.cell, name))?;
+        }
+        trial.write_record(record)?;
+        trial.finish()
+    }
+
+    fn cell(&mut self, id: &str) -> Option<&mut tardy_model::manifest::CellEntry> {
+        self.manifest.cells.iter_mut().find(|cell| cell.id == id)
+    }
+}
+
+impl Sink for Recorder<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Progress { side, digest, count, .. } => self.progress.figures(side, digest, count),
+            Event::Trial { cell, n, order, of } => {
+                self.progress.trial(cell, n, order, of);
+                self.log("trial", serde_json::json!({ "cell": cell, "n": n, "order": order }));
+            }
+            Event::Commands { commands, took, failed } => {
+                let mut script = String::new();
+                commands.iter().for_each(|command| _ = writeln!(script, "{command}"));
+                let written = self.folder.append_commands(&script);
+                self.note(written);
+                let took_ns = took.as_nanos() as u64;
+                self.log("commands", serde_json::json!({ "commands": commands, "took_ns": took_ns, "failed": failed }));
+            }
+            Event::Built { read_back, stations, pids } => {
+                if self.manifest.stations.is_empty() {
+                    self.manifest.stations = stations.clone();
+                }
+                for read in read_back {
+                    if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
+                        self.manifest.read_back.push(read.clone());
+                    }
+                }
+                self.log("built", serde_json::json!({ "stations": stations, "pids": pids }));
+            }
+            Event::Ruler(records) => {
+                self.manifest.ruler = records.to_vec();
+                let written = self.folder.write_manifest(&self.manifest);
+                self.note(written);
+                self.log("ruler", serde_json::json!({ "records": records }));
+            }
+            Event::Refused { cell, why } => {
+                self.progress.say(&format!("{cell}: {why}"));
+                if let Some(entry) = self.cell(cell) {
+                    entry.refused = Some(why.to_owned());
+                }
+                self.judge.say(cell, judge::refused(why));
+                self.log("refused", serde_json::json!({ "cell": cell, "why": why }));
+            }
+            Event::Short { cell, what } => {
+                if let Some(entry) = self.cell(cell) {
+                    entry.short.push(what.to_owned());
+                }
+                self.judge.say(cell, judge::short(what));
+                self.log("short", serde_json::json!({ "cell": cell, "what": what }));
+            }
+            Event::TornDown => self.log("torn_down", serde_json::Value::Null),
+        }
+    }
+
+    fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // Judged first: if the disk refuses, the table still has it.
+        let answer = self.judge.trial(record, streams);
+        self.keep(record, streams)?;
+        self.kept += 1;
+        let valid = answer.map(|answer| answer.result.valid);
+        self.log("trial_kept", serde_json::json!({ "cell": record.cell, "n": record.n, "valid": valid }));
+        Ok(())
+    }
+}

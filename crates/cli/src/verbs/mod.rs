@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verbs, one file each.
+
+mod agent;
+mod plan;
+mod report;
+mod run;
+mod schema;
+mod undo;
+
+use crate::args::{Experiment, Verb};
+use crate::exit::Exit;
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// Calls the verb.
+pub fn call(verb: Verb) -> Result<Exit> {
+    match verb {
+        Verb::Run(args) => run::call(args),
+        Verb::Plan(args) => plan::call(args),
+        Verb::Report(args) => report::call(args),
+        Verb::Undo => undo::call(),
+        Verb::Schema(args) => schema::call(&args),
+        Verb::Agent(args) => agent::call(args),
+    }
+}
+
+/// Folder of slots and journals.
+fn state() -> PathBuf {
+    std::env::var_os("TARDY_STATE").map_or_else(|| tardy_lab::names::STATE.into(), PathBuf::from)
+}
+
+/// The checked experiment that was asked for.
+fn load(args: &Experiment, more: Vec<String>) -> Result<tardy_spec::experiment::Experiment> {
+    let source = tardy_spec::resolve(&args.experiment)?;
+    let overrides: Vec<String> = args.set.iter().cloned().chain(more).collect();
+    Ok(tardy_spec::load(&source, &overrides)?)
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy report`: any picture of a run, made anew from its trials, also of a run that was killed. Needs no root.
+
+use crate::args::Report;
+use crate::exit::{Exit, Failure};
+use crate::judge;
+use anyhow::Result;
+use std::io::IsTerminal;
+use tardy_report::{Options, Picture};
+use tardy_spec::Source;
+use tardy_store::RunFolder;
+
+/// As wide as the terminal; colour if it is one and nobody minds (NO_COLOR).
+pub fn look(terminal: bool) -> Options {
+    let default = Options::default();
+    let width = terminal_size::terminal_size().map_or(default.width, |(width, _)| usize::from(width.0));
+    Options {
+        width: if terminal { width.clamp(60, 160) } else { default.width },
+        colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+/// Draws the picture.
+pub fn call(args: Report) -> Result<Exit> {
+    let format = tardy_report::format(&args.format).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let run = RunFolder::open(&args.run)?;
+    let manifest = run.manifest()?;
+    let source = Source { name: args.run.join("experiment.toml").display().to_string(), text: run.experiment()? };
+    let experiment = tardy_spec::load(&source, &[])?;
+    let judged = judge::folder(&run, &experiment, &manifest)?;
+    let run_dir = args.run.display().to_string();
+    let picture = Picture {
+        results: &judged.results,
+        manifest: &manifest,
+        facts: &judge::facts(&experiment),
+        bars: &|cell, stream, metric| judged.bars(cell, stream, metric),
+        run_dir: Some(&run_dir),
+        elapsed: None,
+        experiment: Some(&experiment.effective),
+    };
+    let terminal = args.output.is_none() && std::io::stdout().is_terminal();
+    let drawn = (format.make)(&picture, &look(terminal))?;
+    match args.output {
+        None => print!("{drawn}"),
+        Some(path) => std::fs::write(&path, drawn).map_err(|error| {
+            Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
+        })?,
+    }
+    Ok(Exit::Good)
+}

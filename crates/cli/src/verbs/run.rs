@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy run`: builds, measures, judges, tears down; writes the run folder; prints the table.
+
+use crate::args::Run;
+use crate::exit::{Exit, Failure, code_of};
+use crate::judge::{self, Judged};
+use crate::recorder::{self, Recorder};
+use crate::{interrupt, verbs};
+use anyhow::{Context, Result};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
+use tardy_model::manifest::{CellEntry, Manifest};
+use tardy_model::time::Nanos;
+use tardy_model::verdict::{Level, Verdict};
+use tardy_report::Picture;
+use tardy_spec::experiment::Experiment;
+use tardy_store::RunFolder;
+
+/// Runs an experiment.
+pub fn call(args: Run) -> Result<Exit> {
+    let began = Instant::now();
+    let more = args.trials.map(|trials| format!("trials={trials}")).into_iter().collect();
+    let experiment = verbs::load(&args.experiment, more)?;
+    let stop = interrupt::on_signal().context("signal handlers")?;
+    let state = verbs::state();
+    let real = experiment.cells.iter().any(|cell| !coordinator::is_simulated(&cell.setup));
+    if real {
+        if !tardy_sys::process::may_build() {
+            let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";
+            return Err(Failure::new(Exit::Cannot, why).into());
+        }
+        super::undo::offer(&state)?;
+    }
+    let out = args.out.unwrap_or_else(|| default_out(&experiment.name));
+    let folder = RunFolder::create(&out)?;
+    folder.write_experiment(&experiment.effective)?;
+    let manifest = manifest(&experiment);
+    folder.write_manifest(&manifest)?;
+
+    let mut recorder = Recorder::new(&experiment, &folder, manifest);
+    let options = Options {
+        state: &state,
+        program: std::env::current_exe().context("the path of this program, to start agents")?,
+        version: env!("CARGO_PKG_VERSION"),
+        stop: &stop,
+    };
+    let ended = coordinator::run(&experiment, &options, &mut recorder as &mut dyn Sink);
+    recorder.quiet();
+    let Recorder { mut manifest, mut judge, kept, failed, .. } = say_how_it_ended(recorder, &ended);
+    manifest.ended_utc = Some(recorder::utc());
+    if let Some(error) = &ended.failed {
+        let why = error.to_string();
+        judge.say_of_run(Verdict::new("failed", Level::Invalid, why).with("trials_kept", kept));
+    }
+    if ended.interrupted {
+        let says = format!("a signal ended the run after {kept} trials");
+        judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
+    }
+    let judged = judge.finish();
+    let run = Finished { experiment: &experiment, manifest: &manifest, judged: &judged, folder: &folder, began };
+    let mut unwritten: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    unwritten.extend(run.write());
+    unwritten.dedup();
+    if kept > 0 || ended.failed.is_none() {
+        run.show(args.json)?;
+    }
+    for error in ended.failed.iter().map(ToString::to_string).chain(ended.not_put_back.iter().map(ToString::to_string)) {
+        eprintln!("tardy: {error}");
+    }
+    unwritten.iter().for_each(|error| eprintln!("tardy: {error}"));
+    Ok(exit(ended, kept, !unwritten.is_empty(), &judged, &manifest))
+}
+
+fn say_how_it_ended<'a>(mut recorder: Recorder<'a>, ended: &Ended) -> Recorder<'a> {
+    let failed = ended.failed.as_ref().map(ToString::to_string);
+    let left = ended.not_put_back.as_ref().map(ToString::to_string);
+    let interrupted = ended.interrupted;
+    recorder.log("ended", serde_json::json!({ "interrupted": interrupted, "failed": failed, "not_put_back": left }));
+    recorder
+}
+
+/// The contract's exit code. What could not be measured or kept outweighs what was found.
+fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Manifest) -> Exit {
+    if let Some(error) = ended.failed {
+        return match error {
+            _ if kept > 0 => Exit::Invalid,
+            RunError::Sink(_) => Exit::Cannot,
+            error => code_of(&error.into()),
+        };
+    }
+    if unwritten || ended.not_put_back.is_some() {
+        return if kept > 0 { Exit::Invalid } else { Exit::Cannot };
+    }
+    if ended.interrupted {
+        return Exit::Interrupted;
+    }
+    if manifest.cells.iter().all(|cell| cell.refused.is_some()) {
+        return Exit::Cannot;
+    }
+    match (judged.results.valid, judged.results.expectations_met) {
+        (false, _) => Exit::Invalid,
+        (true, Some(false)) => Exit::Unmet,
+        (true, _) => Exit::Good,
+    }
+}
+
+fn default_out(name: &str) -> PathBuf {
+    let stem = format!("{}-{name}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
+    // Two runs may begin in one second.
+    let free = |n: u32| Path::new("runs").join(if n == 0 { stem.clone() } else { format!("{stem}-{}", n + 1) });
+    (0..100).map(free).find(|path| !path.exists()).unwrap_or_else(|| free(0))
+}
+
+fn manifest(experiment: &Experiment) -> Manifest {
+    let entry = |cell: &tardy_spec::experiment::Cell| CellEntry {
+        id: cell.id.clone(),
+        axes: cell.axes.clone(),
+        trials: experiment.trials,
+        ..CellEntry::default()
+    };
+    Manifest {
+        format: tardy_model::FORMAT,
+        tardy: env!("CARGO_PKG_VERSION").to_owned(),
+        name: experiment.name.clone(),
+        started_utc: recorder::utc(),
+        seed: experiment.seed,
+        command: std::env::args().collect(),
+        cells: experiment.cells.iter().map(entry).collect(),
+        machine: tardy_host::facts::read(),
+        programs: tardy_host::facts::programs(),
+        ..Manifest::default()
+    }
+}
+
+struct Finished<'a> {
+    experiment: &'a Experiment,
+    manifest: &'a Manifest,
+    judged: &'a Judged,
+    folder: &'a RunFolder,
+    began: Instant,
+}
+
+impl Finished<'_> {
+    fn draw(&self, format: &str) -> Result<String> {
+        let facts = judge::facts(self.experiment);
+        let run_dir = self.folder.path().display().to_string();
+        let picture = Picture {
+            results: &self.judged.results,
+            manifest: self.manifest,
+            facts: &facts,
+            bars: &|cell, stream, metric| self.judged.bars(cell, stream, metric),
+            run_dir: Some(&run_dir),
+            elapsed: Some(Nanos(self.began.elapsed().as_nanos() as i64)),
+            experiment: Some(&self.experiment.effective),
+        };
+        Ok((tardy_report::format(format)?.make)(&picture, &super::report::look(std::io::stdout().is_terminal()))?)
+    }
+
+    /// Writes what belongs at the end; returns what could not be written.
+    fn write(&self) -> Vec<String> {
+        let page = self.draw("html").map(|page| self.folder.write_report(page.as_bytes()));
+        let written = [self.folder.write_manifest(self.manifest), self.folder.write_results(&self.judged.results)];
+        let mut errors: Vec<String> = written.into_iter().filter_map(Result::err).map(|e| e.to_string()).collect();
+        match page {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => errors.push(error.to_string()),
+            Err(error) => errors.push(error.to_string()),
+        }
+        errors
+    }
+
+    fn show(&self, json: bool) -> Result<()> {
+        print!("{}", self.draw(if json { "json" } else { "text" })?);
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy undo`: puts back what killed runs left behind; runs that are alive are left alone.
+
+use crate::exit::{Exit, Failure};
+use anyhow::Result;
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::path::Path;
+use tardy_lab::runner::Processes;
+use tardy_lab::undo::{leftovers, undo_all};
+
+/// Puts back everything.
+pub fn call() -> Result<Exit> {
+    put_back(&super::state())
+}
+
+fn put_back(state: &Path) -> Result<Exit> {
+    let mut runner = Processes::new(|batch| {
+        for command in batch.commands {
+            eprintln!("  {command}");
+        }
+    });
+    let report = undo_all(state, &mut runner, &mut |slot, put_back| match put_back {
+        Ok(put_back) => eprintln!("slot {slot}: {} steps undone, {} agents ended", put_back.steps, put_back.agents),
+        Err(error) => eprintln!("slot {slot}: {error}"),
+    })
+    .map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
+    if !report.failed.is_empty() {
+        let slots = report.failed.iter().map(|(slot, error)| format!("slot {slot}: {error}")).collect::<Vec<_>>();
+        return Err(Failure::new(Exit::Cannot, format!("not all could be put back: {}", slots.join("; "))).into());
+    }
+    if report.undone.is_empty() {
+        eprintln!("nothing is left behind ({} runs are alive)", report.live);
+    }
+    Ok(Exit::Good)
+}
+
+/// Tells what killed runs left, and on a terminal offers to put it back. A new run does not need it: names never clash.
+pub fn offer(state: &Path) -> Result<()> {
+    let left = leftovers(state).unwrap_or_default();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let steps: u32 = left.iter().map(|left| left.steps).sum();
+    eprint!("{} killed runs left {steps} changes behind; `tardy undo` puts them back", left.len());
+    if !(stdin().is_terminal() && stderr().is_terminal()) {
+        eprintln!();
+        return Ok(());
+    }
+    eprint!(". Do it now? [y/N] ");
+    stderr().flush()?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    if answer.trim().eq_ignore_ascii_case("y") {
+        put_back(state)?;
+    }
+    Ok(())
+}

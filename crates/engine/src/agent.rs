@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The station side: `tardy agent` on stdin and stdout. It obeys, measures, answers; when the other side goes away it
+//! stops its threads and ends, so that a dead coordinator leaves nothing running.
+
+mod end;
+
+use crate::message::{self, FromAgent, MessageError, Side, ToAgent};
+use crate::ruler;
+use end::{End, Event};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use tardy_sys::clock;
+
+/// How often live figures go out and threads are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Serves until the other side is gone. `Ok` if it went in an orderly way or just went.
+pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version: &str) -> Result<(), MessageError> {
+    message::greet(to, version)?;
+    message::hear(&mut from, version)?;
+    let (events, inbox) = mpsc::channel();
+    let orders = events.clone();
+    std::thread::spawn(move || {
+        loop {
+            match message::receive::<ToAgent>(&mut from) {
+                Ok(order) => {
+                    if orders.send(Event::Order(order)).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let _ = orders.send(Event::Gone(error));
+                    return;
+                }
+            }
+        }
+    });
+    let mut station = Station { ends: BTreeMap::new(), events };
+    let result = loop {
+        match inbox.recv_timeout(LOOK) {
+            Ok(Event::Gone(MessageError::Closed)) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            Ok(Event::Gone(error)) => break Err(error),
+            Ok(Event::Order(order)) => {
+                if let Err(error) = station.obey(order, to) {
+                    break Err(error);
+                }
+            }
+            Ok(Event::Tell(told)) => {
+                if let Err(error) = message::send(to, &told) {
+                    break Err(error);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let told = station.ends.iter_mut().filter_map(|((stream, side), end)| {
+                    end.look().map(|digest| FromAgent::Progress { stream: *stream, side: *side, digest })
+                });
+                if let Some(error) = told.map(|told| message::send(to, &told)).find_map(Result::err) {
+                    break Err(error);
+                }
+            }
+        }
+    };
+    // Dropping an end stops its thread and waits for it.
+    station.ends.clear();
+    result
+}
+
+struct Station {
+    ends: BTreeMap<(u8, Side), End>,
+    events: mpsc::Sender<Event>,
+}
+
+impl Station {
+    fn obey(&mut self, order: ToAgent, to: &mut impl Write) -> Result<(), MessageError> {
+        let mut tell = |told: FromAgent| message::send(to, &told);
+        match order {
+            ToAgent::Measure(threads) => tell(FromAgent::Ruler(threads.iter().map(ruler::measure).collect())),
+            ToAgent::Prepare { sends, receives } => {
+                self.ends.clear();
+                let mut ready = Vec::new();
+                let receives = receives.into_iter().map(|order| End::receive(order, self.events.clone()));
+                let sends = sends.into_iter().map(|order| End::send(order, self.events.clone()));
+                for end in receives.chain(sends) {
+                    match end {
+                        Ok((end, told)) => {
+                            self.ends.insert((told.stream, told.side), end);
+                            ready.push(told);
+                        }
+                        Err(error) => {
+                            self.ends.clear();
+                            return tell(FromAgent::Failed(error));
+                        }
+                    }
+                }
+                tell(FromAgent::Ready { ends: ready, clocks: clock::read_clocks() })
+            }
+            ToAgent::WarmUp { stream, count, apart } => self.on(stream, Side::Tx, |end| end.warm_up(count, apart), tell),
+            ToAgent::WarmStatus { stream } => match self.ends.get(&(stream, Side::Rx)) {
+                Some(end) => tell(end.warm_status(stream)),
+                None => tell(unknown(stream, Side::Rx)),
+            },
+            ToAgent::Start { stream, side, base } => self.on(stream, side, |end| end.start(base), tell),
+            ToAgent::StopSending => {
+                self.ends.iter().filter(|((_, side), _)| *side == Side::Tx).for_each(|(_, end)| end.stop());
+                Ok(())
+            }
+            ToAgent::Finish { stream, expected, linger } => {
+                self.on(stream, Side::Rx, |end| end.finish(expected, linger), tell)
+            }
+            ToAgent::Collect { stream, side } => match self.ends.remove(&(stream, side)) {
+                Some(end) => end.collect(tell),
+                None => tell(unknown(stream, side)),
+            },
+        }
+    }
+
+    fn on(
+        &mut self,
+        stream: u8,
+        side: Side,
+        act: impl FnOnce(&mut End),
+        mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>,
+    ) -> Result<(), MessageError> {
+        match self.ends.get_mut(&(stream, side)) {
+            Some(end) => {
+                act(end);
+                Ok(())
+            }
+            None => tell(unknown(stream, side)),
+        }
+    }
+}
+
+fn unknown(stream: u8, side: Side) -> FromAgent {
+    FromAgent::Failed(format!("stream {stream} has no {side:?} end here"))
+}

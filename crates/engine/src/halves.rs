@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Both halves of one stream in one trial, wherever they came from, and what becomes of them: samples and a record.
+
+use crate::matcher::Match;
+use crate::receiver::{Arrival, ReceiverCounters};
+use crate::sender::{SenderCounters, SenderHalf};
+use std::collections::BTreeMap;
+use tardy_model::machine::ThreadRecord;
+use tardy_model::point::{Point, Source};
+use tardy_model::sample::Batch;
+use tardy_model::stream::{Port, Stream};
+use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
+use tardy_model::trial::{Counters, SpinGaps, StreamRecord, WarmUp};
+
+/// All that the two stations recorded of one stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Halves {
+    /// Sender's rows.
+    pub sent: SenderHalf,
+    /// Sender's events.
+    pub tx_counters: SenderCounters,
+    /// Sender's thread.
+    pub tx_thread: ThreadRecord,
+    /// Sender's clocks before and after.
+    pub tx_clocks: [ClockReading; 2],
+    /// Receiver's rows.
+    pub arrivals: Vec<Arrival>,
+    /// Receiver's events.
+    pub rx_counters: ReceiverCounters,
+    /// Receiver's thread.
+    pub rx_thread: ThreadRecord,
+    /// Receiver's clocks before and after.
+    pub rx_clocks: [ClockReading; 2],
+    /// Gaps of a spinning receiver.
+    pub gaps: Option<SpinGaps>,
+    /// Points that could not be had, with the reason.
+    pub absent: BTreeMap<Point, String>,
+    /// The error queue's size.
+    pub error_queue_bytes: u64,
+    /// The warm-up.
+    pub warmup: WarmUp,
+}
+
+fn source_of(port: Port, point: Point) -> Source {
+    match (port, point) {
+        (Port::Sim, _) => Source::Sim,
+        (Port::Udp, Point::Wakeup | Point::Send | Point::Receive) => Source::App,
+        (Port::Udp, Point::TxKernel) => Source::Driver,
+        (Port::Udp, Point::TxHw | Point::RxHw) => Source::Hardware,
+        (Port::Udp, Point::RxXdp) => Source::Bpf,
+        (Port::Udp, _) => Source::Kernel,
+    }
+}
+
+/// Joins the halves of `stream`, whose packet 0 was due at `base`.
+pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
+    let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
+    let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
+    let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
+    let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
+    let matched = Match {
+        base_ns: base.ns(),
+        cycle: stream.cycle,
+        deadline: stream.deadline,
+        sent: &halves.sent,
+        arrivals: &halves.arrivals,
+        tx: tx_conversion,
+        rx: rx_conversion,
+        sources: &sources,
+    }
+    .run();
+    let sent_rows = || halves.sent.sending.iter().enumerate().filter(|(_, sending)| sending.sent()).map(|(row, _)| row);
+    // Where `send` is not stamped, the wake-up stands for it.
+    let column = if halves.sent.send.is_empty() { &halves.sent.wakeup } else { &halves.sent.send };
+    let at = |row: Option<usize>| row.and_then(|row| column.get(row)?.get());
+    let (first, last) = (sent_rows().next(), sent_rows().next_back());
+    let sent_span_ns = match (at(first), at(last)) {
+        (Some(a), Some(b)) if first != last => Some(b - a),
+        _ => None,
+    };
+    let rows_between = last.unwrap_or(0) - first.unwrap_or(0);
+    let (tx, rx) = (&halves.tx_counters, &halves.rx_counters);
+    let counters = Counters {
+        sent: tx.sent,
+        send_errors: tx.refused,
+        first_send_errno: tx.first_errno,
+        overruns: tx.overruns,
+        skipped: tx.skipped,
+        foreign: rx.foreign,
+        duplicates: matched.duplicates,
+        empty_wakeups: rx.empty_wakeups,
+        records_dropped: rx.records_dropped,
+        socket_drops: rx.socket_drops,
+        tx_stamps_missing: matched.tx_stamps_missing,
+        tx_stamps_unmatched: tx.unmatched + matched.unmatched,
+        error_queue_overflows: tx.queue_overflows,
+        error_queue_high_bytes: tx.queue_high_bytes,
+    };
+    let record = StreamRecord {
+        intended: stream.count,
+        cycle_ns: stream.cycle.0,
+        intended_span_ns: rows_between as i64 * stream.cycle.0,
+        sent_span_ns,
+        max_loss: stream.max_loss,
+        sources: sources.into_iter().collect(),
+        absent: halves.absent.clone(),
+        tx_conversion,
+        rx_conversion,
+        tx_clocks: halves.tx_clocks,
+        rx_clocks: halves.rx_clocks,
+        tx: halves.tx_thread.clone(),
+        rx: halves.rx_thread.clone(),
+        warmup: halves.warmup,
+        counters,
+        spin_gaps: halves.gaps,
+        error_queue_bytes: halves.error_queue_bytes,
+    };
+    (matched.batch, record)
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The agent's messages and their framing: a length prefix and postcard, over any pair of byte streams.
+//!
+//! The first frame each way is a greeting in a fixed form, so that two versions can at least tell each other which they are.
+
+use crate::live::Digest;
+use crate::order::{ReceiveOrder, SendOrder, ThreadOrder};
+use crate::receiver::{Arrival, ReceiverCounters};
+use crate::sender::{SenderCounters, SenderHalf};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io::{self, Read, Write};
+use tardy_model::machine::{RulerRecord, ThreadRecord};
+use tardy_model::point::Point;
+use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
+use tardy_model::trial::SpinGaps;
+
+/// Version of the messages. Both sides must have the same.
+pub const PROTOCOL: u32 = 1;
+/// No message is longer; a longer length prefix is not one of ours.
+pub const LONGEST: usize = 64 << 20;
+/// Rows in one piece of a half.
+pub const PIECE: usize = 65_536;
+const MAGIC: &[u8; 5] = b"tardy";
+
+/// Why a message could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// The other side is gone.
+    #[error("the other side closed the connection")]
+    Closed,
+    /// Reading or writing failed.
+    #[error("the connection broke: {0}")]
+    Broken(#[from] io::Error),
+    /// These bytes are no message.
+    #[error("not a message of this protocol: {0}")]
+    Garbled(String),
+    /// The greeting is of another version.
+    #[error("the agent is tardy {theirs} (protocol {protocol}), this is tardy {ours} (protocol {PROTOCOL}); run the same version on both")]
+    Version {
+        /// Their version.
+        theirs: String,
+        /// Their protocol.
+        protocol: u32,
+        /// Our version.
+        ours: String,
+    },
+}
+
+/// Which end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Side {
+    /// The sender.
+    Tx,
+    /// The receiver.
+    Rx,
+}
+
+/// To the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// Measure the ruler for threads like these, one after the other.
+    Measure(Vec<ThreadOrder>),
+    /// Make these ends ready: sockets, memory, threads.
+    Prepare {
+        /// Sending ends.
+        sends: Vec<SendOrder>,
+        /// Receiving ends.
+        receives: Vec<ReceiveOrder>,
+    },
+    /// Send warm-up packets.
+    WarmUp {
+        /// Stream.
+        stream: u8,
+        /// Packets.
+        count: u32,
+        /// Time between them.
+        apart: Nanos,
+    },
+    /// How many warm-up packets came?
+    WarmStatus {
+        /// Stream.
+        stream: u8,
+    },
+    /// The trial's base time; a sender starts by it, a receiver needs it for live figures.
+    Start {
+        /// Stream.
+        stream: u8,
+        /// Which end.
+        side: Side,
+        /// Instant of packet 0.
+        base: Instant<Tai>,
+    },
+    /// Stop sending: the trial ends with what was sent.
+    StopSending,
+    /// The sender is done: stop receiving when so many arrived, or when `linger` has passed.
+    Finish {
+        /// Stream.
+        stream: u8,
+        /// Packets that were sent.
+        expected: u64,
+        /// Wait at most so long for them.
+        linger: Nanos,
+    },
+    /// Hand over this end's half.
+    Collect {
+        /// Stream.
+        stream: u8,
+        /// Which end.
+        side: Side,
+    },
+}
+
+/// An end that is ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndReady {
+    /// Stream.
+    pub stream: u8,
+    /// Which end.
+    pub side: Side,
+    /// The thread, read back.
+    pub thread: ThreadRecord,
+    /// Points of this end that were asked for and cannot be had, with the reason.
+    pub absent: Vec<(Point, String)>,
+    /// The error queue's size, read back; 0 at a receiver.
+    pub error_queue_bytes: u64,
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// Answer to `Measure`.
+    Ruler(Vec<RulerRecord>),
+    /// Answer to `Prepare`.
+    Ready {
+        /// Ends.
+        ends: Vec<EndReady>,
+        /// This station's clocks.
+        clocks: ClockReading,
+    },
+    /// Answer to `WarmUp`.
+    Warmed {
+        /// Stream.
+        stream: u8,
+        /// Driver stamps that came back.
+        stamped: u32,
+    },
+    /// Answer to `WarmStatus`.
+    WarmStatus {
+        /// Stream.
+        stream: u8,
+        /// Received so far.
+        received: u32,
+        /// Those without a kernel stamp.
+        unstamped: u32,
+        /// The latest one had it.
+        last_stamped: bool,
+        /// NAPI context of the socket, 0 for none.
+        napi_id: u32,
+    },
+    /// Live figures, unasked.
+    Progress {
+        /// Stream.
+        stream: u8,
+        /// Which end.
+        side: Side,
+        /// Figures.
+        digest: Digest,
+    },
+    /// An end has ended its loop, unasked for a sender, after `Finish` for a receiver.
+    Done {
+        /// Stream.
+        stream: u8,
+        /// Which end.
+        side: Side,
+        /// Packets handed to the port, or received.
+        packets: u64,
+    },
+    /// Part of a sender's half.
+    SenderPiece(SenderHalf),
+    /// Part of a receiver's half.
+    ArrivalPiece(Vec<Arrival>),
+    /// All of a sender's half has been handed over.
+    Sent {
+        /// Events.
+        counters: SenderCounters,
+        /// The thread, read back at the end.
+        thread: ThreadRecord,
+        /// This station's clocks.
+        clocks: ClockReading,
+    },
+    /// All of a receiver's half has been handed over.
+    Arrived {
+        /// Events.
+        counters: ReceiverCounters,
+        /// Gaps of a spinning loop.
+        gaps: Option<SpinGaps>,
+        /// The thread, read back at the end.
+        thread: ThreadRecord,
+        /// This station's clocks.
+        clocks: ClockReading,
+    },
+    /// It cannot be done; the trial is over, the agent lives.
+    Failed(String),
+}
+
+fn write_frame(to: &mut impl Write, body: &[u8]) -> Result<(), MessageError> {
+    let length = u32::try_from(body.len()).map_err(|_| MessageError::Garbled("message too long to send".into()))?;
+    to.write_all(&length.to_le_bytes())?;
+    to.write_all(body)?;
+    to.flush()?;
+    Ok(())
+}
+
+fn read_frame(from: &mut impl Read) -> Result<Vec<u8>, MessageError> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(MessageError::Closed),
+        other => other?,
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(MessageError::Garbled(format!("a length of {length} bytes, the longest is {LONGEST}")));
+    }
+    // Grows with what really comes: a false length costs no memory.
+    let mut body = Vec::new();
+    from.take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(MessageError::Closed);
+    }
+    Ok(body)
+}
+
+/// Sends one message.
+pub fn send<M: Serialize>(to: &mut impl Write, message: &M) -> Result<(), MessageError> {
+    let body = postcard::to_stdvec(message).map_err(|error| MessageError::Garbled(error.to_string()))?;
+    write_frame(to, &body)
+}
+
+/// Receives one message.
+pub fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, MessageError> {
+    let body = read_frame(from)?;
+    postcard::from_bytes(&body).map_err(|error| MessageError::Garbled(error.to_string()))
+}
+
+/// Says who we are.
+pub fn greet(to: &mut impl Write, version: &str) -> Result<(), MessageError> {
+    let mut body = MAGIC.to_vec();
+    body.extend(PROTOCOL.to_le_bytes());
+    body.extend(version.as_bytes());
+    write_frame(to, &body)
+}
+
+/// Hears who they are; returns their version if it speaks this protocol.
+pub fn hear(from: &mut impl Read, ours: &str) -> Result<String, MessageError> {
+    let body = read_frame(from)?;
+    let fixed = MAGIC.len() + 4;
+    if body.len() < fixed || &body[..MAGIC.len()] != MAGIC {
+        return Err(MessageError::Garbled("no greeting of a tardy agent".into()));
+    }
+    let protocol = u32::from_le_bytes([body[5], body[6], body[7], body[8]]);
+    let theirs = String::from_utf8_lossy(&body[fixed..]).into_owned();
+    if protocol != PROTOCOL {
+        return Err(MessageError::Version { theirs, protocol, ours: ours.to_owned() });
+    }
+    Ok(theirs)
+}

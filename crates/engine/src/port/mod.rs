@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the engine sends and receives through: narrow traits, one file for each port. Generic, not dynamic: the loops are
+//! compiled for each port, so nothing stands between a stamp and the call it belongs to.
+
+pub mod sim;
+pub mod udp;
+
+pub use tardy_sys::udp::{Received, TxPoint, TxStamp};
+
+use tardy_model::time::{Instant, Tai};
+
+/// A station's clock and timer.
+pub trait Timer {
+    /// TAI now.
+    fn now(&mut self) -> Instant<Tai>;
+    /// Sleeps until the instant; may return late, never early.
+    fn sleep_until(&mut self, at: Instant<Tai>);
+    /// Stays awake until the instant.
+    fn spin_until(&mut self, at: Instant<Tai>);
+}
+
+/// The sending end of a port.
+pub trait SendPort {
+    /// Hands one packet over under `key`; returns the key that its tx stamps will carry, or errno.
+    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32>;
+    /// Takes the tx stamps that have come back; never waits.
+    fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize;
+    /// Called after a refused send, when drained: keys must be unambiguous again.
+    fn renew_keys(&mut self) {}
+    /// Bytes that wait in the error queue, and its size.
+    fn error_queue(&self) -> (u64, u64) {
+        (0, u64::MAX)
+    }
+}
+
+/// The receiving end of a port.
+pub trait ReceivePort {
+    /// Waits in the port's way and receives one packet into `buffer`. [`Received::Nothing`] is a readiness that yielded
+    /// nothing; errno where the port is broken.
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32>;
+    /// True if the port's way to wait never sleeps.
+    fn spins(&self) -> bool {
+        false
+    }
+    /// Packets dropped at the port's own buffer so far.
+    fn drops(&self) -> u64 {
+        0
+    }
+    /// True once nothing can arrive any more.
+    fn ended(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Port `udp`: a UDP socket at each end, stamps by SO_TIMESTAMPING, the machine's own clock.
+
+use super::{ReceivePort, Received, SendPort, Timer, TxStamp};
+use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
+use std::net::SocketAddrV4;
+use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::point::Point;
+use tardy_model::stream::Wait;
+use tardy_model::time::{Instant, Tai};
+use tardy_sys::udp::{TxStamps, UdpRx, UdpTx, Waker};
+use tardy_sys::{SysError, clock};
+
+/// The machine's clock and timer.
+pub struct MachineTimer;
+
+impl Timer for MachineTimer {
+    #[inline]
+    fn now(&mut self) -> Instant<Tai> {
+        clock::now()
+    }
+    #[inline]
+    fn sleep_until(&mut self, at: Instant<Tai>) {
+        clock::sleep_until(at);
+    }
+    #[inline]
+    fn spin_until(&mut self, at: Instant<Tai>) {
+        while clock::now::<Tai>() < at {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// A tx stamp costs the error queue about this much (an skb's true size).
+const STAMP_COST: i64 = 1_024;
+
+/// The sending socket.
+pub struct UdpSend(UdpTx);
+
+impl UdpSend {
+    /// Opens the socket for the order.
+    pub fn open(order: &SendOrder) -> Result<Self, SysError> {
+        let stamps =
+            TxStamps { sched: order.order.wants(Point::TxSched), software: order.order.wants(Point::TxKernel) };
+        // Room for two stamps of each of 8,192 packets: a sender that is behind has no time to drain.
+        let bytes = (2 * 8_192 * STAMP_COST) as i32;
+        let peer = SocketAddrV4::new(order.peer, order.udp_port);
+        let mut socket = UdpTx::open(order.local, peer, order.priority, stamps, bytes)?;
+        // The probe is a warm-up packet, so that the receiver knows it for one of the trial's own.
+        let mut probe = vec![0; usize::from(order.order.size).max(HEAD)];
+        let StreamOrder { stream, size, nonce, .. } = order.order;
+        Frame { kind: Kind::WarmUp, stream, size, nonce, seq: 0 }.write(&mut probe);
+        socket.try_own_keys(&probe);
+        socket.drain(|_| {});
+        Ok(UdpSend(socket))
+    }
+    /// The error queue's size, read back.
+    pub fn error_queue_bytes(&self) -> u64 {
+        self.0.error_queue_bytes()
+    }
+}
+
+impl SendPort for UdpSend {
+    #[inline]
+    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+        self.0.send(payload, key)
+    }
+    #[inline]
+    fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
+        self.0.drain(each)
+    }
+    fn renew_keys(&mut self) {
+        self.0.renew_keys();
+    }
+    fn error_queue(&self) -> (u64, u64) {
+        (self.0.waiting_bytes(), self.0.error_queue_bytes())
+    }
+}
+
+/// The receiving socket with its way to wait.
+pub struct UdpReceive {
+    socket: UdpRx,
+    wait: Wait,
+}
+
+/// How long one receive call polls the device under `busypoll`, µs.
+const BUSY_POLL_US: i32 = 200;
+
+impl UdpReceive {
+    /// Opens the socket for the order.
+    pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
+        let local = SocketAddrV4::new(order.local, order.udp_port);
+        let socket = UdpRx::open(local, order.order.wants(Point::RxKernel), 8 << 20)?;
+        if order.wait == Wait::Busypoll {
+            socket.busy_poll(BUSY_POLL_US)?;
+        }
+        Ok(UdpReceive { socket, wait: order.wait })
+    }
+    /// Ends the wait from another thread.
+    pub fn waker(&self) -> Result<Waker, SysError> {
+        self.socket.waker()
+    }
+    /// The NAPI context that packets came from, 0 while none.
+    pub fn napi_id(&self) -> u32 {
+        self.socket.napi_id()
+    }
+}
+
+impl ReceivePort for UdpReceive {
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32> {
+        match self.wait {
+            Wait::Block | Wait::Busypoll => self.socket.receive(buffer, true),
+            Wait::Spin => self.socket.receive(buffer, false),
+            Wait::Poll => {
+                if self.socket.poll() {
+                    self.socket.receive(buffer, false)
+                } else {
+                    Ok(Received::TimedOut)
+                }
+            }
+        }
+    }
+    fn spins(&self) -> bool {
+        self.wait == Wait::Spin
+    }
+    fn drops(&self) -> u64 {
+        u64::from(self.socket.drops())
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The receiving loop: wait, receive, stamp, record into memory that was allocated and touched before.
+
+use crate::live::Live;
+use crate::order::ReceiveOrder;
+use crate::port::{ReceivePort, Received, Timer};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
+use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::sample::MaybeNanos;
+use tardy_model::time::Instant;
+use tardy_model::trial::SpinGaps;
+
+/// One arrival, raw clock values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// The packet.
+    pub seq: u32,
+    /// REALTIME, ns.
+    pub rx_kernel: MaybeNanos,
+    /// TAI, ns.
+    pub receive_ns: i64,
+}
+
+/// Events of the receiving side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiverCounters {
+    /// Packets on the port that are not this trial's.
+    pub foreign: u64,
+    /// Readiness that yielded nothing.
+    pub empty_wakeups: u64,
+    /// Arrivals that found no room in the recorder.
+    pub records_dropped: u64,
+    /// Packets dropped at the socket's buffer.
+    pub socket_drops: u64,
+    /// errno that ended the loop, 0 if none did.
+    pub broken_errno: i32,
+}
+
+/// What the control thread and the loop share.
+#[derive(Default)]
+pub struct Shared {
+    /// Ends the loop.
+    pub stop: AtomicBool,
+    /// Progress.
+    pub live: Live,
+    /// Warm-up packets so far.
+    pub warm: AtomicU32,
+    /// Those without a kernel stamp.
+    pub warm_unstamped: AtomicU32,
+    /// True if the latest one had it.
+    pub warm_last_stamped: AtomicBool,
+    /// Scheduled instant of packet 0 for the live figures; 0 while unknown.
+    pub base_ns: AtomicI64,
+}
+
+/// A receiver ready to run.
+pub struct Receiver {
+    order: ReceiveOrder,
+    buffer: Vec<u8>,
+    arrivals: Vec<Arrival>,
+    /// Events.
+    pub counters: ReceiverCounters,
+    /// Gaps of a spinning loop.
+    pub gaps: Option<SpinGaps>,
+}
+
+/// From which length on a gap in a spinning loop is counted, ns.
+const GAP_NS: i64 = 1_000_000;
+
+impl Receiver {
+    /// Allocates for the order, with room for one duplicate in eight packets.
+    pub fn new(order: ReceiveOrder) -> Self {
+        let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
+        let mut arrivals = vec![Arrival { seq: 0, rx_kernel: MaybeNanos::NONE, receive_ns: 1 }; room];
+        arrivals.clear();
+        // One byte more than the stream's packets, so that a longer stranger is not taken for one of them.
+        let buffer = vec![0; usize::from(order.order.size).max(HEAD) + 1];
+        Receiver { order, buffer, arrivals, counters: ReceiverCounters::default(), gaps: None }
+    }
+
+    /// Receives until the first warm-up packet has come, or told to stop.
+    pub fn run_until_warm<T: Timer, P: ReceivePort>(&mut self, timer: &mut T, port: &mut P, shared: &Shared) {
+        self.run_while(timer, port, shared, || shared.warm.load(Relaxed) == 0);
+    }
+
+    /// Receives until told to stop.
+    pub fn run<T: Timer, P: ReceivePort>(&mut self, timer: &mut T, port: &mut P, shared: &Shared) {
+        self.run_while(timer, port, shared, || true);
+    }
+
+    fn run_while<T: Timer, P: ReceivePort>(
+        &mut self,
+        timer: &mut T,
+        port: &mut P,
+        shared: &Shared,
+        goes_on: impl Fn() -> bool,
+    ) {
+        let (nonce, stream, cycle) = (self.order.order.nonce, self.order.order.stream, self.order.order.cycle.0);
+        let count = self.order.order.count;
+        let spins = port.spins();
+        let mut gaps = SpinGaps::default();
+        let mut last = spins.then(|| timer.now());
+        let mut in_trial = false;
+        while !shared.stop.load(Relaxed) && !port.ended() && goes_on() {
+            let received = port.receive(&mut self.buffer);
+            let receive = match received {
+                Ok(Received::Packet { .. }) => timer.now(),
+                _ if spins => timer.now(),
+                _ => Instant::from_ns(0),
+            };
+            if let Some(before) = last.replace(receive).filter(|_| spins) {
+                let gap = (receive - before).0;
+                if gap > GAP_NS && in_trial {
+                    gaps.over_1ms += 1;
+                    gaps.total_ns += gap;
+                    gaps.longest_ns = gaps.longest_ns.max(gap);
+                }
+            }
+            let (length, stamp) = match received {
+                Ok(Received::Packet { length, stamp }) => (length, stamp),
+                Ok(Received::Nothing) => {
+                    // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
+                    self.counters.empty_wakeups += u64::from(!spins);
+                    continue;
+                }
+                Ok(Received::TimedOut) => continue,
+                Err(errno) => {
+                    self.counters.broken_errno = errno;
+                    break;
+                }
+            };
+            let frame = match Frame::read(&self.buffer[..length]) {
+                Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq < count => frame,
+                _ => {
+                    self.counters.foreign += 1;
+                    continue;
+                }
+            };
+            match frame.kind {
+                Kind::Test => {
+                    in_trial = true;
+                    let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
+                    if self.arrivals.len() < self.arrivals.capacity() {
+                        self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: receive.ns() });
+                    } else {
+                        self.counters.records_dropped += 1;
+                    }
+                    let base = shared.base_ns.load(Relaxed);
+                    shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle));
+                }
+                Kind::WarmUp => {
+                    shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
+                    shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
+                    shared.warm.fetch_add(1, Relaxed);
+                }
+            }
+        }
+        self.counters.socket_drops = port.drops();
+        self.gaps = spins.then_some(gaps);
+    }
+
+    /// The arrivals in the order of the receive calls, when the trial is over.
+    pub fn finish(self) -> Vec<Arrival> {
+        self.arrivals
+    }
+}

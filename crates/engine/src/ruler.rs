@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ruler: what a stamp costs here, how late a timer is, how long the CPU is away from an empty loop. Measured before
+//! the trials by a thread with the stream's own CPU and policy, because a number is no finer than its ruler.
+
+use crate::order::ThreadOrder;
+use crate::worker;
+use tardy_model::machine::RulerRecord;
+use tardy_model::time::{Monotonic, Nanos, Tai};
+use tardy_sys::clock;
+
+/// Wake-ups measured: enough for a 99th percentile with two values beyond it.
+const WAKE_UPS: i64 = 200;
+/// Time between them: short, so that the whole takes 50 ms; not a divisor of a tick's period.
+const APART: Nanos = Nanos(251_000);
+/// Length of the empty loop. Below what the RT bandwidth limit lets through in a second.
+const LOOP: Nanos = Nanos(100_000_000);
+const GAP: Nanos = Nanos(10_000);
+
+/// Measures in a thread of its own.
+pub fn measure(order: &ThreadOrder) -> RulerRecord {
+    let order = order.clone();
+    let thread = std::thread::Builder::new().stack_size(worker::STACK).name("ruler".into());
+    thread.spawn(move || run(&order)).ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
+}
+
+fn run(order: &ThreadOrder) -> RulerRecord {
+    let account = worker::set_up(order);
+    let stamp_ns = stamp_cost();
+    let mut errors = timer_errors();
+    errors.sort_unstable();
+    let rank = |q: f64| errors[((q * errors.len() as f64).ceil() as usize).clamp(1, errors.len()) - 1];
+    let (loop_ns, gaps_over_10us, longest_gap_ns) = gaps();
+    RulerRecord {
+        station: String::new(),
+        cpu: order.cpu,
+        policy: account.record().policy_granted.clone(),
+        stamp_ns,
+        timer_count: errors.len() as u32,
+        timer_p50_ns: rank(0.5),
+        timer_p99_ns: rank(0.99),
+        timer_max_ns: rank(1.0),
+        loop_ns,
+        gaps_over_10us,
+        longest_gap_ns,
+    }
+}
+
+/// Median over blocks, so that one interruption does not count.
+fn stamp_cost() -> i64 {
+    const READS: i64 = 1_000;
+    let mut blocks: Vec<i64> = (0..21)
+        .map(|_| {
+            let start = clock::now::<Monotonic>();
+            for _ in 0..READS {
+                std::hint::black_box(clock::now::<Tai>());
+            }
+            (clock::now::<Monotonic>() - start).0 / READS
+        })
+        .collect();
+    blocks.sort_unstable();
+    blocks[blocks.len() / 2]
+}
+
+fn timer_errors() -> Vec<i64> {
+    let start = clock::now::<Tai>() + APART;
+    (0..WAKE_UPS)
+        .map(|i| {
+            let at = start + Nanos(i * APART.0);
+            clock::sleep_until(at);
+            (clock::now::<Tai>() - at).0
+        })
+        .collect()
+}
+
+fn gaps() -> (i64, u32, i64) {
+    let start = clock::now::<Monotonic>();
+    let (mut last, mut count, mut longest) = (start, 0, 0);
+    while last - start < LOOP {
+        let now = clock::now::<Monotonic>();
+        let gap = (now - last).0;
+        count += u32::from(gap > GAP.0);
+        longest = longest.max(gap);
+        last = now;
+    }
+    ((last - start).0, count, longest)
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or system call; the error
+//! queue is drained in the idle time behind the send.
+
+use crate::live::Live;
+use crate::order::SendOrder;
+use crate::port::{SendPort, Timer, TxPoint, TxStamp};
+use crate::schedule::{Schedule, lead_in};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tardy_model::frame::{Frame, Kind};
+use tardy_model::point::Point;
+use tardy_model::sample::MaybeNanos;
+use tardy_model::stream::Overrun;
+use tardy_model::time::{Instant, Nanos, Tai};
+
+/// What the sender did with a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending(u8);
+
+impl Sending {
+    const SENT: u8 = 1;
+    const SKIPPED: u8 = 2;
+    const REFUSED: u8 = 4;
+    const OVERRUN: u8 = 8;
+
+    /// It was handed to the port.
+    pub fn sent(self) -> bool {
+        self.0 & Self::SENT != 0
+    }
+    /// Its slot had passed and the policy is `skip`.
+    pub fn skipped(self) -> bool {
+        self.0 & Self::SKIPPED != 0
+    }
+    /// The port refused it.
+    pub fn refused(self) -> bool {
+        self.0 & Self::REFUSED != 0
+    }
+    /// The sender woke after its slot.
+    pub fn overrun(self) -> bool {
+        self.0 & Self::OVERRUN != 0
+    }
+}
+
+/// The sender's half of a trial: one row per packet that was reached, raw clock values (app stamps TAI, kernel stamps
+/// REALTIME). A column that was not asked for is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderHalf {
+    /// Number of the first row's packet.
+    pub first: u32,
+    /// What was done.
+    pub sending: Vec<Sending>,
+    /// TAI, ns.
+    pub wakeup: Vec<MaybeNanos>,
+    /// TAI, ns; absent for packets that were not sent.
+    pub send: Vec<MaybeNanos>,
+    /// REALTIME, ns.
+    pub tx_sched: Vec<MaybeNanos>,
+    /// REALTIME, ns.
+    pub tx_kernel: Vec<MaybeNanos>,
+}
+
+/// Events of the sending side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderCounters {
+    /// Packets handed to the port.
+    pub sent: u64,
+    /// Packets refused.
+    pub refused: u64,
+    /// errno of the first refusal.
+    pub first_errno: i32,
+    /// Wake-ups after the packet's slot.
+    pub overruns: u64,
+    /// Packets left not_sent because of that.
+    pub skipped: u64,
+    /// tx stamps whose key is no packet's of the trial.
+    pub unmatched: u64,
+    /// The error queue was found full.
+    pub queue_overflows: u64,
+    /// Most bytes found waiting in it.
+    pub queue_high_bytes: u64,
+}
+
+/// Key → packet, for stamps on their way back.
+struct Keys {
+    /// Ring over the low bits of the key: (key, packet + 1); 0 is empty. Large enough that a stamp comes back long
+    /// before its place is used again, checked by the key.
+    ring: Vec<(u32, u32)>,
+}
+
+impl Keys {
+    fn new(count: u32) -> Self {
+        Keys { ring: vec![(0, 0); (count as usize + 64).next_power_of_two().min(1 << 20)] }
+    }
+    #[inline]
+    fn put(&mut self, key: u32, packet: u32) {
+        let at = key as usize & (self.ring.len() - 1);
+        self.ring[at] = (key, packet + 1);
+    }
+    #[inline]
+    fn get(&self, key: u32) -> Option<u32> {
+        match self.ring[key as usize & (self.ring.len() - 1)] {
+            (found, packet) if found == key && packet != 0 => Some(packet - 1),
+            _ => None,
+        }
+    }
+}
+
+/// A sender ready to run: all memory is allocated and touched.
+pub struct Sender {
+    order: SendOrder,
+    payload: Vec<u8>,
+    half: SenderHalf,
+    keys: Keys,
+    /// Keys below this belong to warm-up and lead-in.
+    trial_from: Option<u32>,
+    next_key: u32,
+    warm_stamps: u32,
+    outstanding: u32,
+    /// Events.
+    pub counters: SenderCounters,
+}
+
+/// Behind the send there must be this much time until the next wake-up for the error queue to be drained…
+const DRAIN_SLACK: Nanos = Nanos(20_000);
+/// …or this many packets whose stamps are outstanding.
+const DRAIN_AT: u32 = 256;
+/// No sleep is longer.
+const LONG_WAIT: Nanos = Nanos(200_000_000);
+
+impl Sender {
+    /// Allocates for the order.
+    pub fn new(order: SendOrder) -> Self {
+        let count = order.order.count as usize;
+        let column = |wanted: bool| if wanted { vec![MaybeNanos::NONE; count] } else { Vec::new() };
+        let half = SenderHalf {
+            first: 0,
+            sending: vec![Sending::default(); count],
+            wakeup: column(order.order.wants(Point::Wakeup)),
+            send: column(order.order.wants(Point::Send)),
+            tx_sched: column(order.order.wants(Point::TxSched)),
+            tx_kernel: column(order.order.wants(Point::TxKernel)),
+        };
+        let payload = vec![0; usize::from(order.order.size)];
+        let keys = Keys::new(order.order.count);
+        Sender {
+            order,
+            payload,
+            half,
+            keys,
+            trial_from: None,
+            next_key: 1,
+            warm_stamps: 0,
+            outstanding: 0,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    fn frame(&mut self, kind: Kind, seq: u32) {
+        let order = &self.order.order;
+        Frame { kind, stream: order.stream, size: order.size, nonce: order.nonce, seq }.write(&mut self.payload);
+    }
+
+    /// The stream's number.
+    pub fn stream(&self) -> u8 {
+        self.order.order.stream
+    }
+
+    /// True if tx stamps are wanted.
+    pub fn wants_stamps(&self) -> bool {
+        self.order.order.wants(Point::TxKernel) || self.order.order.wants(Point::TxSched)
+    }
+
+    /// Sends `count` warm-up packets `apart`; returns how many driver stamps came back for them.
+    pub fn warm_up<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, count: u32, apart: Nanos) -> u32 {
+        self.warm_stamps = 0;
+        let mut at = timer.now();
+        for i in 0..count {
+            self.frame(Kind::WarmUp, i);
+            self.send_unrecorded(port);
+            at = at + apart;
+            timer.sleep_until(at);
+            self.drain(port);
+        }
+        self.warm_stamps
+    }
+
+    fn send_unrecorded<P: SendPort>(&mut self, port: &mut P) {
+        match port.send(&self.payload, self.next_key) {
+            Ok(_) => self.next_key = self.next_key.wrapping_add(1),
+            Err(_) => {
+                self.drain(port);
+                port.renew_keys();
+            }
+        }
+    }
+
+    /// Runs the trial: the lead-in, then every packet of the schedule, or until `stop`.
+    pub fn run<T: Timer, P: SendPort>(
+        &mut self,
+        timer: &mut T,
+        port: &mut P,
+        base: Instant<Tai>,
+        stop: &AtomicBool,
+        live: &Live,
+    ) {
+        let schedule = Schedule { base, cycle: self.order.order.cycle, count: self.order.order.count };
+        let lead = i64::from(lead_in(schedule.cycle));
+        let (advance, spin, overrun) = (self.order.advance, self.order.spin, self.order.overrun);
+        for i in -lead..0 {
+            let target = schedule.due(i) - advance;
+            if timer.now() > target {
+                continue;
+            }
+            timer.sleep_until(target);
+            self.frame(Kind::WarmUp, 0);
+            self.send_unrecorded(port);
+            self.drain(port);
+        }
+        self.trial_from = Some(self.next_key);
+        // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
+        let mut known = timer.now();
+        let mut reached = 0;
+        'packets: for packet in 0..schedule.count {
+            if stop.load(Relaxed) {
+                break;
+            }
+            let i = i64::from(packet);
+            let target = schedule.due(i) - advance;
+            self.frame(Kind::Test, packet);
+            // A long wait is cut, so that a stop is heard.
+            while target - known > LONG_WAIT {
+                if stop.load(Relaxed) {
+                    break 'packets;
+                }
+                let part = known + Nanos(LONG_WAIT.0 / 2);
+                timer.sleep_until(part);
+                known = timer.now();
+            }
+            if known < target {
+                if known < target - spin {
+                    timer.sleep_until(target - spin);
+                }
+                if spin > Nanos::ZERO {
+                    timer.spin_until(target);
+                }
+            }
+            let woke = timer.now();
+            known = woke;
+            reached = packet + 1;
+            let row = packet as usize;
+            let mut sending = Sending::default();
+            if schedule.is_past(i, woke) {
+                sending.0 |= Sending::OVERRUN;
+                self.counters.overruns += 1;
+            }
+            if let Some(cell) = self.half.wakeup.get_mut(row) {
+                *cell = MaybeNanos::some(woke.ns());
+            }
+            if sending.overrun() && overrun == Overrun::Skip {
+                self.counters.skipped += 1;
+                sending.0 |= Sending::SKIPPED;
+                self.half.sending[row] = sending;
+                continue;
+            }
+            let send = if self.half.send.is_empty() { woke } else { timer.now() };
+            match port.send(&self.payload, self.next_key) {
+                Ok(key) => {
+                    self.keys.put(key, packet);
+                    self.next_key = self.next_key.wrapping_add(1);
+                    self.outstanding += 1;
+                    self.counters.sent += 1;
+                    sending.0 |= Sending::SENT;
+                    if let Some(cell) = self.half.send.get_mut(row) {
+                        *cell = MaybeNanos::some(send.ns());
+                    }
+                }
+                Err(errno) => {
+                    if self.counters.refused == 0 {
+                        self.counters.first_errno = errno;
+                    }
+                    self.counters.refused += 1;
+                    sending.0 |= Sending::REFUSED;
+                    self.drain(port);
+                    port.renew_keys();
+                }
+            }
+            self.half.sending[row] = sending;
+            live.count(None);
+            if self.wants_stamps() {
+                let slack = schedule.due(i + 1) - advance - spin - send;
+                if slack > DRAIN_SLACK {
+                    self.drain(port);
+                } else if self.outstanding >= DRAIN_AT {
+                    self.look_at_queue(port);
+                    self.drain(port);
+                }
+            }
+        }
+        self.half.truncate(reached as usize);
+        // Stamps of a queue discipline or a NIC may still be on their way: a bounded wait, ended when all are there.
+        if self.wants_stamps() {
+            for _ in 0..20 {
+                self.drain(port);
+                if self.missing() == 0 {
+                    break;
+                }
+                let at = timer.now() + Nanos::from_millis(1);
+                timer.sleep_until(at);
+            }
+        }
+    }
+
+    fn look_at_queue<P: SendPort>(&mut self, port: &mut P) {
+        let (waiting, size) = port.error_queue();
+        self.counters.queue_high_bytes = self.counters.queue_high_bytes.max(waiting);
+        // A queue that has no room for two more messages has refused some.
+        if waiting + 4_096 >= size {
+            self.counters.queue_overflows += 1;
+        }
+    }
+
+    fn drain<P: SendPort>(&mut self, port: &mut P) {
+        let (half, keys, counters) = (&mut self.half, &self.keys, &mut self.counters);
+        let (trial, warm) = (self.trial_from.is_some(), &mut self.warm_stamps);
+        port.drain(|stamp: TxStamp| {
+            let column = match stamp.at {
+                TxPoint::Sched => &mut half.tx_sched,
+                TxPoint::Software => &mut half.tx_kernel,
+                TxPoint::Hardware => return,
+            };
+            match keys.get(stamp.key).and_then(|packet| column.get_mut(packet as usize)) {
+                Some(cell) if trial => *cell = MaybeNanos::some(stamp.ns),
+                _ if trial => counters.unmatched += 1,
+                _ => *warm += u32::from(stamp.at == TxPoint::Software),
+            }
+        });
+        self.outstanding = 0;
+    }
+
+    /// Sent packets whose driver stamp has not come.
+    pub fn missing(&self) -> u64 {
+        let missing = |(sending, stamp): (&Sending, &MaybeNanos)| sending.sent() && !stamp.is_some();
+        self.half.sending.iter().zip(&self.half.tx_kernel).filter(|row| missing(*row)).count() as u64
+    }
+
+    /// The half, when the trial is over.
+    pub fn finish(self) -> SenderHalf {
+        self.half
+    }
+}
+
+impl SenderHalf {
+    /// Packets reached.
+    pub fn len(&self) -> usize {
+        self.sending.len()
+    }
+    /// Rows of packets of which nothing is known but that they were sent.
+    pub fn only_sent(rows: u32) -> Self {
+        SenderHalf { sending: vec![Sending(Sending::SENT); rows as usize], ..SenderHalf::default() }
+    }
+    /// True if none was reached.
+    pub fn is_empty(&self) -> bool {
+        self.sending.is_empty()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.sending.truncate(rows);
+        for column in [&mut self.wakeup, &mut self.send, &mut self.tx_sched, &mut self.tx_kernel] {
+            column.truncate(rows);
+        }
+    }
+
+    /// Pieces of at most `rows` rows, for the way to the coordinator.
+    pub fn pieces(&self, rows: usize) -> impl Iterator<Item = SenderHalf> + '_ {
+        (0..self.len()).step_by(rows.max(1)).map(move |from| {
+            let to = (from + rows.max(1)).min(self.len());
+            let cut = |column: &Vec<MaybeNanos>| column.get(from..to).map(<[_]>::to_vec).unwrap_or_default();
+            SenderHalf {
+                first: self.first + from as u32,
+                sending: self.sending[from..to].to_vec(),
+                wakeup: cut(&self.wakeup),
+                send: cut(&self.send),
+                tx_sched: cut(&self.tx_sched),
+                tx_kernel: cut(&self.tx_kernel),
+            }
+        })
+    }
+
+    /// Puts the next piece behind this one.
+    pub fn append(&mut self, mut next: SenderHalf) {
+        self.sending.append(&mut next.sending);
+        self.wakeup.append(&mut next.wakeup);
+        self.send.append(&mut next.send);
+        self.tx_sched.append(&mut next.tx_sched);
+        self.tx_kernel.append(&mut next.tx_kernel);
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A measuring thread: pinned, scheduled, its memory touched; then read back, because what was asked is not what you have.
+
+use crate::order::ThreadOrder;
+use std::fs;
+use std::sync::OnceLock;
+use tardy_model::machine::ThreadRecord;
+use tardy_model::time::Monotonic;
+use tardy_sys::{clock, thread};
+
+/// Stack of a measuring thread: it is locked into memory, so the usual 8 MiB would cost as much.
+pub const STACK: usize = 512 << 10;
+
+/// Locks the process's memory, once; the kernel's reason if it refuses.
+pub fn lock_memory() -> Option<String> {
+    static LOCKED: OnceLock<Option<String>> = OnceLock::new();
+    LOCKED.get_or_init(|| thread::lock_memory().err().map(|error| error.to_string())).clone()
+}
+
+fn memory_is_locked() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    kib("VmLck:").is_some_and(|locked| locked > 0)
+}
+
+/// Run time and run-queue wait of a thread so far, ns.
+fn schedstat(tid: u32) -> Option<(i64, i64)> {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse::<i64>().ok());
+    Some((fields.next()??, fields.next()??))
+}
+
+/// CPU that a thread of this process ran on last.
+pub fn last_cpu(tid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    // The name may hold spaces and brackets; fields are counted from the last bracket. `processor` is field 39.
+    text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+}
+
+/// The calling thread's account from set-up to the end.
+pub struct Account {
+    record: ThreadRecord,
+    run: Option<(i64, i64)>,
+    switches: (u64, u64),
+}
+
+/// Pins and schedules the calling thread as ordered and reads back what it got. Nothing refused is an error: it is
+/// recorded, and judged later.
+pub fn set_up(order: &ThreadOrder) -> Account {
+    let mut refused = Vec::new();
+    let mut note = |result: Result<(), tardy_sys::SysError>| {
+        if let Err(error) = result {
+            refused.push(error.to_string());
+        }
+    };
+    if let Some(cpu) = order.cpu {
+        note(thread::pin(cpu));
+    }
+    note(thread::set_policy(order.policy));
+    if let Some(reason) = lock_memory() {
+        refused.push(reason);
+    }
+    let tid = thread::id();
+    let record = ThreadRecord {
+        tid,
+        policy_asked: order.policy.to_string(),
+        policy_granted: thread::policy().map_or_else(|error| error.to_string(), |policy| policy.to_string()),
+        cpu_asked: order.cpu,
+        affinity: thread::affinity().unwrap_or_default(),
+        cpus_seen: vec![thread::current_cpu()],
+        memory_locked: memory_is_locked(),
+        refused,
+        ..ThreadRecord::default()
+    };
+    Account { record, run: None, switches: (0, 0) }
+}
+
+impl Account {
+    /// What has been read back so far.
+    pub fn record(&self) -> &ThreadRecord {
+        &self.record
+    }
+
+    /// The trial begins.
+    pub fn begin(&mut self) {
+        self.run = schedstat(self.record.tid);
+        self.switches = thread::switches();
+    }
+
+    /// The trial has ended.
+    pub fn end(mut self) -> ThreadRecord {
+        let (voluntary, involuntary) = thread::switches();
+        let record = &mut self.record;
+        record.voluntary_switches = voluntary - self.switches.0;
+        record.involuntary_switches = involuntary - self.switches.1;
+        match (self.run, schedstat(record.tid)) {
+            (Some(before), Some(after)) => {
+                record.run_ns = after.0 - before.0;
+                record.wait_ns = Some(after.1 - before.1);
+            }
+            _ => record.run_ns = 0,
+        }
+        saw(record, thread::current_cpu());
+        self.record
+    }
+}
+
+/// Notes a CPU that the thread was seen on.
+pub fn saw(record: &mut ThreadRecord, cpu: u32) {
+    if !record.cpus_seen.contains(&cpu) {
+        record.cpus_seen.push(cpu);
+    }
+}
+
+/// Time since boot, for bounded waits of control threads.
+pub fn elapsed_ns() -> i64 {
+    clock::now::<Monotonic>().ns()
+}

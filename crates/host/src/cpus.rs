@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPUs that may be used, and the choice of one for each measuring thread.
+
+use std::collections::BTreeMap;
+use std::fs;
+use tardy_model::stream::CpuChoice;
+
+/// CPUs that this process may run on, ascending.
+pub fn usable() -> Vec<u32> {
+    tardy_sys::thread::affinity().unwrap_or_default()
+}
+
+/// Reads a kernel list such as `0-3,7`.
+pub fn parse_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// A list that the kernel keeps under `/sys/devices/system/cpu`.
+pub fn kernel_list(name: &str) -> Vec<u32> {
+    fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).map(|text| parse_list(&text)).unwrap_or_default()
+}
+
+/// The CPUs of the two ends of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The sender's; `None` if it is not to be pinned.
+    pub tx: Option<u32>,
+    /// The receiver's.
+    pub rx: Option<u32>,
+    /// What could not be had and what was taken instead.
+    pub short: Vec<String>,
+}
+
+/// A CPU that was asked for by number and is not there.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("CPU {cpu} was asked for and this process may use only {usable}: choose one of those, or `auto`")]
+pub struct NoSuchCpu {
+    /// The number.
+    pub cpu: u32,
+    /// What there is.
+    pub usable: String,
+}
+
+/// Chooses the CPUs of both ends, pure. `taken` counts threads already put on each CPU. `auto` takes the least used CPU,
+/// the highest number first, since CPU 0 gets most of a machine's interrupts.
+pub fn choose(
+    tx: CpuChoice,
+    rx: CpuChoice,
+    usable: &[u32],
+    taken: &mut BTreeMap<u32, u32>,
+) -> Result<Chosen, NoSuchCpu> {
+    let mut short = Vec::new();
+    let free = |not: Option<u32>, taken: &BTreeMap<u32, u32>| {
+        let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
+        usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
+    };
+    let mut place = |choice: CpuChoice, other: Option<u32>, taken: &mut BTreeMap<u32, u32>| {
+        let cpu = match choice {
+            CpuChoice::Any => return Ok(None),
+            CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
+            CpuChoice::Number(cpu) => {
+                let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                return Err(NoSuchCpu { cpu, usable });
+            }
+            CpuChoice::Same if other.is_some() => other,
+            CpuChoice::Different if other.is_some() => free(other, taken).or_else(|| {
+                short.push("`different` CPUs were asked for and there is one: both ends share it".to_owned());
+                other
+            }),
+            CpuChoice::Auto | CpuChoice::Same | CpuChoice::Different => free(None, taken),
+        };
+        if let Some(cpu) = cpu {
+            *taken.entry(cpu).or_default() += 1;
+        }
+        Ok(cpu)
+    };
+    // The end that stands for itself comes first, then the one that is relative to it.
+    let relative = |choice: CpuChoice| matches!(choice, CpuChoice::Same | CpuChoice::Different);
+    let (tx, rx) = if relative(tx) && !relative(rx) {
+        let rx = place(rx, None, taken)?;
+        (place(tx, rx, taken)?, rx)
+    } else {
+        let tx = place(tx, None, taken)?;
+        (tx, place(rx, tx, taken)?)
+    };
+    Ok(Chosen { tx, rx, short })
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Carries a plan out: journal first, then the command. Whatever happens, what was begun is put back.
+
+use crate::command::{Batch, Command, Step};
+use crate::journal::{Journal, JournalError};
+use crate::plan::Plan;
+use crate::runner::{Failure, RunError, Runner};
+use crate::undo::{self, PutBack, UndoError};
+use serde_json::Value;
+use tardy_model::manifest::ReadBack;
+use thiserror::Error;
+
+/// A plan could not be carried out. Everything that had been done is put back, but where [`ApplyError::NotUndone`] says
+/// otherwise.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// A program is missing or could not be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The journal cannot be written: nothing is done that could not be undone.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Not allowed.
+    #[error("`{command}`: {says}: needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run it with sudo")]
+    NeedsRoot {
+        /// The command.
+        command: Command,
+        /// The program's own words.
+        says: String,
+    },
+    /// A command failed.
+    #[error("`{command}` ({why}): {says}: {}", mend(says))]
+    Failed {
+        /// The command.
+        command: Command,
+        /// What it was for.
+        why: &'static str,
+        /// The program's own words.
+        says: String,
+    },
+    /// What was read back is not what such a command prints.
+    #[error("`{command}` printed something else than JSON ({source}): iproute2 4.17 or later is needed")]
+    ReadBack {
+        /// The command.
+        command: Command,
+        /// What the reader said.
+        source: serde_json::Error,
+    },
+    /// Undoing failed as well.
+    #[error("{cause}; then {undo}")]
+    NotUndone {
+        /// What failed first.
+        cause: Box<ApplyError>,
+        /// What failed after it.
+        undo: UndoError,
+    },
+}
+
+/// What can be done about a complaint.
+fn mend(says: &str) -> &'static str {
+    if says.contains("File exists") {
+        "something of that name is there already: `tardy undo`, or delete it, and try again"
+    } else if says.contains("not supported") || says.contains("Unknown device type") {
+        "this kernel lacks it: see `tardy doctor`"
+    } else {
+        "`tardy plan` prints all commands, to try by hand"
+    }
+}
+
+fn failed(command: &Command, why: &'static str, failure: &Failure) -> ApplyError {
+    let (command, says) = (command.clone(), failure.says.clone());
+    if says.contains("Operation not permitted") || says.contains("Permission denied") {
+        ApplyError::NeedsRoot { command, says }
+    } else {
+        ApplyError::Failed { command, why, says }
+    }
+}
+
+/// A plan that stands. Dropping it puts everything back as well as it goes; [`Applied::undo`] also says whether it went.
+pub struct Applied<'r> {
+    journal: Journal,
+    runner: &'r mut dyn Runner,
+    standing: bool,
+}
+
+/// Carries out `plan`. Each inverse is in `journal`, on disk, before its step begins.
+///
+/// # Errors
+/// If a step fails: then those before it are undone.
+pub fn apply<'r>(plan: &Plan, journal: Journal, runner: &'r mut dyn Runner) -> Result<Applied<'r>, ApplyError> {
+    let mut applied = Applied { journal, runner, standing: true };
+    match applied.build(&plan.steps) {
+        Ok(()) => Ok(applied),
+        Err(cause) => match applied.put_back() {
+            Ok(_) => Err(cause),
+            Err(undo) => Err(ApplyError::NotUndone { cause: Box::new(cause), undo }),
+        },
+    }
+}
+
+impl Applied<'_> {
+    /// Notes a process that was started for this plan, so that `undo` can end it.
+    ///
+    /// # Errors
+    /// If there is no such process or the journal cannot be written.
+    pub fn agent(&mut self, pid: u32) -> Result<(), JournalError> {
+        self.journal.agent(pid)
+    }
+
+    /// For further commands while the plan stands.
+    pub fn runner(&mut self) -> &mut dyn Runner {
+        self.runner
+    }
+
+    /// Asks the kernel what it has made of the plan.
+    ///
+    /// # Errors
+    /// If a command fails or prints no JSON.
+    pub fn read_back(&mut self, plan: &Plan) -> Result<Vec<ReadBack>, ApplyError> {
+        let mut read = Vec::with_capacity(plan.read_back.len());
+        for batch in Batch::group(plan.read_back.iter().cloned()) {
+            let output = self.runner.run(&batch)?;
+            if let Some(failure) = output.failures.first() {
+                let command = batch.commands().get(failure.index).unwrap_or(&batch.commands()[0]);
+                return Err(failed(command, "reading back", failure));
+            }
+            // One document for each command, one after the other.
+            let mut documents = serde_json::Deserializer::from_str(&output.stdout).into_iter::<Value>();
+            for command in batch.commands() {
+                // A command that finds nothing may print nothing.
+                let says = documents.next().unwrap_or(Ok(Value::Null));
+                let says = says.map_err(|source| ApplyError::ReadBack { command: command.clone(), source })?;
+                read.push(ReadBack { command: command.to_string(), says });
+            }
+        }
+        Ok(read)
+    }
+
+    /// Puts everything back.
+    ///
+    /// # Errors
+    /// If something could not be put back; it stays in the journal.
+    pub fn undo(mut self) -> Result<PutBack, UndoError> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        // Set first: a drop after a failure would only fail again.
+        self.standing = false;
+        undo::put_back(&mut self.journal, self.runner)
+    }
+
+    fn build(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        // Which step each command is of.
+        let of: Vec<usize> = steps.iter().enumerate().flat_map(|(i, step)| vec![i; step.does.len()]).collect();
+        let (mut ran, mut begun) = (0, 0);
+        for batch in Batch::group(steps.iter().flat_map(|step| step.does.iter().cloned())) {
+            let last = ran + batch.commands().len() - 1;
+            let keep_going = steps[of[ran]..=of[last]].iter().any(|step| !step.tolerates.is_empty());
+            let begins = begun..of[last] + 1;
+            let inverses: Vec<&[Command]> = steps[begins.clone()].iter().map(|step| &step.undoes[..]).collect();
+            let numbers = self.journal.will_do(&inverses)?;
+            let batch = batch.keep_going(keep_going);
+            let output = self.runner.run(&batch).inspect_err(|error| {
+                if matches!(error, RunError::NotInstalled { .. }) {
+                    let _ = self.journal.undone(&numbers);
+                }
+            })?;
+            for failure in &output.failures {
+                let at = (ran + failure.index).min(last);
+                let step = &steps[of[at]];
+                if step.tolerates.iter().any(|text| failure.says.contains(text)) {
+                    continue;
+                }
+                // Nothing has come of a step whose first command failed, nor of those after it. Their inverses must not
+                // run: what goes by these names is another's.
+                if !keep_going {
+                    let is_first = at == 0 || of[at - 1] != of[at];
+                    let untouched = of[at] + usize::from(!is_first);
+                    let _ = self.journal.undone(&numbers[untouched - begun..]);
+                }
+                return Err(failed(&batch.commands()[at - ran], step.why, failure));
+            }
+            (ran, begun) = (last + 1, begins.end);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Applied<'_> {
+    fn drop(&mut self) {
+        if self.standing {
+            let _ = self.put_back();
+        }
+    }
+}

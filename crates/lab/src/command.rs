@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is done to the machine, as values: a command that a person can paste, a step with its inverse, and the batches
+//! in which they are run. Nothing here runs anything.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A program with its arguments. Displays as a line of POSIX shell.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Command {
+    argv: Vec<String>,
+}
+
+impl Command {
+    /// `program args…`.
+    pub fn new(program: &str, args: &[&str]) -> Self {
+        Command { argv: [program].iter().chain(args).map(|word| (*word).to_owned()).collect() }
+    }
+
+    /// `ip args…`, in the host's own namespace.
+    pub fn ip(args: &[&str]) -> Self {
+        Command::new("ip", args)
+    }
+
+    /// `ip -n netns args…`.
+    pub fn ip_in(netns: &str, args: &[&str]) -> Self {
+        Command::new("ip", &[&["-n", netns], args].concat())
+    }
+
+    /// `tc -n netns args…`.
+    pub fn tc_in(netns: &str, args: &[&str]) -> Self {
+        Command::new("tc", &[&["-n", netns], args].concat())
+    }
+
+    /// The program's name.
+    pub fn program(&self) -> &str {
+        self.argv.first().map_or("", String::as_str)
+    }
+
+    /// The program and its arguments.
+    pub fn argv(&self) -> &[String] {
+        &self.argv
+    }
+
+    /// How many leading words (the program and its global options) are the same for every command that one process could
+    /// read from its standard input; `None` if this command must have a process of its own.
+    fn door(&self) -> Option<usize> {
+        if !matches!(self.program(), "ip" | "tc") {
+            return None;
+        }
+        let mut words = 1;
+        while let Some(word) = self.argv.get(words).filter(|word| word.starts_with('-')) {
+            words += if word == "-n" { 2 } else { 1 };
+        }
+        // iproute2 cuts a batch line at every `#` and knows no escapes: such a word goes by argv only.
+        let rest = self.argv.get(words..)?;
+        (!rest.is_empty() && rest.iter().all(|word| is_plain(word))).then_some(words)
+    }
+}
+
+/// True for words that neither a shell nor iproute2's batch reader would take apart.
+fn is_plain(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:/@%+=,-".contains(&byte))
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, word) in self.argv.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            // A first word with `=` would be an assignment.
+            if is_plain(word) && !(i == 0 && word.contains('=')) {
+                f.write_str(word)?;
+            } else {
+                write!(f, "'{}'", word.replace('\'', r"'\''"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The least thing that is done and put back as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is done, in this order.
+    pub does: Vec<Command>,
+    /// What takes it back, in this order; empty where it goes away with what an earlier step made.
+    pub undoes: Vec<Command>,
+    /// What it is for.
+    pub why: &'static str,
+    /// A complaint with one of these texts is no failure: what was to be switched off is not there.
+    pub tolerates: &'static [&'static str],
+}
+
+/// Commands that one process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    commands: Vec<Command>,
+    keep_going: bool,
+}
+
+/// The process that runs a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// What it reads on standard input; `None` for nothing.
+    pub stdin: Option<String>,
+}
+
+impl Batch {
+    /// A batch of one.
+    pub fn one(command: Command) -> Self {
+        Batch { commands: vec![command], keep_going: false }
+    }
+
+    /// Groups neighbours that one process can run, keeping the order: starting a process costs more than a command does.
+    pub fn group(commands: impl IntoIterator<Item = Command>) -> Vec<Batch> {
+        let mut batches: Vec<Batch> = Vec::new();
+        for command in commands {
+            match batches.last_mut() {
+                Some(batch) if batch.takes(&command) => batch.commands.push(command),
+                _ => batches.push(Batch::one(command)),
+            }
+        }
+        batches
+    }
+
+    /// With `true`, a command that fails does not keep the ones after it from running.
+    #[must_use]
+    pub fn keep_going(self, keep_going: bool) -> Self {
+        Batch { keep_going, ..self }
+    }
+
+    fn takes(&self, command: &Command) -> bool {
+        let door = |command: &Command| command.door().map(|words| command.argv[..words].to_vec());
+        self.commands.first().is_some_and(|first| door(first).is_some() && door(first) == door(command))
+    }
+
+    /// The commands, in order. Never empty.
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// The process: a lone command as it stands, several as `… -batch -`.
+    pub fn process(&self) -> Process {
+        let (first, words) = match &self.commands[..] {
+            [first, _, ..] => (first, first.door().unwrap_or(1)),
+            [first] => return Process { argv: first.argv.clone(), stdin: None },
+            [] => return Process { argv: Vec::new(), stdin: None },
+        };
+        let mut argv = first.argv[..words].to_vec();
+        if self.keep_going {
+            argv.push("-force".to_owned());
+        }
+        argv.extend(["-batch".to_owned(), "-".to_owned()]);
+        let stdin = self.commands.iter().map(|command| command.argv[words..].join(" ") + "\n").collect();
+        Process { argv, stdin: Some(stdin) }
+    }
+}

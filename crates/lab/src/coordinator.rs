@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
+//! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
+
+use crate::agent::{Agent, AgentError};
+use crate::apply::{self, ApplyError};
+use crate::journal::JournalError;
+use crate::names::{self, ClaimError, Slot};
+use crate::plan::{self, Plan, PlanError};
+use crate::runner::Processes;
+use crate::trial::{Broken, Ordered, Ran, Stations, TrialError};
+use crate::undo::UndoError;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+use tardy_engine::live::Digest;
+use tardy_engine::message::Side;
+use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::{halves, port};
+use tardy_host::cpus::{self, NoSuchCpu};
+use tardy_host::state;
+use tardy_model::machine::{MachineState, RulerRecord};
+use tardy_model::manifest::{ReadBack, StationEntry};
+use tardy_model::sample::Batch;
+use tardy_model::stream::{Port, Stream};
+use tardy_model::time::Nanos;
+use tardy_model::trial::TrialRecord;
+use tardy_spec::experiment::{Cell, Experiment, Setup};
+use tardy_spec::placement::{self, End};
+
+/// What happens in a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A batch of commands was run: each as a person would paste it.
+    Commands {
+        /// Commands.
+        commands: Vec<String>,
+        /// How long the batch took.
+        took: Duration,
+        /// What failed, in the program's words.
+        failed: Vec<String>,
+    },
+    /// A path is built and its agents answer.
+    Built {
+        /// What was read back.
+        read_back: &'a [ReadBack],
+        /// Stations.
+        stations: &'a BTreeMap<String, StationEntry>,
+        /// Agents' process ids by station.
+        pids: BTreeMap<String, u32>,
+    },
+    /// The ruler was measured.
+    Ruler(&'a [RulerRecord]),
+    /// The machine cannot run a cell; the others go on.
+    Refused {
+        /// Cell id.
+        cell: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+    /// Something could not be had and was replaced; the run goes on and says so.
+    Short {
+        /// Cell id.
+        cell: &'a str,
+        /// What.
+        what: &'a str,
+    },
+    /// A trial begins.
+    Trial {
+        /// Cell id.
+        cell: &'a str,
+        /// Number in the cell, from 1.
+        n: u32,
+        /// Place in the run, from 0.
+        order: u32,
+        /// Trials of the run.
+        of: u32,
+    },
+    /// Live figures.
+    Progress {
+        /// Stream.
+        stream: &'a str,
+        /// Which end.
+        side: Side,
+        /// Figures.
+        digest: Digest,
+        /// Packets intended.
+        count: u32,
+    },
+    /// Everything is put back.
+    TornDown,
+}
+
+/// Where a run's events and samples go.
+pub trait Sink {
+    /// Something happened.
+    fn event(&mut self, event: Event<'_>);
+    /// A trial is over. An error ends the run.
+    fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// What a run needs beside the experiment.
+pub struct Options<'a> {
+    /// Folder of slots and journals.
+    pub state: &'a Path,
+    /// The program to start as agent.
+    pub program: PathBuf,
+    /// Version for the greeting.
+    pub version: &'a str,
+    /// Set by a signal: finish what was begun and stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// Why a run ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No slot.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// The path cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// It cannot be built.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A station failed.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A CPU that does not exist.
+    #[error("stream `{stream}`: {source}")]
+    Cpu {
+        /// Stream.
+        stream: String,
+        /// Which.
+        source: NoSuchCpu,
+    },
+    /// Two spinning realtime threads would share a CPU and starve each other and the machine.
+    #[error("{0}")]
+    TwoSpinners(String),
+    /// What was measured cannot be kept.
+    #[error("{0}")]
+    Sink(Box<dyn std::error::Error + Send + Sync>),
+    /// Something could not be put back.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// True if a signal ended it.
+    pub interrupted: bool,
+    /// What ended it early, if something did. Trials finished before are in the sink.
+    pub failed: Option<RunError>,
+    /// Something that could not be put back.
+    pub not_put_back: Option<UndoError>,
+}
+
+struct Turn<'e> {
+    cell: &'e Cell,
+    n: u32,
+    order: u32,
+}
+
+/// The order of trials: blocks of every cell once, each block shuffled, so that a drift of the machine does not fall on
+/// one cell alone.
+fn turns(experiment: &Experiment) -> Vec<Turn<'_>> {
+    let mut random = Pcg64Mcg::seed_from_u64(experiment.seed);
+    let mut turns = Vec::new();
+    for n in 1..=experiment.trials {
+        let mut block: Vec<&Cell> = experiment.cells.iter().collect();
+        block.shuffle(&mut random);
+        for cell in block {
+            turns.push(Turn { cell, n, order: turns.len() as u32 });
+        }
+    }
+    turns
+}
+
+/// A trial's own randomness: of the seed, the cell and the number, not of the order.
+fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
+    let hash = cell.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    Pcg64Mcg::seed_from_u64(seed ^ hash ^ (u64::from(n) << 32))
+}
+
+/// True if every stream goes through port `sim`: then nothing is built.
+pub fn is_simulated(setup: &Setup) -> bool {
+    setup.streams.iter().all(|stream| stream.port == Port::Sim)
+}
+
+/// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
+const FIRST_UDP_PORT: u16 = 5_800;
+
+/// The CPUs of a cell's threads, stream by stream, with what could not be had.
+fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), RunError> {
+    let usable = cpus::usable();
+    let mut taken = BTreeMap::new();
+    let (mut chosen, mut short) = (Vec::new(), Vec::new());
+    for stream in &setup.streams {
+        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, &usable, &mut taken)
+            .map_err(|source| RunError::Cpu { stream: stream.name.clone(), source })?;
+        short.extend(both.short.iter().map(|what| format!("stream `{}`: {what}", stream.name)));
+        chosen.push(both);
+    }
+    let cpu_of = |stream: usize, end: End| match end {
+        End::Tx => chosen[stream].tx,
+        End::Rx => chosen[stream].rx,
+    };
+    if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
+        let name = |(stream, end): (usize, End)| format!("{}.{end}", setup.streams[stream].name);
+        return Err(RunError::TwoSpinners(format!(
+            "{} and {} would both spin with a realtime policy on CPU {} and starve each other: give them different CPUs, \
+             let one wait by \"block\", or use policy \"other\"",
+            name(one),
+            name(other),
+            cpu_of(one.0, one.1).unwrap_or_default()
+        )));
+    }
+    Ok((chosen, short))
+}
+
+fn orders(setup: &Setup, plan: &Plan, chosen: &[cpus::Chosen], random: &mut Pcg64Mcg) -> (u64, Vec<Ordered>) {
+    let nonce: u64 = random.random();
+    let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);
+    let end = |station: &str| {
+        let end = plan.ends.get(station);
+        let address = match end.map(|end| end.address) {
+            Some(IpAddr::V4(address)) => address,
+            _ => Ipv4Addr::UNSPECIFIED,
+        };
+        (address, end.map(|end| end.device.clone()).unwrap_or_default())
+    };
+    let make = |(number, stream): (usize, &Stream)| {
+        let order = StreamOrder {
+            stream: number as u8,
+            nonce,
+            cycle: stream.cycle,
+            count: stream.count,
+            size: stream.size,
+            stamps: stream.stamps.clone(),
+        };
+        let udp_port = FIRST_UDP_PORT + number as u16;
+        let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
+        Ordered {
+            from: index(&stream.from),
+            to: index(&stream.to),
+            send: SendOrder {
+                order: order.clone(),
+                thread: ThreadOrder { cpu: chosen[number].tx, policy: stream.tx.policy },
+                local: from,
+                peer: to,
+                udp_port,
+                device: from_device,
+                priority: stream.priority,
+                advance: stream.tx.advance,
+                spin: stream.tx.spin,
+                overrun: stream.overrun,
+            },
+            receive: ReceiveOrder {
+                order,
+                thread: ThreadOrder { cpu: chosen[number].rx, policy: stream.rx.policy },
+                local: to,
+                udp_port,
+                device: to_device,
+                wait: stream.rx.wait,
+            },
+            phase: Nanos(random.random_range(0..stream.cycle.0.max(1))),
+            stream: stream.clone(),
+        }
+    };
+    (nonce, setup.streams.iter().enumerate().map(make).collect())
+}
+
+/// The run under way.
+struct Run<'a> {
+    experiment: &'a Experiment,
+    options: &'a Options<'a>,
+    sink: &'a mut dyn Sink,
+    refused: Vec<String>,
+    measured: bool,
+    of: u32,
+}
+
+/// Runs the experiment to its end, a signal's, or a failure's; puts back what was built in every case.
+pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
+    let turns = turns(experiment);
+    let of = turns.len() as u32;
+    let mut run = Run { experiment, options, sink, refused: Vec::new(), measured: false, of };
+    let mut not_put_back = None;
+    let result = run.all(&turns, &mut not_put_back);
+    Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
+}
+
+impl Run<'_> {
+    fn stopped(&self) -> bool {
+        self.options.stop.load(Relaxed)
+    }
+
+    fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
+        self.check()?;
+        let mut slot = None;
+        let mut at = 0;
+        while at < turns.len() && !self.stopped() {
+            let turn = &turns[at];
+            if is_simulated(&turn.cell.setup) {
+                self.simulate(turn)?;
+                at += 1;
+                continue;
+            }
+            // Trials in a row on the same path share it.
+            let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup);
+            let row = turns[at..].iter().take_while(|other| same(other)).count();
+            let slot = match &slot {
+                Some(slot) => slot,
+                None => slot.insert(Slot::claim(self.options.state)?),
+            };
+            self.on_path(slot, &turns[at..at + row], not_put_back)?;
+            at += row;
+        }
+        Ok(())
+    }
+
+    /// What can be known before anything is touched.
+    fn check(&mut self) -> Result<(), RunError> {
+        for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+            for what in place(&cell.setup)?.1 {
+                self.sink.event(Event::Short { cell: &cell.id, what: &what });
+            }
+        }
+        Ok(())
+    }
+
+    fn simulate(&mut self, turn: &Turn<'_>) -> Result<(), RunError> {
+        let Turn { cell, n, order } = turn;
+        self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
+        let mut random = random_of(self.experiment.seed, &cell.id, *n);
+        let nonce: u64 = random.random();
+        let mut states = None;
+        let mut ran = Vec::new();
+        for (number, stream) in cell.setup.streams.iter().enumerate() {
+            let phase = Nanos(random.random_range(0..stream.cycle.0.max(1)));
+            let trial = port::sim::trial(stream, number as u8, nonce, phase);
+            states.get_or_insert((trial.before, trial.after));
+            ran.push((stream, phase, Some(Ran { base: trial.base, halves: trial.halves })));
+        }
+        match states {
+            Some((before, after)) => self.keep(turn, nonce, before, after, None, ran),
+            None => Ok(()),
+        }
+    }
+
+    /// Builds the path, runs these turns on it, tears it down.
+    fn on_path(
+        &mut self,
+        slot: &Slot,
+        turns: &[Turn<'_>],
+        not_put_back: &mut Option<UndoError>,
+    ) -> Result<(), RunError> {
+        let setup = &turns[0].cell.setup;
+        let plan = plan::plan(setup, slot.names())?;
+        // Commands are told when their batch is over; the sink is busy elsewhere meanwhile, so they are kept until then.
+        let ran = std::cell::RefCell::new(Vec::new());
+        let mut runner = Processes::new(|batch: &crate::runner::Ran<'_>| {
+            ran.borrow_mut().push((
+                batch.commands.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                batch.took,
+                batch.failures.iter().map(|failure| failure.says.clone()).collect::<Vec<_>>(),
+            ));
+        })
+        .holding(slot)
+        .map_err(|source| ClaimError::State { path: self.options.state.to_owned(), source })?;
+        let applied = slot.journal().map_err(RunError::from).and_then(|journal| {
+            apply::apply(&plan, journal, &mut runner).map_err(RunError::from)
+        });
+        self.tell_commands(&ran);
+        let mut applied = applied?;
+        let result = self.on_stations(&mut applied, &plan, turns, &ran);
+        if let Err(error) = applied.undo() {
+            *not_put_back = Some(error);
+        }
+        self.tell_commands(&ran);
+        self.sink.event(Event::TornDown);
+        result
+    }
+
+    fn tell_commands(&mut self, ran: &std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>) {
+        for (commands, took, failed) in ran.take() {
+            self.sink.event(Event::Commands { commands, took, failed });
+        }
+    }
+
+    fn on_stations(
+        &mut self,
+        applied: &mut apply::Applied<'_>,
+        plan: &Plan,
+        turns: &[Turn<'_>],
+        ran: &std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>,
+    ) -> Result<(), RunError> {
+        let read_back = applied.read_back(plan)?;
+        self.tell_commands(ran);
+        let (tell, inbox) = mpsc::channel();
+        let mut stations = Stations { agents: Vec::new(), inbox };
+        let mut entries = BTreeMap::new();
+        for (index, (name, end)) in plan.ends.iter().enumerate() {
+            let options = self.options;
+            let agent = Agent::start(&options.program, name, &end.netns, index, tell.clone(), options.version)?;
+            applied.agent(agent.pid())?;
+            let entry =
+                StationEntry { kind: "netns".into(), netns: Some(end.netns.clone()), agent: agent.version.clone() };
+            entries.insert(name.clone(), entry);
+            stations.agents.push(agent);
+        }
+        let pids = stations.agents.iter().map(|agent| (agent.station().to_owned(), agent.pid())).collect();
+        self.sink.event(Event::Built { read_back: &read_back, stations: &entries, pids });
+        if !self.measured {
+            let threads = self.threads(plan)?;
+            let records = stations.measure(&threads)?;
+            self.sink.event(Event::Ruler(&records));
+            self.measured = true;
+        }
+        for turn in turns {
+            if self.stopped() {
+                break;
+            }
+            if !self.refused.contains(&turn.cell.id) {
+                self.trial(&mut stations, plan, turn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every (CPU, policy) that a thread of any cell will have, by station.
+    fn threads(&self, plan: &Plan) -> Result<Vec<Vec<ThreadOrder>>, RunError> {
+        let mut threads: Vec<Vec<ThreadOrder>> = vec![Vec::new(); plan.ends.len()];
+        for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+            let (chosen, _) = place(&cell.setup)?;
+            for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
+                let ends = [
+                    (&stream.from, ThreadOrder { cpu: chosen.tx, policy: stream.tx.policy }),
+                    (&stream.to, ThreadOrder { cpu: chosen.rx, policy: stream.rx.policy }),
+                ];
+                for (station, order) in ends {
+                    let of_station = plan.ends.keys().position(|name| name == station).map(|at| &mut threads[at]);
+                    if let Some(of_station) = of_station.filter(|orders| !orders.contains(&order)) {
+                        of_station.push(order);
+                    }
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    fn trial(&mut self, stations: &mut Stations, plan: &Plan, turn: &Turn<'_>) -> Result<(), RunError> {
+        let Turn { cell, n, order } = turn;
+        self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
+        let (chosen, _) = place(&cell.setup)?;
+        let mut random = random_of(self.experiment.seed, &cell.id, *n);
+        let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random);
+        let before = state::read(names::other_runs(self.options.state));
+        let sink = &mut *self.sink;
+        let mut progress = |stream: &str, side: Side, digest: Digest| {
+            let count = cell.setup.streams.iter().find(|s| s.name == stream).map_or(0, |s| s.count);
+            sink.event(Event::Progress { stream, side, digest, count });
+        };
+        let result = stations.run(&ordered, self.options.stop, &mut progress);
+        let after = state::read(names::other_runs(self.options.state));
+        let named = |ran: Vec<Option<Ran>>| -> Vec<(&Stream, Nanos, Option<Ran>)> {
+            let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
+            both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
+        };
+        match result {
+            Ok(ran) => self.keep(turn, nonce, before, after, None, named(ran.into_iter().map(Some).collect())),
+            Err(Broken { error: TrialError::CannotDo(why), .. }) => {
+                self.sink.event(Event::Refused { cell: &cell.id, why: &why });
+                self.refused.push(cell.id.clone());
+                Ok(())
+            }
+            Err(Broken { error: TrialError::Agent(error), had }) => {
+                if had.iter().any(Option::is_some) {
+                    self.keep(turn, nonce, before, after, Some(error.to_string()), named(had))?;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Joins the halves and hands the trial to the sink.
+    fn keep(
+        &mut self,
+        turn: &Turn<'_>,
+        nonce: u64,
+        before: MachineState,
+        after: MachineState,
+        failed: Option<String>,
+        ran: Vec<(&Stream, Nanos, Option<Ran>)>,
+    ) -> Result<(), RunError> {
+        let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
+        for (stream, phase, ran) in ran {
+            let Some(ran) = ran else { continue };
+            let (batch, record) = halves::join(stream, ran.base, &ran.halves);
+            first.get_or_insert((ran.base, phase));
+            streams.push((stream.name.clone(), batch));
+            records.insert(stream.name.clone(), record);
+        }
+        let Some((base, phase)) = first else { return Ok(()) };
+        let cut = |(name, batch): &(String, Batch)| {
+            turn.cell.setup.streams.iter().any(|stream| stream.name == *name && batch.len() < stream.count as usize)
+        };
+        let interrupted = self.stopped() && streams.iter().any(cut);
+        let record = TrialRecord {
+            format: tardy_model::FORMAT,
+            cell: turn.cell.id.clone(),
+            n: turn.n,
+            order: turn.order,
+            nonce: format!("{nonce:016x}"),
+            phase_ns: phase.0,
+            base_tai_ns: base.ns(),
+            interrupted,
+            failed,
+            before,
+            after,
+            streams: records,
+        };
+        self.sink.trial(&record, &streams).map_err(RunError::Sink)
+    }
+}
+
+/// True if two cells need the same path.
+fn built_alike(a: &Setup, b: &Setup) -> bool {
+    a.stations == b.stations && a.path == b.path && a.shaper == b.shaper && is_simulated(a) == is_simulated(b)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two fresh network namespaces joined by a pair of virtual Ethernet links. Both links are born inside their namespaces, so
+//! that nothing of them ever shows on the host.
+
+use super::Laid;
+use crate::command::{Command, Step};
+use crate::names::{Names, Side};
+use crate::plan::{End, PlanError};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use tardy_spec::experiment::Station;
+
+/// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
+const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
+
+struct Joint<'a> {
+    station: &'a str,
+    netns: String,
+    link: String,
+    mac: String,
+    address: IpAddr,
+}
+
+/// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
+///
+/// # Errors
+/// If there are not exactly two stations.
+pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: Names) -> Result<Laid, PlanError> {
+    let mut in_order = stations.iter();
+    let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
+        (in_order.next(), in_order.next(), in_order.next())
+    else {
+        return Err(PlanError::TwoStations { kind: "veth", stations: stations.keys().cloned().collect() });
+    };
+    let joint = |station, side| Joint {
+        station,
+        netns: names.netns(station),
+        link: names.link(side),
+        mac: names.mac(side),
+        address: names.address(side).into(),
+    };
+    let (a, b) = (joint(first, Side::First), joint(second, Side::Second));
+    let steps =
+        vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
+    let ends = [a, b]
+        .map(|joint| {
+            let end = End { netns: joint.netns, device: joint.link, address: joint.address };
+            (joint.station.to_owned(), end)
+        })
+        .into();
+    Ok(Laid { steps, ends })
+}
+
+/// A step of its own for each, so that a name that is taken is never mistaken for one that this step made.
+fn namespace(at: &Joint<'_>) -> Step {
+    Step {
+        does: vec![Command::ip(&["netns", "add", &at.netns])],
+        undoes: vec![Command::ip(&["netns", "del", &at.netns])],
+        why: "a fresh network namespace for the station",
+        tolerates: &[],
+    }
+}
+
+fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
+    let (queues, mtu) = (queues.to_string(), mtu.to_string());
+    fn half<'a>(at: &'a Joint<'_>, queues: &'a str, mtu: &'a str) -> Vec<&'a str> {
+        let (link, mac, netns) = (at.link.as_str(), at.mac.as_str(), at.netns.as_str());
+        vec![link, "numtxqueues", queues, "numrxqueues", queues, "mtu", mtu, "address", mac, "netns", netns]
+    }
+    let (near, far) = (half(a, &queues, &mtu), half(b, &queues, &mtu));
+    Step {
+        does: vec![Command::ip(&[&["link", "add"], &near[..], &["type", "veth", "peer", "name"], &far[..]].concat())],
+        // One end takes the other with it. Namespaces alone would do, but only some time after they are deleted, and not
+        // while a process is still inside.
+        undoes: vec![Command::ip_in(&a.netns, &["link", "del", "dev", &a.link])],
+        why: "the pair of links, each end born in its namespace",
+        tolerates: &[],
+    }
+}
+
+fn quiet(at: &Joint<'_>) -> Step {
+    Step {
+        does: vec![Command::ip_in(&at.netns, &["link", "set", "dev", &at.link, "addrgenmode", "none"])],
+        undoes: Vec::new(),
+        why: "no IPv6 chatter of its own",
+        tolerates: NO_IPV6,
+    }
+}
+
+fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
+    let ip = |args: &[&str]| Command::ip_in(&near.netns, args);
+    let (link, address) = (near.link.as_str(), format!("{}/{}", near.address, Names::PREFIX));
+    let peer = far.address.to_string();
+    Step {
+        does: vec![
+            ip(&["addr", "add", &address, "dev", link]),
+            ip(&["neigh", "replace", &peer, "lladdr", &far.mac, "dev", link, "nud", "permanent"]),
+            ip(&["link", "set", "dev", "lo", "up"]),
+            ip(&["link", "set", "dev", link, "up"]),
+        ],
+        undoes: Vec::new(),
+        why: "an address, and the neighbour fixed so that no ARP falls into a measurement",
+        tolerates: &[],
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a set-up to everything that will be done to the machine, and how each of it is put back. Pure: nothing is looked up
+//! and nothing is changed, so the plan that is shown is the plan that is run.
+
+use crate::command::{Command, Step};
+use crate::names::Names;
+use crate::{path, shaper};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::IpAddr;
+use tardy_spec::experiment::Setup;
+use thiserror::Error;
+
+/// What is done for one cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Steps, in order.
+    pub steps: Vec<Step>,
+    /// Commands that tell what the kernel has made of it.
+    pub read_back: Vec<Command>,
+    /// Where each station meets the path.
+    pub ends: BTreeMap<String, End>,
+}
+
+/// Where a station meets the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The station's network namespace.
+    pub netns: String,
+    /// The device in it.
+    pub device: String,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// A set-up that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// This kind of path has exactly two ends.
+    #[error("{kind} joins exactly two stations, and the experiment has {}: name two in [station.*]", list(stations))]
+    TwoStations {
+        /// The path's kind.
+        kind: &'static str,
+        /// The stations there are.
+        stations: Vec<String>,
+    },
+    /// The name cannot be part of a namespace's.
+    #[error(
+        "station `{name}`: a namespace cannot be called so; use letters, digits, `_` and `-`, at most {STATION_NAME}"
+    )]
+    StationName {
+        /// The station's.
+        name: String,
+    },
+}
+
+/// Longest name of a station, bytes. A namespace is a file, whose name ends at 255.
+const STATION_NAME: usize = 200;
+
+fn list(stations: &[String]) -> String {
+    if stations.is_empty() { "none".to_owned() } else { format!("{} ({})", stations.len(), stations.join(", ")) }
+}
+
+/// Plans a set-up under these names.
+///
+/// # Errors
+/// If the path cannot join the stations, or a station's name cannot be used.
+pub fn plan(setup: &Setup, names: Names) -> Result<Plan, PlanError> {
+    let usable = |name: &str| {
+        (1..=STATION_NAME).contains(&name.len())
+            && !name.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
+    };
+    if let Some(name) = setup.stations.keys().find(|name| !usable(name)) {
+        return Err(PlanError::StationName { name: name.clone() });
+    }
+    let laid = path::lay(setup, names)?;
+    let shaped = shaper::set(&setup.shaper, &laid.ends);
+    let device = |end: &End| {
+        let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
+        // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
+        [show("addr"), show("neigh")]
+    };
+    let read_back = laid.ends.values().flat_map(device).chain(shaped.read_back).collect();
+    Ok(Plan { steps: laid.steps.into_iter().chain(shaped.steps).collect(), read_back, ends: laid.ends })
+}
+
+impl Plan {
+    /// The inverses, in the order in which they are run.
+    pub fn undo(&self) -> impl Iterator<Item = &Command> {
+        self.steps.iter().rev().flat_map(|step| &step.undoes)
+    }
+
+    /// All of it as lines for a shell: what is done, what is read back, and how it is put back.
+    pub fn script(&self) -> String {
+        let mut script = String::new();
+        let mut said = "";
+        for step in &self.steps {
+            if step.why != said {
+                let _ = writeln!(script, "# {}", step.why);
+                said = step.why;
+            }
+            step.does.iter().for_each(|command| _ = writeln!(script, "{command}"));
+        }
+        script.push_str("# what the kernel has made of it\n");
+        self.read_back.iter().for_each(|command| _ = writeln!(script, "{command}"));
+        script.push_str("# put everything back\n");
+        self.undo().for_each(|command| _ = writeln!(script, "{command}"));
+        script
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A process that cannot be mistaken for a later one with the same number.
+
+use serde::{Deserialize, Serialize};
+use std::{fs, io};
+
+/// A process: its number is used again after it, its number with its start is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number.
+    pub pid: u32,
+    /// When it started: clock ticks since boot, field 22 of `/proc/PID/stat` (proc(5)).
+    pub start: u64,
+    /// Which boot (`/proc/sys/kernel/random/boot_id`): a state folder may outlive one.
+    pub boot: String,
+}
+
+impl Identity {
+    /// That of a living process.
+    ///
+    /// # Errors
+    /// If there is none of that number.
+    pub fn of(pid: u32) -> io::Result<Identity> {
+        let (_, start) = state_and_start(pid)?;
+        Ok(Identity { pid, start, boot: boot()? })
+    }
+
+    /// True while it runs. One that has ended and was not waited for by its parent does not.
+    pub fn is_alive(&self) -> bool {
+        state_and_start(self.pid).is_ok_and(|(state, start)| start == self.start && !matches!(state, 'Z' | 'X'))
+            && boot().is_ok_and(|boot| boot == self.boot)
+    }
+}
+
+fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+fn state_and_start(pid: u32) -> io::Result<(char, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    parse(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat reads `{stat}`")))
+}
+
+/// State and start out of a line of `/proc/PID/stat`. The name, field 2, may hold blanks and brackets: count after its end.
+fn parse(stat: &str) -> Option<(char, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
+}

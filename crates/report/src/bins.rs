@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bins of equal width on a logarithmic scale, out of a histogram's buckets, and the ticks of such a scale.
+
+/// Where a value stands between the least and the greatest one. Logarithmic; where values reach down to zero or below, the
+/// inverse hyperbolic sine, which is linear about zero and logarithmic further out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scale {
+    low: f64,
+    high: f64,
+    /// Half-width of the linear middle, ns; `None` for a plain logarithm.
+    middle: Option<f64>,
+}
+
+impl Scale {
+    /// The scale on which all of these buckets stand; `None` without buckets.
+    pub fn over<'a>(bars: impl Iterator<Item = &'a (i64, i64, u64)> + Clone) -> Option<Scale> {
+        let bars = bars.filter(|bar| bar.2 > 0);
+        let low = bars.clone().map(|bar| bar.0).min()?;
+        let high = bars.clone().map(|bar| bar.1).max()?;
+        let middle = (low <= 0).then(|| {
+            // A tenth of the median distance from zero parts "about zero" from "far off" at any magnitude, and one far packet
+            // does not move it.
+            let mut distances: Vec<(u64, u64)> =
+                bars.map(|bar| ((bar.0 / 2 + bar.1 / 2).unsigned_abs(), bar.2)).collect();
+            distances.sort_unstable();
+            let half = distances.iter().map(|(_, count)| count).sum::<u64>() / 2;
+            let mut below = 0;
+            let median = distances.iter().find(|(_, count)| {
+                below += count;
+                below > half
+            });
+            median.map_or(1.0, |(distance, _)| *distance as f64 / 10.0).max(1.0)
+        });
+        // A bucket covers its whole last nanosecond.
+        Some(Scale { low: low as f64, high: high as f64 + 1.0, middle })
+    }
+
+    fn stretch(&self, ns: f64) -> f64 {
+        match self.middle {
+            None => ns.max(1.0).ln(),
+            Some(middle) => (ns / middle).asinh(),
+        }
+    }
+
+    /// 0 for the least value, 1 for the greatest, in between and beyond.
+    pub fn at(&self, ns: f64) -> f64 {
+        let (low, high) = (self.stretch(self.low), self.stretch(self.high));
+        if high > low { (self.stretch(ns) - low) / (high - low) } else { 0.0 }
+    }
+
+    /// Counts by bin. A bucket wider than a bin is spread over those that it covers, so that no gap appears that is only the
+    /// histogram's resolution.
+    pub fn bins(&self, bars: &[(i64, i64, u64)], bins: usize) -> Vec<f64> {
+        let mut counts = vec![0.0; bins];
+        if bins == 0 {
+            return counts;
+        }
+        let last = bins - 1;
+        for &(low, high, count) in bars.iter().filter(|bar| bar.2 > 0) {
+            let from = (self.at(low as f64) * bins as f64).clamp(0.0, bins as f64);
+            let to = (self.at(high as f64 + 1.0) * bins as f64).clamp(from, bins as f64);
+            let (first, end) = ((from as usize).min(last), (to.ceil() as usize).clamp(1, bins));
+            if to - from <= 1.0 {
+                counts[(((from + to) / 2.0) as usize).min(last)] += count as f64;
+                continue;
+            }
+            for (bin, slot) in counts.iter_mut().enumerate().take(end).skip(first) {
+                let covered = to.min(bin as f64 + 1.0) - from.max(bin as f64);
+                *slot += count as f64 * (covered / (to - from)).max(0.0);
+            }
+        }
+        counts
+    }
+
+    /// Values to write on the axis, in ns, each with true if it is the one of a whole decade. 1, 2 and 5 of each decade;
+    /// where the whole range is less than a decade, even steps.
+    pub fn ticks(&self) -> Vec<(i64, bool)> {
+        let inside = |ns: f64| ns >= self.low && ns <= self.high;
+        let mut ticks = Vec::new();
+        let narrow = self.middle.is_none() && self.high / self.low.max(1.0) < 8.0;
+        if narrow {
+            let step = even_step((self.high - self.low) / 6.0);
+            let mut tick = (self.low / step).ceil() * step;
+            while tick <= self.high && ticks.len() < 20 {
+                ticks.push((tick as i64, true));
+                tick += step;
+            }
+            return ticks;
+        }
+        let least = self.middle.map_or(1.0, |middle| middle * 2.0);
+        for exponent in 0..19 {
+            for mantissa in [1.0, 2.0, 5.0] {
+                let ns: f64 = mantissa * 10f64.powi(exponent);
+                for ns in [ns, -ns] {
+                    if ns.abs() >= least && inside(ns) {
+                        ticks.push((ns as i64, mantissa == 1.0));
+                    }
+                }
+            }
+        }
+        if self.middle.is_some() && inside(0.0) {
+            ticks.push((0, true));
+        }
+        ticks.sort_unstable();
+        ticks
+    }
+}
+
+/// The least of 1, 2, 5 × 10ⁿ ns that is not below `about`.
+fn even_step(about: f64) -> f64 {
+    let decade = 10f64.powf(about.max(1.0).log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * decade).find(|step| *step >= about).unwrap_or(decade * 10.0)
+}

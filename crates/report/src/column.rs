@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The columns of a metric's row and what stands in them, the same in every picture; which metric leads, and in which order
+//! metrics stand.
+
+use crate::figure::{self, Unit};
+use std::str::FromStr;
+use tardy_model::point::Metric;
+use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult};
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Index into [`QUANTILES`].
+    Quantile(usize),
+    Max,
+    AtPacket,
+    InTrial,
+    Min,
+    Mean,
+    Stddev,
+}
+
+/// What stands in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    Absent,
+    Infinite,
+    Ns(i64),
+    Mean(f64),
+    /// A packet's number.
+    Packet(i64),
+    /// A trial's number.
+    Trial(u32),
+}
+
+impl Column {
+    /// All, in the order of the long tables.
+    pub const ALL: [Column; 11] = [
+        Column::Quantile(0),
+        Column::Quantile(1),
+        Column::Quantile(2),
+        Column::Quantile(3),
+        Column::Quantile(4),
+        Column::Max,
+        Column::AtPacket,
+        Column::InTrial,
+        Column::Min,
+        Column::Mean,
+        Column::Stddev,
+    ];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Column::Quantile(i) => QUANTILES[i].1,
+            Column::Max => "max",
+            Column::AtPacket => "at packet",
+            Column::InTrial => "in trial",
+            Column::Min => "min",
+            Column::Mean => "mean",
+            Column::Stddev => "stddev",
+        }
+    }
+
+    pub fn value(self, metric: &MetricResult) -> Value {
+        let ns = |v: Option<i64>| v.map_or(Value::Absent, Value::Ns);
+        let mean = |v: Option<f64>| v.map_or(Value::Absent, Value::Mean);
+        match self {
+            Column::Quantile(i) => match metric.figures.quantiles.as_array()[i] {
+                None if is_infinite(metric, i) => Value::Infinite,
+                got => ns(got),
+            },
+            Column::Max => ns(metric.figures.max_ns),
+            Column::AtPacket => metric.max_seq.map_or(Value::Absent, Value::Packet),
+            Column::InTrial => metric.max_trial.map_or(Value::Absent, Value::Trial),
+            Column::Min => ns(metric.figures.min_ns),
+            Column::Mean => mean(metric.figures.mean_ns),
+            Column::Stddev => mean(metric.figures.stddev_ns),
+        }
+    }
+
+    /// What stands there over received packets only; `None` in the columns that are always over those.
+    pub fn received(self, quantiles: &Quantiles) -> Option<Value> {
+        match self {
+            Column::Quantile(i) => Some(quantiles.as_array()[i].map_or(Value::Absent, Value::Ns)),
+            _ => None,
+        }
+    }
+}
+
+fn is_infinite(metric: &MetricResult, i: usize) -> bool {
+    metric.infinite.iter().any(|name| name == QUANTILES[i].0 || name == QUANTILES[i].1)
+}
+
+impl Value {
+    /// In `unit`, digits grouped if there is a `separator`.
+    pub fn show(self, unit: Unit, separator: Option<char>) -> String {
+        let group = |number: String| separator.map_or(number.clone(), |s| figure::grouped(&number, s));
+        match self {
+            Value::Absent => figure::ABSENT.to_owned(),
+            Value::Infinite => figure::INFINITE.to_owned(),
+            Value::Ns(ns) => group(unit.fixed(ns)),
+            Value::Mean(ns) => group(unit.fixed_f64(ns)),
+            // Ungrouped figures go to documents, where `#4211` would become a link to something else.
+            Value::Packet(seq) => format!("{}{}", if separator.is_some() { "#" } else { "" }, group(seq.to_string())),
+            Value::Trial(n) => n.to_string(),
+        }
+    }
+}
+
+/// A stream's metrics in causal order, `delta` last.
+pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
+    let mut metrics: Vec<_> = stream.metrics.iter().map(|(name, metric)| (name.as_str(), metric)).collect();
+    metrics.sort_by_key(|(name, _)| {
+        // A name of a later version stands after those that are known.
+        let known = Metric::from_str(name).ok();
+        (known.is_none(), known, name.to_owned())
+    });
+    metrics
+}
+
+/// The metric that leads where only one is shown: the way from the schedule into the receiving station if it was measured, else
+/// the first that was.
+pub(crate) fn lead<'a>(streams: impl Iterator<Item = &'a StreamResult> + Clone) -> Option<&'a str> {
+    const LEADS: [&str; 4] = ["scheduled..rx_kernel", "scheduled..rx_xdp", "scheduled..rx_hw", "scheduled..receive"];
+    let measured = |name: &str| streams.clone().any(|s| s.metrics.get(name).is_some_and(|m| m.count > 0));
+    LEADS.into_iter().find(|name| measured(name)).or_else(|| {
+        streams.clone().find_map(|stream| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
+    })
+}
+
+/// The unit that fits a table of these metrics.
+pub(crate) fn unit<'a>(metrics: impl Iterator<Item = (&'a str, &'a MetricResult)>) -> Unit {
+    let (mut median, mut greatest) = (None::<i64>, None::<i64>);
+    for (name, metric) in metrics {
+        let figures = &metric.figures;
+        for ns in figures.quantiles.as_array().into_iter().chain([figures.max_ns, figures.min_ns]).flatten() {
+            let ns = ns.saturating_abs();
+            greatest = Some(greatest.map_or(ns, |g| g.max(ns)));
+        }
+        // `delta` is about the cycle, whatever the path does: it has no say in the unit.
+        if let Some(p50) = figures.quantiles.p50_ns.filter(|_| name != "delta") {
+            let p50 = p50.saturating_abs();
+            median = Some(median.map_or(p50, |m| m.min(p50)));
+        }
+    }
+    Unit::fit(median, greatest)
+}
+
+/// The unit that fits all streams of a cell.
+pub(crate) fn cell_unit(cell: &CellResult) -> Unit {
+    unit(cell.streams.values().flat_map(|s| s.metrics.iter()).map(|(name, metric)| (name.as_str(), metric)))
+}
+
+/// The least share of stamps among a stream's metrics that could be had, and whose it is if it is not all.
+pub(crate) fn least_coverage(stream: &StreamResult) -> Option<(f64, &str)> {
+    in_order(stream)
+        .into_iter()
+        .filter(|(_, metric)| metric.why.is_none() || metric.count > 0)
+        .map(|(name, metric)| (metric.coverage, name))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// A cell's id as a heading: `rx.wait=block` → `rx.wait = block`.
+pub(crate) fn title(id: &str) -> String {
+    id.replace('=', " = ").replace(',', ", ")
+}

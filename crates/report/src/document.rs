@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are written. Figures stand ungrouped
+//! with a decimal point, so that a spreadsheet reads them.
+
+use crate::column::{Column, cell_unit, in_order, lead, title, unit};
+use crate::figure::{self, SPACE, Unit};
+use crate::{Picture, summary};
+use tardy_model::manifest::Manifest;
+use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
+use tardy_model::verdict::{Figure, Verdict};
+
+/// A part of the document.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Block {
+    /// Depth from 1, text.
+    Heading(usize, String),
+    /// A sentence, of which the first part is set off.
+    Sentence(String, String),
+    /// Entries, each with a first part that is set off.
+    List(Vec<(String, String)>),
+    /// A table.
+    Table(Table),
+}
+
+/// A table; each row is as long as the head.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    pub head: Vec<String>,
+    /// The first so many columns hold words, the rest figures.
+    pub words: usize,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(words: usize, head: &[&str]) -> Table {
+        Table { head: head.iter().map(|title| (*title).to_owned()).collect(), words, rows: Vec::new() }
+    }
+
+    /// The width of each column.
+    pub fn widths(&self, shown: impl Fn(&str) -> usize) -> Vec<usize> {
+        let width =
+            |i: usize| self.rows.iter().map(|row| shown(&row[i])).chain([shown(&self.head[i])]).max().unwrap_or(0);
+        (0..self.head.len()).map(width).collect()
+    }
+}
+
+/// The whole document.
+pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
+    let results = picture.results;
+    let mut blocks = vec![Block::Heading(1, results.name.clone())];
+    blocks.push(Block::Sentence(summary::state(results).to_owned(), summary::expectations(results)));
+    let mut sent = vec![summary::sent(picture.facts), summary::amount(picture, SPACE)];
+    sent.extend(picture.elapsed.map(figure::clock));
+    sent.retain(|part| !part.is_empty());
+    blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
+    blocks.extend(list(summary::of_verdicts(&results.verdicts)));
+    blocks.extend(comparison(results, None).map(Block::Table));
+    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));
+    for id in summary::not_run(picture) {
+        blocks.push(Block::Heading(2, title(id)));
+        let why = summary::refused(id, picture.manifest).map_or("none finished".to_owned(), |remark| remark.says);
+        blocks.push(Block::Sentence("not run".to_owned(), why));
+    }
+    if !results.expectations.is_empty() {
+        blocks.push(Block::Heading(2, "Expectations".to_owned()));
+        blocks.push(Block::Table(expectations(results)));
+    }
+    if !results.verdicts.is_empty() {
+        blocks.push(Block::Heading(2, "Verdicts on the whole run".to_owned()));
+        blocks.push(Block::Table(verdicts(&results.verdicts)));
+    }
+    blocks.push(Block::Heading(2, "Ruler".to_owned()));
+    blocks.push(Block::Sentence(String::new(), summary::ruler(picture.manifest)));
+    if !picture.manifest.ruler.is_empty() {
+        blocks.push(Block::Table(ruler(picture.manifest)));
+    }
+    blocks.push(Block::Heading(2, "Machine".to_owned()));
+    blocks.push(Block::Table(machine(picture.manifest)));
+    if let Some(dir) = picture.run_dir {
+        blocks.push(Block::Sentence("run folder".to_owned(), dir.to_owned()));
+    }
+    blocks
+}
+
+fn list(remarks: Vec<summary::Remark>) -> Option<Block> {
+    (!remarks.is_empty()).then(|| Block::List(remarks.into_iter().map(|r| (r.label, r.says)).collect()))
+}
+
+fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(2, title(&cell.id))];
+    if !cell.valid {
+        blocks.push(Block::Sentence("NOT VALID".to_owned(), "do not use these figures".to_owned()));
+    }
+    for (name, stream) in &cell.streams {
+        blocks.push(Block::Heading(3, format!("stream {name}")));
+        blocks.push(Block::Table(metrics(stream, cell_unit(cell), None)));
+        blocks.extend(reasons(stream));
+        blocks.push(Block::Sentence(String::new(), outcomes(&stream.outcomes)));
+    }
+    blocks.extend(list(summary::of_cell(cell, picture.manifest)));
+    if cell.trials.len() > 1 {
+        blocks.extend(trials(cell, None).into_iter().map(Block::Table));
+    }
+    if !cell.placement.is_empty() {
+        blocks.push(Block::Table(placement(cell)));
+    }
+    blocks
+}
+
+/// All metrics of a stream with all figures; the unit stands in the head.
+pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>) -> Table {
+    let mut table = Table::new(1, &[&format!("in {}", unit.sign())]);
+    table.head.extend(Column::ALL.iter().map(|column| column.title().to_owned()));
+    table.head.extend(["coverage".to_owned(), "count".to_owned(), "stamp by".to_owned()]);
+    for (name, metric) in in_order(stream) {
+        let mut row = vec![name.to_owned()];
+        row.extend(Column::ALL.iter().map(|column| column.value(metric).show(unit, separator)));
+        let count = separator.map_or(metric.count.to_string(), |s| figure::count(metric.count, s));
+        row.extend([figure::share(metric.coverage), count, metric.source.clone()]);
+        table.rows.push(row);
+        if let Some(received) = &metric.received_only {
+            let mut row = vec![format!("{name}, received only")];
+            let text = |c: &Column| c.received(received).map_or(String::new(), |v| v.show(unit, separator));
+            row.extend(Column::ALL.iter().map(text));
+            row.extend([String::new(), String::new(), String::new()]);
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+/// Why figures are missing or odd; what is said of several metrics is said once.
+pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
+    let mut found: Vec<(Vec<&str>, String)> = Vec::new();
+    for (name, metric) in in_order(stream) {
+        let mut says: Vec<String> = metric.why.iter().cloned().collect();
+        says.extend(negative(name, metric));
+        if !metric.infinite.is_empty() {
+            let which = metric.infinite.join(", ");
+            says.push(format!("{which} {}: the rank falls on a packet that was lost or never sent", figure::INFINITE));
+        }
+        if !metric.unresolved.is_empty() {
+            let which = metric.unresolved.join(", ");
+            says.push(format!("{which} {}: fewer than 10 separate clusters of packets lie beyond", figure::ABSENT));
+        }
+        for text in says {
+            match found.iter_mut().find(|(_, other)| *other == text) {
+                Some((names, _)) => names.push(name),
+                None => found.push((vec![name], text)),
+            }
+        }
+    }
+    let had = stream.metrics.values().filter(|metric| metric.count > 0).count();
+    let entry = |(names, text): (Vec<&str>, String)| match names.len() {
+        n if n > 1 && n == had => ("all metrics".to_owned(), text),
+        _ => (names.join(", "), text),
+    };
+    (!found.is_empty()).then(|| Block::List(found.into_iter().map(entry).collect()))
+}
+
+fn negative(name: &str, metric: &MetricResult) -> Option<String> {
+    let what = if name.starts_with("scheduled..") { "early" } else { "negative, which is a fault of a clock" };
+    (metric.negative > 0).then(|| format!("{} of {} {what}", metric.negative, metric.count))
+}
+
+/// What became of the packets, all counts.
+pub(crate) fn outcomes(o: &Outcomes) -> String {
+    format!(
+        "intended {} · received {} · lost {} · not_sent {} · early {} · late {} · duplicate {} · reordered {}",
+        o.intended, o.received, o.lost, o.not_sent, o.early, o.late, o.duplicate, o.reordered
+    )
+}
+
+/// The leading metric cell by cell, where there are several.
+pub(crate) fn comparison(results: &Results, separator: Option<char>) -> Option<Table> {
+    let name = lead(results.cells.iter().flat_map(|cell| cell.streams.values())).filter(|_| results.cells.len() > 1)?;
+    let several = results.cells.iter().any(|cell| cell.streams.len() > 1);
+    let streams = || results.cells.iter().flat_map(|cell| cell.streams.iter().map(move |(who, s)| (cell, who, s)));
+    let unit = unit(streams().filter_map(|(_, _, s)| Some((name, s.metrics.get(name)?))));
+    let mut table = leading(name, unit);
+    for (cell, who, stream) in streams() {
+        let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
+        table.rows.push(leading_row(label, cell.valid, stream, name, unit, separator));
+    }
+    Some(table)
+}
+
+const LEADING: [Column; 4] = [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max];
+
+fn leading(name: &str, unit: Unit) -> Table {
+    let head = format!("{name}, in {}", unit.sign());
+    Table::new(2, &[&head, "valid", "p50", "p99", "p99.9", "max", "lost", "not_sent"])
+}
+
+fn leading_row(
+    label: String,
+    valid: bool,
+    stream: &StreamResult,
+    name: &str,
+    unit: Unit,
+    separator: Option<char>,
+) -> Vec<String> {
+    let metric = stream.metrics.get(name);
+    let mut row = vec![label, if valid { "yes" } else { "no" }.to_owned()];
+    row.extend(LEADING.map(|c| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator))));
+    row.extend([stream.outcomes.lost.to_string(), stream.outcomes.not_sent.to_string()]);
+    row
+}
+
+/// The leading metric trial by trial, for each stream.
+pub(crate) fn trials(cell: &CellResult, separator: Option<char>) -> Option<Table> {
+    let name = lead(cell.streams.values())?;
+    let streams = cell.trials.iter().flat_map(|trial| trial.streams.values());
+    let unit = unit(streams.filter_map(|s| Some((name, s.metrics.get(name)?))));
+    let mut table = leading(name, unit);
+    for trial in &cell.trials {
+        for (stream, result) in &trial.streams {
+            let who = if cell.streams.len() > 1 {
+                format!("trial {}, {stream}", trial.n)
+            } else {
+                format!("trial {}", trial.n)
+            };
+            table.rows.push(leading_row(who, trial.valid, result, name, unit, separator));
+        }
+    }
+    Some(table)
+}
+
+/// Where the threads were asked to run and ran.
+pub(crate) fn placement(cell: &CellResult) -> Table {
+    let mut table =
+        Table::new(6, &["thread", "CPU asked", "CPUs seen", "policy asked", "policy granted", "memory locked"]);
+    for p in &cell.placement {
+        let seen: Vec<String> = p.cpus_seen.iter().map(u32::to_string).collect();
+        table.rows.push(vec![
+            p.thread.clone(),
+            p.cpu_asked.clone(),
+            seen.join(", "),
+            p.policy_asked.clone(),
+            p.policy_granted.clone(),
+            if p.memory_locked { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Each limit with what was got.
+pub(crate) fn expectations(results: &Results) -> Table {
+    let mut table = Table::new(7, &["cell", "stream", "of", "limit", "got", "met", "why"]);
+    for e in &results.expectations {
+        let of = if e.of == "count" { e.metric.clone() } else { format!("{} {}", e.metric, e.of) };
+        let met = match (results.valid, e.met) {
+            (false, _) => "not judged",
+            (true, true) => "yes",
+            (true, false) => "no",
+        };
+        let why = e.why.clone().unwrap_or_default();
+        table.rows.push(vec![
+            title(&e.cell),
+            e.stream.clone(),
+            of,
+            summary::limit(e),
+            summary::got(e),
+            met.to_owned(),
+            why,
+        ]);
+    }
+    table
+}
+
+/// Verdicts with their evidence.
+pub(crate) fn verdicts(verdicts: &[Verdict]) -> Table {
+    let mut table = Table::new(4, &["rule", "level", "says", "evidence"]);
+    for v in verdicts {
+        let evidence: Vec<String> = v.evidence.iter().map(|(name, f)| format!("{name} {}", fact(f))).collect();
+        let row = [v.id.clone(), summary::level(v.level).to_owned(), v.says.clone(), evidence.join(", ")];
+        table.rows.push(row.to_vec());
+    }
+    table
+}
+
+/// The ruler, CPU by CPU.
+pub(crate) fn ruler(manifest: &Manifest) -> Table {
+    let mut table = Table::new(
+        3,
+        &[
+            "station",
+            "CPU",
+            "policy",
+            "stamp",
+            "timer p50",
+            "timer p99",
+            "timer max",
+            "wake-ups",
+            "gaps > 10 µs",
+            "longest",
+        ],
+    );
+    for r in &manifest.ruler {
+        table.rows.push(vec![
+            r.station.clone(),
+            r.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
+            r.policy.clone(),
+            figure::about(r.stamp_ns),
+            figure::about(r.timer_p50_ns),
+            figure::about(r.timer_p99_ns),
+            figure::about(r.timer_max_ns),
+            r.timer_count.to_string(),
+            format!("{} in {}", r.gaps_over_10us, figure::about(r.loop_ns)),
+            figure::about(r.longest_gap_ns),
+        ]);
+    }
+    table
+}
+
+/// What made the run: tools, stations, facts of the machine.
+pub(crate) fn machine(manifest: &Manifest) -> Table {
+    let mut table = Table::new(2, &["fact", "value"]);
+    let mut add = |name: String, value: String| table.rows.push(vec![name, value]);
+    add("tardy".to_owned(), manifest.tardy.clone());
+    add("command".to_owned(), manifest.command.join(" "));
+    add("started".to_owned(), manifest.started_utc.clone());
+    add("ended".to_owned(), manifest.ended_utc.clone().unwrap_or_else(|| "not by itself".to_owned()));
+    add("seed".to_owned(), manifest.seed.to_string());
+    for (name, station) in &manifest.stations {
+        let place = station.netns.as_ref().map_or(String::new(), |netns| format!(" {netns}"));
+        add(format!("station {name}"), format!("{}{place}, agent {}", station.kind, station.agent));
+    }
+    for (name, value) in &manifest.machine {
+        add(name.clone(), fact(value));
+    }
+    for (name, version) in &manifest.programs {
+        add(name.clone(), version.clone());
+    }
+    table
+}
+
+fn fact(figure: &Figure) -> String {
+    match figure {
+        Figure::Int(n) => n.to_string(),
+        Figure::Float(x) => x.to_string(),
+        Figure::Text(text) => text.clone(),
+        Figure::List(list) => list.iter().map(fact).collect::<Vec<_>>().join(", "),
+    }
+}

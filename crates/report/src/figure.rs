@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures as people read them: one unit a table, decimals that line up, grouped digits, nothing rounded into a lie.
+
+use tardy_model::time::Nanos;
+
+/// What stands for a figure that could not be had.
+pub const ABSENT: &str = "–";
+/// What stands for a percentile whose rank falls on a lost or unsent packet.
+pub const INFINITE: &str = "∞";
+/// Between groups of three digits where every column counts: a plain space, which every terminal font has.
+pub const SPACE: char = ' ';
+/// Between groups of three digits on a page: narrow and unbreakable.
+pub const THIN: char = '\u{202f}';
+
+/// The unit of a table's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Whole nanoseconds.
+    Ns,
+    /// Microseconds, one decimal.
+    Us,
+    /// Milliseconds, three decimals.
+    Ms,
+}
+
+impl Unit {
+    /// The sign.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Unit::Ns => "ns",
+            Unit::Us => "µs",
+            Unit::Ms => "ms",
+        }
+    }
+
+    const fn decimals(self) -> u32 {
+        match self {
+            Unit::Ns => 0,
+            Unit::Us => 1,
+            Unit::Ms => 3,
+        }
+    }
+
+    /// How many ns the last printed digit is worth.
+    const fn step_ns(self) -> i64 {
+        match self {
+            Unit::Ns => 1,
+            Unit::Us => 100,
+            Unit::Ms => 1_000,
+        }
+    }
+
+    /// The unit in which a table reads best: `ns` while the greatest figure stays below 10 µs, `ms` once even the least
+    /// median is 10 ms or more, else `µs`. Both in ns, `None` if nothing was measured.
+    pub fn fit(least_median_ns: Option<i64>, greatest_ns: Option<i64>) -> Unit {
+        match (least_median_ns, greatest_ns) {
+            (_, Some(greatest)) if greatest.unsigned_abs() < 10_000 => Unit::Ns,
+            (Some(median), _) if median.unsigned_abs() >= 10_000_000 => Unit::Ms,
+            _ => Unit::Us,
+        }
+    }
+
+    /// `ns` in this unit with its fixed number of decimals, half away from zero, without the sign: `1398.6`.
+    pub fn fixed(self, ns: i64) -> String {
+        let step = self.step_ns().unsigned_abs();
+        let steps = (ns.unsigned_abs() + step / 2) / step;
+        let minus = if ns < 0 && steps > 0 { "-" } else { "" };
+        let scale = 10u64.pow(self.decimals());
+        match self.decimals() as usize {
+            0 => format!("{minus}{steps}"),
+            decimals => format!("{minus}{}.{:0decimals$}", steps / scale, steps % scale),
+        }
+    }
+
+    /// The same for a mean or a standard deviation; [`ABSENT`] for what is not a number.
+    pub fn fixed_f64(self, ns: f64) -> String {
+        if !ns.is_finite() {
+            return ABSENT.to_owned();
+        }
+        // Rounded once, to the last printed digit; beyond 2^63 ns (292 years) the cast saturates.
+        let steps = (ns / self.step_ns() as f64).round() as i64;
+        self.fixed(steps.saturating_mul(self.step_ns()))
+    }
+}
+
+/// Groups the digits before the decimal point in threes: `1398.6` → `1 398.6`.
+pub fn grouped(number: &str, separator: char) -> String {
+    let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let (minus, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let mut out = String::from(minus);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(separator);
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// A count with grouped digits: `10 000`.
+pub fn count(n: u64, separator: char) -> String {
+    grouped(&n.to_string(), separator)
+}
+
+/// A time to two or three digits with its unit, for running text: `22 ns`, `1.1 ms`, `18 µs`.
+pub fn about(ns: i64) -> String {
+    let size = ns.unsigned_abs();
+    let minus = if ns < 0 { "-" } else { "" };
+    // Each limit is where rounding would carry into the next form.
+    let in_unit = |unit: u64, sign: &str| {
+        if size < unit * 995 / 100 {
+            let tenths = (size + unit / 20) / (unit / 10);
+            format!("{minus}{}.{} {sign}", tenths / 10, tenths % 10)
+        } else {
+            format!("{minus}{} {sign}", (size + unit / 2) / unit)
+        }
+    };
+    match size {
+        0..1_000 => format!("{minus}{size} ns"),
+        1_000..999_500 => in_unit(1_000, "µs"),
+        999_500..999_500_000 => in_unit(1_000_000, "ms"),
+        _ => in_unit(1_000_000_000, "s"),
+    }
+}
+
+/// A time without any rounding in the greatest unit that is not above it: `90.412 µs`. For limits and what was got, where
+/// a rounded figure could seem to keep a limit that it breaks.
+pub fn exact(ns: i64) -> String {
+    let size = ns.unsigned_abs();
+    let (unit, decimals, sign) = match size {
+        0..1_000 => (1, 0, "ns"),
+        1_000..1_000_000 => (1_000, 3, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, 6, "ms"),
+        _ => (1_000_000_000, 9, "s"),
+    };
+    let minus = if ns < 0 { "-" } else { "" };
+    let fraction = if decimals == 0 { String::new() } else { format!(".{:0decimals$}", size % unit) };
+    let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+    format!("{minus}{}{fraction} {sign}", size / unit)
+}
+
+/// A time as an experiment file would write it, in the greatest unit that divides it: `500us`.
+pub fn written(span: Nanos) -> String {
+    let ns = span.0;
+    match ns {
+        0 => "0ns".to_owned(),
+        _ if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
+        _ if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        _ if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        _ => format!("{ns}ns"),
+    }
+}
+
+/// A share in per cent, cut off, never rounded up: only all of it is `100 %`.
+pub fn share(share: f64) -> String {
+    if !share.is_finite() {
+        return ABSENT.to_owned();
+    }
+    // Just enough that 0.9999, which has no exact binary form, is not cut to 99.98.
+    let hundredths = (share * 10_000.0 + 1e-6).floor();
+    let hundredths = if share < 1.0 { hundredths.min(9_999.0) } else { hundredths };
+    let text = format!("{:.2}", hundredths / 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Minutes and seconds, hours where there are some: `00:53`, `1:02:03`.
+pub fn clock(span: Nanos) -> String {
+    let seconds = span.0.max(0).saturating_add(500_000_000) / 1_000_000_000;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes:02}:{seconds:02}") }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Markdown with GitHub's tables, padded so that the source reads as well.
+
+use crate::document::{self, Block, Table};
+use crate::{Options, Picture, ReportError};
+
+pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
+    let mut out = String::new();
+    for block in document::of(picture) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        match block {
+            Block::Heading(depth, text) => out += &format!("{} {}\n", "#".repeat(depth), escape(&text)),
+            Block::Sentence(first, text) if first.is_empty() => out += &format!("{}\n", sentence(&text)),
+            Block::Sentence(first, text) => out += &format!("**{}** · {}\n", escape(&first), escape(&text)),
+            Block::List(entries) => {
+                for (first, text) in entries {
+                    out += &format!("- **{}**: {}\n", escape(&first), escape(&text));
+                }
+            }
+            Block::Table(table) => out += &draw(&table),
+        }
+    }
+    Ok(out)
+}
+
+fn draw(table: &Table) -> String {
+    let escaped = Table {
+        head: table.head.iter().map(|text| escape(text)).collect(),
+        words: table.words,
+        rows: table.rows.iter().map(|row| row.iter().map(|text| escape(text)).collect()).collect(),
+    };
+    // A rule is at least three characters long.
+    let widths: Vec<usize> = escaped.widths(|text| text.chars().count()).into_iter().map(|w| w.max(3)).collect();
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(i, (text, &width))| {
+            if i < table.words { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        });
+        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+    };
+    let rule: Vec<String> = widths
+        .iter()
+        .enumerate()
+        .map(|(i, &w)| if i < table.words { "-".repeat(w) } else { format!("{}:", "-".repeat(w - 1)) })
+        .collect();
+    let mut out = line(&escaped.head) + &line(&rule);
+    for row in &escaped.rows {
+        out += &line(row);
+    }
+    out
+}
+
+/// Text that stays text. An underscore inside a word is none of Markdown's business and stays readable.
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' | '|' | '*' | '[' | ']' | '`' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out += "&lt;",
+            '&' => out += "&amp;",
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text that does not start a heading or a list either.
+fn sentence(text: &str) -> String {
+    let text = escape(text);
+    if text.starts_with(['#', '-', '+', '=']) { format!("\\{text}") } else { text }
+}

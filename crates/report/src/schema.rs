@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! JSON Schema (2020-12) of `results.json` and `manifest.json`. What is not `required` is left out where it has nothing to say;
+//! readers must bear keys that they do not know, for later versions add some.
+
+use serde_json::{Map, Value, json};
+use tardy_model::FORMAT;
+use tardy_model::expect::Count;
+use tardy_model::point::Source;
+use tardy_model::result::QUANTILES;
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schema of `results.json`.
+pub fn results_schema() -> Value {
+    json!({
+        "$schema": DIALECT,
+        "$id": "urn:tardy:results:1",
+        "title": "tardy results",
+        "description": "What a run found. Times are integers in nanoseconds; means are decimal.",
+        "type": "object",
+        "properties": {
+            "format": format_version(),
+            "name": text("The experiment's name."),
+            "valid": {"type": "boolean", "description": "May the numbers be used at all?"},
+            "expectations_met": {"type": ["boolean", "null"], "description": "Null when not valid or when there are none."},
+            "expectations": {"type": "array", "items": {"$ref": "#/$defs/expectation"}},
+            "cells": {"type": "array", "items": {"$ref": "#/$defs/cell"}},
+            "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
+        },
+        "required": ["format", "name", "valid", "expectations_met", "expectations", "cells", "verdicts"],
+        "$defs": {
+            "expectation": expectation(),
+            "cell": cell(),
+            "trial": trial(),
+            "stream": stream(),
+            "outcomes": outcomes(),
+            "metric": metric(),
+            "quantiles": {
+                "description": "Nearest-rank quantiles, ceil(q·n).",
+                "type": "object",
+                "properties": quantiles(),
+                "required": quantile_names()
+            },
+            "placement": placement(),
+            "verdict": verdict(),
+            "figure": figure()
+        }
+    })
+}
+
+/// The schema of `manifest.json`.
+pub fn manifest_schema() -> Value {
+    json!({
+        "$schema": DIALECT,
+        "$id": "urn:tardy:manifest:1",
+        "title": "tardy manifest",
+        "description": "What the machine and the tools were.",
+        "type": "object",
+        "properties": {
+            "format": format_version(),
+            "tardy": text("Version of tardy."),
+            "name": text("The experiment's name."),
+            "started_utc": text("RFC 3339."),
+            "ended_utc": {"type": ["string", "null"], "description": "RFC 3339; null if the run was killed."},
+            "seed": {"type": "integer", "minimum": 0, "description": "Of the order of trials, the phases and the nonces."},
+            "command": {"type": "array", "items": {"type": "string"}, "description": "The command line."},
+            "cells": {"type": "array", "items": {"$ref": "#/$defs/cell"}},
+            "machine": {
+                "type": "object",
+                "additionalProperties": {"$ref": "#/$defs/figure"},
+                "description": "Facts of the coordinator's machine, by dotted name."
+            },
+            "stations": {"type": "object", "additionalProperties": {"$ref": "#/$defs/station"}},
+            "ruler": {"type": "array", "items": {"$ref": "#/$defs/ruler"}},
+            "read_back": {"type": "array", "items": {"$ref": "#/$defs/read_back"}},
+            "programs": {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "Programs that were run, with their versions."
+            }
+        },
+        "required": [
+            "format", "tardy", "name", "started_utc", "ended_utc", "seed", "command", "cells", "machine", "stations", "ruler",
+            "read_back", "programs"
+        ],
+        "$defs": {
+            "cell": {
+                "type": "object",
+                "properties": {
+                    "id": text("Cell id."),
+                    "axes": axes(),
+                    "trials": {"type": "integer", "minimum": 0, "description": "Trials that were asked for."},
+                    "refused": {"type": ["string", "null"], "description": "Why the machine could not run it."},
+                    "short": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "What it asked for and could not have, and what was taken instead."
+                    }
+                },
+                "required": ["id", "axes", "trials"]
+            },
+            "station": {
+                "type": "object",
+                "properties": {
+                    "kind": text("netns or sim."),
+                    "netns": {"type": ["string", "null"], "description": "Its name in the machine."},
+                    "agent": text("Version of the agent there.")
+                },
+                "required": ["kind", "netns", "agent"]
+            },
+            "ruler": ruler(),
+            "read_back": {
+                "type": "object",
+                "properties": {
+                    "command": text("What was run."),
+                    "says": {"description": "What it printed, JSON if it printed JSON."}
+                },
+                "required": ["command", "says"]
+            },
+            "figure": figure()
+        }
+    })
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn format_version() -> Value {
+    json!({"type": "integer", "const": FORMAT, "description": "Version of the run folder."})
+}
+
+fn nanos(description: &str) -> Value {
+    json!({"type": ["integer", "null"], "description": description})
+}
+
+fn axes() -> Value {
+    json!({"type": "object", "additionalProperties": {"type": "string"}, "description": "Full dotted key to value."})
+}
+
+fn counted(description: &str) -> Value {
+    json!({"type": "integer", "minimum": 0, "description": description})
+}
+
+fn quantiles() -> Map<String, Value> {
+    QUANTILES
+        .iter()
+        .map(|(stem, name, _)| (format!("{stem}_ns"), nanos(&format!("{name}; null: see infinite, unresolved, why."))))
+        .collect()
+}
+
+fn quantile_names() -> Vec<String> {
+    QUANTILES.iter().map(|(stem, ..)| format!("{stem}_ns")).collect()
+}
+
+fn expectation() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "cell": text("Cell id."),
+            "stream": text("Stream."),
+            "metric": text("A metric, or an outcome."),
+            "of": text("p50, p90, p99, p99.9, p99.99, min, mean, max, stddev; count for an outcome."),
+            "limit_ns": {"type": "integer"},
+            "got_ns": {"type": "integer"},
+            "limit": counted("The limit of a count."),
+            "got": counted("What was counted."),
+            "met": {"type": "boolean"},
+            "why": text("Why it could not be told, or was not kept although no figure is over the limit.")
+        },
+        "required": ["cell", "stream", "metric", "of", "met"]
+    })
+}
+
+fn cell() -> Value {
+    json!({
+        "description": "One combination of cases and axes, pooled over its valid finished trials.",
+        "type": "object",
+        "properties": {
+            "id": text("Cell id."),
+            "axes": axes(),
+            "valid": {"type": "boolean"},
+            "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
+            "loads": {"type": "object"},
+            "placement": {"type": "array", "items": {"$ref": "#/$defs/placement"}},
+            "trials": {"type": "array", "items": {"$ref": "#/$defs/trial"}},
+            "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
+        },
+        "required": ["id", "axes", "valid", "streams", "loads", "placement", "trials", "verdicts"]
+    })
+}
+
+fn trial() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer", "minimum": 1, "description": "Number in the cell."},
+            "valid": {"type": "boolean"},
+            "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
+            "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
+        },
+        "required": ["n", "valid", "streams", "verdicts"]
+    })
+}
+
+fn stream() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "outcomes": {"$ref": "#/$defs/outcomes"},
+            "metrics": {"type": "object", "additionalProperties": {"$ref": "#/$defs/metric"}}
+        },
+        "required": ["outcomes", "metrics"]
+    })
+}
+
+fn outcomes() -> Value {
+    let names: Vec<&str> = ["intended", "received"].into_iter().chain(Count::ALL.map(Count::name)).collect();
+    let properties: Map<String, Value> = names.iter().map(|name| ((*name).to_owned(), counted("Packets."))).collect();
+    json!({
+        "description": "intended = received + lost + not_sent; the rest are flags on top.",
+        "type": "object",
+        "properties": properties,
+        "required": names
+    })
+}
+
+fn metric() -> Value {
+    let sources =
+        [Source::App, Source::Kernel, Source::Driver, Source::Hardware, Source::Bpf, Source::Emulated, Source::Sim];
+    // A metric that cannot be had has neither clock nor source.
+    let sources: Vec<&str> = sources.into_iter().map(Source::name).chain([""]).collect();
+    let mut properties = json!({
+        "clock": {"enum": ["tai", ""], "description": "Of both stamps after conversion; empty if there is none."},
+        "source": {"enum": sources, "description": "Who took the later stamp; empty if nobody."},
+        "coverage": {"type": "number", "description": "Rows with both stamps over rows received; for delta over received - 1."},
+        "count": counted("Values."),
+        "percentiles": {"enum": ["exact", "hdr3", ""], "description": "hdr3 above 10 million rows; empty if there are none."},
+        "why": text("Why it cannot be had."),
+        "min_ns": nanos("Least."),
+        "mean_ns": {"type": ["number", "null"]},
+        "stddev_ns": {"type": ["number", "null"], "description": "n - 1."},
+        "max_ns": nanos("Greatest."),
+        "max_seq": {"type": ["integer", "null"], "description": "The packet of the maximum."},
+        "max_trial": {"type": ["integer", "null"], "description": "The trial of the maximum."},
+        "infinite": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Percentiles that are null because the rank falls on a lost or unsent packet."
+        },
+        "unresolved": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Percentiles that are null because fewer than 10 separate clusters lie beyond."
+        },
+        "received_only": {"$ref": "#/$defs/quantiles"},
+        "negative": counted("Negative values: early if the metric counts from scheduled, else faults of a clock.")
+    });
+    if let Value::Object(properties) = &mut properties {
+        properties.extend(quantiles());
+    }
+    let mut required: Vec<String> =
+        ["clock", "source", "coverage", "count", "percentiles", "min_ns", "mean_ns", "stddev_ns", "max_ns"]
+            .map(str::to_owned)
+            .to_vec();
+    required.extend(["max_seq", "max_trial"].map(str::to_owned));
+    required.extend(quantile_names());
+    json!({
+        "description": "The distribution of one metric; quantiles over intended packets.",
+        "type": "object",
+        "properties": properties,
+        "required": required
+    })
+}
+
+fn placement() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "thread": text("ctl.tx, ctl.rx."),
+            "cpu_asked": text("As in the experiment file."),
+            "cpus_seen": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            "policy_asked": text("As in the experiment file."),
+            "policy_granted": text("Read back from the kernel."),
+            "memory_locked": {"type": "boolean"}
+        },
+        "required": ["thread", "cpu_asked", "cpus_seen", "policy_asked", "policy_granted", "memory_locked"]
+    })
+}
+
+fn verdict() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "id": text("The rule's name; stable."),
+            "level": {"enum": ["ok", "note", "warning", "invalid"]},
+            "says": text("One sentence."),
+            "evidence": {"type": "object", "additionalProperties": {"$ref": "#/$defs/figure"}}
+        },
+        "required": ["id", "level", "says", "evidence"]
+    })
+}
+
+fn figure() -> Value {
+    json!({
+        "description": "A measured figure; its name carries the unit. Null where it is not a number.",
+        "type": ["integer", "number", "string", "array", "null"],
+        "items": {"$ref": "#/$defs/figure"}
+    })
+}
+
+fn ruler() -> Value {
+    json!({
+        "description": "The ruler's figures for one CPU of one station, before the trials.",
+        "type": "object",
+        "properties": {
+            "station": text("Station."),
+            "cpu": {"type": ["integer", "null"], "description": "Null if not pinned."},
+            "policy": text("Read back while measuring."),
+            "stamp_ns": {"type": "integer", "description": "Cost of one stamp, median."},
+            "timer_count": counted("Wake-ups measured."),
+            "timer_p50_ns": {"type": "integer"},
+            "timer_p99_ns": {"type": "integer"},
+            "timer_max_ns": {"type": "integer"},
+            "loop_ns": {"type": "integer", "description": "Time spent in the empty loop."},
+            "gaps_over_10us": counted("Gaps in it."),
+            "longest_gap_ns": {"type": "integer"}
+        },
+        "required": [
+            "station", "cpu", "policy", "stamp_ns", "timer_count", "timer_p50_ns", "timer_p99_ns", "timer_max_ns", "loop_ns",
+            "gaps_over_10us", "longest_gap_ns"
+        ]
+    })
+}

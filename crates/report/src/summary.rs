@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run comes to, in words: the judgements, the remarks on a cell, the line of what was sent. Shared by the pictures
+//! that people read.
+
+use crate::column::{Column, Value, lead, title};
+use crate::figure;
+use crate::{Facts, Picture};
+use tardy_model::manifest::Manifest;
+use tardy_model::result::{CellResult, ExpectationResult, Results};
+use tardy_model::verdict::{Figure, Level, Verdict};
+
+/// The 99th percentile's place among the quantiles.
+const P99: usize = 2;
+
+/// Whether the numbers may be used.
+pub(crate) fn state(results: &Results) -> &'static str {
+    if results.valid { "VALID" } else { "NOT VALID" }
+}
+
+/// Whether they kept the user's limits.
+pub(crate) fn expectations(results: &Results) -> String {
+    let all = results.expectations.len();
+    let met = results.expectations.iter().filter(|e| e.met).count();
+    match (results.valid, results.expectations_met) {
+        (false, _) if all == 0 => "do not use these figures".to_owned(),
+        (false, _) => "do not use these figures; expectations not judged".to_owned(),
+        (true, None) => "no expectations".to_owned(),
+        (true, Some(true)) => format!("expectations met ({met} of {all})"),
+        (true, Some(false)) => format!("expectations not met ({} of {all} failed)", all - met),
+    }
+}
+
+/// The limits that were not kept; none if the run is not valid, for then nothing was judged.
+pub(crate) fn failing(results: &Results) -> impl Iterator<Item = &ExpectationResult> {
+    results.expectations.iter().filter(|e| results.valid && !e.met)
+}
+
+/// What was limited: `ctl scheduled..rx_kernel p99.9`, `ctl lost`.
+pub(crate) fn limited(e: &ExpectationResult) -> String {
+    match e.of.as_str() {
+        "count" => format!("{} {}", e.stream, e.metric),
+        of => format!("{} {} {of}", e.stream, e.metric),
+    }
+}
+
+/// The limit, without rounding.
+pub(crate) fn limit(e: &ExpectationResult) -> String {
+    e.limit_ns.map(figure::exact).or_else(|| e.limit.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
+}
+
+/// What was got, without rounding.
+pub(crate) fn got(e: &ExpectationResult) -> String {
+    e.got_ns.map(figure::exact).or_else(|| e.got.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
+}
+
+/// One line about a limit that was not kept.
+pub(crate) fn failure(e: &ExpectationResult) -> String {
+    let got = match (e.got_ns.is_some() || e.got.is_some(), &e.why) {
+        (true, None) => format!("got {}", got(e)),
+        (true, Some(why)) => format!("got {}: {why}", got(e)),
+        (false, Some(why)) => why.clone(),
+        (false, None) => "not to be had".to_owned(),
+    };
+    format!("{}: {}, limit {}, {got}", title(&e.cell), limited(e), limit(e))
+}
+
+fn once<T: PartialEq + Clone>(list: &[T]) -> Vec<T> {
+    let mut out: Vec<T> = Vec::new();
+    for entry in list {
+        if !out.contains(entry) {
+            out.push(entry.clone());
+        }
+    }
+    out
+}
+
+fn span_of(numbers: &[u64], separator: char) -> Option<String> {
+    let (low, high) = (*numbers.iter().min()?, *numbers.iter().max()?);
+    let low_text = figure::count(low, separator);
+    Some(if low == high { low_text } else { format!("{low_text}–{}", figure::count(high, separator)) })
+}
+
+/// What was sent: `veth, udp, 500us`.
+pub(crate) fn sent(facts: &Facts) -> String {
+    let cycles: Vec<String> = once(&facts.cycles).into_iter().map(figure::written).collect();
+    [once(&facts.paths), once(&facts.ports), cycles]
+        .into_iter()
+        .filter(|words| !words.is_empty())
+        .map(|words| words.join("/"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// How much: `2 cells × 5 trials × 10 000 packets`.
+pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
+    let cells = picture.results.cells.len().max(picture.manifest.cells.len()) as u64;
+    let mut trials: Vec<u64> = picture.manifest.cells.iter().map(|cell| u64::from(cell.trials)).collect();
+    if trials.is_empty() {
+        trials = picture.results.cells.iter().map(|cell| cell.trials.len() as u64).collect();
+    }
+    let part = |numbers: &[u64], one: &str, many: &str| {
+        let text = span_of(numbers, separator)?;
+        Some(format!("{text} {}", if numbers.iter().all(|n| *n == 1) { one } else { many }))
+    };
+    [
+        part(&[cells], "cell", "cells"),
+        part(&trials, "trial", "trials"),
+        part(&picture.facts.packets, "packet", "packets"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(" × ")
+}
+
+/// The ruler's worst figures over the CPUs in use.
+pub(crate) fn ruler(manifest: &Manifest) -> String {
+    let worst = |of: fn(&tardy_model::machine::RulerRecord) -> i64| manifest.ruler.iter().map(of).max();
+    match (worst(|r| r.stamp_ns), worst(|r| r.timer_p99_ns), worst(|r| r.longest_gap_ns)) {
+        (Some(stamp), Some(timer), Some(gap)) => format!(
+            "stamp {} · timer error p99 {} · longest gap {}",
+            figure::about(stamp),
+            figure::about(timer),
+            figure::about(gap)
+        ),
+        _ => "not measured".to_owned(),
+    }
+}
+
+/// A sentence with what it weighs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Remark {
+    /// `repeats`, `note`, `warning`, `invalid`, `trials`, …
+    pub label: String,
+    pub level: Level,
+    pub says: String,
+}
+
+impl Remark {
+    pub fn new(label: &str, level: Level, says: impl Into<String>) -> Self {
+        Remark { label: label.to_owned(), level, says: says.into() }
+    }
+}
+
+pub(crate) fn level(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "ok",
+        Level::Note => "note",
+        Level::Warning => "warning",
+        Level::Invalid => "invalid",
+    }
+}
+
+/// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for `repeats`, which one wants to see.
+pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
+    let mut kept: Vec<&Verdict> = verdicts.iter().filter(|v| v.level > Level::Ok || v.id == "repeats").collect();
+    kept.sort_by_key(|v| (std::cmp::Reverse(v.level.max(Level::Note)), v.id != "repeats"));
+    let several = kept.iter().filter(|v| v.id == "repeats").count() > 1;
+    let says = |v: &Verdict| match v.evidence.get("stream") {
+        Some(Figure::Text(stream)) if several && v.id == "repeats" => format!("{stream}: {}", v.says),
+        _ => v.says.clone(),
+    };
+    kept.into_iter()
+        .map(|v| match v.id.as_str() {
+            "repeats" if v.level <= Level::Note => Remark::new("repeats", v.level, says(v)),
+            "repeats" => Remark::new(level(v.level), v.level, format!("repeats: {}", says(v))),
+            _ => Remark::new(level(v.level), v.level, says(v)),
+        })
+        .collect()
+}
+
+/// All that is to be said about a cell, the weightiest first.
+pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
+    let mut remarks = of_verdicts(&cell.verdicts);
+    remarks.splice(0..0, refused(&cell.id, manifest));
+    if !cell.valid && !remarks.iter().any(|remark| remark.level == Level::Invalid) {
+        remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
+    }
+    remarks.extend(trials(cell, manifest));
+    let short = manifest.cells.iter().filter(|entry| entry.id == cell.id).flat_map(|entry| &entry.short);
+    remarks.extend(short.map(|says| Remark::new("short", Level::Warning, says)));
+    let hdr = cell.streams.values().flat_map(|s| s.metrics.values()).any(|m| m.percentiles == "hdr3" && m.count > 0);
+    if hdr {
+        remarks.push(Remark::new(
+            "figures",
+            Level::Note,
+            "percentiles are read from a histogram (hdr3: within 0.1 %), for there are more than 10 million rows",
+        ));
+    }
+    remarks
+}
+
+/// Why the machine could not run a cell, if it could not.
+pub(crate) fn refused(cell: &str, manifest: &Manifest) -> Option<Remark> {
+    let entry = manifest.cells.iter().find(|entry| entry.id == cell)?;
+    entry.refused.as_ref().map(|why| Remark::new("refused", Level::Invalid, why))
+}
+
+/// Cells that were planned and are not in the results.
+pub(crate) fn not_run<'a>(picture: &'a Picture<'_>) -> impl Iterator<Item = &'a str> {
+    let ran = |id: &str| picture.results.cells.iter().any(|cell| cell.id == id);
+    picture.manifest.cells.iter().map(|entry| entry.id.as_str()).filter(move |id| !ran(id))
+}
+
+fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
+    let finished = cell.trials.len();
+    let asked = manifest.cells.iter().find(|entry| entry.id == cell.id).map_or(finished, |e| e.trials as usize);
+    let valid = cell.trials.iter().filter(|trial| trial.valid).count();
+    let says = match (finished, valid) {
+        (0, _) => "none finished".to_owned(),
+        (_, 0) => format!("none of {finished} is valid: the figures are of all of them"),
+        _ if valid < finished => format!("the figures are of the {valid} valid ones of {finished}"),
+        _ if finished < asked => format!("{finished} of {asked} finished"),
+        _ => return None,
+    };
+    let says = std::iter::once(says).chain(left_out(cell)).collect::<Vec<_>>().join("; ");
+    Some(Remark::new("trials", Level::Warning, says))
+}
+
+/// Why trials are not valid, rule by rule, where the cell itself does not say it.
+fn left_out(cell: &CellResult) -> Vec<String> {
+    let mut found: Vec<(&Verdict, Vec<u32>)> = Vec::new();
+    for trial in cell.trials.iter().filter(|trial| !trial.valid) {
+        for verdict in trial.verdicts.iter().filter(|v| v.level == Level::Invalid) {
+            if cell.verdicts.iter().any(|v| v.id == verdict.id && v.level > Level::Ok) {
+                continue;
+            }
+            match found.iter_mut().find(|(other, _)| other.id == verdict.id) {
+                Some((_, trials)) => trials.push(trial.n),
+                None => found.push((verdict, vec![trial.n])),
+            }
+        }
+    }
+    found.into_iter().map(|(verdict, trials)| format!("{}: {}", numbered(&trials), verdict.says)).collect()
+}
+
+fn numbered(trials: &[u32]) -> String {
+    let list: Vec<String> = trials.iter().map(u32::to_string).collect();
+    match list.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("trials {} and {last} are not valid", most.join(", ")),
+        all => format!("trial {} is not valid", all.join(", ")),
+    }
+}
+
+/// The answer in one sentence: the leading metric's p99, from the best cell to the worst.
+pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
+    let streams = picture.results.cells.iter().flat_map(|cell| cell.streams.values());
+    let name = lead(streams)?;
+    let mut got: Vec<(i64, &str, &str)> = Vec::new();
+    for cell in &picture.results.cells {
+        for (stream, result) in &cell.streams {
+            match result.metrics.get(name).map(|metric| Column::Quantile(P99).value(metric)) {
+                Some(Value::Ns(p99)) => got.push((p99, &cell.id, stream)),
+                Some(Value::Infinite) => got.push((i64::MAX, &cell.id, stream)),
+                _ => {}
+            }
+        }
+    }
+    let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
+    let place = |(_, cell, stream): &(i64, &str, &str)| match (picture.results.cells.len() > 1, several) {
+        (true, true) => format!(" ({}, {stream})", title(cell)),
+        (true, false) => format!(" ({})", title(cell)),
+        (false, true) => format!(" ({stream})"),
+        (false, false) => String::new(),
+    };
+    let time = |ns: i64| if ns == i64::MAX { figure::INFINITE.to_owned() } else { figure::about(ns) };
+    let best = got.iter().min_by_key(|entry| entry.0)?;
+    let worst = got.iter().max_by_key(|entry| entry.0)?;
+    let (least, most, way) = (time(best.0), time(worst.0), words(name));
+    Some(match (got.len(), least == most) {
+        (1, _) => format!("99 % of packets took at most {least} from {way}{}", place(best)),
+        (_, true) => format!("99 % of packets took at most {least} from {way}, in every cell"),
+        _ => format!("99 % of packets took at most {least}{} to {most}{} from {way}", place(best), place(worst)),
+    })
+}
+
+fn words(metric: &str) -> String {
+    metric.split_once("..").map_or_else(|| metric.to_owned(), |(a, b)| format!("{a} to {b}"))
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A cell's block: its metrics, the shape of the leading one, what became of the packets, what is to be said.
+
+use super::layout::{Layout, indent};
+use super::page::{Ink, Page, columns, wrap};
+use crate::column::{Column, cell_unit, in_order, lead, title};
+use crate::figure::{self, SPACE, Unit};
+use crate::{Picture, sparkline, summary};
+use tardy_model::result::{CellResult, MetricResult, StreamResult};
+
+/// Where the outcomes begin, if there is room.
+const OUTCOMES: usize = 54;
+/// The widest sparkline.
+const SPARK: usize = 40;
+/// Less than this beside the outcomes shows no shape: it gets a line of its own.
+const LEAST_SPARK: usize = 16;
+/// Verdicts' labels.
+const LABEL: usize = 11;
+
+pub(super) fn draw(picture: &Picture<'_>, layout: &Layout, page: &mut Page) {
+    for cell in &picture.results.cells {
+        page.blank();
+        block(picture, cell, layout, page);
+    }
+}
+
+fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut Page) {
+    let unit = cell_unit(cell);
+    let heading = title(&cell.id);
+    let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), unit.sign());
+    if cell.streams.is_empty() {
+        page.line(&heading);
+    } else if columns(&heading) <= layout.label {
+        page.line(&titles(&heading));
+    } else {
+        page.labelled(0, "", 0, &heading, Ink::Plain);
+        page.line(&titles(""));
+    }
+    let several = cell.streams.len() > 1;
+    for (name, stream) in &cell.streams {
+        if several {
+            page.line(&format!("  {name}"));
+        }
+        for (metric, result) in in_order(stream) {
+            row(metric, result, indent(cell.streams.len()), unit, layout, page);
+        }
+        shape(picture, cell, name, stream, indent(cell.streams.len()), page);
+    }
+    let remarks = summary::of_cell(cell, picture.manifest);
+    if !remarks.is_empty() && !cell.streams.is_empty() {
+        page.blank();
+    }
+    for remark in remarks {
+        super::remark(&remark, 2, LABEL, page);
+    }
+}
+
+fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &Layout, page: &mut Page) {
+    let label = format!("{:indent$}{name}", "");
+    if let (0, Some(why)) = (metric.count, &metric.why) {
+        absent(&label, why, indent, layout, page);
+        return;
+    }
+    page.line(&layout.row(&label, |column| column.value(metric).show(unit, Some(SPACE))));
+    if let Some(received) = &metric.received_only {
+        let label = format!("{:1$}received only", "", indent + 2);
+        let text = |column: Column| column.received(received).map_or(String::new(), |v| v.show(unit, Some(SPACE)));
+        page.line(&layout.row(&label, text));
+    }
+    if metric.negative > 0 {
+        let what = match name.starts_with("scheduled..") {
+            true => "before the schedule: early",
+            false => "negative: a fault of a clock",
+        };
+        page.line(&format!("{:1$}{2} {what}", "", indent + 2, figure::count(metric.negative, SPACE)));
+    }
+    if let Some(why) = &metric.why {
+        page.labelled(indent + 2, "", 0, why, Ink::Plain);
+    }
+}
+
+/// A metric that cannot be had: a dash under the first title and the reason beside it, or below where that is too narrow.
+fn absent(label: &str, why: &str, indent: usize, layout: &Layout, page: &mut Page) {
+    let first = layout.columns.first().map_or(0, |column| column.1);
+    let dash = format!("{label:<0$}{1:>first$}", layout.label, figure::ABSENT);
+    let hang = columns(&dash) + 3;
+    if page.width() < hang + 30 {
+        page.line(&dash);
+        page.labelled(indent + 2, "", 0, why, Ink::Plain);
+        return;
+    }
+    for (i, text) in wrap(why, page.width() - hang).into_iter().enumerate() {
+        page.line(&format!("{:<hang$}{text}", if i == 0 { &dash } else { "" }));
+    }
+}
+
+/// The sparkline of the leading metric, named unless it is the usual one, and the outcomes.
+fn shape(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamResult, indent: usize, page: &mut Page) {
+    let parts = super::outcomes(stream);
+    let outcomes = parts.join("   ");
+    let lead = lead(std::iter::once(stream));
+    let bars = lead.map(|metric| (picture.bars)(&cell.id, name, metric)).unwrap_or_default();
+    let named = match lead {
+        Some("scheduled..rx_kernel") | None => String::new(),
+        Some(other) => format!("{other} "),
+    };
+    let start = OUTCOMES.min(page.width().saturating_sub(columns(&outcomes)));
+    let used = indent + columns(&named);
+    let room = start.saturating_sub(used + 3);
+    let spark = |cells: usize| format!("{:indent$}{named}{}", "", sparkline(&bars, cells));
+    if !bars.is_empty() && room >= LEAST_SPARK {
+        page.line(&format!("{:<start$}{outcomes}", spark(SPARK.min(room))));
+        return;
+    }
+    if !bars.is_empty() {
+        page.line(&spark(SPARK.min(page.width().saturating_sub(used))));
+    }
+    if indent + columns(&outcomes) <= page.width() {
+        page.labelled(indent, "", 0, &outcomes, Ink::Plain);
+    } else {
+        parts.iter().for_each(|part| page.labelled(indent, "", 0, part, Ink::Plain));
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many cells: one row each to compare them, then only the verdicts that are not as they should be.
+
+use super::layout::UNIT;
+use super::page::{Ink, Page, columns};
+use crate::bins::Scale;
+use crate::column::{Column, lead, title, unit};
+use crate::figure::{self, SPACE};
+use crate::summary::{self, Remark};
+use crate::{Bars, Picture, sparkline};
+use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
+use tardy_model::verdict::Level;
+
+const COLUMNS: [Column; 4] = [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max];
+const GAP: usize = 2;
+const INDENT: usize = 2;
+/// A sparkline is worth its place from this width on, and no wider than the other.
+const SPARK: (usize, usize) = (12, 24);
+/// Cells named in one remark.
+const NAMED: usize = 2;
+
+struct Row<'a> {
+    who: &'a str,
+    cell: &'a CellResult,
+    stream: &'a StreamResult,
+    metric: Option<&'a MetricResult>,
+    bars: Bars,
+}
+
+pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
+    let cells = &picture.results.cells;
+    if let Some(name) = lead(cells.iter().flat_map(|cell| cell.streams.values())) {
+        table(picture, name, page);
+    }
+    page.blank();
+    for remark in remarks(picture) {
+        super::remark(&remark, 2, 11, page);
+    }
+}
+
+fn table(picture: &Picture<'_>, name: &str, page: &mut Page) {
+    let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for cell in &picture.results.cells {
+        for (who, stream) in &cell.streams {
+            let bars = (picture.bars)(&cell.id, who, name);
+            rows.push(Row { who, cell, stream, metric: stream.metrics.get(name), bars });
+        }
+    }
+    let unit = unit(rows.iter().filter_map(|row| Some((name, row.metric?))));
+    let text = |row: &Row<'_>, column: Column| {
+        row.metric.map_or(figure::ABSENT.to_owned(), |metric| column.value(metric).show(unit, Some(SPACE)))
+    };
+    let unsent = rows.iter().any(|row| row.stream.outcomes.not_sent > 0);
+    let title_of_lost = if unsent { "lost  not_sent" } else { "lost" };
+    let lost = |row: &Row<'_>| {
+        let lost = figure::count(row.stream.outcomes.lost, SPACE);
+        if unsent { format!("{lost}  {:>8}", figure::count(row.stream.outcomes.not_sent, SPACE)) } else { lost }
+    };
+    let width = |title: &str, shown: &dyn Fn(&Row<'_>) -> String| {
+        rows.iter().map(|row| columns(&shown(row))).max().unwrap_or(0).max(columns(title)) + GAP
+    };
+    let mut shown = COLUMNS.map(|column| (column, width(column.title(), &|row| text(row, column)))).to_vec();
+    let state = |row: &Row<'_>| judged(picture.results, row.cell);
+    let states = width("", &|row| state(row).0.to_owned());
+    let lost_width = width(title_of_lost, &lost);
+    let fixed = |shown: &[(Column, usize)]| shown.iter().map(|c| c.1).sum::<usize>() + UNIT + lost_width + states;
+    let longest = |labels: &[String]| labels.iter().map(|label| INDENT + columns(label)).max().unwrap_or(0);
+
+    let named = |id: &str, who: &str| if several { format!("{id}  {who}") } else { id.to_owned() };
+    let mut labels: Vec<String> = rows.iter().map(|row| named(&title(&row.cell.id), row.who)).collect();
+    let mut most = page.width().saturating_sub(fixed(&shown));
+    if longest(&labels) > most {
+        // The keys are the same in every cell: named once, they make room for what differs.
+        page.line(&format!("cells by {}", keys(&picture.results.cells[0].id)));
+        labels = rows.iter().map(|row| named(&values(&row.cell.id), row.who)).collect();
+    }
+    // The median and the maximum stay; a table without its metric's name would not.
+    while shown.len() > 2 && most < longest(&labels).max(columns(name)) {
+        shown.remove(shown.len() - 2);
+        most = page.width().saturating_sub(fixed(&shown));
+    }
+    let label_width = longest(&labels).min(most).max(columns(name));
+    let room = page.width().saturating_sub(label_width + fixed(&shown) + GAP);
+    let spark = if room >= SPARK.0 { room.min(SPARK.1) } else { 0 };
+    let scale = Scale::over(rows.iter().flat_map(|row| row.bars.iter()));
+
+    let mut head = format!("{name:<label_width$}");
+    for (column, width) in &shown {
+        head += &format!("{:>width$}", column.title());
+    }
+    page.line(&format!("{head}   {}{title_of_lost:>lost_width$}", unit.sign()));
+    for (row, label) in rows.iter().zip(&labels) {
+        let mut line = format!("{:INDENT$}{:<2$}", "", cut(label, label_width - INDENT), label_width - INDENT);
+        for (column, width) in &shown {
+            line += &format!("{:>width$}", text(row, *column));
+        }
+        line += &format!("{:UNIT$}{:>lost_width$}", "", lost(row));
+        if let (true, Some(scale)) = (spark > 0, &scale) {
+            line += &format!("  {}", sparkline::on(scale, &row.bars, spark));
+        }
+        match state(row) {
+            ("", _) => page.line(&line),
+            (state, ink) => page.line_with_end(&format!("{line}  "), state, ink),
+        }
+    }
+}
+
+/// What is wrong with a cell, in two words; nothing if nothing is.
+fn judged(results: &Results, cell: &CellResult) -> (&'static str, Ink) {
+    if !cell.valid {
+        ("not valid", Ink::Bad)
+    } else if results.valid && results.expectations.iter().any(|e| e.cell == cell.id && !e.met) {
+        ("not met", Ink::Bad)
+    } else {
+        ("", Ink::Plain)
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// `udp, block` of `port=udp,rx.wait=block`.
+fn values(id: &str) -> String {
+    id.split(',').map(|part| part.split_once('=').map_or(part, |(_, value)| value)).collect::<Vec<_>>().join(", ")
+}
+
+/// `port, rx.wait` of the same.
+fn keys(id: &str) -> String {
+    id.split(',').map(|part| part.split_once('=').map_or("case", |(key, _)| key)).collect::<Vec<_>>().join(", ")
+}
+
+/// Remarks of all cells that are more than a note; what several cells say with the same label and the same opening words is said
+/// once, with the number of cells.
+fn remarks(picture: &Picture<'_>) -> Vec<Remark> {
+    let mut told: Vec<(Remark, Vec<&str>)> = Vec::new();
+    for cell in &picture.results.cells {
+        for remark in summary::of_cell(cell, picture.manifest) {
+            if remark.level < Level::Warning {
+                continue;
+            }
+            let alike = |other: &Remark| other.label == remark.label && kind(&other.says) == kind(&remark.says);
+            match told.iter_mut().find(|(other, _)| alike(other)) {
+                Some((_, cells)) => cells.push(&cell.id),
+                None => told.push((remark, vec![&cell.id])),
+            }
+        }
+    }
+    told.sort_by_key(|(remark, _)| std::cmp::Reverse(remark.level));
+    told.into_iter()
+        .map(|(mut remark, cells)| {
+            let named: Vec<String> = cells.iter().take(NAMED).map(|id| title(id)).collect();
+            let more = match cells.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let example = if cells.len() > 1 { ", in the first: " } else { ": " };
+            remark.says = format!("{}{more}{example}{}", named.join("; "), remark.says);
+            remark
+        })
+        .collect()
+}
+
+/// A sentence without its figures, to see that two differ only in those.
+fn kind(says: &str) -> String {
+    says.chars().filter(|c| !c.is_ascii_digit() && !".,  –".contains(*c)).collect()
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table for a terminal: figures line up, units stand once, colour only where it means something.
+
+mod cell;
+mod compact;
+mod layout;
+mod page;
+
+use crate::figure::{self, SPACE};
+use crate::{Options, Picture, ReportError, summary};
+use page::{Ink, Page};
+use tardy_model::result::{Outcomes, StreamResult};
+use tardy_model::verdict::Level;
+
+/// More cells than this are compared in one table instead of a block each.
+const BLOCKS: usize = 6;
+/// Where the texts of the closing lines begin.
+const CLOSING: usize = 13;
+
+pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, ReportError> {
+    let mut page = Page::new(options);
+    let cells = picture.results.cells.len();
+    let layout = (cells <= BLOCKS).then(|| layout::Layout::of(picture.results, page.width()));
+    if let Some(layout) = &layout {
+        page.narrow(layout.total());
+    }
+    head(picture, &mut page);
+    page.blank();
+    match &layout {
+        Some(layout) => cell::draw(picture, layout, &mut page),
+        None => compact::draw(picture, &mut page),
+    }
+    for cell in summary::not_run(picture) {
+        page.blank();
+        page.line(&crate::column::title(cell));
+        let why = summary::refused(cell, picture.manifest);
+        remark(&why.unwrap_or(summary::Remark::new("trials", Level::Warning, "none finished")), 2, 11, &mut page);
+    }
+    closing(picture, layout.as_ref(), &mut page);
+    Ok(page.finish())
+}
+
+fn head(picture: &Picture<'_>, page: &mut Page) {
+    let parts = [picture.results.name.clone(), summary::sent(picture.facts), summary::amount(picture, SPACE)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let elapsed = picture.elapsed.map(figure::clock).unwrap_or_default();
+    let one = parts.join("   ");
+    if page::columns(&one) + 2 + page::columns(&elapsed) <= page.width() {
+        page.spread(&one, &elapsed, Ink::Plain);
+    } else {
+        page.spread(&parts[0], &elapsed, Ink::Plain);
+        page.labelled(2, "", 0, &parts[1..].join("   "), Ink::Plain);
+    }
+}
+
+fn remark(remark: &summary::Remark, indent: usize, label: usize, page: &mut Page) {
+    let ink = match remark.level {
+        Level::Invalid => Ink::Bad,
+        Level::Warning => Ink::Doubtful,
+        Level::Ok | Level::Note => Ink::Plain,
+    };
+    page.labelled(indent, &remark.label, label, &remark.says, ink);
+}
+
+/// What became of the packets, and how many of them have their stamps.
+fn outcomes(stream: &StreamResult) -> [String; 2] {
+    let Outcomes { lost, not_sent, early, late, duplicate, reordered, .. } = stream.outcomes;
+    // Three are always shown, for their zero is news; the others when there is something.
+    let counts = [
+        ("lost", lost, true),
+        ("not_sent", not_sent, false),
+        ("early", early, false),
+        ("late", late, true),
+        ("duplicate", duplicate, false),
+        ("reordered", reordered, true),
+    ];
+    let counts: Vec<String> = counts
+        .into_iter()
+        .filter(|(_, n, always)| *always || *n > 0)
+        .map(|(name, n, _)| format!("{name} {}", figure::count(n, SPACE)))
+        .collect();
+    let stamps = match crate::column::least_coverage(stream) {
+        None => figure::ABSENT.to_owned(),
+        Some((share, _)) if share >= 1.0 => figure::share(share),
+        Some((share, metric)) => format!("{} ({metric})", figure::share(share)),
+    };
+    [counts.join("  "), format!("stamps {stamps}")]
+}
+
+fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Page) {
+    let results = picture.results;
+    let said = results.cells.last().is_some_and(|cell| !summary::of_cell(cell, picture.manifest).is_empty());
+    if !said || layout.is_none() {
+        page.blank();
+    }
+    for run in summary::of_verdicts(&results.verdicts) {
+        remark(&run, 0, CLOSING, page);
+    }
+    page.labelled(0, "ruler", CLOSING, &summary::ruler(picture.manifest), Ink::Dim);
+
+    let ink = if results.valid { Ink::Good } else { Ink::Bad };
+    let judged = format!("{:CLOSING$}{}", summary::state(results), summary::expectations(results));
+    let files = picture.run_dir.map(|dir| format!("page: {}/report.html", dir.trim_end_matches('/')));
+    let files = files.unwrap_or_default();
+    let fits = page::columns(&judged) + 2 + page::columns(&files) <= page.width();
+    if fits {
+        page.spread_inked(summary::state(results), &judged, &files, ink);
+    } else {
+        page.labelled(0, summary::state(results), CLOSING, &summary::expectations(results), ink);
+    }
+    for failing in summary::failing(results) {
+        page.labelled(0, "not met", CLOSING, &summary::failure(failing), Ink::Bad);
+    }
+    if !fits {
+        page.uncut(CLOSING, &files);
+    }
+    let hidden = layout.map(|layout| layout.hidden()).unwrap_or_default();
+    let all = format!("tardy report {} --format md", picture.run_dir.unwrap_or("RUN"));
+    if !hidden.is_empty() {
+        page.labelled(0, "narrow", CLOSING, &format!("{hidden} left out; all figures:"), Ink::Dim);
+        page.uncut(CLOSING, &all);
+    } else if layout.is_none() {
+        page.labelled(0, "more", CLOSING, "all metrics of every cell:", Ink::Dim);
+        page.uncut(CLOSING, &all);
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One cell while it is worked out: the file's values with its case's and its axes' laid over them.
+
+use crate::error::{At, Origin, Problem, Reason};
+use crate::schema::{Default, KEYS, Value};
+use crate::sheet::{Assignment, Layer, Named, Sheet};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+/// Defaults by pattern, read once.
+static DEFAULTS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
+    KEYS.iter()
+        .filter_map(|key| {
+            let node = key.default.node()?;
+            Some((key.pattern, key.kind.read(key.pattern, &node).ok()?))
+        })
+        .collect()
+});
+
+/// Who set a value; the later one wins, and is blamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum By {
+    Default,
+    File,
+    Case,
+    Axis,
+    Set,
+}
+
+/// The values of one cell.
+pub(crate) struct View<'a> {
+    sheet: &'a Sheet,
+    values: BTreeMap<&'a str, (By, &'a Assignment)>,
+    /// What is added to messages, so that a fault of one cell among many is found.
+    cell: Option<&'a str>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(sheet: &'a Sheet, case: Option<&'a Layer>, axes: &[&'a Assignment], id: Option<&'a str>) -> Self {
+        let mut view = View { sheet, values: BTreeMap::new(), cell: id };
+        for assignment in sheet.base.values() {
+            let by = if matches!(assignment.key_at.origin, Origin::Set(_)) { By::Set } else { By::File };
+            view.lay(by, assignment);
+        }
+        for assignment in case.into_iter().flat_map(Layer::values) {
+            view.lay(By::Case, assignment);
+        }
+        for assignment in axes {
+            view.lay(By::Axis, assignment);
+        }
+        view
+    }
+
+    fn lay(&mut self, by: By, assignment: &'a Assignment) {
+        if let Some(rival) = assignment.schema.rival_of(&assignment.key) {
+            self.values.remove(rival.as_str());
+        }
+        self.values.insert(&assignment.key, (by, assignment));
+    }
+
+    pub(crate) fn stations(&self) -> &'a [Named] {
+        &self.sheet.stations
+    }
+
+    pub(crate) fn streams(&self) -> &'a [Named] {
+        &self.sheet.streams
+    }
+
+    /// What was written for keys that begin with `prefix`, with the rest of the key.
+    pub(crate) fn below(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a Assignment)> {
+        let prefix = prefix.to_owned();
+        let rows: Vec<_> = self
+            .values
+            .iter()
+            .filter_map(|(key, (_, assignment))| Some((key.strip_prefix(prefix.as_str())?, *assignment)))
+            .collect();
+        rows.into_iter()
+    }
+
+    /// The keys of one table of the file; `name` stands for the pattern's `*`.
+    pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
+        Table { view: self, pattern, name }
+    }
+
+    /// A fault of a cell, blamed on the key that was set last.
+    pub(crate) fn combination(&self, keys: &[String], message: String, help: String) -> Problem {
+        let mut blamed: (By, At) = (By::Default, At::START);
+        let mut one_cell = false;
+        for key in keys {
+            let found = self.values.get(key.as_str()).copied();
+            let (by, at) = match found {
+                Some((by, assignment)) => (by, assignment.node.at.clone()),
+                None => (By::Default, self.header(key)),
+            };
+            one_cell |= matches!(by, By::Case | By::Axis);
+            if by > blamed.0 || blamed.1 == At::START {
+                blamed = (by, at);
+            }
+        }
+        let message = match self.cell.filter(|_| one_cell) {
+            Some(cell) => format!("{message}, in cell `{cell}`"),
+            None => message,
+        };
+        Problem::new(Reason::Combination, &blamed.1, message, help)
+    }
+
+    /// Where the station or stream of a key stands.
+    fn header(&self, key: &str) -> At {
+        let mut parts = key.split('.');
+        let names = match parts.next() {
+            Some("station") => &self.sheet.stations,
+            Some("stream" | "expect") => &self.sheet.streams,
+            _ => return At::START,
+        };
+        let name = parts.next().unwrap_or_default();
+        names.iter().find(|named| named.name == name).map_or(At::START, |named| named.at.clone())
+    }
+}
+
+/// Keys of one table, as `stream.ctl`.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    view: &'a View<'a>,
+    pattern: &'static str,
+    name: Option<&'a Named>,
+}
+
+impl Table<'_> {
+    /// The full dotted key of one of its keys.
+    pub(crate) fn key(&self, field: &str) -> String {
+        let full = if self.pattern.is_empty() { field.to_owned() } else { format!("{}.{field}", self.pattern) };
+        match self.name {
+            Some(named) => full.replacen('*', &named.name, 1),
+            None => full,
+        }
+    }
+
+    /// True if it was written somewhere.
+    pub(crate) fn is_written(&self, field: &str) -> bool {
+        self.view.values.contains_key(self.key(field).as_str())
+    }
+
+    /// The value as written or by default; `None` if it was left out and has no default.
+    pub(crate) fn find(&self, field: &str) -> Option<&Value> {
+        if let Some((_, assignment)) = self.view.values.get(self.key(field).as_str()) {
+            return Some(&assignment.value);
+        }
+        let pattern = if self.pattern.is_empty() { field.to_owned() } else { format!("{}.{field}", self.pattern) };
+        DEFAULTS.get(pattern.as_str())
+    }
+
+    /// The value, taken apart by `take`.
+    pub(crate) fn get<T>(&self, field: &str, take: impl Fn(&Value) -> Option<T>) -> Result<T, Problem> {
+        let key = self.key(field);
+        let Some(value) = self.find(field) else {
+            let message = format!("`{key}` is missing");
+            let required =
+                KEYS.iter().find(|k| k.segments().last() == Some(field) && matches!(k.default, Default::Required));
+            let help = match (required, self.view.stations().first(), self.view.stations().last()) {
+                (Some(_), Some(first), Some(last)) => {
+                    format!("write {field} = \"{}\"", if field == "to" { &last.name } else { &first.name })
+                }
+                _ => format!("write {field} = …"),
+            };
+            return Err(Problem::new(Reason::MissingKey, &self.view.header(&key), message, help));
+        };
+        take(value).ok_or_else(|| {
+            let message = format!("the table of keys and its reader disagree on `{key}`");
+            Problem::new(Reason::Internal, &self.view.header(&key), message, "this is a fault of tardy: report it")
+        })
+    }
+
+    /// A fault that several of its keys make together; the first is blamed if none was set later than the others.
+    pub(crate) fn wrong(&self, fields: &[&str], message: String, help: impl Into<String>) -> Problem {
+        let keys: Vec<String> = fields.iter().map(|field| self.key(field)).collect();
+        self.view.combination(&keys, message, help.into())
+    }
+}

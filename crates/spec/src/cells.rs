@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells: cases × axes, in the order of the file, and their ids.
+
+use crate::cell::View;
+use crate::error::{At, Problem, Reason};
+use crate::experiment::Cell;
+use crate::schema::KEYS;
+use crate::setup;
+use crate::sheet::{Assignment, Axis, Case, Sheet};
+use std::collections::{BTreeMap, HashSet};
+
+/// Most cells of an experiment.
+pub(crate) const MOST_CELLS: usize = 10_000;
+/// An id is a folder's name in the run folder.
+const LONGEST_ID: usize = 200;
+
+/// One combination, before it is worked out.
+struct Combination<'a> {
+    case: Option<&'a Case>,
+    axes: Vec<&'a Assignment>,
+    id: String,
+}
+
+/// Works out all cells. The case changes slowest, the last axis fastest.
+pub(crate) fn cells(sheet: &Sheet) -> Result<Vec<Cell>, Problem> {
+    combinations(sheet)?
+        .iter()
+        .map(|combination| {
+            let id = Some(combination.id.as_str()).filter(|id| *id != "all");
+            let view = View::new(sheet, combination.case.map(|case| &case.set), &combination.axes, id);
+            let (setup, expect) = setup::setup(&view)?;
+            let mut axes: BTreeMap<String, String> =
+                combination.axes.iter().map(|axis| (axis.key.clone(), axis.node.plain())).collect();
+            if let Some(case) = combination.case {
+                axes.insert("case".to_owned(), case.name.clone());
+            }
+            Ok(Cell { id: combination.id.clone(), axes, setup, expect })
+        })
+        .collect()
+}
+
+fn combinations(sheet: &Sheet) -> Result<Vec<Combination<'_>>, Problem> {
+    let sizes = sheet.axes.iter().map(|axis| axis.values.len());
+    let number = sizes.fold(sheet.cases.len().max(1), usize::saturating_mul);
+    if number > MOST_CELLS {
+        let at = sheet.axes.last().map(|axis| &axis.at).or(sheet.cases.last().map(|case| &case.at));
+        let message = format!("cases × axes make {number} cells; an experiment has at most {MOST_CELLS}");
+        return Err(Problem::new(
+            Reason::Combination,
+            at.unwrap_or(&At::START),
+            message,
+            "leave an axis or values out",
+        ));
+    }
+    let suffixes: Vec<String> = sheet.axes.iter().map(|axis| suffix(sheet, axis)).collect();
+    let cases: Vec<Option<&Case>> =
+        if sheet.cases.is_empty() { vec![None] } else { sheet.cases.iter().map(Some).collect() };
+    let mut out = Vec::with_capacity(number);
+    let mut seen: HashSet<String> = HashSet::new();
+    for case in cases {
+        for index in 0..number / sheet.cases.len().max(1) {
+            let axes = pick(&sheet.axes, index);
+            let parts =
+                suffixes.iter().zip(&axes).map(|(suffix, value)| format!("{suffix}={}", in_id(&value.node.plain())));
+            let id = case.map(|case| in_id(&case.name)).into_iter().chain(parts).collect::<Vec<_>>().join(",");
+            let at = || axes.last().map(|value| &value.node.at).or(case.map(|case| &case.at)).unwrap_or(&At::START);
+            if id.len() > LONGEST_ID {
+                let message = format!("the cell's id would have {} characters, more than {LONGEST_ID}", id.len());
+                let help = "shorten names, or make named cases of the axes";
+                return Err(Problem::new(Reason::Combination, at(), message, help));
+            }
+            if !seen.insert(id.clone()) {
+                return Err(repeated(sheet, case, &axes, &id));
+            }
+            out.push(Combination { case, axes, id });
+        }
+    }
+    if let [only] = out.as_mut_slice() {
+        only.id = "all".to_owned();
+    }
+    Ok(out)
+}
+
+/// The values of the `index`-th combination, the last axis changing fastest.
+fn pick(axes: &[Axis], mut index: usize) -> Vec<&Assignment> {
+    let mut picked: Vec<&Assignment> = Vec::with_capacity(axes.len());
+    for axis in axes.iter().rev() {
+        picked.push(&axis.values[index % axis.values.len()]);
+        index /= axis.values.len();
+    }
+    picked.reverse();
+    picked
+}
+
+/// Two cells with one id: says which case or value stands there twice.
+fn repeated(sheet: &Sheet, case: Option<&Case>, axes: &[&Assignment], id: &str) -> Problem {
+    let message = format!("two cells would have the id `{id}`");
+    if let Some(case) = case
+        && let Some(last) = sheet.cases.iter().filter(|other| in_id(&other.name) == in_id(&case.name)).nth(1)
+    {
+        return Problem::new(Reason::Combination, &last.at, message, "give each case a name of its own");
+    }
+    for (axis, value) in sheet.axes.iter().zip(axes) {
+        if let Some(last) =
+            axis.values.iter().filter(|other| in_id(&other.node.plain()) == in_id(&value.node.plain())).nth(1)
+        {
+            return Problem::new(Reason::Combination, &last.node.at, message, "leave one of the two values out");
+        }
+    }
+    let at = axes.last().map_or(At::START, |value| value.node.at.clone());
+    Problem::new(Reason::Combination, &at, message, "make named cases of the axes")
+}
+
+/// A name or value as it stands in an id.
+fn in_id(text: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._=,-".contains(c);
+    text.chars().map(|c| if allowed(c) { c } else { '-' }).collect()
+}
+
+/// The shortest suffix of the axis's key that ends no other key of this experiment. A key of one end keeps its `tx` or
+/// `rx`: nobody should have to know that only one of the two has such a key.
+fn suffix(sheet: &Sheet, axis: &Axis) -> String {
+    let segments: Vec<&str> = match axis.schema.pattern {
+        // A metric's own dots do not divide it.
+        "expect.*.*" => axis.key.splitn(3, '.').collect(),
+        _ => axis.key.split('.').collect(),
+    };
+    let least = if segments.iter().rev().nth(1).is_some_and(|end| matches!(*end, "tx" | "rx")) { 2 } else { 1 };
+    let names = |root: &str| -> Vec<&str> {
+        match root {
+            "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
+            "stream" | "expect" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
+            _ => vec![""],
+        }
+    };
+    let ends_so = |key: &[&str], name: &str, tail: &[&str]| {
+        let metric = segments.last().copied().filter(|_| axis.schema.pattern == "expect.*.*").unwrap_or("*");
+        let last = key.len() - 1;
+        let named = key.iter().enumerate().map(|(n, segment)| match *segment {
+            "*" if n == last => metric,
+            "*" => name,
+            segment => segment,
+        });
+        key.len() >= tail.len() && named.skip(key.len() - tail.len()).eq(tail.iter().copied())
+    };
+    let is_shared = |tail: &[&str]| {
+        let keys = KEYS.iter().map(|key| key.segments().collect::<Vec<_>>());
+        let ending = |key: Vec<&str>| names(key[0]).into_iter().filter(|name| ends_so(&key, name, tail)).count();
+        keys.map(ending).sum::<usize>() > 1
+    };
+    for length in least..segments.len() {
+        let tail = &segments[segments.len() - length..];
+        if !is_shared(tail) {
+            return tail.join(".");
+        }
+    }
+    axis.key.clone()
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values that are right each for itself and cannot stand together.
+
+use crate::cell::{Table, View};
+use crate::error::Problem;
+use crate::placement::{self, End};
+use crate::schema::show_duration;
+use tardy_model::stream::{CpuChoice, Policy, Port, Stream};
+
+/// Bytes of an IPv4 and a UDP header.
+const HEADERS: u32 = 28;
+
+/// Within one stream.
+pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    let cycle = show_duration(stream.cycle);
+    if stream.tx.advance >= stream.cycle {
+        let message = format!(
+            "`{}` of {} is not below the cycle, {cycle}",
+            table.key("tx.advance"),
+            show_duration(stream.tx.advance)
+        );
+        return Err(table.wrong(&["tx.advance", "cycle"], message, "write an advance below one cycle"));
+    }
+    if stream.tx.spin > stream.cycle {
+        let message = format!(
+            "`{}` of {} is longer than the cycle, {cycle}",
+            table.key("tx.spin"),
+            show_duration(stream.tx.spin)
+        );
+        return Err(table.wrong(&["tx.spin", "cycle"], message, "write a spin of at most one cycle"));
+    }
+    cpus(table, stream)?;
+    if stream.port != Port::Sim {
+        let prefix = format!("{}.", table.key("sim"));
+        if let Some((_, assignment)) = view.below(&prefix).next() {
+            let keys = [assignment.key.clone(), table.key("port")];
+            let message = format!("`{}` has no meaning on port `udp`", assignment.key);
+            return Err(view.combination(&keys, message, "write port = \"sim\", or leave it out".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    let relative = |cpu| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
+    let (tx, rx) = (stream.tx.cpu, stream.rx.cpu);
+    if relative(tx) && relative(rx) {
+        let message = format!(
+            "`{}` is \"{tx}\" and `{}` is \"{rx}\": each is relative to the other",
+            table.key("tx.cpu"),
+            table.key("rx.cpu")
+        );
+        let help = match table.is_written("rx.cpu") {
+            true => "write tx.cpu = \"auto\"",
+            false => "write rx.cpu = \"auto\" too, or leave tx.cpu out",
+        };
+        return Err(table.wrong(&["tx.cpu", "rx.cpu"], message, help));
+    }
+    for (end, cpu, other, policy) in [("tx", tx, rx, stream.tx.policy), ("rx", rx, tx, stream.rx.policy)] {
+        let (cpu_field, policy_field) = (format!("{end}.cpu"), format!("{end}.policy"));
+        if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any {
+            let message = format!(
+                "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
+                table.key(&policy_field),
+                table.key(&cpu_field)
+            );
+            return Err(table.wrong(&[&policy_field, &cpu_field], message, format!("write {end}.cpu = \"any\"")));
+        }
+        if cpu == CpuChoice::Same && other == CpuChoice::Any {
+            let other_end = if end == "tx" { "rx" } else { "tx" };
+            let message =
+                format!("`{}` is \"same\" as that of the other end, which is not pinned", table.key(&cpu_field));
+            let fields = [cpu_field.as_str(), &format!("{other_end}.cpu")];
+            return Err(table.wrong(&fields, message, format!("write {other_end}.cpu = \"auto\"")));
+        }
+    }
+    Ok(())
+}
+
+/// Simulated and real clocks cannot run in one cell.
+pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
+    let of = |port| streams.iter().find(|stream| stream.port == port);
+    if let (Some(sim), Some(udp)) = (of(Port::Sim), of(Port::Udp)) {
+        let key = |stream: &Stream| format!("stream.{}.port", stream.name);
+        let message = format!("stream `{}` is on port sim and stream `{}` on udp", sim.name, udp.name);
+        let help = "give all streams of a cell the same port".to_owned();
+        return Err(view.combination(&[key(sim), key(udp)], message, help));
+    }
+    Ok(())
+}
+
+/// A packet must fit the path in one piece.
+pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
+    let most = mtu.saturating_sub(HEADERS);
+    match streams.iter().find(|stream| stream.port == Port::Udp && u32::from(stream.size) > most) {
+        Some(stream) => {
+            let key = format!("stream.{}.size", stream.name);
+            let message = format!(
+                "`{key}` of {}B does not fit `path.mtu`, {mtu}, less {HEADERS} bytes of IP and UDP headers",
+                stream.size
+            );
+            Err(view.combination(&[key, "path.mtu".to_owned()], message, format!("write at most \"{most}B\"")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Which CPU a thread will have, as far as the file says it.
+#[derive(Clone, Copy, PartialEq)]
+enum Slot {
+    /// A numbered one.
+    Number(u32),
+    /// The one that tardy chooses for this stream, both of whose ends are on it.
+    Shared(usize),
+}
+
+/// Two realtime threads that spin on one CPU: the second would never run.
+pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
+    let slot = |n: usize, end: End| {
+        let stream = &streams[n];
+        let (own, other) = match end {
+            End::Tx => (stream.tx.cpu, stream.rx.cpu),
+            End::Rx => (stream.rx.cpu, stream.tx.cpu),
+        };
+        match (own, other) {
+            (CpuChoice::Number(cpu), _) | (CpuChoice::Same, CpuChoice::Number(cpu)) => Some(Slot::Number(cpu)),
+            (CpuChoice::Same, _) | (CpuChoice::Auto, CpuChoice::Same) => Some(Slot::Shared(n)),
+            _ => None,
+        }
+    };
+    let Some(clash) = placement::clash(streams, slot) else { return Ok(()) };
+    let key = |(n, end): (usize, End), field: &str| format!("stream.{}.{end}.{field}", streams[n].name);
+    let thread = |at: (usize, End)| format!("`{}.{}`", streams[at.0].name, at.1);
+    let mut keys = Vec::new();
+    for at in [clash.1, clash.0] {
+        keys.extend([key(at, "cpu"), key(at, if at.1 == End::Rx { "wait" } else { "spin" }), key(at, "policy")]);
+    }
+    let message = format!(
+        "{} and {} both spin under a realtime policy on one CPU: one of them would never run",
+        thread(clash.0),
+        thread(clash.1)
+    );
+    Err(view.combination(
+        &keys,
+        message,
+        format!("give {} another CPU, policy = \"other\", or let it sleep", thread(clash.1)),
+    ))
+}

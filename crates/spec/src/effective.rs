@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The effective file: every default and override written out. Loading it gives the same experiment again.
+
+use crate::experiment::Cell;
+use crate::schema::{Default, KEYS, Key, show_duration};
+use crate::sheet::{Assignment, Layer, Sheet};
+use crate::tree::quoted;
+use std::fmt::Write as _;
+use tardy_model::stream::{Port, Stream};
+
+/// Writes the file.
+pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
+    let mut out = String::from("# As it was run: every default and override written out.\n");
+    let mut roots: Vec<&str> = Vec::new();
+    for key in KEYS {
+        let root = key.segments().next().filter(|_| key.pattern.contains('.')).unwrap_or("");
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    for root in roots.into_iter().filter(|root| *root != "expect") {
+        let names: Vec<&str> = match root {
+            "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
+            "stream" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
+            _ => vec![""],
+        };
+        for name_of in names {
+            let keys = KEYS.iter().filter(|key| match root {
+                "" => !key.pattern.contains('.'),
+                root => key.segments().next() == Some(root) && key.pattern.contains('.'),
+            });
+            let mut section = String::new();
+            for key in keys {
+                let full = key.pattern.replacen('*', name_of, 1);
+                let value = match full.as_str() {
+                    "name" => Some(quoted(name)),
+                    _ => value(sheet, cells, key, &full),
+                };
+                let Some(value) = value else { continue };
+                let (table, field) = full.rsplit_once('.').unwrap_or(("", &full));
+                if table != section {
+                    let _ = write!(out, "\n[{table}]\n");
+                    table.clone_into(&mut section);
+                }
+                let _ = writeln!(out, "{field} = {value}");
+            }
+        }
+    }
+    expectations(&mut out, sheet);
+    for case in &sheet.cases {
+        let _ = write!(out, "\n[[case]]\nname = {}\n", quoted(&case.name));
+        if !case.set.is_empty() {
+            let _ = writeln!(out, "set = {{ {} }}", in_one_line(&case.set));
+        }
+    }
+    if !sheet.axes.is_empty() {
+        out.push_str("\n[matrix]\n");
+        for axis in &sheet.axes {
+            let values: Vec<String> = axis.values.iter().map(|value| value.node.toml()).collect();
+            let _ = writeln!(out, "{} = [{}]", quoted(&axis.key), values.join(", "));
+        }
+    }
+    out
+}
+
+/// A key's value for all cells, as TOML; `None` if it is not to be written.
+fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String> {
+    let written = sheet.base.get(full);
+    let name = full.split('.').nth(1).unwrap_or("");
+    let streams = || cells.iter().filter_map(|cell| cell.setup.streams.iter().find(|stream| stream.name == name));
+    // A word that stands for something is resolved where it means the same in all cells.
+    let resolved = match key.pattern {
+        "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
+        "stream.*.metrics" => the_same(streams().map(metrics)),
+        _ => None,
+    };
+    let is_set_elsewhere =
+        || sheet.axes.iter().any(|axis| axis.key == full) || sheet.cases.iter().any(|case| case.set.contains_key(full));
+    if is_word(written)
+        && let Some(resolved) = resolved.filter(|_| !is_set_elsewhere())
+    {
+        return Some(resolved);
+    }
+    if let Some(assignment) = written {
+        return Some(assignment.node.toml());
+    }
+    if key.rival_of(full).is_some_and(|rival| sheet.base.contains_key(&rival))
+        || matches!(key.default, Default::Required)
+    {
+        return None;
+    }
+    if key.pattern.starts_with("stream.*.sim.") && streams().any(|stream| stream.port != Port::Sim) {
+        return None;
+    }
+    key.default.node().map(|node| node.toml())
+}
+
+/// True if the value was left out, or is the word that stands instead of one.
+fn is_word(written: Option<&Assignment>) -> bool {
+    written.is_none_or(|assignment| assignment.value == crate::schema::Value::Word)
+}
+
+fn metrics(stream: &Stream) -> String {
+    let names: Vec<String> = stream.metrics.iter().map(|metric| quoted(&metric.to_string())).collect();
+    format!("[{}]", names.join(", "))
+}
+
+fn the_same(mut values: impl Iterator<Item = String>) -> Option<String> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+fn expectations(out: &mut String, sheet: &Sheet) {
+    for stream in &sheet.streams {
+        let prefix = format!("expect.{}.", stream.name);
+        let mut rows = sheet.base.iter().filter_map(|(key, row)| Some((key.strip_prefix(&prefix)?, row))).peekable();
+        if rows.peek().is_some() {
+            let _ = write!(out, "\n[expect.{}]\n", stream.name);
+        }
+        for (field, row) in rows {
+            let field = if field.contains('.') { quoted(field) } else { field.to_owned() };
+            let _ = writeln!(out, "{field} = {}", row.node.toml());
+        }
+    }
+}
+
+fn in_one_line(layer: &Layer) -> String {
+    let rows: Vec<String> = layer.iter().map(|(key, row)| format!("{} = {}", quoted(key), row.node.toml())).collect();
+    rows.join(", ")
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is wrong with an experiment, where it stands, and the mend.
+
+use crate::source::Source;
+use miette::{Diagnostic, NamedSource, SourceSpan};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What kind of fault it is, for programs that tell one from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The file is missing, a directory, empty, too large or not text.
+    Unreadable,
+    /// No file and no ready-made experiment has that name.
+    NoSuchExperiment,
+    /// It is not TOML.
+    Syntax,
+    /// A key, or a name in a key, that does not exist.
+    UnknownKey,
+    /// A key that must be there is not.
+    MissingKey,
+    /// A value of the wrong type, without its unit, out of its range or unknown.
+    Value,
+    /// A word of the glossary that this version has not built.
+    NotBuilt,
+    /// Values that are right each for itself and cannot stand together.
+    Combination,
+    /// The table of keys contradicts its reader: a fault of tardy, not of the file.
+    Internal,
+}
+
+/// One fault of an experiment: what is wrong, where, and the mend. Prints as a picture of the place through
+/// [`miette`], and as one line through [`SpecError::one_line`].
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{message}")]
+pub struct SpecError {
+    /// What kind of fault it is.
+    pub reason: Reason,
+    /// What is wrong.
+    pub message: Box<str>,
+    /// The mend.
+    #[help]
+    pub help: Box<str>,
+    #[source_code]
+    code: Arc<NamedSource<String>>,
+    #[label("here")]
+    span: Option<SourceSpan>,
+    place: Box<Place>,
+}
+
+/// Where a fault stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or the `--set` argument as it was written.
+    pub file: String,
+    /// From 1; `None` if the fault is the file itself or stands in a `--set`.
+    pub line: Option<usize>,
+    /// In characters, from 1; `None` where `line` is.
+    pub column: Option<usize>,
+}
+
+impl SpecError {
+    /// Where it stands.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// `file:line:column: message (mend)`, on one line whatever the file's name is.
+    pub fn one_line(&self) -> String {
+        let mut out = printable(&self.place.file);
+        if let (Some(line), Some(column)) = (self.place.line, self.place.column) {
+            out.push_str(&format!(":{line}:{column}"));
+        }
+        format!("{out}: {} ({})", self.message, self.help)
+    }
+
+    /// A fault of a file as a whole.
+    pub(crate) fn of_file(path: &Path, reason: Reason, message: String, help: impl Into<String>) -> SpecError {
+        Self::whole(path.display().to_string(), reason, message, help.into())
+    }
+
+    pub(crate) fn whole(file: String, reason: Reason, message: String, help: String) -> SpecError {
+        SpecError {
+            reason,
+            message: message.into(),
+            help: help.into(),
+            code: Arc::new(NamedSource::new(printable(&file), String::new())),
+            span: None,
+            place: Box::new(Place { file, line: None, column: None }),
+        }
+    }
+}
+
+/// Control characters would tear a one-line message apart or move a terminal's cursor.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// Which text a place is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The table of keys.
+    Default,
+    /// The experiment file.
+    File,
+    /// The n-th `--set`.
+    Set(usize),
+}
+
+/// A place in one of the texts, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    pub origin: Origin,
+    pub span: Range<usize>,
+}
+
+impl At {
+    /// The beginning of the file: where something is missing that has no place yet.
+    pub(crate) const START: At = At { origin: Origin::File, span: 0..0 };
+}
+
+/// A fault before its texts are at hand.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub reason: Reason,
+    pub message: String,
+    pub help: String,
+    pub at: At,
+}
+
+impl Problem {
+    pub(crate) fn new(reason: Reason, at: &At, message: impl Into<String>, help: impl Into<String>) -> Problem {
+        Problem { reason, message: message.into(), help: help.into(), at: at.clone() }
+    }
+
+    /// With the texts that its place refers to.
+    pub(crate) fn into_error(self, source: &Source, overrides: &[String]) -> SpecError {
+        let (file, text, in_file) = match self.at.origin {
+            Origin::Set(n) => {
+                let argument = overrides.get(n).map_or("", String::as_str);
+                (format!("--set {argument}"), argument, false)
+            }
+            Origin::File | Origin::Default => (source.name.clone(), source.text.as_str(), true),
+        };
+        let (start, end) = (floor(text, self.at.span.start), floor(text, self.at.span.end));
+        let before = &text[..start];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = in_file.then(|| before.matches('\n').count() + 1);
+        let column = in_file.then(|| before[line_start..].chars().count() + 1);
+        SpecError {
+            reason: self.reason,
+            message: one_line(&self.message).into(),
+            help: one_line(&self.help).into(),
+            code: Arc::new(NamedSource::new(if in_file { printable(&file) } else { "--set".into() }, text.to_owned())),
+            span: Some((start..end.max(start)).into()),
+            place: Box::new(Place { file, line, column }),
+        }
+    }
+}
+
+/// The nearest start of a character at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// Texts from a file may hold anything; a message stays one printable line of bounded length.
+fn one_line(text: &str) -> String {
+    const LONGEST: usize = 600;
+    let flat = printable(text);
+    if flat.chars().count() <= LONGEST { flat } else { flat.chars().take(LONGEST).chain("…".chars()).collect() }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by whoever resolves `auto`.
+
+use std::fmt;
+use tardy_model::stream::{Port, Stream, Wait};
+
+/// An end of a stream: one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// The sender.
+    Tx,
+    /// The receiver.
+    Rx,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            End::Tx => "tx",
+            End::Rx => "rx",
+        })
+    }
+}
+
+/// True if the thread spins under a realtime policy: nothing else of its priority or below runs on its CPU meanwhile.
+pub fn spins_realtime(stream: &Stream, end: End) -> bool {
+    let (spins, policy) = match end {
+        End::Tx => (stream.tx.spin.0 > 0, stream.tx.policy),
+        End::Rx => (stream.rx.wait == Wait::Spin, stream.rx.policy),
+    };
+    spins && policy.is_realtime() && stream.port != Port::Sim
+}
+
+/// The first two threads, each as number of the stream and end, that spin under a realtime policy on one CPU. `cpu_of`
+/// says which CPU a thread has, `None` if that is not known or not one.
+pub fn clash<C: PartialEq>(
+    streams: &[Stream],
+    cpu_of: impl Fn(usize, End) -> Option<C>,
+) -> Option<((usize, End), (usize, End))> {
+    let mut seen: Vec<(C, (usize, End))> = Vec::new();
+    for (n, stream) in streams.iter().enumerate() {
+        for end in [End::Tx, End::Rx] {
+            let Some(cpu) = cpu_of(n, end).filter(|_| spins_realtime(stream, end)) else { continue };
+            if let Some((_, earlier)) = seen.iter().find(|(taken, _)| *taken == cpu) {
+                return Some((*earlier, (n, end)));
+            }
+            seen.push((cpu, (n, end)));
+        }
+    }
+    None
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ready-made experiments that the binary carries: one line each.
+
+/// Name and text of each.
+pub const READY_MADE: &[(&str, &str)] = &[("host-to-host", include_str!("../../../experiments/host-to-host.toml"))];

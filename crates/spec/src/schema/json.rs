@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
+
+use super::kind::LAST_CPU;
+use super::{Default, KEYS, Key, Kind, units};
+use serde_json::{Map, Value, json};
+use tardy_model::point::Point;
+
+/// The JSON Schema of an experiment file, read as JSON: tables are objects, lists arrays.
+///
+/// It holds every key with its meaning and default. What several keys say together (a size that does not fit the path, a
+/// CPU that two spinning threads share) is checked on loading only.
+pub fn json_schema() -> Value {
+    let mut root = table(&[]);
+    if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {
+        let dotted = "full dotted keys, as \"stream.ctl.cycle\"";
+        properties.insert(
+            "case".into(),
+            json!({
+                "description": "Named bundles of overrides.",
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name"],
+                    "additionalProperties": false,
+                    "properties": {
+                        "name": {"description": "The case's name, part of the cell's id.", "type": "string", "pattern": "^[A-Za-z0-9]", "maxLength": 100},
+                        "set": {"description": format!("What the case sets: {dotted}."), "type": "object"}
+                    }
+                }
+            }),
+        );
+        properties.insert(
+            "matrix".into(),
+            json!({"description": format!("Axes: {dotted}, each with a list of values; cells = cases × axes."), "type": "object"}),
+        );
+    }
+    root.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+    root.insert("title".into(), json!("tardy experiment"));
+    root.insert("required".into(), json!(["station", "stream"]));
+    Value::Object(root)
+}
+
+/// The object whose keys stand below `path` in the table.
+fn table(path: &[&str]) -> Map<String, Value> {
+    let below = |key: &&Key| {
+        let mut segments = key.segments();
+        path.iter().all(|part| segments.next() == Some(*part)) && segments.next().is_some()
+    };
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let mut named = json!(false);
+    for key in KEYS.iter().filter(below) {
+        let Some(name) = key.segments().nth(path.len()) else { continue };
+        let is_leaf = key.segments().count() == path.len() + 1;
+        let value = match is_leaf {
+            true => leaf(key),
+            false if properties.contains_key(name) || (name == "*" && named != json!(false)) => continue,
+            false => {
+                let mut below = path.to_vec();
+                below.push(name);
+                Value::Object(table(&below))
+            }
+        };
+        if is_leaf && matches!(key.default, Default::Required) {
+            required.push(name);
+        }
+        match name {
+            "*" => named = value,
+            name => drop(properties.insert(name.to_owned(), value)),
+        }
+    }
+    let mut object = Map::new();
+    object.insert("type".into(), json!("object"));
+    if !properties.is_empty() {
+        object.insert("properties".into(), Value::Object(properties));
+    }
+    if !required.is_empty() {
+        object.insert("required".into(), json!(required));
+    }
+    let mut rivals: Vec<[&str; 2]> = KEYS
+        .iter()
+        .filter(below)
+        .filter(|key| key.segments().count() == path.len() + 1)
+        .filter_map(|key| Some([key.segments().last()?, key.rival?]))
+        .collect();
+    rivals.retain(|[a, b]| a < b);
+    if let [pair] = rivals.as_slice() {
+        object.insert("not".into(), json!({"required": pair}));
+    }
+    match path {
+        ["station"] => {
+            object.insert("propertyNames".into(), json!({"pattern": "^[a-z][a-z0-9-]{0,31}$"}));
+            object.insert("minProperties".into(), json!(2));
+        }
+        ["stream"] => {
+            object.insert("propertyNames".into(), json!({"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"}));
+            object.insert("minProperties".into(), json!(1));
+        }
+        _ => {}
+    }
+    object.insert("additionalProperties".into(), named);
+    object
+}
+
+fn leaf(key: &Key) -> Value {
+    let mut value = kind(&key.kind);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("description".into(), json!(key.doc));
+        let default = match key.default {
+            Default::Required | Default::None(_) => None,
+            Default::Text(text) => Some(json!(text)),
+            Default::Integer(number) => Some(json!(number)),
+            Default::Float(number) => Some(json!(number)),
+            Default::Flag(flag) => Some(json!(flag)),
+            Default::List(items) => Some(json!(items)),
+        };
+        if let Some(default) = default {
+            object.insert("default".into(), default);
+        }
+    }
+    value
+}
+
+fn kind(kind: &Kind) -> Value {
+    const NUMBER: &str = r"[0-9][0-9_]*(\.[0-9][0-9_]*)?";
+    const TIME: &str = "(ns|us|µs|μs|ms|s|min|h)";
+    let points = || Point::ALL.map(Point::name).join("|");
+    let metric = || format!("^(delta|({0})\\.\\.({0}))$", points());
+    match kind {
+        Kind::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": 100}),
+        Kind::Word => json!({"type": "string", "minLength": 1}),
+        Kind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
+        Kind::Duration { min_ns, word, .. } => {
+            let sign = if *min_ns < 0 { "-?" } else { "" };
+            let word = word.map(|word| format!("{word}|")).unwrap_or_default();
+            json!({"type": "string", "pattern": format!("^({word}{sign}{NUMBER}{TIME})$")})
+        }
+        Kind::Size { .. } => {
+            json!({"type": "string", "pattern": format!("^{NUMBER}({})$", units::SIZE_UNITS.replace(", ", "|"))})
+        }
+        Kind::Share => json!({"anyOf": [
+            {"type": "number", "minimum": 0, "maximum": 1},
+            {"type": "string", "pattern": format!("^{NUMBER} *%$")}
+        ]}),
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Choice { built, .. } => json!({"enum": built}),
+        Kind::Cpu => json!({"anyOf": [
+            {"enum": ["auto", "same", "different", "any"]},
+            {"type": "integer", "minimum": 0, "maximum": LAST_CPU}
+        ]}),
+        Kind::Policy => json!({
+            "type": "string",
+            "pattern": format!("^(other|(fifo|rr):[1-9][0-9]?|deadline:{NUMBER}{TIME}/{NUMBER}{TIME}/{NUMBER}{TIME})$")
+        }),
+        Kind::Points => {
+            let known = Point::ALL.into_iter().filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp));
+            json!({"type": "array", "uniqueItems": true, "items": {"enum": known.map(Point::name).collect::<Vec<_>>()}})
+        }
+        Kind::Metrics { word } => json!({"anyOf": [
+            {"const": word},
+            {"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": metric()}}
+        ]}),
+        Kind::Numbers => {
+            json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
+        }
+        Kind::Limits => {
+            let limit = format!(r"^ *(min|mean|stddev|max|p50|p90|p99|p99\.9|p99\.99) *<=? *-?{NUMBER}{TIME} *$");
+            json!({"anyOf": [
+                {"type": "string", "pattern": limit},
+                {"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string", "pattern": limit}}
+            ]})
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of keys: every key that an experiment file may hold, with its kind, default and meaning.
+//!
+//! Reading, defaults, "did you mean", the effective file and the JSON Schema all follow from [`KEYS`]. A new key is one line
+//! there, and its use.
+
+mod json;
+mod kind;
+mod table;
+pub(crate) mod units;
+
+pub use json::json_schema;
+pub use kind::Kind;
+pub use table::KEYS;
+pub use units::show_duration;
+
+pub(crate) use kind::{Value, checked_name, metric};
+
+use crate::tree::{Node, Toml};
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// Dotted; `*` stands for a name that the user gives.
+    pub pattern: &'static str,
+    /// What its value is.
+    pub kind: Kind,
+    /// What it is if left out.
+    pub default: Default,
+    /// What it means, in one line.
+    pub doc: &'static str,
+    /// It belongs to the whole experiment: no case and no axis may set it.
+    pub whole: bool,
+    /// The key beside it that says the same in another way; of the two, one.
+    pub rival: Option<&'static str>,
+}
+
+/// What a key is if left out.
+#[derive(Clone, Copy, Debug)]
+pub enum Default {
+    /// It must be there.
+    Required,
+    /// Nothing, or what the text says.
+    None(&'static str),
+    /// Text, as it would be written.
+    Text(&'static str),
+    /// A number.
+    Integer(i64),
+    /// A share.
+    Float(f64),
+    /// True or false.
+    Flag(bool),
+    /// A list of texts.
+    List(&'static [&'static str]),
+}
+
+impl Default {
+    /// The default as it would stand in a file; `None` if there is none.
+    pub(crate) fn node(self) -> Option<Node> {
+        Some(Node::default(match self {
+            Default::Required | Default::None(_) => return None,
+            Default::Text(text) => Toml::Text(text.to_owned()),
+            Default::Integer(number) => Toml::Integer(number),
+            Default::Float(number) => Toml::Float(number),
+            Default::Flag(flag) => Toml::Flag(flag),
+            Default::List(items) => {
+                Toml::List(items.iter().map(|item| Node::default(Toml::Text((*item).to_owned()))).collect())
+            }
+        }))
+    }
+}
+
+impl Key {
+    pub(crate) const fn new(pattern: &'static str, kind: Kind, default: Default, doc: &'static str) -> Key {
+        Key { pattern, kind, default, doc, whole: false, rival: None }
+    }
+
+    pub(crate) const fn whole(mut self) -> Key {
+        self.whole = true;
+        self
+    }
+
+    pub(crate) const fn rival(mut self, rival: &'static str) -> Key {
+        self.rival = Some(rival);
+        self
+    }
+
+    /// The pattern's segments.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &'static str> {
+        self.pattern.split('.')
+    }
+
+    /// The dotted key of the rival of `key`, an instance of this pattern.
+    pub(crate) fn rival_of(&self, key: &str) -> Option<String> {
+        let (table, _) = key.rsplit_once('.')?;
+        self.rival.map(|rival| format!("{table}.{rival}"))
+    }
+}
+
+/// Words of the glossary that begin a key and that this version has not built.
+pub(crate) const LATER: &[&str] = &["load"];
+
+/// What a dotted key is in the table.
+pub(crate) enum Found {
+    /// A key.
+    Key(&'static Key),
+    /// A table of keys.
+    Table,
+    /// Nothing.
+    Unknown,
+}
+
+/// Looks a path up. A literal segment is preferred to `*`.
+pub(crate) fn lookup(path: &[String]) -> Found {
+    let fits = |key: &Key| {
+        let mut segments = key.segments();
+        path.iter().all(|part| segments.next().is_some_and(|segment| segment == "*" || segment == part))
+    };
+    let mut found = Found::Unknown;
+    for key in KEYS.iter().filter(|key| fits(key)) {
+        if key.segments().count() > path.len() {
+            return Found::Table;
+        }
+        match found {
+            Found::Key(earlier) if !earlier.pattern.ends_with('*') => {}
+            _ => found = Found::Key(key),
+        }
+    }
+    found
+}
+
+/// The literal names that may follow `path`, each once, in the table's order.
+pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for key in KEYS {
+        let mut segments = key.segments();
+        let fits = path.iter().all(|part| segments.next().is_some_and(|segment| segment == "*" || segment == part));
+        if let (true, Some(name)) = (fits, segments.next())
+            && name != "*"
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Splits a dotted key by the table: a metric's name has dots of its own, and may stand in quotes.
+pub(crate) fn split(dotted: &str) -> Vec<String> {
+    let most = if dotted.starts_with("expect.") { 3 } else { usize::MAX };
+    let bare = |part: &str| {
+        let part = part.trim();
+        part.strip_prefix('"').and_then(|part| part.strip_suffix('"')).unwrap_or(part).to_owned()
+    };
+    dotted.splitn(most, '.').map(bare).collect()
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table itself.
+
+use super::Default::{Flag, Float, Integer, List, None, Required, Text};
+use super::{Key, Kind};
+use tardy_model::frame::HEAD;
+
+const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
+    Kind::Choice { built, later }
+}
+
+const fn number(min: i64, max: i64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+/// A span that may be empty.
+const SPAN: Kind = Kind::Duration { min_ns: 0, max_ns: DAY, word: Option::None };
+/// A span that may be negative.
+const SIGNED: Kind = Kind::Duration { min_ns: -DAY, max_ns: DAY, word: Option::None };
+/// A span that is not empty.
+const SOME: Kind = Kind::Duration { min_ns: 1, max_ns: DAY, word: Option::None };
+const DAY: i64 = 86_400_000_000_000;
+/// The most UDP payload that an IPv4 packet carries.
+const LARGEST: i64 = 65_507;
+const COUNT: Kind = number(0, i64::MAX);
+
+const fn key(pattern: &'static str, kind: Kind, default: super::Default, doc: &'static str) -> Key {
+    Key::new(pattern, kind, default, doc)
+}
+
+/// Every key of an experiment file, in the order of the effective file.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("name", Kind::Name, None("the file's name without its ending"), "What the experiment is called; part of the run folder's name.").whole(),
+    key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be told.").whole(),
+    key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
+
+    key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
+
+    key("path.kind", choice(&["veth"], &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio", "wire"]), Text("veth"), "How the two stations are joined."),
+    key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end."),
+    key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
+
+    key("shaper.kind", choice(&["none"], &["etf", "taprio", "mqprio", "cbs"]), Text("none"), "The sender's queue discipline; `none` leaves the device's own."),
+
+    key("stream.*.kind", choice(&["cyclic"], &["pingpong"]), Text("cyclic"), "`cyclic`: time-triggered, open loop, one way."),
+    key("stream.*.from", Kind::Word, Required, "The station that sends."),
+    key("stream.*.to", Kind::Word, Required, "The station that receives."),
+    key("stream.*.port", choice(&["udp", "sim"], &["packet", "xdp"]), Text("udp"), "What the engine sends and receives through; `sim` simulates path and clocks."),
+    key("stream.*.cycle", SOME, Text("500us"), "Time between scheduled instants."),
+    key("stream.*.count", number(1, u32::MAX as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
+    key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`.").rival("count"),
+    key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "UDP payload of a packet."),
+    key("stream.*.priority", number(0, 15), Integer(0), "SO_PRIORITY of the sending socket."),
+    key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
+    key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
+    key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
+    key("stream.*.warmup", SPAN, Text("2s"), "How long the warm-up may wait for stamps to flow; \"0s\" is none."),
+    key("stream.*.stamps", Kind::Points, List(&["wakeup", "send", "tx_sched", "tx_kernel", "tx_hw", "rx_hw", "rx_kernel", "receive"]), "Points to stamp, of those that the machine offers."),
+    key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must stand in the results; `default` is the usual ones that `stamps` allows."),
+    key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
+    key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
+    key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
+    key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
+    key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
+    key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
+    key("stream.*.rx.wait", choice(&["block", "poll", "spin", "busypoll"], &["select", "epoll", "scheduled"]), Text("block"), "How the receiver waits."),
+
+    key("stream.*.sim.loss", Kind::Share, Float(0.0), "Share of packets lost."),
+    key("stream.*.sim.drop", Kind::Numbers, List(&[]), "Packets lost on purpose, by number from 0."),
+    key("stream.*.sim.delay", SPAN, Text("1us"), "From the sender's driver to the receiver's kernel."),
+    key("stream.*.sim.jitter", SPAN, Text("0us"), "Added to the delay, uniform in 0..jitter."),
+    key("stream.*.sim.reorder", Kind::Share, Float(0.0), "Share of packets held back until the next one has passed."),
+    key("stream.*.sim.duplicate", Kind::Share, Float(0.0), "Share of packets that arrive twice."),
+    key("stream.*.sim.drift_ppb", number(-1_000_000_000, 1_000_000_000), Integer(0), "The receiver's clock runs this many parts per billion fast."),
+    key("stream.*.sim.wake", SPAN, Text("10us"), "The sender's timer returns this much after it was asked to."),
+    key("stream.*.sim.late_share", Kind::Share, Float(0.0), "Share of wake-ups that are late by `late`."),
+    key("stream.*.sim.late", SPAN, Text("0us"), "How late those are."),
+    key("stream.*.sim.receive", SPAN, Text("10us"), "From the receiver's kernel to the application."),
+    key("stream.*.sim.stamps_after", number(0, u32::MAX as i64), Integer(0), "Packets, counted from the first, that lack their kernel stamp at the receiver."),
+    key("stream.*.sim.tai_offset_s", number(-86_400, 86_400), Integer(37), "TAI − REALTIME of both stations' clocks, seconds."),
+    key("stream.*.sim.step", SIGNED, Text("0us"), "Both stations' REALTIME clock jumps by this much in the middle of the trial."),
+    key("stream.*.sim.tai_offset_change_s", number(-86_400, 86_400), Integer(0), "The kernel's TAI offset changes by so many seconds in the middle of the trial."),
+    key("stream.*.sim.hog", Kind::Share, Float(0.0), "Share of the sender's CPU that others take."),
+    key("stream.*.sim.steal", Kind::Share, Float(0.0), "Share of the CPUs' time that the hypervisor takes."),
+    key("stream.*.sim.refuse_policy", Kind::Flag, Flag(false), "The scheduling policy that was asked for is refused."),
+    key("stream.*.sim.throttle", SPAN, Text("0us"), "A spinning receiver is stopped for this long in each second."),
+
+    key("expect.*.lost", COUNT, None("no limit"), "At most so many packets lost."),
+    key("expect.*.not_sent", COUNT, None("no limit"), "At most so many packets not sent."),
+    key("expect.*.early", COUNT, None("no limit"), "At most so many packets received before their scheduled instant."),
+    key("expect.*.late", COUNT, None("no limit"), "At most so many packets received after their deadline."),
+    key("expect.*.duplicate", COUNT, None("no limit"), "At most so many packets received more than once."),
+    key("expect.*.reordered", COUNT, None("no limit"), "At most so many packets received after a later one."),
+    key("expect.*.*", Kind::Limits, None("no limit"), "Limit of a metric, \"p99.9 < 80us\" (min mean stddev max p50 p90 p99 p99.9 p99.99), or a list of such."),
+];

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Quantities with their units. Arithmetic is exact: what cannot be held exactly is refused, never rounded.
+
+use crate::near;
+use tardy_model::time::Nanos;
+
+/// What is wrong with a quantity, and the mend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub message: String,
+    pub help: String,
+}
+
+fn wrong(message: impl Into<String>, help: impl Into<String>) -> Wrong {
+    Wrong { message: message.into(), help: help.into() }
+}
+
+/// Units of time, in nanoseconds.
+const TIME: &[(&str, i128)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+];
+
+/// Units of size, in bytes.
+const SIZE: &[(&str, i128)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("kB", 1_000), ("MB", 1_000_000)];
+
+/// Units of time as they are listed for a person.
+pub(crate) const TIME_UNITS: &str = "ns, us, ms, s, min, h";
+/// Units of size as they are listed for a person.
+pub(crate) const SIZE_UNITS: &str = "B, KiB, MiB, kB, MB";
+
+/// A span of time: `500us`, `1.5ms`, `10_000ns`.
+pub(crate) fn duration(text: &str) -> Result<Nanos, Wrong> {
+    let ns = quantity(text, TIME, "a duration", "500us", TIME_UNITS)?;
+    Ok(Nanos(
+        i64::try_from(ns).map_err(|_| wrong(format!("\"{text}\" is too long"), "write a duration below 292 years"))?,
+    ))
+}
+
+/// A size in bytes: `64B`, `1KiB`.
+pub(crate) fn size(text: &str) -> Result<i64, Wrong> {
+    let bytes = quantity(text, SIZE, "a size", "64B", SIZE_UNITS)?;
+    i64::try_from(bytes).map_err(|_| wrong(format!("\"{text}\" is too large"), "write a size below 8 EiB"))
+}
+
+/// A share of all: `0.1%`.
+pub(crate) fn percent(text: &str) -> Result<f64, Wrong> {
+    let Some(number) = text.strip_suffix('%') else {
+        return Err(wrong(format!("\"{text}\" is not a share"), "write a percentage \"0.1%\" or a fraction 0.001"));
+    };
+    let digits = number.trim().replace('_', "");
+    match digits.parse::<f64>() {
+        Ok(share) if share.is_finite() && digits.starts_with(|c: char| c.is_ascii_digit()) => Ok(share / 100.0),
+        _ => Err(wrong(format!("\"{text}\" is not a percentage"), "write a percentage \"0.1%\" or a fraction 0.001")),
+    }
+}
+
+/// A span of time in the largest unit that holds it exactly.
+pub fn show_duration(span: Nanos) -> String {
+    let whole = |(name, ns): &&(&str, i128)| name.is_ascii() && *ns <= 1_000_000_000 && i128::from(span.0) % ns == 0;
+    match TIME.iter().filter(whole).max_by_key(|(_, ns)| *ns) {
+        Some((name, ns)) if span.0 != 0 => format!("{}{name}", i128::from(span.0) / ns),
+        _ => "0us".to_owned(),
+    }
+}
+
+fn quantity(text: &str, units: &[(&str, i128)], what: &str, example: &str, list: &str) -> Result<i128, Wrong> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    let split = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(rest.len());
+    let (number, unit) = rest.split_at(split);
+    let not_one = || wrong(format!("\"{text}\" is not {what}"), format!("write \"{example}\"; units: {list}"));
+    let (int, frac) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |part: &str| {
+        let digits = part.replace('_', "");
+        let ok = part.starts_with(|c: char| c.is_ascii_digit()) && !digits.is_empty() && digits.len() <= 18;
+        ok.then(|| digits.parse::<i128>().ok().map(|value| (value, digits.len() as u32))).flatten()
+    };
+    let (Some((int, _)), Some((frac, places))) = (digits(int), digits(frac)) else { return Err(not_one()) };
+    if unit.is_empty() {
+        let usual = example.trim_start_matches(|c: char| c.is_ascii_digit());
+        return Err(wrong(format!("\"{text}\" has no unit"), format!("write \"{text}{usual}\"; units: {list}")));
+    }
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        let names = units.iter().map(|(name, _)| *name);
+        let alike = names.clone().find(|name| name.eq_ignore_ascii_case(unit.trim()));
+        return Err(match alike.or_else(|| near::nearest(unit.trim(), names)) {
+            Some(name) => wrong(
+                format!("\"{text}\": `{unit}` is not a unit"),
+                format!("did you mean \"{}{name}\"?", text.trim_end_matches(unit)),
+            ),
+            None => wrong(format!("\"{text}\": `{unit}` is not a unit"), format!("units: {list}")),
+        });
+    };
+    let scale = 10_i128.pow(places);
+    if frac * factor % scale != 0 {
+        let least = units[0].0;
+        return Err(wrong(format!("\"{text}\" is finer than 1{least}"), format!("write whole {least}")));
+    }
+    Ok(sign * (int * factor + frac * factor / scale))
+}

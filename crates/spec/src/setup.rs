@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The values of one cell become what is built and what is expected.
+
+use crate::cell::{Table, View};
+use crate::check;
+use crate::error::{At, Problem, Reason};
+use crate::experiment::{Path, Setup, Shaper, Station};
+use crate::near;
+use crate::schema::{Value, show_duration};
+use crate::sheet::Named;
+use std::collections::BTreeMap;
+use tardy_model::expect::{Count, Expectation, Limit};
+use tardy_model::point::{Metric, Point};
+use tardy_model::stream::{Overrun, Port, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::time::Nanos;
+
+/// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
+const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
+
+/// Works out one cell.
+pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Problem> {
+    let stations = stations(view)?;
+    let path = view.table("path", None);
+    path.get("kind", text)?;
+    let mtu = path.get("mtu", integer)? as u32;
+    let path = Path::Veth { queues: path.get("queues", integer)? as u32, mtu };
+    view.table("shaper", None).get("kind", text)?;
+
+    let names = view.streams();
+    if names.is_empty() {
+        let help = "write [stream.ctl] with from and to";
+        return Err(Problem::new(Reason::MissingKey, &At::START, "the experiment has no stream", help));
+    }
+    let mut streams = Vec::with_capacity(names.len());
+    let mut expect = Vec::new();
+    for name in names {
+        let mut stream = stream(view, name)?;
+        let expected = expectations(view, name, &stream)?;
+        for expectation in &expected {
+            if let Limit::Metric { metric, .. } = expectation.limit
+                && !stream.metrics.contains(&metric)
+            {
+                stream.metrics.push(metric);
+            }
+        }
+        expect.extend(expected);
+        streams.push(stream);
+    }
+    check::ports(view, &streams)?;
+    check::sizes(view, &streams, mtu)?;
+    check::spinners(view, &streams)?;
+    Ok((Setup { stations, path, shaper: Shaper::None, streams }, expect))
+}
+
+fn stations(view: &View<'_>) -> Result<BTreeMap<String, Station>, Problem> {
+    let names = view.stations();
+    match names {
+        [_, _] => {}
+        [_, _, third, ..] => {
+            let message = format!("a veth path joins two stations, the experiment has {}", names.len());
+            return Err(Problem::new(Reason::Combination, &third.at, message, "leave the others out"));
+        }
+        _ => {
+            let at = names.first().map_or(At::START, |named| named.at.clone());
+            let message = format!("the experiment needs two stations and has {}", names.len());
+            return Err(Problem::new(Reason::MissingKey, &at, message, "write [station.a] and [station.b]"));
+        }
+    }
+    names
+        .iter()
+        .map(|named| {
+            view.table("station.*", Some(named)).get("kind", text)?;
+            Ok((named.name.clone(), Station::Netns))
+        })
+        .collect()
+}
+
+fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
+    let table = view.table("stream.*", Some(name));
+    table.get("kind", text)?;
+    let (from, to) = ends(view, &table)?;
+    let cycle = table.get("cycle", span)?;
+    let port = table.get("port", |value| match value {
+        Value::Text(word) if word == "udp" => Some(Port::Udp),
+        Value::Text(word) if word == "sim" => Some(Port::Sim),
+        _ => None,
+    })?;
+    let stamps = table.get("stamps", |value| match value {
+        Value::Points(points) => {
+            let mut points = points.clone();
+            points.sort();
+            Some(points)
+        }
+        _ => None,
+    })?;
+    let stream = Stream {
+        name: name.name.clone(),
+        from,
+        to,
+        port,
+        cycle,
+        count: count(&table, cycle)?,
+        size: table.get("size", integer)? as u16,
+        priority: table.get("priority", integer)? as u32,
+        overrun: table.get("overrun", |value| match value {
+            Value::Text(word) if word == "burst" => Some(Overrun::Burst),
+            Value::Text(word) if word == "skip" => Some(Overrun::Skip),
+            _ => None,
+        })?,
+        deadline: table.get("deadline", |value| if *value == Value::Word { Some(cycle) } else { span(value) })?,
+        max_loss: table.get("max_loss", share)?,
+        warmup: table.get("warmup", span)?,
+        metrics: metrics(&table, &stamps)?,
+        stamps,
+        tx: Tx {
+            cpu: table.get("tx.cpu", cpu)?,
+            policy: table.get("tx.policy", policy)?,
+            advance: table.get("tx.advance", span)?,
+            spin: table.get("tx.spin", span)?,
+        },
+        rx: Rx {
+            cpu: table.get("rx.cpu", cpu)?,
+            policy: table.get("rx.policy", policy)?,
+            wait: table.get("rx.wait", |value| {
+                let Value::Text(word) = value else { return None };
+                [Wait::Block, Wait::Poll, Wait::Spin, Wait::Busypoll].into_iter().find(|wait| wait.name() == word)
+            })?,
+        },
+        sim: sim(&table)?,
+    };
+    check::stream(view, &table, &stream)?;
+    Ok(stream)
+}
+
+fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {
+    let (from, to) = (table.get("from", text)?, table.get("to", text)?);
+    for (field, name) in [("from", &from), ("to", &to)] {
+        let known = view.stations().iter().map(|station| station.name.as_str());
+        if !known.clone().any(|known| known == name) {
+            let message = format!("`{}`: there is no station `{name}`", table.key(field));
+            return Err(table.wrong(&[field], message, near::mend(name, known)));
+        }
+    }
+    if from == to {
+        let message = format!("`{}` sends from `{from}` to itself", table.key("to"));
+        let other = view.stations().iter().find(|station| station.name != from);
+        let other = other.map_or("b", |station| station.name.as_str());
+        return Err(table.wrong(&["to", "from"], message, format!("write to = \"{other}\"")));
+    }
+    Ok((from, to))
+}
+
+/// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.
+fn count(table: &Table<'_>, cycle: Nanos) -> Result<u32, Problem> {
+    let (field, count) = match table.find("duration") {
+        Some(_) => ("duration", (table.get("duration", span)?.0 / cycle.0.max(1)).max(1)),
+        None => ("count", table.get("count", integer)?),
+    };
+    let trial = Nanos(count.saturating_mul(cycle.0));
+    match u32::try_from(count) {
+        Ok(count) if trial <= LONGEST_TRIAL => Ok(count),
+        Ok(_) => {
+            let message = format!("`{}`: a trial would last longer than 30 days", table.key(field));
+            Err(table.wrong(&[field, "cycle"], message, "write fewer packets, or a shorter cycle"))
+        }
+        Err(_) => {
+            let message = format!(
+                "`{}`: a trial would have {count} packets at a cycle of {}, more than {}",
+                table.key(field),
+                show_duration(cycle),
+                u32::MAX
+            );
+            Err(table.wrong(&[field, "cycle"], message, "write a shorter duration, or a longer cycle"))
+        }
+    }
+}
+
+/// The first point of a metric that is not stamped.
+fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
+    let (from, to) = match metric {
+        Metric::Span(from, to) => (from, to),
+        Metric::Delta => (Point::RxKernel, Point::RxKernel),
+    };
+    [from, to].into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
+}
+
+fn metrics(table: &Table<'_>, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
+    let metrics = table.get("metrics", |value| match value {
+        Value::Word => Some(None),
+        Value::Metrics(metrics) => Some(Some(metrics.clone())),
+        _ => None,
+    })?;
+    let Some(metrics) = metrics else {
+        return Ok(Metric::DEFAULT.into_iter().filter(|metric| unstamped(*metric, stamps).is_none()).collect());
+    };
+    for metric in &metrics {
+        if let Some(point) = unstamped(*metric, stamps) {
+            let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key("metrics"));
+            return Err(table.wrong(&["metrics", "stamps"], message, stamp_it(point)));
+        }
+    }
+    Ok(metrics)
+}
+
+fn stamp_it(point: Point) -> String {
+    match point {
+        Point::RxXdp => "this version does not stamp `rx_xdp`; take `rx_kernel`".to_owned(),
+        point => format!("add \"{point}\" to stamps, or leave the metric out"),
+    }
+}
+
+fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Vec<Expectation>, Problem> {
+    let prefix = format!("expect.{}.", name.name);
+    let mut out = Vec::new();
+    let mut add = |limit| out.push(Expectation { stream: name.name.clone(), limit });
+    // Counts before metrics, each in the order of the results.
+    let mut rows: Vec<_> = view.below(&prefix).collect();
+    rows.sort_by_key(|(field, _)| {
+        let metric = field.parse::<Metric>().ok();
+        (Count::ALL.iter().position(|count| count.name() == *field).unwrap_or(Count::ALL.len()), metric)
+    });
+    for (field, assignment) in rows {
+        match (&assignment.value, field.parse::<Metric>()) {
+            (Value::Integer(most), _) => {
+                let Some(count) = Count::ALL.into_iter().find(|count| count.name() == field) else { continue };
+                add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });
+            }
+            (Value::Limits(limits), Ok(metric)) => {
+                if let Some(point) = unstamped(metric, &stream.stamps) {
+                    let keys = [assignment.key.clone(), format!("stream.{}.stamps", name.name)];
+                    let message = format!("`{}` needs `{point}`, which is not stamped", assignment.key);
+                    return Err(view.combination(&keys, message, stamp_it(point)));
+                }
+                for (of, limit_ns, inclusive) in limits.iter().copied() {
+                    add(Limit::Metric { metric, of, limit_ns, inclusive });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(out)
+}
+
+fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
+    let int = |field: &str| table.get(field, integer);
+    Ok(Sim {
+        loss: table.get("sim.loss", share)?,
+        drop: table.get("sim.drop", |value| match value {
+            Value::Numbers(numbers) => Some(numbers.clone()),
+            _ => None,
+        })?,
+        delay: table.get("sim.delay", span)?,
+        jitter: table.get("sim.jitter", span)?,
+        reorder: table.get("sim.reorder", share)?,
+        duplicate: table.get("sim.duplicate", share)?,
+        drift_ppb: int("sim.drift_ppb")?,
+        wake: table.get("sim.wake", span)?,
+        late_share: table.get("sim.late_share", share)?,
+        late: table.get("sim.late", span)?,
+        receive: table.get("sim.receive", span)?,
+        stamps_after: int("sim.stamps_after")? as u32,
+        tai_offset_s: int("sim.tai_offset_s")? as i32,
+        step: table.get("sim.step", span)?,
+        tai_offset_change_s: int("sim.tai_offset_change_s")? as i32,
+        hog: table.get("sim.hog", share)?,
+        steal: table.get("sim.steal", share)?,
+        refuse_policy: table.get("sim.refuse_policy", |value| match value {
+            Value::Flag(flag) => Some(*flag),
+            _ => None,
+        })?,
+        throttle: table.get("sim.throttle", span)?,
+    })
+}
+
+fn text(value: &Value) -> Option<String> {
+    if let Value::Text(text) = value { Some(text.clone()) } else { None }
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    if let Value::Integer(number) = value { Some(*number) } else { None }
+}
+
+fn span(value: &Value) -> Option<Nanos> {
+    if let Value::Span(span) = value { Some(*span) } else { None }
+}
+
+fn share(value: &Value) -> Option<f64> {
+    if let Value::Share(share) = value { Some(*share) } else { None }
+}
+
+fn cpu(value: &Value) -> Option<tardy_model::stream::CpuChoice> {
+    if let Value::Cpu(cpu) = value { Some(*cpu) } else { None }
+}
+
+fn policy(value: &Value) -> Option<tardy_model::stream::Policy> {
+    if let Value::Policy(policy) = value { Some(*policy) } else { None }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A TOML text as a tree in which everything knows its place and tables keep the order of the file.
+
+use crate::error::{At, Origin, Problem, Reason};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub value: Toml,
+    pub at: At,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(crate) enum Toml {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Flag(bool),
+    Datetime(String),
+    List(Vec<Node>),
+    Table(Vec<(Key, Node)>),
+}
+
+/// A key and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub text: String,
+    pub at: At,
+}
+
+impl Node {
+    /// A value that nobody wrote.
+    pub(crate) fn default(value: Toml) -> Node {
+        Node { value, at: At { origin: Origin::Default, span: 0..0 } }
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn what(&self) -> &'static str {
+        match self.value {
+            Toml::Text(_) => "text",
+            Toml::Integer(_) => "a whole number",
+            Toml::Float(_) => "a number",
+            Toml::Flag(_) => "true or false",
+            Toml::Datetime(_) => "a date or time",
+            Toml::List(_) => "a list",
+            Toml::Table(_) => "a table",
+        }
+    }
+
+    /// As TOML, on one line.
+    pub(crate) fn toml(&self) -> String {
+        match &self.value {
+            Toml::Text(text) => quoted(text),
+            Toml::Integer(number) => number.to_string(),
+            Toml::Float(number) => format!("{number:?}"),
+            Toml::Flag(flag) => flag.to_string(),
+            Toml::Datetime(text) => text.clone(),
+            Toml::List(items) => format!("[{}]", items.iter().map(Node::toml).collect::<Vec<_>>().join(", ")),
+            Toml::Table(rows) => {
+                let rows: Vec<String> =
+                    rows.iter().map(|(key, node)| format!("{} = {}", quoted(&key.text), node.toml())).collect();
+                format!("{{ {} }}", rows.join(", "))
+            }
+        }
+    }
+
+    /// As a person reads it: text without its quotes, a list joined by `+`.
+    pub(crate) fn plain(&self) -> String {
+        match &self.value {
+            Toml::Text(text) => text.clone(),
+            Toml::List(items) if items.is_empty() => "none".to_owned(),
+            Toml::List(items) => items.iter().map(Node::plain).collect::<Vec<_>>().join("+"),
+            _ => self.toml(),
+        }
+    }
+}
+
+/// Text as a TOML string on one line.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Parses a file.
+pub(crate) fn document(text: &str) -> Result<Node, Problem> {
+    let parsed = DeTable::parse(text).map_err(|error| syntax(text, &error))?;
+    let span = parsed.span();
+    let texts = Texts { origin: Origin::File, shift: 0 };
+    Ok(Node { value: texts.table(parsed.into_inner())?, at: texts.at(span) })
+}
+
+/// The value of a `--set`: TOML if it is that, else text. `shift` is where it begins in the argument.
+pub(crate) fn override_value(text: &str, argument: usize, shift: usize) -> Result<Node, Problem> {
+    let texts = Texts { origin: Origin::Set(argument), shift };
+    let as_text = || Node { value: Toml::Text(text.to_owned()), at: texts.at(0..text.len()) };
+    let Ok(parsed) = DeValue::parse(text) else { return Ok(as_text()) };
+    let node = texts.node(parsed)?;
+    // No key takes a date; `name=2026-11-21` is a name.
+    Ok(if matches!(node.value, Toml::Datetime(_)) { as_text() } else { node })
+}
+
+struct Texts {
+    origin: Origin,
+    shift: usize,
+}
+
+impl Texts {
+    fn at(&self, span: Range<usize>) -> At {
+        At { origin: self.origin, span: span.start + self.shift..span.end + self.shift }
+    }
+
+    fn node(&self, value: Spanned<DeValue<'_>>) -> Result<Node, Problem> {
+        let at = self.at(value.span());
+        let value = match value.into_inner() {
+            DeValue::String(text) => Toml::Text(text.into_owned()),
+            DeValue::Integer(number) => {
+                Toml::Integer(i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
+                    Problem::new(
+                        Reason::Value,
+                        &at,
+                        format!("{number} is not a number of 64 bits"),
+                        format!("write a number up to {}", i64::MAX),
+                    )
+                })?)
+            }
+            DeValue::Float(number) => Toml::Float(number.as_str().parse().map_err(|_| {
+                Problem::new(Reason::Value, &at, format!("{number} is not a number"), "write a decimal number")
+            })?),
+            DeValue::Boolean(flag) => Toml::Flag(flag),
+            DeValue::Datetime(when) => Toml::Datetime(when.to_string()),
+            DeValue::Array(items) => {
+                Toml::List(items.into_iter().map(|item| self.node(item)).collect::<Result<_, _>>()?)
+            }
+            DeValue::Table(table) => self.table(table)?,
+        };
+        Ok(Node { value, at })
+    }
+
+    fn table(&self, table: DeTable<'_>) -> Result<Toml, Problem> {
+        let mut rows = Vec::with_capacity(table.len());
+        for (key, value) in table {
+            let at = self.at(key.span());
+            rows.push((Key { text: key.into_inner().into_owned(), at }, self.node(value)?));
+        }
+        rows.sort_by_key(|(key, _)| key.at.span.start);
+        Ok(Toml::Table(rows))
+    }
+}
+
+/// The parser's complaint, with the mend for what people most often get wrong.
+fn syntax(text: &str, error: &toml::de::Error) -> Problem {
+    let span = error.span().unwrap_or(0..0);
+    let message = error.message().trim().replace('\n', ", ");
+    let start = (0..=span.start.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line = text[line_start..].lines().next().unwrap_or("");
+    let help = if message.contains("duplicate key") {
+        "leave one of the two out".to_owned()
+    } else if let Some(bare) = unquoted(line) {
+        format!("text and quantities stand in quotes: write \"{bare}\"")
+    } else {
+        "mend the TOML: tables as [name], `key = value`, text in quotes".to_owned()
+    };
+    Problem::new(Reason::Syntax, &At { origin: Origin::File, span }, format!("this is not TOML: {message}"), help)
+}
+
+/// The value of `key = 500us`, which lacks its quotes.
+fn unquoted(line: &str) -> Option<&str> {
+    let value = line.split_once('=')?.1.split('#').next()?.trim().trim_end_matches([',', '}', ']']).trim();
+    let bare = !value.is_empty()
+        && value.len() < 40
+        && value.chars().any(|c| c.is_ascii_alphabetic())
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "._:/-µ%".contains(c));
+    bare.then_some(value)
+}

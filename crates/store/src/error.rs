@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong with a run folder: what was tried, on what, why it failed, what to do next.
+
+use parquet::errors::ParquetError;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use tardy_model::FORMAT;
+use thiserror::Error;
+
+/// An error of the run folder.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("cannot {tried} {}: {reason}; {}", path.display(), mend(reason))]
+    Io {
+        /// What was tried: `write`, `read`, `rename`.
+        tried: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// The folder for a new run holds something already.
+    #[error("{} is not empty, and a run is never written over another; name a new or an empty folder", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder was asked for and there is something else.
+    #[error("{} is not a folder; name a folder", path.display())]
+    NotAFolder {
+        /// What there is.
+        path: PathBuf,
+    },
+    /// There is no manifest.
+    #[error(
+        "{} is not a run folder: it holds no manifest.json; name the folder that `tardy run` wrote (a run that was killed \
+         before its set-up ended leaves none, and no trial either)",
+        path.display()
+    )]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A later version of tardy wrote it.
+    #[error("{}: made by a newer tardy: format {format}, this one reads {FORMAT}; read it with that tardy", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u64,
+    },
+    /// The file is not what it should be.
+    #[error("cannot read {}: {why}; {mend}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        mend: &'static str,
+    },
+    /// A cell or a stream has a name that cannot be a file's.
+    #[error("`{name}` cannot name a file; use letters, digits and ._=,- and do not begin with a dot")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A trial is begun twice.
+    #[error("{} exists already; each trial is written once", path.display())]
+    TrialExists {
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// A trial is finished without all its files.
+    #[error("{} lacks {lacks}, so the trial is not finished; write it first", path.display())]
+    Incomplete {
+        /// The partial folder.
+        path: PathBuf,
+        /// The file that is lacking.
+        lacks: &'static str,
+    },
+    /// There is no such finished trial.
+    #[error("{} is not a finished trial of this run; `trials` lists those that are", path.display())]
+    NoSuchTrial {
+        /// The folder it would have.
+        path: PathBuf,
+    },
+    /// There is no such stream in the file.
+    #[error("{} has no stream `{stream}`; it has {}", path.display(), have.join(", "))]
+    NoSuchStream {
+        /// The file.
+        path: PathBuf,
+        /// The stream.
+        stream: String,
+        /// Those that it has.
+        have: Vec<String>,
+    },
+    /// The rows to be written contradict themselves.
+    #[error("cannot write the samples of stream `{stream}`: {why}")]
+    Rows {
+        /// The stream.
+        stream: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl StoreError {
+    /// True if there was no room left: the run ends with what it had.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, StoreError::Io { reason, .. }
+            if matches!(reason.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge))
+    }
+
+    /// For `map_err`: what was tried, on which path.
+    pub(crate) fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.to_owned();
+        move |reason| StoreError::Io { tried, path, reason }
+    }
+
+    /// For `map_err` while writing Parquet: an error of the sink stays one.
+    pub(crate) fn writing(path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
+        let path = path.to_owned();
+        move |error| StoreError::Io { tried: "write", path, reason: io_reason(error) }
+    }
+
+    /// For `map_err` while reading Parquet: an error of the operating system stays one, all else is damage.
+    pub(crate) fn reading(path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
+        let path = path.to_owned();
+        move |error| {
+            let reason = io_reason(error);
+            match reason.raw_os_error() {
+                Some(_) => StoreError::Io { tried: "read", path, reason },
+                None => StoreError::damaged_samples(&path, reason.to_string()),
+            }
+        }
+    }
+
+    /// A damaged `samples.parquet`.
+    pub(crate) fn damaged_samples(path: &Path, why: impl Into<String>) -> StoreError {
+        let mend = "the file was cut short or changed after the trial: copy it again, or remove this trial's folder";
+        StoreError::Damaged { path: path.to_owned(), why: why.into(), mend }
+    }
+}
+
+fn io_reason(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(reason) => *reason,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+fn mend(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space there, or choose a folder on another disk"
+        }
+        ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`), or take fewer packets",
+        ErrorKind::PermissionDenied => "choose a folder that you may use, or give yourself the right",
+        ErrorKind::ReadOnlyFilesystem => "choose a folder on a file system that can be written",
+        ErrorKind::NotFound => "check the path",
+        ErrorKind::InvalidFilename => "shorten the name of the case or the values of its axes",
+        _ => "mend that and try again",
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `tardy schema samples` prints: the columns of `samples.parquet`, and a SQL view with every metric.
+
+use super::layout::column_name;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use tardy_model::FORMAT;
+use tardy_model::point::Point;
+use tardy_model::sample::{Flags, Outcome};
+
+/// Describes `samples.parquet`: columns, units, and the view.
+pub fn samples_schema() -> Value {
+    let column = |name: &str, kind: &str, unit: Option<&str>, nullable: bool, says: &str| json!({"name": name, "type": kind, "unit": unit, "nullable": nullable, "says": says});
+    let stage = "stamp of the second point − stamp of the first, of two neighbouring points that have a source in the stream; \
+                 null if either stamp is missing in this row, or the points are no neighbours in this row's stream";
+    let full = "only in a file that needs it: stamp of the point − scheduled, in rows that have this stamp and lack the one \
+                before it; null in all others";
+    let flags = [
+        (Flags::EARLY, "early", "it arrived before its scheduled instant"),
+        (Flags::LATE, "late", "it was received after scheduled + deadline"),
+        (Flags::DUPLICATE, "duplicate", "it arrived more than once; the stamps are the first arrival's"),
+        (Flags::REORDERED, "reordered", "it arrived after a packet that was sent later"),
+        (Flags::OVERRUN, "overrun", "the sender woke after this packet's slot"),
+    ];
+    json!({
+        "format": FORMAT,
+        "file": "trials/<cell>/<n>/samples.parquet",
+        "row": "one intended packet; a stream's rows stand together, ordered by seq",
+        "columns": [
+            column("seq", "INT64", None, false, "the packet's number in the trial, from 0"),
+            column("scheduled_ns", "INT64", Some("ns"), false, "the intended instant, TAI since 1970"),
+            column("stream", "STRING", None, false, "the stream's name"),
+            column("outcome", "STRING", None, false, "what became of the packet: one of `outcomes`"),
+            column("flags", "INT32", None, false, "sum of the bits in `flags`"),
+            column("pcp", "INT32", None, true, "the VLAN priority that arrived, where the port sees one"),
+        ],
+        "stages": column("POINT..POINT", "INT64", Some("ns"), true, stage),
+        "full_width": column("scheduled..POINT", "INT64", Some("ns"), true, full),
+        "outcomes": Outcome::ALL.map(Outcome::name),
+        "flags": flags.map(|(bit, name, says)| json!({"bit": bit.0, "name": name, "says": says})),
+        "points": Point::ALL.map(Point::name),
+        "footer": "key `tardy`: JSON with the format, and name, rows, points and pcp of each stream in the order of the rows",
+        "view": sql_view(&Point::ALL),
+    })
+}
+
+/// A view for DuckDB, to be made in the run folder: every metric between two of `points` (`scheduled` always being one), and
+/// `delta`, for every finished trial. It does not matter which columns a file has. A row without both stamps has null.
+pub fn sql_view(points: &[Point]) -> String {
+    let mut chain: Vec<Point> = points.iter().copied().chain([Point::Scheduled]).collect();
+    chain.sort_unstable();
+    chain.dedup();
+    let spans: Vec<(Point, Point)> =
+        chain.iter().flat_map(|a| chain.iter().filter(move |b| a < *b).map(move |b| (*a, *b))).collect();
+    let keys = "filename, stream, seq, scheduled_ns, outcome, flags, pcp";
+
+    let mut sql = String::from("CREATE OR REPLACE VIEW metrics AS\nWITH spans AS (\n");
+    // Cell ids have an equals sign, which DuckDB would take for a column of its own (hive partitions).
+    sql += "  SELECT * FROM read_parquet('trials/*/*[0-9]/samples.parquet',\n";
+    sql += "    filename = true, union_by_name = true, hive_partitioning = false)\n";
+    sql += "  UNION ALL BY NAME\n  -- a file has only the columns that it needs; this adds the others, without a row\n  SELECT\n";
+    let declared: Vec<String> =
+        spans.iter().map(|span| format!("    NULL::BIGINT AS \"{}\"", column_name(*span))).collect();
+    let _ = write!(sql, "{}\n  WHERE false\n),\noffsets AS (\n", declared.join(",\n"));
+    sql += "  -- stamp of each point − scheduled, from the nearest stamp before it that the row has\n";
+    let _ = write!(sql, "  SELECT {keys},\n    0::BIGINT AS scheduled");
+    for at in &chain[1..] {
+        let before = spans.iter().rev().filter(|(_, to)| to == at);
+        let ways: Vec<String> = before.map(|span| format!("{} + \"{}\"", span.0, column_name(*span))).collect();
+        let _ = write!(sql, ",\n    coalesce({}) AS {at}", ways.join(", "));
+    }
+    let _ = write!(sql, "\n  FROM spans\n)\nSELECT {keys}");
+    for (from, to) in &spans {
+        let _ = write!(sql, ",\n  {to} - {from} AS \"{}\"", column_name((*from, *to)));
+    }
+    if chain.contains(&Point::RxKernel) {
+        sql += ",\n  -- in the order of arrival, within a stream of a trial\n";
+        sql +=
+            "  CASE WHEN rx_kernel IS NOT NULL THEN scheduled_ns + rx_kernel - lag(scheduled_ns + rx_kernel) OVER (\n";
+        sql +=
+            "    PARTITION BY filename, stream, rx_kernel IS NULL ORDER BY scheduled_ns + rx_kernel, seq) END AS delta";
+    }
+    sql += "\nFROM offsets;\n";
+    sql
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The error of a refused system call: what was tried, on what, the kernel's reason.
+
+use std::io;
+
+/// A system call that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} on {on}: {source}")]
+pub struct SysError {
+    /// The call, with the option or flag that mattered.
+    pub call: &'static str,
+    /// What it was tried on.
+    pub on: String,
+    /// The kernel's reason.
+    #[source]
+    pub source: io::Error,
+}
+
+impl SysError {
+    /// The kernel's errno, 0 if there is none.
+    pub fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(0)
+    }
+}
+
+/// `Ok` for a result ≥ 0, else errno with what was tried.
+pub(crate) fn check(result: i64, call: &'static str, on: impl FnOnce() -> String) -> Result<i64, SysError> {
+    if result >= 0 { Ok(result) } else { Err(SysError { call, on: on(), source: io::Error::last_os_error() }) }
+}

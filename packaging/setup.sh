@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Installs what is missing to build, run and test tardy on Debian 12. Needs root or sudo only if something is missing.
+set -eu
+
+# package:what it is needed for (a program, or a file that it brings)
+NEEDED="
+gcc:/usr/bin/gcc
+libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
+make:/usr/bin/make
+iproute2:/usr/sbin/ip
+file:/usr/bin/file
+"
+
+missing=""
+for pair in $NEEDED; do
+  package=${pair%%:*}
+  path=${pair#*:}
+  [ -e "$path" ] || [ -e "/bin/${path##*/}" ] || [ -e "/sbin/${path##*/}" ] || missing="$missing $package"
+done
+
+if [ -n "$missing" ]; then
+  echo "setup: installing$missing" >&2
+  as_root=""
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "setup:$missing missing: run as root, or install sudo" >&2; exit 3; }
+    as_root="sudo"
+  fi
+  $as_root apt-get update -qq
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >&2
+fi
+
+# Rust: Debian 12's own is too old; rustup's is used as it is.
+[ -x "$(command -v cargo || true)" ] || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if ! command -v cargo >/dev/null; then
+  echo "setup: cargo is missing: install Rust $wanted or newer with rustup, then run make again" >&2
+  exit 3
+fi
+have=$(rustc --version | cut -d' ' -f2)
+oldest=$(printf '%s\n%s\n' "$wanted.0" "$have" | sort -V | head -n 1)
+if [ "$oldest" != "$wanted.0" ]; then
+  if command -v rustup >/dev/null && rustup toolchain install stable --profile minimal -c clippy -c rustfmt >&2; then
+    echo "setup: rustup updated its stable toolchain" >&2
+  else
+    echo "setup: Rust $wanted or newer is needed, this is $have: rustup update stable" >&2
+    exit 3
+  fi
+fi

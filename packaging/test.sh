@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped and why. More skips
+# than packaging/skips.txt lists fail the run: a machine that cannot test is not a green machine.
+set -eu
+
+as_root=""
+[ "$(id -u)" = 0 ] || as_root="sudo --preserve-env=TARDY,TARDY_CACHE,TARDY_SKIPS,TARDY_SOAK,PATH"
+: "${TARDY_SKIPS:=$TARDY_CACHE/skips}"
+: > "$TARDY_SKIPS"
+
+for layer in "$@"; do
+  threads=2
+  # Tests of this layer measure: one at a time.
+  [ "$layer" = netns ] && threads=1
+  echo "== $layer"
+  binary=$(cargo test --release --locked -p tardy-tests --test "$layer" --no-run --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | grep "/$layer-" | tail -n 1)
+  [ -x "$binary" ] || { echo "test: the binary of layer $layer was not built" >&2; exit 1; }
+  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads")
+done
+
+allowed=$(grep -cv '^#' packaging/skips.txt || true)
+skipped=$(sort -u "$TARDY_SKIPS" | wc -l)
+sort -u "$TARDY_SKIPS" | sed 's/^/skipped: /'
+echo "$skipped skipped, $allowed listed in packaging/skips.txt"
+sort -u "$TARDY_SKIPS" | cut -d: -f1 | while read -r name; do
+  grep -qx "$name" packaging/skips.txt || { echo "test: $name was skipped and is not listed in packaging/skips.txt" >&2; exit 1; }
+done

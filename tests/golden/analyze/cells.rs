@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells from trials: pooling, what is left out, expectations, and the run.
+
+use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, record};
+use std::collections::BTreeMap;
+use tardy_analyze::cell::{CellAnalysis, CellAnswer};
+use tardy_analyze::run::run;
+use tardy_model::expect::{Count, Expectation, Limit, Of};
+use tardy_model::point::{Metric, Point};
+use tardy_model::trial::TrialRecord;
+use tardy_model::verdict::{Figure, Level, Verdict};
+
+const COUNT: u32 = 2_000;
+const HW: Metric = Metric::Span(Point::Scheduled, Point::TxHw);
+
+fn cell(trials: &[(TrialRecord, Vec<Packet>)], expectations: Vec<Expectation>) -> CellAnswer {
+    let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD, Metric::Delta, HW])]);
+    let axes = BTreeMap::from([("stream.ctl.rx.wait".to_owned(), "block".to_owned())]);
+    let mut cell = CellAnalysis::new("rx.wait=block", axes, asked, expectations);
+    for (record, packets) in trials {
+        cell.trial(record, batches(packets, 700).into_iter().map(|batch| ("ctl", batch)));
+    }
+    cell.finish()
+}
+
+fn healthy(n: u32) -> (TrialRecord, Vec<Packet>) {
+    (record(n, COUNT), healthy_packets(u64::from(n), COUNT as usize))
+}
+
+/// A trial that lost `n` packets and allows none.
+fn lossy(n: u32, losses: usize) -> (TrialRecord, Vec<Packet>) {
+    let (record, mut packets) = healthy(n);
+    packets[500..500 + losses].fill(lost(10_000));
+    (record, packets)
+}
+
+fn id<'a>(answer: &'a CellAnswer, id: &str) -> Option<&'a Verdict> {
+    answer.result.verdicts.iter().find(|verdict| verdict.id == id)
+}
+
+fn expect(limit: Limit) -> Expectation {
+    Expectation { stream: "ctl".to_owned(), limit }
+}
+
+fn percentile(index: usize, limit_ns: i64) -> Expectation {
+    expect(Limit::Metric { metric: LEAD, of: Of::Quantile(index), limit_ns, inclusive: false })
+}
+
+#[test]
+fn healthy_trials_are_pooled() {
+    let trials: Vec<_> = (1..=5).map(healthy).collect();
+    let answer = cell(&trials, Vec::new());
+    assert!(answer.result.valid);
+    let ids: Vec<&str> = answer.result.verdicts.iter().map(|verdict| verdict.id.as_str()).collect();
+    assert_eq!((ids.as_slice(), answer.result.verdicts[0].level), (["repeats"].as_slice(), Level::Ok));
+    let stream = &answer.result.streams["ctl"];
+    let lead = &stream.metrics["scheduled..rx_kernel"];
+    let mut sorted: Vec<i64> = trials.iter().flat_map(|(_, packets)| packets).filter_map(|p| p.rx_kernel).collect();
+    sorted.sort_unstable();
+    assert_eq!((stream.outcomes.intended, lead.count, lead.coverage), (10_000, 10_000, 1.0));
+    let q = lead.figures.quantiles.as_array();
+    assert_eq!(q, [Some(sorted[4_999]), Some(sorted[8_999]), Some(sorted[9_899]), q[3], None]);
+    assert_eq!((lead.clock.as_str(), lead.source.as_str()), ("tai", "kernel"));
+    assert_eq!(stream.metrics["delta"].count, 5 * 1_999);
+    let hw = &stream.metrics["scheduled..tx_hw"];
+    assert_eq!(
+        (hw.count, hw.coverage, hw.why.as_deref()),
+        (0, 0.0, Some("no tx_hw stamp: veth has no hardware clock"))
+    );
+    assert_eq!(answer.histograms[&("ctl".to_owned(), LEAD)].count(), 10_000);
+    let placement = &answer.result.placement;
+    assert_eq!(placement.iter().map(|p| p.thread.as_str()).collect::<Vec<_>>(), ["ctl.rx", "ctl.tx"]);
+    assert_eq!((placement[1].cpu_asked.as_str(), placement[1].cpus_seen.as_slice()), ("0", [0].as_slice()));
+    assert_eq!(answer.result.trials.iter().map(|trial| trial.n).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    let json = serde_json::to_string(&answer.result).unwrap();
+    assert_eq!(serde_json::from_str::<tardy_model::result::CellResult>(&json).unwrap(), answer.result);
+}
+
+#[test]
+fn a_minority_of_invalid_trials_is_left_out_and_named() {
+    // The invalid one comes first and must not stay in the pool.
+    let answer = cell(&[lossy(2, 20), healthy(1), healthy(3)], Vec::new());
+    assert!(answer.result.valid);
+    assert_eq!(answer.result.streams["ctl"].outcomes.intended, 2 * u64::from(COUNT));
+    assert_eq!(answer.result.streams["ctl"].outcomes.lost, 0);
+    let left_out = id(&answer, "left-out").unwrap();
+    assert_eq!(left_out.level, Level::Warning);
+    assert!(
+        left_out.says.starts_with("trial 2 of 3 is left out: 20 of 2000 packets of ctl were lost"),
+        "{}",
+        left_out.says
+    );
+    assert_eq!(left_out.evidence["causes"], Figure::List(vec!["loss".into()]));
+    assert!(id(&answer, "loss").is_none());
+    let trials: Vec<(u32, bool)> = answer.result.trials.iter().map(|trial| (trial.n, trial.valid)).collect();
+    assert_eq!(trials, [(1, true), (2, false), (3, true)]);
+}
+
+#[test]
+fn half_or_more_invalid_trials_make_the_cell_invalid_and_their_causes_rise() {
+    let answer = cell(&[healthy(1), lossy(2, 20), lossy(3, 30), healthy(4)], Vec::new());
+    assert!(!answer.result.valid && id(&answer, "left-out").is_none());
+    assert_eq!(answer.result.streams["ctl"].outcomes.intended, 2 * u64::from(COUNT), "the valid ones are pooled");
+    let loss = id(&answer, "loss").unwrap();
+    assert_eq!((loss.level, &loss.evidence["trials"]), (Level::Invalid, &Figure::List(vec![2i64.into(), 3i64.into()])));
+    assert!(loss.says.starts_with("trial 2: 20 of 2000") && loss.says.ends_with("(alike in trial 3)"), "{}", loss.says);
+    let none = cell(&[lossy(1, 20), lossy(2, 30)], Vec::new());
+    assert!(!none.result.valid);
+    assert_eq!(none.result.streams["ctl"].outcomes.lost, 50, "all are pooled if none is valid");
+}
+
+#[test]
+fn a_cell_without_trials_is_invalid_and_keeps_what_was_asked_for() {
+    let answer = cell(&[], vec![percentile(0, 1)]);
+    assert!(!answer.result.valid && id(&answer, "failed").is_some());
+    assert_eq!(answer.result.streams["ctl"].metrics["delta"].why.as_deref(), Some("no trial was finished"));
+    assert!(!answer.expectations[0].met);
+}
+
+#[test]
+fn warnings_and_notes_rise_once_with_their_trials() {
+    let mut trials: Vec<_> = (1..=3).map(healthy).collect();
+    for (record, _) in &mut trials[1..] {
+        record.streams.get_mut("ctl").unwrap().counters.foreign = u64::from(record.n);
+    }
+    let answer = cell(&trials, Vec::new());
+    let foreign: Vec<&Verdict> = answer.result.verdicts.iter().filter(|verdict| verdict.id == "foreign").collect();
+    assert_eq!(foreign.len(), 1);
+    assert_eq!(
+        foreign[0].says,
+        "trial 2: 2 foreign packets came to the port of ctl and were ignored (alike in trial 3)"
+    );
+}
+
+#[test]
+fn no_packet_at_all_is_said_and_not_zero() {
+    let (mut record, mut packets) = healthy(1);
+    packets.fill(lost(10_000));
+    record.streams.get_mut("ctl").unwrap().max_loss = 1.0;
+    let answer = cell(
+        &[(record, packets)],
+        vec![percentile(0, 1_000_000), expect(Limit::Count { count: Count::Lost, at_most: 0 })],
+    );
+    let lead = &answer.result.streams["ctl"].metrics["scheduled..rx_kernel"];
+    assert_eq!(
+        (lead.count, lead.figures.clone(), lead.why.as_deref()),
+        (0, Default::default(), Some("no packet was received"))
+    );
+    assert_eq!(
+        (answer.expectations[0].met, answer.expectations[0].why.as_deref()),
+        (false, Some("no packet was received"))
+    );
+    assert_eq!((answer.expectations[1].met, answer.expectations[1].got), (false, Some(2_000)));
+}
+
+#[test]
+fn expectations_are_judged_on_the_pool() {
+    let trials: Vec<_> = (1..=5).map(healthy).collect();
+    let p99 = cell(&trials, Vec::new()).result.streams["ctl"].metrics["scheduled..rx_kernel"]
+        .figures
+        .quantiles
+        .p99_ns
+        .unwrap();
+    let inclusive = expect(Limit::Metric { metric: LEAD, of: Of::Quantile(2), limit_ns: p99, inclusive: true });
+    let other = Metric::Span(Point::RxKernel, Point::Receive);
+    let mean = expect(Limit::Metric { metric: other, of: Of::Mean, limit_ns: 9_001, inclusive: false });
+    let lost = expect(Limit::Count { count: Count::Lost, at_most: 0 });
+    let answer = cell(&trials, vec![percentile(2, p99), inclusive, percentile(4, 1 << 40), mean, lost]);
+    let met: Vec<bool> = answer.expectations.iter().map(|expectation| expectation.met).collect();
+    assert_eq!(met, [false, true, false, true, true]);
+    let first = &answer.expectations[0];
+    assert_eq!(
+        (first.of.as_str(), first.got_ns, first.limit_ns, first.why.as_deref()),
+        ("p99", Some(p99), Some(p99), None)
+    );
+    let why = answer.expectations[2].why.as_deref().unwrap();
+    assert!(why.contains("p99.99 is not resolved") && why.contains("about 100000 packets"), "{why}");
+    assert_eq!(answer.expectations[3].got_ns, Some(9_000), "a metric that only an expectation names is computed");
+}
+
+#[test]
+fn a_percentile_on_a_lost_packet_is_not_kept_however_high_the_limit() {
+    let (mut record, mut packets) = healthy(1);
+    (0..40).for_each(|n| packets[n * 50] = lost(10_000));
+    record.streams.get_mut("ctl").unwrap().max_loss = 0.5;
+    let answer = cell(&[(record, packets)], vec![percentile(2, i64::MAX)]);
+    assert!(answer.result.valid && !answer.expectations[0].met);
+    assert_eq!(
+        answer.expectations[0].why.as_deref(),
+        Some("p99 is infinite: 40 of 2000 packets were lost and 0 not sent")
+    );
+}
+
+#[test]
+fn a_run_is_valid_if_every_cell_is_and_judges_limits_only_then() {
+    let good = || cell(&[healthy(1)], vec![percentile(0, 1 << 40)]);
+    let met = run("x", [good()], Vec::new());
+    assert_eq!((met.format, met.valid, met.expectations_met), (tardy_model::FORMAT, true, Some(true)));
+    assert_eq!((met.expectations.len(), met.cells.len()), (1, 1));
+    let failed = run("x", [good(), cell(&[healthy(1)], vec![percentile(0, 1)])], Vec::new());
+    assert_eq!((failed.valid, failed.expectations_met), (true, Some(false)));
+    let invalid = run("x", [good(), cell(&[lossy(1, 20)], vec![percentile(0, 1)])], Vec::new());
+    assert_eq!((invalid.valid, invalid.expectations_met), (false, None));
+    assert_eq!(run("x", [cell(&[healthy(1)], Vec::new())], Vec::new()).expectations_met, None);
+    assert!(!run("x", [], Vec::new()).valid);
+}

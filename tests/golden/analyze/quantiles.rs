@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Quantiles, coverage, outcomes and clusters against plain reckonings of them.
+
+use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, noise, not_sent, received};
+use proptest::prelude::*;
+use tardy_analyze::clusters::{Beyond, INFINITE, gap_of, separate};
+use tardy_analyze::digest::MetricDigest;
+use tardy_analyze::distribution::{Wanted, distribution};
+use tardy_analyze::quantiles::{Quantile, packets_for, rank_of};
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::{MetricResult, Outcomes, QUANTILES};
+use tardy_model::sample::Flags;
+
+fn digest(values: &[i64]) -> MetricDigest {
+    digest_of(1, values, usize::MAX)
+}
+
+fn digest_of(trial: u32, values: &[i64], exact_rows: usize) -> MetricDigest {
+    let seqs: Vec<i64> = (0..values.len() as i64).collect();
+    let mut digest = MetricDigest::with_exact_rows(trial, exact_rows);
+    for (values, seqs) in values.chunks(7).zip(seqs.chunks(7)) {
+        digest.absorb(values, seqs);
+    }
+    digest.expect(values.iter().filter(|value| **value != INFINITE).count() as u64);
+    digest
+}
+
+fn finish(values: &[i64]) -> MetricResult {
+    digest(values).finish("kernel", None)
+}
+
+/// The quantile by sorting, and its clusters by their definition: an exceedance that has no other among the `gap` before it.
+fn oracle(trials: &[Vec<i64>], q: f64) -> Quantile {
+    let mut sorted: Vec<i64> = trials.concat();
+    sorted.sort_unstable();
+    let rank = ((q * 10_000.0).round() as usize * sorted.len()).div_ceil(10_000);
+    let value = sorted[rank - 1];
+    if value == INFINITE {
+        return Quantile::Infinite;
+    }
+    let tied = sorted.iter().filter(|other| **other == value).count();
+    let beyond = sorted[rank..].iter().filter(|other| **other == value).count();
+    let mut met = 0;
+    let mut exceeds = |other: i64| {
+        if other != value {
+            return other > value;
+        }
+        met += 1;
+        // The j-th of the tied ones is taken if a multiple of tied/beyond lies in (j − 1, j].
+        (met * beyond) / tied > ((met - 1) * beyond) / tied
+    };
+    let mut clusters = 0;
+    for trial in trials {
+        let marks: Vec<bool> = trial.iter().map(|other| exceeds(*other)).collect();
+        clusters += (0..marks.len())
+            .filter(|at| marks[*at] && !marks[at.saturating_sub(gap_of(q))..*at].contains(&true))
+            .count();
+    }
+    if clusters < 10 { Quantile::Unresolved } else { Quantile::Value(value) }
+}
+
+fn trials() -> impl Strategy<Value = Vec<Vec<i64>>> {
+    let value = prop_oneof![
+        20 => -300i64..3_000,
+        20 => 10_000i64..20_000_000,
+        1 => Just(INFINITE),
+        2 => Just(5_000_000i64),
+    ];
+    proptest::collection::vec(proptest::collection::vec(value, 1..700), 1..4)
+}
+
+#[test]
+fn ranks_are_whole_numbers_without_rounding_errors() {
+    assert_eq!(rank_of(0.9999, 10_000), 9_999);
+    assert_eq!(rank_of(0.999, 1_000), 999);
+    assert_eq!(rank_of(0.999, 1_001), 1_000);
+    assert_eq!(rank_of(0.5, 5), 3);
+    assert_eq!((rank_of(0.5, 1), rank_of(0.5, 0)), (1, 0));
+    assert_eq!(rank_of(0.99, 1 << 60), (1u64 << 60) / 100 * 99 + ((1u64 << 60) % 100 * 99).div_ceil(100));
+    assert_eq!((packets_for(0.5, 10), packets_for(0.9999, 10)), (20, 100_000));
+    assert_eq!(QUANTILES.map(|(_, _, q)| gap_of(q)), [1, 1, 10, 10, 10]);
+}
+
+#[test]
+fn percentiles_of_a_thousand_by_hand() {
+    // 1 to 1000 µs, so mixed that neighbours in value stand far apart.
+    let values: Vec<i64> = (0..1_000).map(|n| ((n * 387) % 1_000 + 1) * 1_000).collect();
+    let result = finish(&values);
+    let figures = &result.figures;
+    assert_eq!(figures.quantiles.as_array(), [Some(500_000), Some(900_000), Some(990_000), None, None]);
+    assert_eq!(result.unresolved, ["p99.9", "p99.99"]);
+    assert_eq!((figures.min_ns, figures.max_ns, figures.mean_ns), (Some(1_000), Some(1_000_000), Some(500_500.0)));
+    assert_eq!(result.max_seq, Some(values.iter().position(|value| *value == 1_000_000).unwrap() as i64));
+    assert_eq!((result.count, result.coverage, result.percentiles.as_str()), (1_000, 1.0, "exact"));
+    assert!(result.infinite.is_empty() && result.received_only.is_none());
+}
+
+#[test]
+fn p99_of_1000_is_resolved_by_ten_separate_stragglers_and_not_by_one_stall() {
+    let mut values = noise(1, 1_000);
+    (0..10).for_each(|n| values[n * 97 + 5] = 1_000_000);
+    assert!(finish(&values).figures.quantiles.p99_ns.is_some());
+    let mut values = noise(1, 1_000);
+    (500..510).for_each(|n| values[n] = 1_000_000);
+    let result = finish(&values);
+    assert_eq!(result.figures.quantiles.p99_ns, None);
+    assert!(result.unresolved.contains(&"p99".to_owned()));
+}
+
+#[test]
+fn equal_values_are_resolved_by_their_number() {
+    let result = finish(&vec![11_000; 10_000]);
+    assert_eq!(result.figures.quantiles.as_array(), [Some(11_000), Some(11_000), Some(11_000), Some(11_000), None]);
+    assert_eq!(result.unresolved, ["p99.99"]);
+    assert_eq!(result.figures.stddev_ns, Some(0.0));
+}
+
+#[test]
+fn losing_the_worst_packets_does_not_improve_p99() {
+    let mut packets = healthy_packets(3, 10_000);
+    (0..200).for_each(|n| packets[n * 50] = if n % 2 == 0 { lost(0) } else { not_sent() });
+    let wanted = Wanted { metrics: vec![LEAD], ..Wanted::default() };
+    let digest = distribution(1, &wanted, batches(&packets, 999));
+    let result = digest.metrics[&LEAD].finish("kernel", None);
+    assert_eq!(
+        digest.outcomes,
+        Outcomes { intended: 10_000, received: 9_800, lost: 100, not_sent: 100, ..Outcomes::default() }
+    );
+    assert_eq!((result.count, result.coverage), (9_800, 1.0));
+    assert_eq!(result.figures.quantiles.p99_ns, None);
+    assert_eq!(result.infinite, ["p99", "p99.9", "p99.99"]);
+    let received_only = result.received_only.unwrap();
+    let mut sorted: Vec<i64> = packets.iter().filter_map(|packet| packet.rx_kernel).collect();
+    sorted.sort_unstable();
+    assert_eq!(received_only.p99_ns, Some(sorted[9_702 - 1]));
+    assert_eq!(received_only.p50_ns, Some(sorted[4_900 - 1]));
+    assert_eq!(result.figures.quantiles.p50_ns, Some(sorted[5_000 - 1]));
+}
+
+#[test]
+fn a_missing_stamp_leaves_the_ranks_and_shows_in_the_coverage() {
+    let mut packets = healthy_packets(4, 1_000);
+    for packet in &mut packets[100..110] {
+        packet.rx_kernel = None;
+    }
+    packets[500].rx_kernel = None;
+    packets[3] = received(-700);
+    packets[7].flags.set(Flags::LATE);
+    packets[3].flags.set(Flags::EARLY);
+    let span = Metric::Span(Point::TxKernel, Point::RxKernel);
+    let absent = Metric::Span(Point::TxHw, Point::RxKernel);
+    let wanted = Wanted {
+        metrics: vec![LEAD, span, absent],
+        points: vec![Point::RxKernel, Point::TxKernel],
+        ..Wanted::default()
+    };
+    let digest = distribution(1, &wanted, batches(&packets, 105));
+    let result = digest.metrics[&LEAD].finish("kernel", None);
+    assert_eq!((result.count, result.coverage, result.negative), (989, 0.989, 1));
+    let mut sorted: Vec<i64> = packets.iter().filter_map(|packet| packet.rx_kernel).collect();
+    sorted.sort_unstable();
+    assert_eq!(result.figures.quantiles.p50_ns, Some(sorted[495 - 1]));
+    assert_eq!((digest.outcomes.early, digest.outcomes.late), (1, 1));
+    let bursts = digest.coverage.points[&Point::RxKernel];
+    assert_eq!((bursts.missing, bursts.bursts, bursts.longest, bursts.longest_from_seq), (11, 2, 10, 100));
+    assert_eq!(digest.coverage.points[&Point::TxKernel].coverage(), 1.0);
+    assert_eq!(digest.metrics[&span].finish("kernel", None).figures.max_ns, Some(400));
+    let absent = digest.metrics[&absent].finish("", Some("no clock".to_owned()));
+    assert_eq!((absent.count, absent.coverage, absent.why.as_deref()), (0, 0.0, Some("no clock")));
+    assert_eq!(absent.figures, Default::default());
+}
+
+#[test]
+fn twenty_packets_in_step_leave_p50_unresolved_and_two_hundred_do_not() {
+    let values = noise(9, 200);
+    assert_eq!(finish(&values[..15]).figures.quantiles.p50_ns, None);
+    assert!(finish(&values).figures.quantiles.p50_ns.is_some());
+}
+
+#[test]
+fn above_the_bound_the_histogram_stands_in_and_says_so() {
+    let values = noise(5, 30_000);
+    let exact = finish(&values);
+    let result = digest_of(1, &values, 10_000).finish("kernel", None);
+    assert_eq!((exact.percentiles.as_str(), result.percentiles.as_str()), ("exact", "hdr3"));
+    assert_eq!(result.unresolved, exact.unresolved);
+    for (got, exact) in result.figures.quantiles.as_array().into_iter().zip(exact.figures.quantiles.as_array()) {
+        let (Some(got), Some(exact)) = (got, exact) else {
+            assert_eq!(got, exact);
+            continue;
+        };
+        assert!(got >= exact && (got - exact) as f64 <= exact as f64 / 1000.0);
+    }
+    assert_eq!(
+        (result.figures.max_ns, result.max_seq, result.figures.mean_ns),
+        (exact.figures.max_ns, exact.max_seq, exact.figures.mean_ns)
+    );
+    // Pooling two trials that each are small enough crosses the bound too.
+    let mut pooled = digest_of(1, &values[..9_000], 10_000);
+    pooled.merge(digest_of(2, &values[9_000..18_000], 10_000));
+    assert_eq!(pooled.finish("kernel", None).percentiles, "hdr3");
+    // Without values there is still a resolved answer for many equal ones, and none for one stall.
+    let equal = digest_of(1, &vec![500_000; 30_000], 10_000).finish("kernel", None);
+    assert_eq!(equal.figures.quantiles.p99_ns, Some(500_000));
+    let mut stall = vec![1_000; 30_000];
+    (0..300).for_each(|n| stall[20_000 + n] = 1_000_000 - 3_000 * n as i64);
+    let stall = digest_of(1, &stall, 10_000).finish("kernel", None);
+    assert!(stall.unresolved.contains(&"p99.9".to_owned()));
+}
+
+#[test]
+fn the_maximum_names_its_packet_and_trial() {
+    let mut pooled = digest_of(3, &[5, 9, 2], 100);
+    pooled.merge(digest_of(1, &[4, 1, 9], 100));
+    pooled.merge(digest_of(2, &[8, INFINITE], 100));
+    let result = pooled.finish("kernel", None);
+    assert_eq!((result.figures.max_ns, result.max_trial, result.max_seq), (Some(9), Some(1), Some(2)));
+}
+
+proptest! {
+    #[test]
+    fn quantiles_and_clusters_are_those_of_the_sorted_values(trials in trials()) {
+        let mut pooled: Option<MetricDigest> = None;
+        for (n, values) in trials.iter().enumerate() {
+            let digest = digest_of(n as u32 + 1, values, usize::MAX);
+            match &mut pooled {
+                Some(pooled) => pooled.merge(digest),
+                None => pooled = Some(digest),
+            }
+        }
+        let pooled = pooled.unwrap();
+        for (_, name, q) in QUANTILES {
+            prop_assert_eq!(pooled.quantile(q, true), oracle(&trials, q), "{}", name);
+            let received: Vec<Vec<i64>> =
+                trials.iter().map(|t| t.iter().copied().filter(|v| *v != INFINITE).collect()).collect();
+            if received.iter().any(|trial| !trial.is_empty()) {
+                prop_assert_eq!(pooled.quantile(q, false), oracle(&received, q), "{} of those received", name);
+            }
+        }
+    }
+
+    #[test]
+    fn merging_is_the_same_as_one_pass(values in trials(), exact_rows in prop_oneof![Just(usize::MAX), 1usize..2_000]) {
+        // Within one trial number, so that a border is the only difference: it can only add clusters.
+        let one = digest_of(1, &values.concat(), exact_rows);
+        let mut merged = MetricDigest::with_exact_rows(1, exact_rows);
+        values.iter().for_each(|values| merged.merge(digest_of(1, values, exact_rows)));
+        let (one, merged) = (one.finish("kernel", None), merged.finish("kernel", None));
+        prop_assert_eq!(&one.percentiles, &merged.percentiles);
+        prop_assert_eq!((one.count, one.coverage, one.negative), (merged.count, merged.coverage, merged.negative));
+        let moments = |r: &MetricResult| (r.figures.min_ns, r.figures.mean_ns, r.figures.stddev_ns, r.figures.max_ns);
+        prop_assert_eq!(moments(&one), moments(&merged));
+        prop_assert_eq!(&one.infinite, &merged.infinite);
+        for (one, merged) in one.figures.quantiles.as_array().into_iter().zip(merged.figures.quantiles.as_array()) {
+            prop_assert!(one.is_none() || one == merged);
+        }
+    }
+
+    #[test]
+    fn counting_without_the_values_never_counts_too_many(trials in trials()) {
+        // What shares the quantile's bucket is estimated, so values are spread to one a bucket.
+        let spread: Vec<Vec<i64>> = trials.iter().map(|t| t.iter().map(|v| if *v == INFINITE { *v } else { v % 2_000 }).collect()).collect();
+        let mut pooled = MetricDigest::with_exact_rows(1, 0);
+        spread.iter().for_each(|values| pooled.merge(digest_of(1, values, 0)));
+        for (_, name, q) in QUANTILES {
+            let (got, exact) = (pooled.quantile(q, true), oracle(&spread, q));
+            if let (Quantile::Value(got), Quantile::Value(exact)) = (got, exact) {
+                prop_assert_eq!(got, exact, "{}", name);
+            }
+            prop_assert_eq!(got == Quantile::Infinite, exact == Quantile::Infinite);
+        }
+    }
+
+    #[test]
+    fn starts_over_all_thresholds_are_the_clusters_of_each(trials in trials(), at in 0usize..700, gap in prop_oneof![Just(1usize), Just(10), 2usize..10]) {
+        use tardy_analyze::clusters::{Starts, Window};
+        let small: Vec<Vec<i64>> = trials.iter().map(|t| t.iter().map(|v| if *v == INFINITE { *v } else { v % 2_000 }).collect()).collect();
+        let mut starts = Starts::new(gap);
+        for values in &small {
+            let mut one = Starts::new(gap);
+            let mut window = Window::default();
+            values.chunks(5).for_each(|values| one.add(values, &mut window));
+            starts.merge(&one);
+        }
+        let threshold = small[0][at % small[0].len()];
+        prop_assume!(threshold != INFINITE);
+        let beyond = Beyond { value_ns: threshold, tied: 1, tied_beyond: 0, gap, with_infinite: true };
+        let counted = separate(small.iter().map(Vec::as_slice), &beyond);
+        prop_assert_eq!(starts.beyond(threshold, true).min(10), u64::from(counted));
+        let received = separate(small.iter().map(Vec::as_slice), &Beyond { with_infinite: false, ..beyond });
+        prop_assert!(starts.beyond(threshold, false).min(10) <= u64::from(received));
+    }
+}
+
+#[test]
+fn batches_may_be_cut_anywhere() {
+    let packets: Vec<Packet> =
+        healthy_packets(6, 3_000).into_iter().enumerate().map(|(n, p)| if n % 90 == 0 { lost(0) } else { p }).collect();
+    let metrics = vec![LEAD, Metric::Delta, Metric::Span(Point::RxKernel, Point::Receive)];
+    let wanted = Wanted { metrics, points: vec![Point::RxKernel], blocks_of: Some((LEAD, 3_000)), ..Wanted::default() };
+    let whole = distribution(1, &wanted, batches(&packets, 3_000));
+    for size in [1, 7, 1_024, 2_999] {
+        let cut = distribution(1, &wanted, batches(&packets, size));
+        assert_eq!(cut.metrics, whole.metrics, "cut into {size}");
+        assert_eq!((cut.outcomes, &cut.coverage, &cut.blocks), (whole.outcomes, &whole.coverage, &whole.blocks));
+    }
+    assert_eq!(whole.blocks.unwrap().p50_ns.len(), 20);
+}

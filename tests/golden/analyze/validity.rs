@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Each verdict: the injected cause makes its id appear and no other, a healthy trial has none.
+
+use super::fixture::{CYCLE_NS, LEAD, Packet, batches, healthy_packets, lost, not_sent, record};
+use std::collections::BTreeMap;
+use tardy_analyze::cell::CellAnalysis;
+use tardy_analyze::validity::RULES;
+use tardy_model::machine::TaskTime;
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::TrialResult;
+use tardy_model::time::Conversion;
+use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
+use tardy_model::verdict::{Figure, Level, Verdict};
+
+const COUNT: u32 = 10_000;
+
+fn judge(record: &TrialRecord, packets: &[Packet]) -> TrialResult {
+    let metrics = vec![LEAD, Metric::Span(Point::TxKernel, Point::RxKernel), Metric::Delta];
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), BTreeMap::from([("ctl".to_owned(), metrics)]), Vec::new());
+    cell.trial(record, batches(packets, 4_096).into_iter().map(|batch| ("ctl", batch))).result
+}
+
+/// The one verdict that a fault makes, in a trial that is otherwise healthy.
+fn verdict(spoil: impl FnOnce(&mut TrialRecord, &mut Vec<Packet>)) -> Verdict {
+    let mut record = record(1, COUNT);
+    let mut packets = healthy_packets(1, COUNT as usize);
+    spoil(&mut record, &mut packets);
+    let result = judge(&record, &packets);
+    let ids: Vec<&str> = result.verdicts.iter().map(|verdict| verdict.id.as_str()).collect();
+    assert_eq!(ids.len(), 1, "one verdict, got {ids:?}");
+    assert_eq!(result.valid, result.verdicts[0].level < Level::Invalid);
+    assert!(RULES.iter().any(|rule| rule.id == ids[0]) && !result.verdicts[0].evidence.is_empty());
+    result.verdicts[0].clone()
+}
+
+fn ctl(record: &mut TrialRecord) -> &mut StreamRecord {
+    record.streams.get_mut("ctl").unwrap()
+}
+
+#[track_caller]
+fn assert_is(verdict: &Verdict, id: &str, level: Level, says: &str) {
+    assert_eq!((verdict.id.as_str(), verdict.level), (id, level), "{}", verdict.says);
+    assert!(verdict.says.contains(says), "{}", verdict.says);
+}
+
+#[test]
+fn a_healthy_trial_has_no_verdict() {
+    let result = judge(&record(1, COUNT), &healthy_packets(1, COUNT as usize));
+    assert_eq!((result.verdicts, result.valid), (Vec::new(), true));
+}
+
+#[test]
+fn every_rule_has_its_own_id() {
+    let ids: std::collections::BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
+    assert_eq!(ids.len(), RULES.len());
+}
+
+#[test]
+fn a_cycle_that_the_machine_cannot_keep() {
+    let slow = verdict(|record, _| ctl(record).sent_span_ns = Some(i64::from(COUNT - 1) * CYCLE_NS * 5 / 4));
+    assert_is(
+        &slow,
+        "rate",
+        Level::Invalid,
+        "1600 packets/s instead of 2000, 20.0 % short: the cycle of 500.0 µs took 625.0 µs",
+    );
+    assert_eq!(slow.evidence["achieved_per_s"], Figure::Float(1600.0));
+    let skipped = verdict(|record, packets| {
+        ctl(record).counters.skipped = 150;
+        ctl(record).max_loss = 0.5;
+        packets[200..350].fill(not_sent());
+    });
+    assert_is(&skipped, "rate", Level::Invalid, "150 of 10000 slots were skipped");
+}
+
+#[test]
+fn the_last_packets_lateness_is_no_matter_of_rate() {
+    let mut short = record(1, 20);
+    ctl(&mut short).sent_span_ns = Some(19 * CYCLE_NS + 900_000);
+    assert!(judge(&short, &healthy_packets(1, 20)).verdicts.is_empty());
+}
+
+#[test]
+fn stamps_that_lack() {
+    let scattered = verdict(|_, packets| (0..40).for_each(|n| packets[n * 200 + 3].rx_kernel = None));
+    assert_is(
+        &scattered,
+        "coverage",
+        Level::Invalid,
+        "40 of 10000 received packets have no rx_kernel stamp, in 40 bursts",
+    );
+    let gap = verdict(|_, packets| packets[700..760].iter_mut().for_each(|packet| packet.tx_kernel = None));
+    assert_is(&gap, "coverage", Level::Invalid, "1 burst, the longest 60 packets from packet 700 on");
+    assert_eq!((&gap.evidence["bursts"], &gap.evidence["point"]), (&Figure::Int(1), &"tx_kernel".into()));
+    let none = verdict(|_, packets| packets.iter_mut().for_each(|packet| packet.tx_kernel = None));
+    assert_is(&none, "coverage", Level::Invalid, "10000 of 10000");
+    let few = |record: &mut TrialRecord, packets: &mut Vec<Packet>| {
+        packets[50].rx_kernel = None;
+        ctl(record).counters.foreign = 1;
+    };
+    assert_is(&verdict(few), "foreign", Level::Note, "1 foreign packet ");
+}
+
+#[test]
+fn stamps_that_start_late_are_told_instead_of_coverage() {
+    let late = verdict(|record, packets| {
+        packets[..300].iter_mut().for_each(|packet| packet.rx_kernel = None);
+        // A warm-up that gave up is the same story.
+        ctl(record).warmup.flowed = false;
+    });
+    assert_is(
+        &late,
+        "late-stamps",
+        Level::Invalid,
+        "the first 300 packets received have no rx_kernel stamp (3.0 % of all)",
+    );
+    // A late start with as many missing later on is no mere late start.
+    let both = verdict(|_, packets| {
+        (0..50).chain((0..50).map(|n| 100 + n * 150)).for_each(|n| packets[n].rx_kernel = None);
+    });
+    assert_is(&both, "coverage", Level::Invalid, "in 51 bursts");
+}
+
+#[test]
+fn a_warm_up_that_gave_up() {
+    let verdict = verdict(|record, _| ctl(record).warmup.flowed = false);
+    assert_is(&verdict, "warmup", Level::Warning, "gave up after 50 packets and 25.0 ms");
+    let mut none_asked = record(1, COUNT);
+    ctl(&mut none_asked).warmup = Default::default();
+    assert!(judge(&none_asked, &healthy_packets(1, COUNT as usize)).verdicts.is_empty());
+}
+
+/// A spinning FIFO receiver on CPU 1 that was stopped `stops` times for `each_ns`, somebody else having the CPU meanwhile.
+fn spin(record: &mut TrialRecord, stops: u32, each_ns: i64) {
+    let elapsed = record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns;
+    let stopped = i64::from(stops) * each_ns;
+    ctl(record).spin_gaps = Some(SpinGaps { over_1ms: stops, longest_ns: each_ns, total_ns: stopped });
+    ctl(record).rx.run_ns = elapsed - stopped;
+    let before = record.before.cpus[&1];
+    let cpu = record.after.cpus.get_mut(&1).unwrap();
+    (cpu.busy_ns, cpu.idle_ns) = (before.busy_ns + elapsed, before.idle_ns);
+}
+
+#[test]
+fn a_spinner_that_the_rt_limit_stops() {
+    let stopped = verdict(|record, _| spin(record, 5, 49_800_000));
+    assert_is(
+        &stopped,
+        "rt-bandwidth",
+        Level::Invalid,
+        "ctl.rx, which spins as fifo:80, was stopped 5 times for up to 49.8 ms",
+    );
+    assert_eq!(
+        (&stopped.evidence["longest_gap_ns"], &stopped.evidence["limit_runtime_ns"]),
+        (&49_800_000i64.into(), &950_000_000i64.into())
+    );
+    let quiet = |spoil: fn(&mut TrialRecord)| {
+        let mut record = record(1, COUNT);
+        spoil(&mut record);
+        judge(&record, &healthy_packets(1, COUNT as usize)).verdicts
+    };
+    assert_eq!(quiet(|record| spin(record, 3, 2_000_000)), []);
+    assert_eq!(quiet(|record| spin(record, 1, 30_000_000)), [], "one stall is not the limit");
+    assert_eq!(
+        quiet(|record| {
+            spin(record, 0, 0);
+            record.before.rt_limit = None
+        }),
+        []
+    );
+}
+
+#[test]
+fn a_thread_that_did_not_get_what_it_asked_for() {
+    let policy = verdict(|record, _| {
+        ctl(record).rx.policy_granted = "other".to_owned();
+        ctl(record).rx.refused.push("sched_setscheduler: EPERM".to_owned());
+    });
+    assert_is(
+        &policy,
+        "policy",
+        Level::Invalid,
+        "ctl.rx asked for policy fifo:80 and has other (sched_setscheduler: EPERM)",
+    );
+    let priority = verdict(|record, _| ctl(record).tx.policy_granted = "fifo:1".to_owned());
+    assert_is(&priority, "policy", Level::Invalid, "ctl.tx asked for policy fifo:90 and has fifo:1");
+    let affinity = verdict(|record, _| ctl(record).tx.affinity = vec![0, 1]);
+    assert_is(&affinity, "policy", Level::Invalid, "ctl.tx asked for CPU 0 and may run on CPU 0 and 1");
+    let memory = verdict(|record, _| ctl(record).rx.memory_locked = false);
+    assert_is(&memory, "policy", Level::Warning, "the memory of ctl.rx is not locked");
+}
+
+#[test]
+fn clocks_that_jump() {
+    let step = verdict(|record, packets| {
+        record.after.clocks.realtime_ns += 5_000_000;
+        ctl(record).rx_clocks[1].realtime_ns += 5_000_000;
+        ctl(record).sent_span_ns = Some(i64::from(COUNT) * CYCLE_NS * 2);
+        packets[77].rx_kernel = Some(-1_000_000);
+    });
+    assert_is(&step, "clock-step", Level::Invalid, "CLOCK_REALTIME was set by 5000.0 µs");
+    let offset = verdict(|record, _| {
+        record.after.clocks.tai_offset_s = 38;
+        record.after.clocks.tai_ns += 1_000_000_000;
+    });
+    assert_is(&offset, "tai-offset", Level::Invalid, "from 37 s to 38 s");
+    let mut slewed = record(1, COUNT);
+    slewed.after.clocks.realtime_ns += 20_000;
+    assert!(judge(&slewed, &healthy_packets(1, COUNT as usize)).verdicts.is_empty());
+}
+
+#[test]
+fn a_packet_stamped_before_its_cause() {
+    let verdict = verdict(|_, packets| packets[321].tx_kernel = packets[321].rx_kernel.map(|ns| ns + 40_000));
+    assert_is(&verdict, "causality", Level::Invalid, "tx_kernel..rx_kernel is negative in 1 packet, down to -40.0 µs");
+    // Within the bound of the conversion it is the ruler's error.
+    let mut bounded = record(1, COUNT);
+    ctl(&mut bounded).rx_conversion = Conversion { tai_minus_realtime_ns: 0, bound_ns: 40_000 };
+    let mut packets = healthy_packets(1, COUNT as usize);
+    packets[321].tx_kernel = packets[321].rx_kernel.map(|ns| ns + 40_000);
+    packets[500].rx_kernel = Some(-3_000);
+    packets[500].tx_kernel = Some(-3_500);
+    assert!(judge(&bounded, &packets).verdicts.is_empty(), "early is no fault");
+}
+
+fn run_other(record: &mut TrialRecord, ns: i64, task: Option<&str>) {
+    let cpu = record.after.cpus.get_mut(&1).unwrap();
+    cpu.busy_ns += ns;
+    cpu.idle_ns -= ns;
+    if let Some(name) = task {
+        record.after.tasks.insert(900, TaskTime { name: name.to_owned(), cpu: 1, run_ns: ns });
+    }
+}
+
+#[test]
+fn others_on_the_same_cpu() {
+    let hog = verdict(|record, _| run_other(record, 2_000_000_000, Some("hog")));
+    assert_is(&hog, "competing-cpu", Level::Invalid, "CPU 1 also ran hog for 39.8 % of the time");
+    let note = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        record.after.tasks.get_mut(&17).unwrap().run_ns += 190_000_000;
+    });
+    assert_is(&note, "competing-cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 4.0 % of the time");
+    let unnamed = verdict(|record, _| run_other(record, 200_000_000, None));
+    assert_is(&unnamed, "competing-cpu", Level::Note, "interrupts or short-lived tasks");
+    let quiet = |spoil: fn(&mut TrialRecord)| {
+        let mut record = record(1, COUNT);
+        spoil(&mut record);
+        judge(&record, &healthy_packets(1, COUNT as usize)).verdicts
+    };
+    assert_eq!(quiet(|record| run_other(record, 90_000_000, Some("hog"))), [], "below 2 %");
+    // The tick that falls into step with the stream charges it whole ticks; the idle time shows that nobody ran.
+    assert_eq!(quiet(|record| record.after.cpus.get_mut(&1).unwrap().busy_ns += 4_000_000_000), []);
+    // In 200 ms three ticks are a sixth: no figure.
+    let mut short = super::fixture::record(1, 400);
+    run_other(&mut short, 30_000_000, None);
+    assert!(judge(&short, &healthy_packets(1, 400)).verdicts.is_empty());
+}
+
+#[test]
+fn a_hypervisor_that_steals() {
+    let take = |record: &mut TrialRecord, ns: i64| {
+        let cpu = record.after.cpus.get_mut(&0).unwrap();
+        cpu.steal_ns += ns;
+        cpu.idle_ns -= ns;
+    };
+    assert_is(&verdict(|record, _| take(record, 100_000_000)), "steal", Level::Warning, "took 2.0 % of CPU 0 away");
+    assert_is(&verdict(|record, _| take(record, 600_000_000)), "steal", Level::Invalid, "took 12.0 % of CPU 0 away");
+    let mut slight = record(1, COUNT);
+    take(&mut slight, 30_000_000);
+    assert!(judge(&slight, &healthy_packets(1, COUNT as usize)).verdicts.is_empty());
+}
+
+#[test]
+fn more_loss_than_allowed() {
+    let lose = |packets: &mut Vec<Packet>| packets[40..60].fill(lost(10_000));
+    let verdict = verdict(|record, packets| {
+        lose(packets);
+        ctl(record).counters.socket_drops = 5;
+    });
+    assert_is(
+        &verdict,
+        "loss",
+        Level::Invalid,
+        "20 of 10000 packets of ctl were lost (0.2 %, allowed 0.0 %), 5 of them dropped",
+    );
+    let mut allowed = record(1, COUNT);
+    ctl(&mut allowed).max_loss = 0.002;
+    let mut packets = healthy_packets(1, COUNT as usize);
+    lose(&mut packets);
+    assert!(judge(&allowed, &packets).verdicts.is_empty());
+}
+
+#[test]
+fn counters_that_tell_of_trouble() {
+    let overflow = verdict(|record, _| ctl(record).counters.error_queue_overflows = 3);
+    assert_is(&overflow, "queue-overflow", Level::Invalid, "was found full 3 times");
+    let recorder = verdict(|record, _| ctl(record).counters.records_dropped = 4);
+    assert_is(&recorder, "recorder", Level::Invalid, "4 arrivals of ctl found no place");
+    let refuse = |record: &mut TrialRecord, packets: &mut Vec<Packet>| {
+        (ctl(record).counters.send_errors, ctl(record).counters.first_send_errno) = (30, 105);
+        packets[10..40].fill(not_sent());
+    };
+    assert_is(
+        &verdict(refuse),
+        "send-errors",
+        Level::Invalid,
+        "refused 30 of 10000 packets of ctl (0.3 %), first with errno 105",
+    );
+    let allowed = verdict(|record, packets| {
+        refuse(record, packets);
+        ctl(record).max_loss = 0.01;
+    });
+    assert_is(&allowed, "send-errors", Level::Warning, "errno 105");
+}
+
+#[test]
+fn what_happened_around_the_trial() {
+    let interrupted = verdict(|record, packets| {
+        record.interrupted = true;
+        packets.truncate(6_000);
+    });
+    assert_is(&interrupted, "interrupted", Level::Note, "after 6000 of 10000 packets");
+    let failed = verdict(|record, _| record.failed = Some("the agent of b died".to_owned()));
+    assert_is(&failed, "failed", Level::Invalid, "the agent of b died");
+    assert_is(&verdict(|record, _| record.after.other_runs = 1), "other-runs", Level::Note, "1 other run of tardy");
+    let qos = verdict(|record, _| record.after.cpu_dma_latency_us = Some(2_000));
+    assert_is(&qos, "pm-qos", Level::Warning, "from 0 µs to 2000 µs");
+}

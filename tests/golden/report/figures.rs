@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Single figures and sparklines.
+
+use tardy_model::histogram::Histogram;
+use tardy_model::time::Nanos;
+use tardy_report::figure::{self, SPACE, THIN, Unit};
+use tardy_report::{bars, sparkline};
+
+#[test]
+fn fixed_decimals_round_half_away_from_zero_once() {
+    for (unit, ns, wanted) in [
+        (Unit::Us, 12_449, "12.4"),
+        (Unit::Us, 12_450, "12.5"),
+        (Unit::Us, -12_450, "-12.5"),
+        (Unit::Us, 49, "0.0"),
+        (Unit::Us, -49, "0.0"),
+        (Unit::Us, 999_950, "1000.0"),
+        (Unit::Ns, 7, "7"),
+        (Unit::Ns, -7, "-7"),
+        (Unit::Ms, 1_234_499, "1.234"),
+        (Unit::Ms, 1_234_500, "1.235"),
+        (Unit::Us, i64::MAX, "9223372036854775.8"),
+        (Unit::Us, i64::MIN, "-9223372036854775.8"),
+    ] {
+        assert_eq!(unit.fixed(ns), wanted, "{ns} in {}", unit.sign());
+    }
+    assert_eq!(Unit::Us.fixed_f64(12_449.999), "12.4");
+    assert_eq!(Unit::Us.fixed_f64(12_450.0), "12.5");
+    assert_eq!(Unit::Ns.fixed_f64(0.5), "1");
+    for odd in [f64::NAN, f64::INFINITY] {
+        assert_eq!(Unit::Us.fixed_f64(odd), "–");
+    }
+}
+
+#[test]
+fn unit_keeps_figures_readable() {
+    assert_eq!(Unit::fit(Some(400), Some(9_999)), Unit::Ns);
+    assert_eq!(Unit::fit(Some(400), Some(10_000)), Unit::Us);
+    assert_eq!(Unit::fit(Some(9_999_999), Some(1_000_000_000)), Unit::Us);
+    assert_eq!(Unit::fit(Some(10_000_000), Some(1_000_000_000)), Unit::Ms);
+    assert_eq!(Unit::fit(None, None), Unit::Us);
+}
+
+#[test]
+fn digits_are_grouped_before_the_point_only() {
+    for (plain, wanted) in [
+        ("0", "0"),
+        ("999", "999"),
+        ("1398.6", "1 398.6"),
+        ("-1398.6543", "-1 398.6543"),
+        ("-123", "-123"),
+        ("1000000", "1 000 000"),
+    ] {
+        assert_eq!(figure::grouped(plain, SPACE), wanted);
+    }
+    assert_eq!(figure::count(10_000, THIN), "10\u{202f}000");
+}
+
+#[test]
+fn running_text_has_two_or_three_digits() {
+    for (ns, wanted) in [
+        (0, "0 ns"),
+        (22, "22 ns"),
+        (999, "999 ns"),
+        (1_000, "1.0 µs"),
+        (9_949, "9.9 µs"),
+        (9_950, "10 µs"),
+        (18_000, "18 µs"),
+        (999_499, "999 µs"),
+        (999_500, "1.0 ms"),
+        (1_100_000, "1.1 ms"),
+        (999_500_000, "1.0 s"),
+        (-18_000, "-18 µs"),
+    ] {
+        assert_eq!(figure::about(ns), wanted);
+    }
+}
+
+#[test]
+fn limits_are_never_rounded() {
+    for (ns, wanted) in [
+        (0, "0 ns"),
+        (80_000, "80 µs"),
+        (80_001, "80.001 µs"),
+        (90_400, "90.4 µs"),
+        (-1_500_000, "-1.5 ms"),
+        (1_000_000_001, "1.000000001 s"),
+    ] {
+        assert_eq!(figure::exact(ns), wanted);
+    }
+}
+
+#[test]
+fn shares_are_cut_and_only_all_is_a_hundred() {
+    for (share, wanted) in [
+        (1.0, "100 %"),
+        (0.999_999, "99.99 %"),
+        (0.9999, "99.99 %"),
+        (0.992, "99.2 %"),
+        (0.5, "50 %"),
+        (0.0, "0 %"),
+        (f64::NAN, "–"),
+    ] {
+        assert_eq!(figure::share(share), wanted);
+    }
+}
+
+#[test]
+fn spans_as_files_and_clocks_write_them() {
+    for (ns, wanted) in [(500_000, "500us"), (1_000_000, "1ms"), (2_000_000_000, "2s"), (1_500, "1500ns"), (0, "0ns")] {
+        assert_eq!(figure::written(Nanos(ns)), wanted);
+    }
+    assert_eq!(figure::clock(Nanos::from_secs(53)), "00:53");
+    assert_eq!(figure::clock(Nanos::from_secs(3_723)), "1:02:03");
+    assert_eq!(figure::clock(Nanos(-1)), "00:00");
+}
+
+#[test]
+fn sparkline_runs_from_the_least_to_the_greatest() {
+    // A decade each: on a logarithmic scale they stand at the ends and in the middle.
+    let line = sparkline(&[(1_000, 1_000, 80), (10_000, 10_000, 40), (100_000, 100_000, 1)], 21);
+    assert_eq!(line, "█         ▄         ▁");
+    // The same with nothing in it, with one value, with a bucket that says nothing.
+    assert_eq!(sparkline(&[], 10), "");
+    assert_eq!(sparkline(&[(5, 5, 0)], 10), "");
+    assert_eq!(sparkline(&[(5_000, 5_000, 3), (9_000, 9_000, 0)], 8).trim(), "████████");
+    assert_eq!(sparkline(&[(1, 2, 3)], 0), "");
+}
+
+#[test]
+fn sparkline_has_no_gaps_that_are_only_resolution() {
+    // Whole nanoseconds in more cells than there are nanoseconds.
+    let line = sparkline(&[(10, 10, 5), (11, 11, 5), (12, 12, 5)], 30);
+    assert_eq!(line.chars().count(), 30);
+    assert!(!line.contains(' '), "{line:?}");
+}
+
+#[test]
+fn sparkline_takes_negative_and_extreme_values() {
+    let early = sparkline(&[(-5_000, -4_990, 10), (0, 0, 1), (900_000, 900_500, 1)], 40);
+    assert!(early.starts_with('█') && early.ends_with('▁'), "{early:?}");
+    assert_eq!(early.chars().filter(|c| *c != ' ').count(), 3, "{early:?}");
+    let extreme = sparkline(&[(i64::MIN, i64::MIN, 1), (0, 0, 1), (i64::MAX, i64::MAX, 1)], 9);
+    assert_eq!(extreme, "█   █   █");
+}
+
+#[test]
+fn bars_are_the_buckets_of_a_histogram() {
+    let mut histogram = Histogram::new();
+    [7, 7, -3, 5_000_000].into_iter().for_each(|ns| histogram.record(ns));
+    let bars = bars(&histogram);
+    assert_eq!(bars[..2], [(-3, -3, 1), (7, 7, 2)]);
+    let (low, high, count) = bars[2];
+    assert!(low <= 5_000_000 && 5_000_000 <= high && count == 1, "{bars:?}");
+}

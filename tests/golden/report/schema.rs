@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The JSON schemas agree with what is written.
+
+use super::sample::{many, odd, run};
+use serde_json::{Value, json};
+use tardy_model::manifest::ReadBack;
+use tardy_report::{manifest_schema, results_schema};
+
+/// The part of JSON Schema that the schemas use. `at` is the path to the value; a key that no schema names is a fault too, for
+/// the schema is to tell of everything that tardy writes.
+fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.trim_start_matches('#')).unwrap_or_else(|| panic!("{name} leads nowhere"));
+        return check(root, target, value, at, faults);
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let whole_number = kind == "integer" && types.contains(&"number");
+    if !(types.is_empty() || types.contains(&kind) || whole_number) {
+        faults.push(format!("{at}: {kind} is none of {types:?}"));
+    }
+    if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
+        faults.push(format!("{at}: {value} is not in {}", schema["enum"]));
+    }
+    if schema.get("const").is_some_and(|only| only != value) {
+        faults.push(format!("{at}: {value} is not {}", schema["const"]));
+    }
+    if let (Some(least), Some(got)) = (schema["minimum"].as_f64(), value.as_f64())
+        && got < least
+    {
+        faults.push(format!("{at}: {got} is below {least}"));
+    }
+    for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.is_object() && value.get(required).is_none() {
+            faults.push(format!("{at}: no {required}"));
+        }
+    }
+    for (key, entry) in value.as_object().into_iter().flatten() {
+        let path = format!("{at}.{key}");
+        match (schema["properties"].get(key), schema.get("additionalProperties")) {
+            (Some(property), _) => check(root, property, entry, &path, faults),
+            (None, Some(rest)) => check(root, rest, entry, &path, faults),
+            // Loads are described by their own kinds; what a command printed is its own affair.
+            (None, None) if schema["properties"].is_null() => {}
+            (None, None) => faults.push(format!("{path}: the schema does not know it")),
+        }
+    }
+    if schema.get("items").is_some() {
+        for (i, entry) in value.as_array().into_iter().flatten().enumerate() {
+            check(root, &schema["items"], entry, &format!("{at}[{i}]"), faults);
+        }
+    }
+}
+
+fn faults(schema: &Value, value: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    check(schema, schema, value, "$", &mut faults);
+    faults
+}
+
+#[test]
+fn results_agree_with_their_schema() {
+    let schema = results_schema();
+    for run in [run(&["all"]), odd(), many()] {
+        let value = serde_json::to_value(&run.results).expect("JSON");
+        assert_eq!(faults(&schema, &value), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn manifest_agrees_with_its_schema() {
+    let schema = manifest_schema();
+    let mut run = odd();
+    run.manifest.read_back.push(ReadBack { command: "tc -j qdisc".into(), says: json!([{"kind": "noqueue"}]) });
+    run.manifest.ended_utc = None;
+    run.manifest.ruler[0].cpu = None;
+    let value = serde_json::to_value(&run.manifest).expect("JSON");
+    assert_eq!(faults(&schema, &value), Vec::<String>::new());
+}
+
+#[test]
+fn schema_refuses_what_is_wrong() {
+    let schema = results_schema();
+    let good = serde_json::to_value(&odd().results).expect("JSON");
+    let metric = "/cells/0/streams/ctl/metrics/scheduled..wakeup";
+    for (path, key, value, wanted) in [
+        ("", "valid", json!("yes"), "$.valid: string"),
+        ("", "format", json!(2), "$.format: 2 is not 1"),
+        ("/cells/0/verdicts/0", "level", json!("bad"), "is not in"),
+        (metric, "p50_ns", json!(1.5), "p50_ns: number"),
+        (metric, "latency", json!(1), "latency: the schema does not know it"),
+        ("/cells/0/streams/ctl/outcomes", "lost", json!(-1), "is below 0"),
+    ] {
+        let mut bad = good.clone();
+        bad.pointer_mut(path).expect("a place")[key] = value;
+        let faults = faults(&schema, &bad);
+        assert!(faults.len() == 1 && faults[0].contains(wanted), "{wanted}: {faults:?}");
+    }
+    let mut short = good.clone();
+    short.pointer_mut(metric).and_then(Value::as_object_mut).expect("the metric").remove("coverage");
+    assert_eq!(faults(&schema, &short).len(), 1);
+}
+
+#[test]
+fn schemas_say_what_they_are() {
+    for (schema, title) in [(results_schema(), "tardy results"), (manifest_schema(), "tardy manifest")] {
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert_eq!(schema["title"], title);
+        // Whatever is required is described.
+        let mut parts: Vec<&Value> = schema["$defs"].as_object().expect("definitions").values().collect();
+        parts.push(&schema);
+        for part in parts {
+            for name in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                assert!(part["properties"].get(name).is_some(), "{title}: {name}");
+            }
+        }
+    }
+}

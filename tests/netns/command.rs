@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `tardy` program as a user starts it: its arguments, its exit, what it wrote, what it left on the machine.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The binary under test.
+pub fn tardy() -> PathBuf {
+    std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from)
+}
+
+/// True if the machine lets this test make namespaces; else it is skipped and counted.
+pub fn can_run(test: &str) -> bool {
+    let can = tardy_sys::process::may_build();
+    if !can {
+        tardy_tests::skip(test, "making network namespaces needs CAP_NET_ADMIN and CAP_SYS_ADMIN");
+    }
+    can
+}
+
+/// A short experiment: the ready-made one with few packets, so that a test takes seconds.
+pub const SHORT: [&str; 4] = ["--trials", "2", "--set", "stream.ctl.count=1000"];
+
+/// A run in a folder of its own, with a state folder of its own.
+pub struct Place {
+    dir: TempDir,
+}
+
+/// A finished run.
+pub struct Finished {
+    /// Exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it told.
+    pub stderr: String,
+    /// `results.json`, if it wrote one.
+    pub results: Value,
+}
+
+impl Place {
+    /// A new one.
+    pub fn new() -> Self {
+        Place { dir: TempDir::with_prefix("tardy-test-").expect("a temporary folder") }
+    }
+    /// The run folder.
+    pub fn out(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+    /// The state folder.
+    pub fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+    /// Any file beside them.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+    /// The command `tardy run … --out OUT`, in this place.
+    pub fn run(&self, args: &[&str]) -> Command {
+        let mut command = self.command("run");
+        command.args(args).arg("--out").arg(self.out());
+        command
+    }
+    /// Another verb.
+    pub fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(tardy());
+        command.arg(verb).env("TARDY_STATE", self.state()).stdin(Stdio::null());
+        command
+    }
+    /// Starts it.
+    pub fn start(&self, command: &mut Command) -> Child {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tardy starts")
+    }
+    /// Waits for it.
+    pub fn finish(&self, child: Child) -> Finished {
+        self.finished(child.wait_with_output().expect("tardy ends"))
+    }
+    /// Runs it to its end.
+    pub fn call(&self, command: &mut Command) -> Finished {
+        let child = self.start(command);
+        self.finish(child)
+    }
+    fn finished(&self, output: Output) -> Finished {
+        let results = std::fs::read(self.out().join("results.json")).ok();
+        Finished {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            results: results.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null),
+        }
+    }
+    /// Lines of `events.jsonl` so far.
+    pub fn events(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.out().join("events.jsonl")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+    /// Waits until an event has happened, bounded.
+    pub fn wait_for(&self, event: &str) -> Value {
+        let found = wait(Duration::from_secs(30), || self.events().into_iter().find(|line| line["event"] == event));
+        found.unwrap_or_else(|| panic!("no event `{event}` within 30 s: {:?}", self.events()))
+    }
+    /// An agent's process id, once the run has built its path.
+    pub fn agent(&self, station: &str) -> u32 {
+        self.wait_for("built")["pids"][station].as_u64().expect("a process id") as u32
+    }
+    /// The agent's namespace.
+    pub fn netns(&self, station: &str) -> String {
+        self.wait_for("built")["stations"][station]["netns"].as_str().expect("a namespace").to_owned()
+    }
+    /// `tardy undo`.
+    pub fn undo(&self) -> Finished {
+        self.call(&mut self.command("undo"))
+    }
+}
+
+impl Finished {
+    /// Exit 0, or 4 with a measured reason.
+    pub fn ran(&self) -> &Self {
+        let reasons = self.ids("invalid");
+        assert!(
+            self.code == Some(0) || (self.code == Some(4) && !reasons.is_empty()),
+            "exit {:?}, reasons {reasons:?}\n{}\n{}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+    /// The only cell.
+    pub fn cell(&self) -> &Value {
+        &self.results["cells"][0]
+    }
+    /// Ids of all verdicts of this level, of the run, its cells and their trials.
+    pub fn ids(&self, level: &str) -> Vec<String> {
+        let mut ids: Vec<String> = verdicts(&self.results)
+            .into_iter()
+            .filter(|verdict| verdict["level"] == level)
+            .filter_map(|verdict| verdict["id"].as_str().map(str::to_owned))
+            .collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+    /// The injected fault's verdict makes the run invalid, and nothing else does. What the hypervisor takes from this
+    /// shared machine is not the test's doing and allowed for.
+    pub fn only(&self, id: &str) -> &Self {
+        let ids: Vec<String> = self.ids("invalid").into_iter().filter(|found| found != "steal").collect();
+        assert_eq!(ids, [id], "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+    /// A metric of stream `ctl` in the only cell.
+    pub fn metric(&self, name: &str) -> &Value {
+        &self.cell()["streams"]["ctl"]["metrics"][name]
+    }
+    /// An outcome of stream `ctl` in the only cell.
+    pub fn outcome(&self, name: &str) -> u64 {
+        self.cell()["streams"]["ctl"]["outcomes"][name].as_u64().unwrap_or(u64::MAX)
+    }
+}
+
+fn verdicts(value: &Value) -> Vec<&Value> {
+    let own = value["verdicts"].as_array().into_iter().flatten();
+    let inner = ["cells", "trials"].into_iter().flat_map(|key| value[key].as_array().into_iter().flatten());
+    own.chain(inner.flat_map(verdicts)).collect()
+}
+
+/// Looks until there is something, bounded.
+pub fn wait<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let until = Instant::now() + limit;
+    loop {
+        match look() {
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            found => return found,
+        }
+    }
+}
+
+/// What a run could leave behind: namespaces, links, queue disciplines.
+pub fn machine() -> String {
+    let say = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).output().expect("ip and tc are installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let links = say("ip", &["-br", "link"]);
+    say("ip", &["netns"]) + &links + &say("tc", &["qdisc"])
+}
+
+/// Processes `tardy agent`.
+pub fn agents() -> Vec<u32> {
+    let is_agent = |pid: &u32| {
+        let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|program| program.ends_with(b"tardy")) && words.next() == Some(b"agent")
+    };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_agent).collect()
+}

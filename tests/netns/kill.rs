@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Signals and deaths: nothing measured is lost, nothing changed is left behind.
+
+use crate::command::{Place, SHORT, agents, can_run, machine, wait};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::time::{Duration, Instant};
+use tardy_sys::process::signal;
+
+fn kill_at_random_moments(test: &str, moments: u32) {
+    if !can_run(test) {
+        return;
+    }
+    let before = machine();
+    // Any moment may be the bad one, so each run of this test draws others; the seed is told if it fails.
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    for moment in 0..moments {
+        let place = Place::new();
+        let mut child = place.start(place.run(&["--trials", "4", "--set", "stream.ctl.count=400"]).arg("--json"));
+        let after = Duration::from_millis(random.random_range(0..2_500));
+        std::thread::sleep(after);
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it ends");
+        let told = format!("moment {moment} after {after:?}, seed {seed}");
+        let gone = wait(Duration::from_secs(10), || agents().is_empty().then_some(()));
+        assert!(gone.is_some(), "agents outlive their coordinator: {:?} ({told})", agents());
+        let undo = place.undo();
+        assert_eq!(undo.code, Some(0), "{} ({told})", undo.stderr);
+        assert_eq!(machine(), before, "{told}");
+        let left = std::fs::read_dir(place.state().join("slots")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "a slot or journal is left ({told})");
+        let kept = std::fs::read_dir(place.out().join("trials/all")).into_iter().flatten().flatten();
+        let kept = kept.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())).count();
+        if !place.out().join("manifest.json").exists() {
+            assert_eq!(kept, 0, "{told}");
+            continue;
+        }
+        let report = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
+        assert_eq!(report.code, Some(0), "{} ({told})", report.stderr);
+        let results: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
+        let trials = results["cells"][0]["trials"].as_array().expect("trials");
+        assert_eq!(trials.len(), kept, "every finished trial reads back ({told})");
+        assert!(trials.iter().all(|trial| trial["streams"]["ctl"]["outcomes"]["intended"] == 400), "{told}");
+    }
+}
+
+#[test]
+fn sigkill_at_8_random_moments_leaves_nothing_after_undo() {
+    kill_at_random_moments("sigkill_at_8_random_moments_leaves_nothing_after_undo", 8);
+}
+
+#[test]
+fn soak_sigkill_at_50_random_moments() {
+    // Part of `make soak` only, which sets this; in `make test` it is not a skip but another length of the test above.
+    if std::env::var_os("TARDY_SOAK").is_some() {
+        kill_at_random_moments("soak_sigkill_at_50_random_moments", 50);
+    }
+}
+
+#[test]
+fn the_next_run_tells_of_what_a_killed_one_left() {
+    if !can_run("the_next_run_tells_of_what_a_killed_one_left") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let mut child = place.start(&mut place.run(&SHORT));
+    place.wait_for("built");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    let next = Place::new();
+    let run = next.call(next.run(&SHORT).env("TARDY_STATE", place.state()));
+    run.ran();
+    assert!(run.stderr.contains("tardy undo"), "{}", run.stderr);
+    assert_eq!(place.undo().code, Some(0));
+    assert_eq!(machine(), before);
+}
+
+fn signal_ends_it_in_good_order(test: &str, number: i32) {
+    if !can_run(test) {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let child = place.start(&mut place.run(&["--trials", "5", "--set", "stream.ctl.count=4000"]));
+    wait(Duration::from_secs(30), || {
+        place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(())
+    })
+    .expect("the second trial begins");
+    std::thread::sleep(Duration::from_millis(700));
+    signal(child.id(), number).expect("the signal is sent");
+    let began = Instant::now();
+    let run = place.finish(child);
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    assert!(began.elapsed() < Duration::from_secs(10), "it took {:?} to end", began.elapsed());
+    assert_eq!(machine(), before);
+    let trials = run.cell()["trials"].as_array().expect("trials");
+    assert_eq!(trials.len(), 2, "the trial under way is kept: {}", run.stdout);
+    assert_eq!(trials[0]["streams"]["ctl"]["outcomes"]["intended"], 4_000);
+    let cut = trials[1]["streams"]["ctl"]["outcomes"]["intended"].as_u64().expect("a count");
+    assert!((1..4_000).contains(&cut), "{cut} packets were reached");
+    assert_eq!(run.ids("note").iter().filter(|id| *id == "interrupted").count(), 1, "{:?}", run.ids("note"));
+    assert!(run.stdout.contains("scheduled..rx_kernel"), "the table is printed all the same: {}", run.stdout);
+}
+
+#[test]
+fn sigint_finalises_the_trial_under_way() {
+    signal_ends_it_in_good_order("sigint_finalises_the_trial_under_way", libc::SIGINT);
+}
+
+#[test]
+fn sigterm_finalises_the_trial_under_way() {
+    signal_ends_it_in_good_order("sigterm_finalises_the_trial_under_way", libc::SIGTERM);
+}
+
+fn an_agent_dies(test: &str, station: &str) {
+    if !can_run(test) {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let child = place.start(&mut place.run(&["--trials", "3", "--set", "stream.ctl.count=2000"]));
+    wait(Duration::from_secs(30), || {
+        place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(())
+    })
+    .expect("the second trial begins");
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = place.agent(station);
+    signal(pid, libc::SIGKILL).expect("the agent is killed");
+    let run = place.finish(child);
+    assert_eq!(run.code, Some(4), "an agent failed after a finished trial: {}", run.stderr);
+    let told = format!("station `{station}` (process {pid})");
+    assert!(run.stderr.contains(&told), "{}", run.stderr);
+    let trials = run.cell()["trials"].as_array().expect("trials");
+    assert!(!trials.is_empty() && trials[0]["valid"] == true || run.ids("invalid").len() > 1, "{}", run.stdout);
+    assert!(trials.iter().skip(1).all(|trial| trial["valid"] == false), "what was had of the broken trial is invalid");
+    assert_eq!(machine(), before);
+    assert!(agents().is_empty());
+}
+
+#[test]
+fn a_dead_receiver_ends_the_run_with_what_it_had() {
+    an_agent_dies("a_dead_receiver_ends_the_run_with_what_it_had", "b");
+}
+
+#[test]
+fn a_dead_sender_ends_the_run_with_what_it_had() {
+    an_agent_dies("a_dead_sender_ends_the_run_with_what_it_had", "a");
+}

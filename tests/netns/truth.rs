@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Faults put into the real kernel: the figures show exactly the fault, and its verdict appears and no other.
+
+use crate::command::{Finished, Place, can_run, wait};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tardy_model::point::Point;
+use tardy_model::sample::{Batch, Outcome};
+use tardy_store::RunFolder;
+use tardy_sys::process::{enter_netns, signal};
+
+const ONE: [&str; 2] = ["--trials", "1"];
+
+fn samples(place: &Place) -> Batch {
+    let folder = RunFolder::open(place.out()).expect("the run folder opens");
+    let mut batches = folder.batches("all", 1, "ctl").expect("samples").map(|batch| batch.expect("whole samples"));
+    batches.next().expect("a batch")
+}
+
+fn sh(command: &str) {
+    let status = Command::new("sh").args(["-c", command]).status().expect("a shell");
+    assert!(status.success(), "{command}");
+}
+
+#[test]
+fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
+    if !can_run("twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones") {
+        return;
+    }
+    let place = Place::new();
+    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=3000", "--set", "stream.ctl.max_loss=0.05"]));
+    let netns = place.netns("a");
+    let drops: Vec<u32> = (0..20).map(|i| 900 + 97 * i).collect();
+    // Redirected into a link that is down, a packet is gone before its driver. The sequence number stands 16 bytes into
+    // the payload: behind 20 bytes of IP and 8 of UDP. The kind (1, a test packet) keeps warm-up packets out.
+    let device = wait(Duration::from_secs(10), || {
+        let output = Command::new("ip").args(["-n", &netns, "-br", "link"]).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.lines().find(|line| line.starts_with("tardy")).and_then(|line| line.split('@').next().map(str::to_owned))
+    })
+    .expect("the sender's device");
+    let mut script = format!("ip -n {netns} link add sink type veth peer name sink-peer && tc -n {netns} qdisc add dev {device} clsact\n");
+    for drop in &drops {
+        script += &format!(
+            "tc -n {netns} filter add dev {device} egress protocol ip u32 match u8 1 0xff at 32 match u32 {drop} 0xffffffff \
+             at 44 action mirred egress redirect dev sink\n"
+        );
+    }
+    sh(&format!("set -e\n{script}"));
+    let run = place.finish(child);
+    run.ran();
+    let batch = samples(&place);
+    let lost: Vec<u32> =
+        (0..batch.len()).filter(|row| batch.outcome[*row] == Outcome::Lost).map(|row| row as u32).collect();
+    assert_eq!(lost, drops, "{}", run.stdout);
+    for row in 0..batch.len() {
+        let dropped = drops.contains(&(row as u32));
+        assert_eq!(batch.offset(row, Point::TxKernel).is_none(), dropped, "packet {row}: the driver's stamp");
+        assert_eq!(batch.offset(row, Point::RxKernel).is_none(), dropped, "packet {row}: the receiver's stamp");
+        assert!(batch.offset(row, Point::TxSched).is_some(), "packet {row} came as far as the queue discipline");
+    }
+    assert_eq!(run.outcome("lost"), 20);
+}
+
+#[test]
+fn a_stopped_receiver_delays_only_the_last_stage() {
+    if !can_run("a_stopped_receiver_delays_only_the_last_stage") {
+        return;
+    }
+    let place = Place::new();
+    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=4000"]));
+    let pid = place.agent("b");
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(800));
+    for _ in 0..5 {
+        signal(pid, libc::SIGSTOP).expect("stopped");
+        std::thread::sleep(Duration::from_millis(5));
+        signal(pid, libc::SIGCONT).expect("continued");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let run = place.finish(child);
+    assert!(run.code == Some(0) || run.code == Some(4), "{}", run.stderr);
+    let batch = samples(&place);
+    let held: Vec<usize> = (0..batch.len())
+        .filter(|row| batch.span_ns(*row, "rx_kernel..receive".parse().unwrap()).is_some_and(|ns| ns > 3_000_000))
+        .collect();
+    assert!(held.len() >= 5, "five stops of 5 ms at 500 µs hold up at least one packet each: {held:?}");
+    // Packets held at the receiver passed every stage before it as their neighbours did.
+    let worst = |metric: &str, rows: &[usize]| {
+        rows.iter().filter_map(|row| batch.span_ns(*row, metric.parse().unwrap())).max().unwrap_or(i64::MAX)
+    };
+    let rows: Vec<usize> = (0..batch.len()).filter(|row| !held.contains(row)).collect();
+    let before = worst("tx_kernel..rx_kernel", &rows).max(1_000_000);
+    assert!(worst("tx_kernel..rx_kernel", &held) <= before, "the path itself was not held up");
+    let delayed_before = held.iter().filter(|row| batch.offset(**row, Point::RxKernel).is_none_or(|ns| ns > 3_000_000));
+    assert!(delayed_before.count() * 5 <= held.len(), "scheduled..rx_kernel does not grow with the receiver's stop");
+}
+
+struct Hog(Child);
+
+impl Hog {
+    fn on(cpu: u32) -> Hog {
+        let script = format!("exec taskset -c {cpu} sh -c 'while :; do :; done'");
+        Hog(Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn().expect("a busy loop"))
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn healthy(place: &Place) -> Finished {
+    place.call(place.run(&ONE).args(["--set", "stream.ctl.count=2000"]))
+}
+
+#[test]
+fn a_hog_on_the_senders_cpu_is_the_verdict_and_goes_with_it() {
+    if !can_run("a_hog_on_the_senders_cpu_is_the_verdict_and_goes_with_it") {
+        return;
+    }
+    let place = Place::new();
+    let cpu = tardy_host::cpus::usable().into_iter().max().expect("a CPU");
+    let run = {
+        let _hog = Hog::on(cpu);
+        let cpu = format!("stream.ctl.tx.cpu={cpu}");
+        place.call(place.run(&ONE).args(["--set", &cpu, "--set", "stream.ctl.count=2000"]))
+    };
+    run.only("competing-cpu");
+    assert_eq!(run.code, Some(4));
+    assert!(run.stdout.contains("sh"), "the hog is named: {}", run.stdout);
+    let place = Place::new();
+    let without = healthy(&place);
+    assert!(!without.ids("invalid").contains(&"competing-cpu".to_owned()), "{}", without.stdout);
+}
+
+#[test]
+fn a_refused_policy_is_the_verdict() {
+    if !can_run("a_refused_policy_is_the_verdict") {
+        return;
+    }
+    let place = Place::new();
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_nice", "--"]).arg(crate::command::tardy());
+    command.args(["run", "--trials", "1", "--set", "stream.ctl.count=1000"]).arg("--out").arg(place.out());
+    command.env("TARDY_STATE", place.state()).stdin(Stdio::null());
+    let run = place.call(&mut command);
+    run.only("policy");
+    assert_eq!(run.code, Some(4));
+    assert_eq!(run.cell()["placement"][0]["policy_granted"], "other", "{}", run.stdout);
+}
+
+#[test]
+fn the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver() {
+    if !can_run("the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver") {
+        return;
+    }
+    let limit = tardy_host::state::read(0).rt_limit;
+    if limit.is_none_or(|limit| limit.period_ns - limit.runtime_ns < 10_000_000) {
+        tardy_tests::skip(
+            "the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver",
+            "this machine does not limit realtime tasks",
+        );
+        return;
+    }
+    let place = Place::new();
+    let spin = "stream.ctl.rx.wait=spin";
+    let run = place.call(place.run(&ONE).args(["--set", spin, "--set", "stream.ctl.count=8000"]));
+    run.only("rt-bandwidth");
+    let place = Place::new();
+    let calm = ["--set", spin, "--set", "stream.ctl.rx.policy=other", "--set", "stream.ctl.count=4000"];
+    let run = place.call(place.run(&ONE).args(calm));
+    assert!(!run.ids("invalid").contains(&"rt-bandwidth".to_owned()), "{}", run.stdout);
+}
+
+#[test]
+fn a_cycle_too_short_says_by_how_much_it_was_missed() {
+    if !can_run("a_cycle_too_short_says_by_how_much_it_was_missed") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(place.run(&ONE).args(["--set", "stream.ctl.cycle=300ns", "--set", "stream.ctl.count=20000"]));
+    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    assert!(run.ids("invalid").contains(&"rate".to_owned()), "{:?}", run.ids("invalid"));
+    let rate = run.cell()["trials"][0]["verdicts"].as_array().into_iter().flatten().find(|v| v["id"] == "rate");
+    let says = rate.and_then(|rate| rate["says"].as_str()).unwrap_or_default();
+    assert!(says.contains('%'), "{says}");
+}
+
+#[test]
+fn strangers_on_the_port_are_counted_and_never_become_samples() {
+    if !can_run("strangers_on_the_port_are_counted_and_never_become_samples") {
+        return;
+    }
+    let place = Place::new();
+    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=3000"]));
+    let netns = place.netns("b");
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(700));
+    // From inside the receiver's namespace to its own address: short ones, long ones, damaged ones.
+    let strangers = std::thread::spawn(move || {
+        enter_netns(&Path::new("/run/netns").join(&netns)).expect("the receiver's namespace");
+        let output = Command::new("ip").args(["-4", "-j", "addr"]).output().expect("ip");
+        let links: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let address = links.as_array().into_iter().flatten().find_map(|link| {
+            (link["ifname"] != "lo").then(|| link["addr_info"][0]["local"].as_str().map(str::to_owned)).flatten()
+        });
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        let to = format!("{}:5800", address.expect("the receiver's address"));
+        for i in 0..300usize {
+            let _ = socket.send_to(&vec![i as u8; [0, 1, 23, 24, 64, 1_000][i % 6]], &to);
+        }
+    });
+    strangers.join().expect("the strangers are sent");
+    let run = place.finish(child);
+    run.ran();
+    assert_eq!((run.outcome("intended"), run.outcome("duplicate")), (3_000, 0));
+    let foreign = place.out().join("trials/all/1/trial.json");
+    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(foreign).expect("a record")).expect("JSON");
+    assert_eq!(record["streams"]["ctl"]["counters"]["foreign"], 300);
+    assert!(run.ids("note").contains(&"foreign".to_owned()), "{:?}", run.ids("note"));
+}

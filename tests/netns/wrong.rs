@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bad input and machines that cannot: one clear error, the contract's exit code, nothing left behind.
+
+use crate::command::{Finished, Place, SHORT, can_run, machine, tardy};
+use std::process::{Command, Stdio};
+
+fn file_of(place: &Place, bytes: &[u8]) -> Finished {
+    let file = place.path("experiment.toml");
+    std::fs::write(&file, bytes).expect("a file");
+    place.call(place.run(&[]).arg(&file))
+}
+
+fn refused(run: &Finished, code: i32, says: &[&str]) {
+    assert_eq!(run.code, Some(code), "{}", run.stderr);
+    for text in says {
+        assert!(run.stderr.contains(text), "`{text}` is not in: {}", run.stderr);
+    }
+    assert_eq!(run.stderr.trim().lines().count(), 1, "one error, not {}", run.stderr);
+    assert!(run.stdout.is_empty(), "{}", run.stdout);
+}
+
+#[test]
+fn an_experiment_file_that_is_none_is_refused() {
+    let place = Place::new();
+    refused(&file_of(&place, b""), 2, &["experiment.toml", "empty"]);
+    refused(&file_of(&place, b"\x7fELF\x00\x01\xff\xfe"), 2, &["experiment.toml"]);
+    refused(&file_of(&place, b"[stream.ctl]\ncount = 0\n"), 2, &["experiment.toml:2:", "count"]);
+    let huge = place.path("huge.toml");
+    std::fs::File::create(&huge).and_then(|file| file.set_len(100 << 20)).expect("a sparse file");
+    refused(&place.call(place.run(&[]).arg(&huge)), 2, &["huge.toml", "MiB"]);
+    refused(&place.call(&mut place.run(&["host-to-hots"])), 2, &["host-to-host"]);
+    refused(&place.call(&mut place.run(&["--set", "stream.ctl.cuont=5"])), 2, &["cuont", "count"]);
+    assert!(!place.out().exists(), "nothing is written for a file that cannot be run");
+}
+
+#[test]
+fn a_cpu_that_does_not_exist_is_exit_3() {
+    if !can_run("a_cpu_that_does_not_exist_is_exit_3") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    refused(&place.call(place.run(&SHORT).args(["--set", "stream.ctl.tx.cpu=999"])), 3, &["CPU 999", "auto"]);
+    assert_eq!(machine(), before);
+}
+
+#[test]
+fn without_root_it_says_what_is_missing() {
+    if !can_run("without_root_it_says_what_is_missing") {
+        return;
+    }
+    let place = Place::new();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--"]).arg(tardy());
+    command.args(["run", "--out", "/tmp/tardy-never"]).stdin(Stdio::null());
+    refused(&place.call(&mut command), 3, &["root", "CAP_NET_ADMIN"]);
+}
+
+#[test]
+fn without_ip_it_says_what_to_install() {
+    if !can_run("without_ip_it_says_what_to_install") {
+        return;
+    }
+    let place = Place::new();
+    refused(&place.call(place.run(&SHORT).env("PATH", "/nonexistent")), 3, &["`ip`", "iproute2"]);
+}
+
+#[test]
+fn busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on() {
+    if !can_run("busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(place.run(&SHORT).args(["--set", "stream.ctl.rx.wait=busypoll"]));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("NAPI"), "{}", run.stderr);
+    let place = Place::new();
+    let file = place.path("waits.toml");
+    let text = "name='w'\ntrials=1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=300\n[matrix]\n'stream.ctl.rx.wait'=['block','busypoll']\n";
+    std::fs::write(&file, text).expect("a file");
+    let run = place.call(place.run(&[]).arg(&file));
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(cells[0]["streams"]["ctl"]["outcomes"]["received"], 300, "{}", run.stdout);
+    assert_eq!((&cells[1]["valid"], cells[1]["trials"].as_array().map(Vec::len)), (&false.into(), Some(0)));
+    assert!(run.ids("invalid").contains(&"refused".to_owned()));
+}
+
+#[test]
+fn an_out_folder_in_use_is_refused_and_left_alone() {
+    let place = Place::new();
+    std::fs::create_dir(place.out()).expect("a folder");
+    std::fs::write(place.out().join("mine.txt"), "mine").expect("a file");
+    let sim = ["--set", "stream.ctl.port=sim"];
+    refused(&place.call(&mut place.run(&sim)), 2, &["run"]);
+    assert_eq!(std::fs::read_dir(place.out()).map_or(0, Iterator::count), 1);
+}
+
+#[test]
+fn a_truncated_or_newer_run_folder_is_refused_and_named() {
+    let place = Place::new();
+    let sim = ["--trials", "1", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=500"];
+    let run = place.call(&mut place.run(&sim));
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    let report = || place.call(place.command("report").arg(place.out()));
+    assert_eq!(report().code, Some(0), "{}", report().stderr);
+    let samples = place.out().join("trials/all/1/samples.parquet");
+    let whole = std::fs::read(&samples).expect("samples");
+    std::fs::write(&samples, &whole[..whole.len() / 2]).expect("truncated");
+    refused(&report(), 2, &["samples.parquet"]);
+    std::fs::write(&samples, whole).expect("whole again");
+    let manifest = place.out().join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).expect("a manifest");
+    std::fs::write(&manifest, text.replacen("\"format\": 1", "\"format\": 99", 1)).expect("newer");
+    refused(&report(), 2, &["99", "newer"]);
+    std::fs::write(&manifest, &text[..text.len() / 3]).expect("truncated");
+    refused(&report(), 2, &["manifest.json"]);
+}
+
+/// A file system of a given size, gone with the value.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn at(path: std::path::PathBuf, size: &str) -> SmallDisk {
+        std::fs::create_dir(&path).expect("a mount point");
+        let status = Command::new("mount").args(["-t", "tmpfs", "-o", size, "tardy-test"]).arg(&path).status();
+        assert!(status.is_ok_and(|status| status.success()), "mount");
+        SmallDisk(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_was_finished_stays() {
+    if !can_run("a_full_disk_is_told_and_what_was_finished_stays") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let disk = SmallDisk::at(place.path("small"), "size=400k");
+    let out = disk.0.join("run");
+    let mut command = place.command("run");
+    command.args(["--trials", "9", "--set", "stream.ctl.count=6000", "--set", "stream.ctl.cycle=100us", "--out"]).arg(&out);
+    let run = place.call(&mut command);
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stderr.contains("No space left on device"), "{}", run.stderr);
+    assert!(run.stdout.contains("scheduled..rx_kernel"), "what was measured is printed: {}", run.stdout);
+    let report = place.call(place.command("report").arg(&out).args(["--format", "csv"]));
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+    assert_eq!(machine(), before);
+}
