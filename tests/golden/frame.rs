@@ -1,1 +1,139 @@
-//! stub
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The test frame's bytes, the agent's messages, metrics' names, the choice of CPUs: small pure parts, byte by byte.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, Side, ToAgent};
+use tardy_host::cpus::{choose, parse_list};
+use tardy_host::state;
+use tardy_model::frame::{Foreign, Frame, HEAD, Kind};
+use tardy_model::point::{Metric, Point};
+use tardy_model::stream::CpuChoice;
+use tardy_model::time::{ClockReading, Conversion, Instant};
+
+const FRAME: Frame = Frame { kind: Kind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };
+
+#[test]
+fn the_frame_is_these_bytes() {
+    let mut payload = [0xee; 26];
+    FRAME.write(&mut payload);
+    assert_eq!(payload[..20], [0x74, 0x64, 0x79, 1, 1, 3, 0, 26, 1, 2, 3, 4, 5, 6, 7, 8, 0x0a, 0x0b, 0x0c, 0x0d]);
+    assert_eq!(payload[24..], [0xee; 2], "what is behind the head is not touched");
+    assert_eq!(Frame::read(&payload), Ok(FRAME));
+}
+
+#[test]
+fn what_is_not_a_frame_is_told_apart() {
+    let mut payload = [0; 26];
+    FRAME.write(&mut payload);
+    assert_eq!(Frame::read(&payload[..HEAD - 1]), Err(Foreign::Short));
+    assert_eq!(Frame::read(&payload[..25]), Err(Foreign::Truncated));
+    for at in 0..HEAD {
+        let mut damaged = payload;
+        damaged[at] ^= 1;
+        assert!(Frame::read(&damaged).is_err(), "byte {at} damaged");
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_payloads_never_become_a_frame_by_chance(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(Frame::read(&bytes).is_err());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_no_message_and_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
+        framed.extend(&bytes);
+        let _ = message::receive::<FromAgent>(&mut framed.as_slice());
+        let _ = message::receive::<ToAgent>(&mut bytes.as_slice());
+        prop_assert!(message::hear(&mut framed.as_slice(), "x").is_err());
+    }
+}
+
+#[test]
+fn messages_cross_and_a_cut_one_is_told() {
+    let order = ToAgent::Finish { stream: 4, expected: 70_000, linger: tardy_model::time::Nanos(5) };
+    let mut bytes = Vec::new();
+    message::send(&mut bytes, &order).expect("written");
+    assert_eq!(message::receive::<ToAgent>(&mut bytes.as_slice()).expect("read"), order);
+    for cut in 0..bytes.len() {
+        let read = message::receive::<ToAgent>(&mut &bytes[..cut]);
+        assert!(matches!(read, Err(MessageError::Closed)), "cut at {cut}: {read:?}");
+    }
+    let long = u32::MAX.to_le_bytes();
+    assert!(matches!(message::receive::<ToAgent>(&mut long.as_slice()), Err(MessageError::Garbled(_))));
+    let _ = Side::Tx;
+}
+
+#[test]
+fn another_protocol_is_refused_with_both_versions() {
+    let mut bytes = Vec::new();
+    message::greet(&mut bytes, "0.9.9").expect("written");
+    assert_eq!(message::hear(&mut bytes.as_slice(), "0.1.0").expect("the same protocol"), "0.9.9");
+    bytes[4 + 5] = PROTOCOL as u8 + 1;
+    let error = message::hear(&mut bytes.as_slice(), "0.1.0").expect_err("another protocol").to_string();
+    assert!(error.contains("0.9.9") && error.contains("0.1.0"), "{error}");
+}
+
+#[test]
+fn metrics_are_named_by_their_two_points_in_order() {
+    assert_eq!("scheduled..rx_kernel".parse(), Ok(Metric::Span(Point::Scheduled, Point::RxKernel)));
+    assert_eq!(Metric::Span(Point::TxKernel, Point::TxHw).to_string(), "tx_kernel..tx_hw");
+    for wrong in ["receive..send", "send..send", "latency", "send..", "a..b"] {
+        assert!(wrong.parse::<Metric>().is_err(), "{wrong}");
+    }
+    assert!(!Metric::Span(Point::Scheduled, Point::RxKernel).is_causal());
+    assert!(Metric::Span(Point::Wakeup, Point::Send).is_causal());
+}
+
+#[test]
+fn cpus_are_chosen_as_asked_or_it_is_told() {
+    let pick = |tx, rx, usable: &[u32]| choose(tx, rx, usable, &mut BTreeMap::new());
+    use CpuChoice::{Any, Auto, Different, Number, Same};
+    let both = |tx, rx, usable: &[u32]| pick(tx, rx, usable).map(|chosen| (chosen.tx, chosen.rx));
+    assert_eq!(both(Auto, Different, &[0, 1, 2]), Ok((Some(2), Some(1))));
+    assert_eq!(both(Auto, Same, &[0, 1]), Ok((Some(1), Some(1))));
+    assert_eq!(both(Same, Number(0), &[0, 1]), Ok((Some(0), Some(0))));
+    assert_eq!(both(Different, Number(1), &[0, 1]), Ok((Some(0), Some(1))));
+    assert_eq!(both(Any, Different, &[0, 1]), Ok((None, Some(1))));
+    let one = pick(Auto, Different, &[5]).expect("one CPU serves both");
+    assert_eq!((one.tx, one.rx, one.short.len()), (Some(5), Some(5), 1), "and it is told");
+    assert_eq!(
+        pick(Number(9), Any, &[0, 1]).map_err(|e| e.to_string()).err().as_deref(),
+        Some("CPU 9 was asked for and this process may use only 0, 1: choose one of those, or `auto`",)
+    );
+    let mut taken = BTreeMap::new();
+    choose(Auto, Different, &[0, 1, 2, 3], &mut taken).expect("first stream");
+    let second = choose(Auto, Different, &[0, 1, 2, 3], &mut taken).expect("second stream");
+    assert_eq!((second.tx, second.rx), (Some(1), Some(0)), "a second stream takes free CPUs");
+    assert_eq!(parse_list("0-3,7\n"), [0, 1, 2, 3, 7]);
+    assert!(parse_list("").is_empty());
+}
+
+#[test]
+fn proc_files_are_read_by_field() {
+    let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 40 5 6 7 8 0 0\ncpu12 10 0 0 90 0 0 0 1 0 0\nintr 5\n";
+    let cpus = state::cpus(stat);
+    assert_eq!(cpus.keys().copied().collect::<Vec<_>>(), [0, 12]);
+    assert_eq!((cpus[&0].busy_ns, cpus[&0].idle_ns, cpus[&0].steal_ns), (190_000_000, 450_000_000, 80_000_000));
+    let stat = format!("42 (a) b (c) S {} 3 0", (0..35).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
+    assert_eq!(state::task(&stat), Some(("a) b (c".to_owned(), 3)), "a name may hold brackets and spaces");
+}
+
+#[test]
+fn a_conversion_between_clocks_states_its_bound() {
+    let read = |tai_ns: i64, realtime_ns: i64, tai_offset_s| ClockReading {
+        tai_ns,
+        realtime_ns,
+        monotonic_ns: 0,
+        bound_ns: 30,
+        tai_offset_s,
+    };
+    let s = 1_000_000_000;
+    let exact = Conversion::between(&read(137 * s + 5, 100 * s, 37), &read(138 * s, 101 * s, 37));
+    assert_eq!((exact.tai_minus_realtime_ns, exact.bound_ns), (37 * s, 0), "the kernel's own offset is exact");
+    assert_eq!(exact.to_tai(Instant::from_ns(5)).ns(), 37 * s + 5);
+    let changed = Conversion::between(&read(137 * s, 100 * s, 37), &read(137 * s, 101 * s, 36));
+    assert_eq!((changed.tai_minus_realtime_ns, changed.bound_ns), (37 * s, s), "a change in the trial is the bound");
+}

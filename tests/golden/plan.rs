@@ -57,6 +57,9 @@ ip -n tardy-0-b -j -d addr show dev tardy0-1
 ip -n tardy-0-b -j -d neigh show dev tardy0-1
 tc -n tardy-0-a -j qdisc show dev tardy0-0
 tc -n tardy-0-b -j qdisc show dev tardy0-1
+# the stations: each end is spoken to on stdin and stdout while the trials run
+# tardy agent --netns tardy-0-a
+# tardy agent --netns tardy-0-b
 # put everything back
 ip -n tardy-0-a link del dev tardy0-0
 ip netns del tardy-0-b

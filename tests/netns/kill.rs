@@ -7,7 +7,11 @@ use rand_pcg::Pcg64Mcg;
 use std::time::{Duration, Instant};
 use tardy_sys::process::signal;
 
-fn kill_at_random_moments(test: &str, moments: u32) {
+#[test]
+fn sigkill_at_random_moments_leaves_nothing_after_undo() {
+    let test = "sigkill_at_random_moments_leaves_nothing_after_undo";
+    // `make soak` asks for more moments of the same.
+    let moments = if std::env::var_os("TARDY_SOAK").is_some() { 50 } else { 8 };
     if !can_run(test) {
         return;
     }
@@ -31,7 +35,8 @@ fn kill_at_random_moments(test: &str, moments: u32) {
         let left = std::fs::read_dir(place.state().join("slots")).map_or(0, Iterator::count);
         assert_eq!(left, 0, "a slot or journal is left ({told})");
         let kept = std::fs::read_dir(place.out().join("trials/all")).into_iter().flatten().flatten();
-        let kept = kept.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())).count();
+        let kept =
+            kept.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())).count();
         if !place.out().join("manifest.json").exists() {
             assert_eq!(kept, 0, "{told}");
             continue;
@@ -42,19 +47,6 @@ fn kill_at_random_moments(test: &str, moments: u32) {
         let trials = results["cells"][0]["trials"].as_array().expect("trials");
         assert_eq!(trials.len(), kept, "every finished trial reads back ({told})");
         assert!(trials.iter().all(|trial| trial["streams"]["ctl"]["outcomes"]["intended"] == 400), "{told}");
-    }
-}
-
-#[test]
-fn sigkill_at_8_random_moments_leaves_nothing_after_undo() {
-    kill_at_random_moments("sigkill_at_8_random_moments_leaves_nothing_after_undo", 8);
-}
-
-#[test]
-fn soak_sigkill_at_50_random_moments() {
-    // Part of `make soak` only, which sets this; in `make test` it is not a skip but another length of the test above.
-    if std::env::var_os("TARDY_SOAK").is_some() {
-        kill_at_random_moments("soak_sigkill_at_50_random_moments", 50);
     }
 }
 
@@ -82,10 +74,8 @@ fn signal_ends_it_in_good_order(test: &str, number: i32) {
     }
     let (place, before) = (Place::new(), machine());
     let child = place.start(&mut place.run(&["--trials", "5", "--set", "stream.ctl.count=4000"]));
-    wait(Duration::from_secs(30), || {
-        place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(())
-    })
-    .expect("the second trial begins");
+    wait(Duration::from_secs(30), || place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(()))
+        .expect("the second trial begins");
     std::thread::sleep(Duration::from_millis(700));
     signal(child.id(), number).expect("the signal is sent");
     let began = Instant::now();
@@ -118,10 +108,8 @@ fn an_agent_dies(test: &str, station: &str) {
     }
     let (place, before) = (Place::new(), machine());
     let child = place.start(&mut place.run(&["--trials", "3", "--set", "stream.ctl.count=2000"]));
-    wait(Duration::from_secs(30), || {
-        place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(())
-    })
-    .expect("the second trial begins");
+    wait(Duration::from_secs(30), || place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(()))
+        .expect("the second trial begins");
     std::thread::sleep(Duration::from_millis(500));
     let pid = place.agent(station);
     signal(pid, libc::SIGKILL).expect("the agent is killed");

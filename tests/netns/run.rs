@@ -162,7 +162,7 @@ fn no_arp_or_neighbour_discovery_falls_into_a_run() {
         return;
     }
     let place = Place::new();
-    let child = place.start(place.run(&SHORT).args(["--trials", "4"]));
+    let child = place.start(&mut place.run(&["--trials", "4", "--set", "stream.ctl.count=1000"]));
     let netns = place.netns("b");
     crate::command::wait(std::time::Duration::from_secs(30), || {
         place.events().iter().any(|event| event["event"] == "trial_kept").then_some(())

@@ -30,7 +30,8 @@ fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
         return;
     }
     let place = Place::new();
-    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=3000", "--set", "stream.ctl.max_loss=0.05"]));
+    let allowed = ["--set", "stream.ctl.max_loss=0.05", "--set", "expect.ctl.lost=20"];
+    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=3000"]).args(allowed));
     let netns = place.netns("a");
     let drops: Vec<u32> = (0..20).map(|i| 900 + 97 * i).collect();
     // Redirected into a link that is down, a packet is gone before its driver. The sequence number stands 16 bytes into
@@ -41,7 +42,9 @@ fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
         text.lines().find(|line| line.starts_with("tardy")).and_then(|line| line.split('@').next().map(str::to_owned))
     })
     .expect("the sender's device");
-    let mut script = format!("ip -n {netns} link add sink type veth peer name sink-peer && tc -n {netns} qdisc add dev {device} clsact\n");
+    let mut script = format!(
+        "ip -n {netns} link add sink type veth peer name sink-peer && tc -n {netns} qdisc add dev {device} clsact\n"
+    );
     for drop in &drops {
         script += &format!(
             "tc -n {netns} filter add dev {device} egress protocol ip u32 match u8 1 0xff at 32 match u32 {drop} 0xffffffff \

@@ -27,7 +27,7 @@ fn an_experiment_file_that_is_none_is_refused() {
     refused(&file_of(&place, b"[stream.ctl]\ncount = 0\n"), 2, &["experiment.toml:2:", "count"]);
     let huge = place.path("huge.toml");
     std::fs::File::create(&huge).and_then(|file| file.set_len(100 << 20)).expect("a sparse file");
-    refused(&place.call(place.run(&[]).arg(&huge)), 2, &["huge.toml", "MiB"]);
+    refused(&place.call(place.run(&[]).arg(&huge)), 2, &["huge.toml", "104857600", "1048576"]);
     refused(&place.call(&mut place.run(&["host-to-hots"])), 2, &["host-to-host"]);
     refused(&place.call(&mut place.run(&["--set", "stream.ctl.cuont=5"])), 2, &["cuont", "count"]);
     assert!(!place.out().exists(), "nothing is written for a file that cannot be run");
@@ -116,6 +116,31 @@ fn a_truncated_or_newer_run_folder_is_refused_and_named() {
     refused(&report(), 2, &["manifest.json"]);
 }
 
+#[test]
+fn a_vanished_device_is_told_and_what_was_measured_is_kept() {
+    if !can_run("a_vanished_device_is_told_and_what_was_measured_is_kept") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let child = place.start(&mut place.run(&["--trials", "3", "--set", "stream.ctl.count=3000"]));
+    let netns = place.netns("b");
+    place.wait_for("trial");
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    let status = Command::new("ip")
+        .args(["netns", "exec", &netns, "sh", "-c"])
+        .arg("for d in /sys/class/net/tardy*; do ip link del ${d##*/}; done")
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "the device is removed");
+    let run = place.finish(child);
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stderr.contains("is gone"), "{}", run.stderr);
+    let trials = run.cell()["trials"].as_array().expect("trials");
+    assert_eq!(trials.len(), 1, "the trial in which it vanished is kept");
+    let received = trials[0]["streams"]["ctl"]["outcomes"]["received"].as_u64().expect("a count");
+    assert!((1..3_000).contains(&received), "{received} were received before");
+    assert_eq!(machine(), before);
+}
+
 /// A file system of a given size, gone with the value.
 struct SmallDisk(std::path::PathBuf);
 
@@ -143,7 +168,9 @@ fn a_full_disk_is_told_and_what_was_finished_stays() {
     let disk = SmallDisk::at(place.path("small"), "size=400k");
     let out = disk.0.join("run");
     let mut command = place.command("run");
-    command.args(["--trials", "9", "--set", "stream.ctl.count=6000", "--set", "stream.ctl.cycle=100us", "--out"]).arg(&out);
+    command
+        .args(["--trials", "9", "--set", "stream.ctl.count=6000", "--set", "stream.ctl.cycle=100us", "--out"])
+        .arg(&out);
     let run = place.call(&mut command);
     assert_eq!(run.code, Some(4), "{}", run.stderr);
     assert!(run.stderr.contains("No space left on device"), "{}", run.stderr);

@@ -80,8 +80,7 @@ fn dropped_packets_are_lost_and_their_neighbours_unchanged() {
     let jitter = Nanos(900);
     let (whole, _) = run(&stream(Sim { jitter, ..Sim::default() }));
     let (batch, record) = run(&stream(Sim { jitter, drop: drop.clone(), ..Sim::default() }));
-    let lost: Vec<u32> =
-        (0..1_000).filter(|row| batch.outcome[*row as usize] == Outcome::Lost).collect();
+    let lost: Vec<u32> = (0..1_000).filter(|row| batch.outcome[*row as usize] == Outcome::Lost).collect();
     assert_eq!(lost, drop);
     assert_eq!(record.counters.sent, 1_000);
     for row in 0..1_000 {
@@ -111,7 +110,10 @@ fn a_held_packet_is_reordered_and_a_doubled_one_counts_once() {
 #[test]
 fn a_drifting_receiver_clock_shows_as_exactly_its_drift() {
     let (batch, _) = run(&stream(Sim { drift_ppb: 1_000_000, ..Sim::default() }));
-    let (first, last) = (batch.span_ns(0, "tx_kernel..rx_kernel".parse().unwrap()), batch.span_ns(999, "tx_kernel..rx_kernel".parse().unwrap()));
+    let (first, last) = (
+        batch.span_ns(0, "tx_kernel..rx_kernel".parse().unwrap()),
+        batch.span_ns(999, "tx_kernel..rx_kernel".parse().unwrap()),
+    );
     let grown = last.zip(first).map(|(last, first)| last - first).expect("both stamped");
     let expected = 999 * 500_000 / 1_000;
     assert!((grown - expected).abs() <= 1, "grew by {grown} ns, not {expected}");
@@ -147,7 +149,10 @@ fn overrun_bursts_or_skips_as_declared() {
     assert_eq!((record.counters.skipped, record.counters.sent), (not_sent, 1_000 - not_sent));
     assert_eq!(batch.len(), 1_000, "a packet that was left out is a row too");
     for row in (0..1_000).filter(|row| batch.outcome[*row] == Outcome::NotSent) {
-        assert!(batch.offset(row, Point::Wakeup).is_some_and(|ns| ns >= 500_000), "packet {row} was skipped in its slot");
+        assert!(
+            batch.offset(row, Point::Wakeup).is_some_and(|ns| ns >= 500_000),
+            "packet {row} was skipped in its slot"
+        );
         assert_eq!(batch.offset(row, Point::Send), None);
     }
 }
@@ -201,7 +206,14 @@ fn a_cycle_shorter_than_the_send_call_falls_behind_and_says_how_far() {
 
 #[test]
 fn the_same_seed_gives_the_same_samples_and_another_does_not() {
-    let sim = Sim { jitter: Nanos(10_000), loss: 0.01, reorder: 0.01, late_share: 0.01, late: Nanos(90_000), ..Sim::default() };
+    let sim = Sim {
+        jitter: Nanos(10_000),
+        loss: 0.01,
+        reorder: 0.01,
+        late_share: 0.01,
+        late: Nanos(90_000),
+        ..Sim::default()
+    };
     let stream = stream(sim);
     let draw = |nonce| {
         let trial = sim::trial(&stream, 0, nonce, Nanos(5));

@@ -5,42 +5,35 @@
 //! arrive long before it is scheduled, so what was stamped [`EARLIEST_NS`] before the newest row's scheduled instant is
 //! settled. Where that fails (a clock was set back), the trial is sorted as a whole, up to [`KEPT_ROWS`] rows.
 
+use crate::chunk::{Chunk, there};
 use crate::clusters::INFINITE;
 use crate::digest::MetricDigest;
 use std::collections::VecDeque;
 use tardy_model::point::Point;
-use tardy_model::sample::{Batch, Outcome};
+use tardy_model::sample::Batch;
 
-/// No packet arrives so long before its scheduled instant, ns: a hundred times the longest advance in use.
+/// No packet arrives so long before its scheduled instant, ns: far longer than any advance in use.
 pub const EARLIEST_NS: i64 = 100_000_000;
 
 /// Rows of a trial that are kept for sorting it as a whole. Above it, a packet that comes before those already settled has no
 /// `delta`, and the coverage says so.
 pub const KEPT_ROWS: usize = 10_000_000;
 
-/// The order of arrival: by stamp, then by receive, then by number.
-type Key = (i64, i64, i64);
+/// Arrivals are settled when so many have come, or twice as many as had to wait the last time.
+const SETTLED_AT: usize = 4096;
 
-/// What became of a row.
-#[derive(Clone, Copy, Debug)]
-enum Row {
-    /// It never arrived.
-    Never,
-    /// It arrived, stamped or not, at this place in the order. One without the stamp stands right behind the stamped packet
-    /// that was scheduled before it: what came next has no `delta` either, for its predecessor's stamp is not known.
-    Arrived { key: Key, stamped: bool },
-}
+/// The order of arrival: by stamp, then by receive, then by number. Receive is told by its distance from the stamp.
+type Key = (i64, i32, i64);
 
-/// An arrival that is not settled yet.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    key: Key,
-    stamped: bool,
-    /// Number of its row since the trial's start.
-    row: u64,
-}
+/// An arrival and whether it has its stamp. One without stands right behind the stamped packet that was scheduled before it:
+/// what came next has no `delta` either, for its predecessor's stamp is not known.
+type Arrival = (Key, bool);
 
-/// A row that waits for its value, or for those before it.
+/// The stamp of a kept row that never arrived, and of one that arrived without it.
+const NEVER: i64 = i64::MAX;
+const UNSTAMPED: i64 = i64::MIN;
+
+/// What waits for its value, or for the rows before it to have theirs.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     seq: i64,
@@ -49,9 +42,26 @@ struct Slot {
 
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    Open,
+    /// It waits at this place.
+    Open(Arrival),
     None,
     Some(i64),
+}
+
+/// Rows of a trial, all received, stamped and in order: the usual case, worked on in columns.
+#[derive(Debug, Default)]
+struct InOrder {
+    seqs: Vec<i64>,
+    stamps: Vec<i64>,
+    waits: Vec<i32>,
+}
+
+/// Rows of a trial in scheduled order, kept for sorting.
+#[derive(Debug, Default)]
+struct Kept {
+    seqs: Vec<i64>,
+    stamps: Vec<i64>,
+    waits: Vec<i32>,
 }
 
 /// Computes `delta` of one stream in one trial.
@@ -62,15 +72,16 @@ pub struct ArrivalPass {
     digest: MetricDigest,
     received: u64,
     /// Place in the order of the last stamped row, for those without a stamp.
-    place: (i64, i64),
-    waiting: Vec<Waiting>,
-    slots: VecDeque<Slot>,
-    /// Number of the first slot's row.
-    first: u64,
+    place: (i64, i32),
+    in_order: InOrder,
+    /// Rows where something is not in order; while there are any, `in_order` is empty.
+    mixed: VecDeque<Slot>,
     /// The last settled arrival.
-    last: Option<(Key, bool)>,
-    /// All rows, for sorting; `None` above the limit.
-    kept: Option<Vec<(i64, Row)>>,
+    last: Option<Arrival>,
+    settle_at: usize,
+    settle_rows: usize,
+    /// `None` above the limit.
+    kept: Option<Kept>,
     keep_rows: usize,
     exceeded: bool,
     values: Vec<i64>,
@@ -80,22 +91,23 @@ pub struct ArrivalPass {
 impl ArrivalPass {
     /// For one trial, by the stamps of `point`.
     pub fn new(trial: u32, point: Point) -> Self {
-        Self::with_kept_rows(trial, point, KEPT_ROWS)
+        Self::with_limits(trial, point, SETTLED_AT, KEPT_ROWS)
     }
 
-    /// As [`ArrivalPass::new`], keeping at most `keep_rows` rows for sorting.
-    pub fn with_kept_rows(trial: u32, point: Point, keep_rows: usize) -> Self {
+    /// As [`ArrivalPass::new`], settling whenever `settle_rows` wait and keeping at most `keep_rows` rows for sorting.
+    pub fn with_limits(trial: u32, point: Point, settle_rows: usize, keep_rows: usize) -> Self {
         ArrivalPass {
             point,
             trial,
             digest: MetricDigest::new(trial),
             received: 0,
-            place: (i64::MIN, i64::MIN),
-            waiting: Vec::new(),
-            slots: VecDeque::new(),
-            first: 0,
+            place: (i64::MIN, i32::MIN),
+            in_order: InOrder::default(),
+            mixed: VecDeque::new(),
             last: None,
-            kept: Some(Vec::new()),
+            settle_at: settle_rows,
+            settle_rows,
+            kept: Some(Kept::default()),
             keep_rows,
             exceeded: false,
             values: Vec::new(),
@@ -103,84 +115,172 @@ impl ArrivalPass {
         }
     }
 
-    /// Adds the next rows.
+    /// Adds the next rows; they come in the order of `seq`.
     pub fn push(&mut self, batch: &Batch) {
-        for row in 0..batch.len() {
-            let fate = self.fate(batch, row);
-            if let Some(kept) = &mut self.kept {
-                kept.push((batch.seq[row], fate));
-            }
-            let value = match fate {
-                Row::Never => Value::Some(INFINITE),
-                Row::Arrived { key, stamped } => {
-                    let row = self.first + self.slots.len() as u64;
-                    self.waiting.push(Waiting { key, stamped, row });
-                    Value::Open
-                }
-            };
-            self.slots.push_back(Slot { seq: batch.seq[row], value });
+        Chunk::of(batch).for_each(|chunk| self.push_chunk(&chunk));
+    }
+
+    pub(crate) fn push_chunk(&mut self, chunk: &Chunk<'_>) {
+        if !self.push_in_order(chunk) {
+            self.mix();
+            (0..chunk.len()).for_each(|row| self.push_row(chunk, row));
         }
-        if self.kept.as_ref().is_some_and(|kept| kept.len() > self.keep_rows) {
+        if self.kept.as_ref().is_some_and(|kept| kept.seqs.len() > self.keep_rows) {
             self.kept = None;
         }
-        if let Some(newest) = batch.scheduled_ns.last() {
+        if self.in_order.seqs.len() + self.mixed.len() >= self.settle_at
+            && let Some(newest) = chunk.scheduled_ns.last()
+        {
             self.settle(newest.saturating_sub(EARLIEST_NS));
+            self.settle_at = self.settle_rows.max(2 * (self.in_order.seqs.len() + self.mixed.len()));
         }
     }
 
-    #[inline]
-    fn fate(&mut self, batch: &Batch, row: usize) -> Row {
-        if batch.outcome[row] != Outcome::Received {
-            return Row::Never;
+    /// Takes a chunk in columns if all of it, and all before it, is in order.
+    fn push_in_order(&mut self, chunk: &Chunk<'_>) -> bool {
+        let Some(offsets) = chunk.whole_column(self.point).filter(|_| self.mixed.is_empty()) else { return false };
+        let rows = &mut self.in_order;
+        let start = rows.stamps.len();
+        let after = rows.stamps.last().copied().or(self.last.map(|((stamp, ..), _)| stamp)).unwrap_or(i64::MIN);
+        let stamps = chunk.scheduled_ns.iter().zip(offsets).map(|(at, offset)| at.wrapping_add(there(*offset)));
+        rows.stamps.extend(stamps);
+        let new = &rows.stamps[start..];
+        let rising = new.windows(2).fold(true, |rising, pair| rising & (pair[0] < pair[1]));
+        if !rising || new.first().is_none_or(|first| *first <= after) {
+            rows.stamps.truncate(start);
+            return false;
         }
-        self.received += 1;
-        let seq = batch.seq[row];
-        match batch.stamp_ns(row, self.point) {
-            Some(stamp) => {
-                let receive = batch.stamp_ns(row, Point::Receive).unwrap_or(i64::MAX);
-                self.place = (stamp, receive);
-                Row::Arrived { key: (stamp, receive, seq), stamped: true }
+        match chunk.whole_column(Point::Receive) {
+            Some(receive) => {
+                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(there(*o), Some(there(*r)))))
             }
-            None => Row::Arrived { key: (self.place.0, self.place.1, seq), stamped: false },
+            None => {
+                let receive = (0..chunk.len()).map(|row| chunk.offset(row, Point::Receive));
+                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(there(*o), r)));
+            }
+        }
+        rows.seqs.extend_from_slice(chunk.seq);
+        self.received += chunk.len() as u64;
+        if let (Some(stamp), Some(wait)) = (rows.stamps.last(), rows.waits.last()) {
+            self.place = (*stamp, *wait);
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.seqs.extend_from_slice(chunk.seq);
+            kept.stamps.extend_from_slice(&rows.stamps[start..]);
+            kept.waits.extend_from_slice(&rows.waits[start..]);
+        }
+        true
+    }
+
+    /// Puts what is in order where anything may stand.
+    fn mix(&mut self) {
+        let rows = &mut self.in_order;
+        for ((seq, stamp), wait) in rows.seqs.drain(..).zip(rows.stamps.drain(..)).zip(rows.waits.drain(..)) {
+            self.mixed.push_back(Slot { seq, value: Value::Open(((stamp, wait, seq), true)) });
         }
     }
 
-    /// Gives all arrivals stamped before `horizon` their values.
-    fn settle(&mut self, horizon: i64) {
-        if !self.waiting.is_sorted_by_key(|waiting| waiting.key) {
-            self.waiting.sort_unstable_by_key(|waiting| waiting.key);
+    /// Puts what waits back into columns, if all of it is in order.
+    fn unmix(&mut self) {
+        let mut before = self.last.map_or(i64::MIN, |((stamp, ..), _)| stamp);
+        for slot in &self.mixed {
+            match slot.value {
+                Value::Open(((stamp, ..), true)) if stamp > before => before = stamp,
+                _ => return,
+            }
         }
-        let settled = self.waiting.partition_point(|waiting| waiting.key.0 < horizon);
-        for waiting in self.waiting.drain(..settled) {
-            let value = match self.last {
-                Some((last, _)) if last > waiting.key => {
+        for slot in self.mixed.drain(..) {
+            if let Value::Open(((stamp, wait, seq), _)) = slot.value {
+                self.in_order.seqs.push(seq);
+                self.in_order.stamps.push(stamp);
+                self.in_order.waits.push(wait);
+            }
+        }
+    }
+
+    fn push_row(&mut self, chunk: &Chunk<'_>, row: usize) {
+        let seq = chunk.seq[row];
+        let (value, stamp) = if chunk.is_received(row) {
+            self.received += 1;
+            match chunk.offset(row, self.point) {
+                Some(offset) => {
+                    let stamp = chunk.scheduled_ns[row].wrapping_add(offset);
+                    self.place = (stamp, wait(offset, chunk.offset(row, Point::Receive)));
+                    (Value::Open(((stamp, self.place.1, seq), true)), stamp)
+                }
+                None => (Value::Open(((self.place.0, self.place.1, seq), false)), UNSTAMPED),
+            }
+        } else {
+            (Value::Some(INFINITE), NEVER)
+        };
+        self.mixed.push_back(Slot { seq, value });
+        if let Some(kept) = &mut self.kept {
+            kept.seqs.push(seq);
+            kept.stamps.push(stamp);
+            kept.waits.push(self.place.1);
+        }
+    }
+
+    /// Gives all arrivals stamped before `horizon` their values, and the rows that have theirs to the digest.
+    fn settle(&mut self, horizon: i64) {
+        self.settle_in_order(horizon);
+        if !self.mixed.is_empty() {
+            self.settle_mixed(horizon);
+            self.unmix();
+        }
+    }
+
+    fn settle_in_order(&mut self, horizon: i64) {
+        let rows = &mut self.in_order;
+        let settled = rows.stamps.partition_point(|stamp| *stamp < horizon);
+        let Some(newest) = settled.checked_sub(1) else { return };
+        let first = delta(self.last, ((rows.stamps[0], rows.waits[0], rows.seqs[0]), true));
+        if let Value::Some(value) = first {
+            self.digest.absorb(&[value], &rows.seqs[..1]);
+        }
+        self.values.clear();
+        self.values.extend(rows.stamps[..settled].windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
+        self.digest.absorb(&self.values, &rows.seqs[1..settled]);
+        self.last = Some(((rows.stamps[newest], rows.waits[newest], rows.seqs[newest]), true));
+        rows.seqs.drain(..settled);
+        rows.stamps.drain(..settled);
+        rows.waits.drain(..settled);
+    }
+
+    fn settle_mixed(&mut self, horizon: i64) {
+        let open = self.mixed.iter().enumerate().filter_map(|(at, slot)| match slot.value {
+            Value::Open(arrival) if arrival.0.0 < horizon => Some((arrival, at)),
+            _ => None,
+        });
+        let mut arrivals: Vec<(Arrival, usize)> = open.collect();
+        // Nearly sorted already, which this sort makes use of.
+        arrivals.sort_by_key(|((key, _), _)| *key);
+        for (arrival, at) in arrivals {
+            self.mixed[at].value = match self.last {
+                Some((last, _)) if last > arrival.0 => {
                     self.exceeded = true;
                     Value::None
                 }
                 before => {
-                    self.last = Some((waiting.key, waiting.stamped));
-                    delta(before, (waiting.key, waiting.stamped))
+                    self.last = Some(arrival);
+                    delta(before, arrival)
                 }
             };
-            if let Some(slot) = self.slots.get_mut((waiting.row - self.first) as usize) {
-                slot.value = value;
-            }
         }
-        while let Some(slot) = self.slots.front() {
+        self.values.clear();
+        self.seqs.clear();
+        while let Some(slot) = self.mixed.front() {
             match slot.value {
-                Value::Open => break,
+                Value::Open(_) => break,
                 Value::None => {}
                 Value::Some(value) => {
                     self.values.push(value);
                     self.seqs.push(slot.seq);
                 }
             }
-            self.slots.pop_front();
-            self.first += 1;
+            self.mixed.pop_front();
         }
         self.digest.absorb(&self.values, &self.seqs);
-        self.values.clear();
-        self.seqs.clear();
     }
 
     /// The digest of the whole trial.
@@ -196,37 +296,46 @@ impl ArrivalPass {
     }
 }
 
+/// How long after its stamp a packet was received, for ordering those with one stamp: nobody waits longer than 2 s.
+#[inline]
+fn wait(offset: i64, receive: Option<i64>) -> i32 {
+    receive.map_or(i32::MAX, |receive| receive.wrapping_sub(offset).clamp(i32::MIN.into(), i32::MAX.into()) as i32)
+}
+
 /// The value of an arrival after another; none where either has no stamp.
 #[inline]
-fn delta(before: Option<(Key, bool)>, now: (Key, bool)) -> Value {
+fn delta(before: Option<Arrival>, now: Arrival) -> Value {
     match (before, now) {
-        (Some(((before, ..), true)), ((now, ..), true)) => Value::Some(now.saturating_sub(before).min(INFINITE - 1)),
+        (Some(((before, ..), true)), ((now, ..), true)) => Value::Some(now.wrapping_sub(before)),
         _ => Value::None,
     }
 }
 
 /// The digest of a trial sorted as a whole.
-fn sorted(trial: u32, rows: &[(i64, Row)]) -> MetricDigest {
-    let mut order: Vec<(Key, bool, usize)> = rows
-        .iter()
-        .enumerate()
-        .filter_map(|(at, (_, row))| match row {
-            Row::Never => None,
-            Row::Arrived { key, stamped } => Some((*key, *stamped, at)),
-        })
-        .collect();
-    order.sort_unstable();
-    let mut values: Vec<Option<i64>> =
-        rows.iter().map(|(_, row)| matches!(row, Row::Never).then_some(INFINITE)).collect();
+fn sorted(trial: u32, rows: &Kept) -> MetricDigest {
+    let mut place = i64::MIN;
+    let mut order: Vec<(Arrival, usize)> = Vec::new();
+    let mut values = vec![None; rows.seqs.len()];
+    for (at, ((seq, stamp), wait)) in rows.seqs.iter().zip(&rows.stamps).zip(&rows.waits).enumerate() {
+        match *stamp {
+            NEVER => values[at] = Some(INFINITE),
+            UNSTAMPED => order.push((((place, *wait, *seq), false), at)),
+            stamp => {
+                place = stamp;
+                order.push((((stamp, *wait, *seq), true), at));
+            }
+        }
+    }
+    order.sort_by_key(|((key, _), _)| *key);
     let mut before = None;
-    for (key, stamped, at) in order {
-        if let Value::Some(value) = delta(before, (key, stamped)) {
+    for (arrival, at) in order {
+        if let Value::Some(value) = delta(before, arrival) {
             values[at] = Some(value);
         }
-        before = Some((key, stamped));
+        before = Some(arrival);
     }
-    let (values, seqs): (Vec<i64>, Vec<i64>) =
-        values.iter().zip(rows).filter_map(|(value, (seq, _))| value.map(|value| (value, *seq))).unzip();
+    let with_values = values.iter().zip(&rows.seqs).filter_map(|(value, seq)| value.map(|value| (value, *seq)));
+    let (values, seqs): (Vec<i64>, Vec<i64>) = with_values.unzip();
     let mut digest = MetricDigest::new(trial);
     digest.absorb(&values, &seqs);
     digest

@@ -2,7 +2,7 @@
 //! A few rows of a batch, and which of their columns are whole: whole columns need no look at each row.
 
 use tardy_model::point::Point;
-use tardy_model::sample::{Batch, MaybeNanos, Outcome};
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 
 /// Rows that are worked on at a time: their values fit the first-level cache.
 pub(crate) const ROWS: usize = 1024;
@@ -13,6 +13,7 @@ pub(crate) struct Chunk<'a> {
     pub seq: &'a [i64],
     pub scheduled_ns: &'a [i64],
     pub outcome: &'a [Outcome],
+    pub flags: &'a [Flags],
     columns: [Option<&'a [MaybeNanos]>; Point::COUNT],
     whole: [bool; Point::COUNT],
     /// Every packet was received.
@@ -25,15 +26,17 @@ impl<'a> Chunk<'a> {
         (0..batch.len()).step_by(ROWS).map(|start| {
             let rows = start..(start + ROWS).min(batch.len());
             let outcome = &batch.outcome[rows.clone()];
-            let columns = std::array::from_fn(|at| batch.offsets[at].as_deref().and_then(|column| column.get(rows.clone())));
+            let columns =
+                std::array::from_fn(|at| batch.offsets[at].as_deref().and_then(|column| column.get(rows.clone())));
             let whole = columns.map(|column: Option<&[MaybeNanos]>| {
                 // Without a way out, so that the compiler makes vectors of it.
-                column.is_some_and(|column| column.iter().fold(true, |whole, stamp| whole & stamp.is_some()))
+                column.is_some_and(|column| column.iter().map(|stamp| u64::from(!stamp.is_some())).sum::<u64>() == 0)
             });
             Chunk {
                 seq: &batch.seq[rows.clone()],
                 scheduled_ns: &batch.scheduled_ns[rows.clone()],
                 outcome,
+                flags: &batch.flags[rows.clone()],
                 columns,
                 whole,
                 all_received: outcome.iter().fold(true, |all, outcome| all & (*outcome == Outcome::Received)),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All that is kept of one metric: mergeable across the trials of a cell, bounded in memory.
 
-use crate::clusters::{Beyond, INFINITE, NEEDED, Starts, Window, gap_of, separate};
+use crate::chunk::ROWS;
+use crate::clusters::counted::Counted;
+use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
 use crate::moments::Moments;
 use crate::quantiles::{Quantile, named, rank_of};
 use tardy_model::histogram::Histogram;
@@ -10,8 +12,9 @@ use tardy_model::result::{Figures, MetricResult, QUANTILES, Quantiles};
 /// Up to so many rows in the pooled cell, quantiles are exact; above, they come from the histogram.
 pub const EXACT_ROWS: usize = 10_000_000;
 
-/// The gaps that the printed quantiles use, for counting clusters without the values.
-const GAPS: [usize; 2] = [1, 10];
+/// Above that many, values below this quantile of what was seen until then are passed over when the clusters beyond p99 and
+/// higher are counted.
+const FLOOR: f64 = 0.9;
 
 /// The greatest value and its packet; of equals, the earliest trial's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +37,6 @@ enum Rows {
     Kept { values: Vec<i64>, trials: Vec<usize> },
     /// Above that many.
     Counted(Box<Counted>),
-}
-
-/// Cluster starts over the histogram's buckets, for each gap.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Counted {
-    starts: [Starts; GAPS.len()],
-    windows: [Window; GAPS.len()],
-}
-
-impl Counted {
-    fn add(&mut self, values: &[i64]) {
-        for (starts, window) in self.starts.iter_mut().zip(&mut self.windows) {
-            starts.add(values, window);
-        }
-    }
 }
 
 /// One metric of one trial, or of several merged.
@@ -92,34 +80,42 @@ impl MetricDigest {
     /// Adds rows in scheduled order: `values` in ns, [`INFINITE`] for a packet that never arrived; a packet that arrived
     /// without the stamp is left out. `seqs` are their numbers, equally many.
     pub fn absorb(&mut self, values: &[i64], seqs: &[i64]) {
-        let never = values.iter().filter(|value| **value == INFINITE).count();
-        self.infinite += never as u64;
-        if never == 0 {
-            self.absorb_finite(values);
-        } else {
-            let finite: Vec<i64> = values.iter().copied().filter(|value| *value != INFINITE).collect();
-            self.absorb_finite(&finite);
+        for (values, seqs) in values.chunks(ROWS).zip(seqs.chunks(ROWS)) {
+            if values.iter().map(|value| u64::from(*value == INFINITE)).sum::<u64>() == 0 {
+                self.absorb_finite(values, seqs);
+            } else {
+                let finite = values.iter().zip(seqs).filter(|(value, _)| **value != INFINITE);
+                let (finite, their_seqs): (Vec<i64>, Vec<i64>) = finite.unzip();
+                self.infinite += (values.len() - finite.len()) as u64;
+                self.absorb_finite(&finite, &their_seqs);
+            }
+            self.keep(values);
         }
-        let best = values.iter().copied().filter(|value| *value != INFINITE).max();
-        if let Some(ns) = best.filter(|ns| self.greatest.is_none_or(|greatest| *ns > greatest.ns)) {
-            let seq = values.iter().zip(seqs).find(|(value, _)| **value == ns).map_or(0, |(_, seq)| *seq);
-            self.greatest = Some(Greatest { ns, trial: self.trial, seq });
-        }
-        self.keep(values);
     }
 
-    fn absorb_finite(&mut self, values: &[i64]) {
-        self.moments.add(values);
-        self.negative += values.iter().filter(|value| **value < 0).count() as u64;
-        self.histogram.record_all(values);
+    fn absorb_finite(&mut self, values: &[i64], seqs: &[i64]) {
+        let Some(first) = values.first() else { return };
+        let (min, max) = values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)));
+        self.moments.add_up_to(values, min.unsigned_abs().max(max.unsigned_abs()));
+        if min < 0 {
+            self.negative += values.iter().filter(|value| **value < 0).count() as u64;
+        }
+        if self.greatest.is_none_or(|greatest| max > greatest.ns) {
+            let seq = values.iter().zip(seqs).find(|(value, _)| **value == max).map_or(0, |(_, seq)| *seq);
+            self.greatest = Some(Greatest { ns: max, trial: self.trial, seq });
+        }
+        self.histogram.record_within(values, min, max);
     }
 
-    fn keep(&mut self, new: &[i64]) {
+    fn keep(&mut self, mut new: &[i64]) {
         if let Rows::Kept { values, .. } = &mut self.rows {
-            if values.len() + new.len() <= self.exact_rows {
-                values.extend_from_slice(new);
+            // Filled to the bound before it is given up: the outcome must not depend on where batches are cut.
+            let (now, later) = new.split_at(new.len().min(self.exact_rows - values.len()));
+            values.extend_from_slice(now);
+            if later.is_empty() {
                 return;
             }
+            new = later;
             self.count_instead();
         }
         if let Rows::Counted(counted) = &mut self.rows {
@@ -130,9 +126,10 @@ impl MetricDigest {
     /// Gives the values up for the clusters' starts.
     fn count_instead(&mut self) {
         let Rows::Kept { values, trials } = &self.rows else { return };
-        let mut counted = Box::new(Counted { starts: GAPS.map(Starts::new), windows: Default::default() });
+        let floor_ns = self.histogram.value_at_rank(rank_of(FLOOR, self.count()));
+        let mut counted = Box::new(Counted::new(floor_ns));
         for trial in slices(values, trials) {
-            counted.windows = Default::default();
+            counted.next_trial();
             counted.add(trial);
         }
         self.rows = Rows::Counted(counted);
@@ -169,9 +166,7 @@ impl MetricDigest {
                 }
             }
             (Rows::Counted(counted), Rows::Counted(more)) => {
-                for (starts, more) in counted.starts.iter_mut().zip(&more.starts) {
-                    starts.merge(more);
-                }
+                counted.merge(*more);
             }
             // Both were brought to the same form above.
             _ => {}
@@ -252,10 +247,9 @@ impl MetricDigest {
             }
             Rows::Counted(counted) => {
                 let value_ns = bucket.high_ns.min(self.histogram.max().unwrap_or(bucket.high_ns));
-                let starts = &counted.starts[usize::from(gap > GAPS[0])];
                 // Those of the same bucket that rank beyond have no places any more: one in `gap` counts.
                 let tied = (before + bucket.count - rank) / gap as u64;
-                resolved(value_ns, starts.beyond(value_ns, with_infinite) + tied)
+                resolved(value_ns, counted.beyond(value_ns, gap, with_infinite) + tied)
             }
         }
     }

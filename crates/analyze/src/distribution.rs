@@ -70,8 +70,8 @@ impl StreamPass {
 
     /// Adds the next rows; batches come in the order of `seq`.
     pub fn push(&mut self, batch: &Batch) {
-        outcomes::add(&mut self.outcomes, batch);
         for chunk in Chunk::of(batch) {
+            outcomes::add_chunk(&mut self.outcomes, &chunk);
             self.coverage.push(&chunk);
             for (metric, digest) in &mut self.spans {
                 let Metric::Span(from, to) = *metric else { continue };
@@ -82,7 +82,7 @@ impl StreamPass {
                 }
             }
             if let Some(delta) = &mut self.delta {
-                delta.push(&chunk);
+                delta.push_chunk(&chunk);
             }
         }
     }

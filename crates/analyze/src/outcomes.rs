@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of the packets, counted.
 
+use crate::chunk::Chunk;
 use tardy_model::result::Outcomes;
 use tardy_model::sample::{Batch, Flags, Outcome};
 
 /// Adds a batch's rows to the counts.
 pub fn add(outcomes: &mut Outcomes, batch: &Batch) {
-    let of = |wanted: Outcome| batch.outcome.iter().filter(|outcome| **outcome == wanted).count() as u64;
-    let with = |wanted: Flags| batch.flags.iter().filter(|flags| flags.has(wanted)).count() as u64;
-    let more = Outcomes {
-        intended: batch.len() as u64,
-        received: of(Outcome::Received),
-        lost: of(Outcome::Lost),
-        not_sent: of(Outcome::NotSent),
-        early: with(Flags::EARLY),
-        late: with(Flags::LATE),
-        duplicate: with(Flags::DUPLICATE),
-        reordered: with(Flags::REORDERED),
-    };
+    Chunk::of(batch).for_each(|chunk| add_chunk(outcomes, &chunk));
+}
+
+pub(crate) fn add_chunk(outcomes: &mut Outcomes, chunk: &Chunk<'_>) {
+    let intended = chunk.len() as u64;
+    let mut more = Outcomes { intended, received: intended, ..Outcomes::default() };
+    if !chunk.all_received {
+        let of = |wanted: Outcome| chunk.outcome.iter().filter(|outcome| **outcome == wanted).count() as u64;
+        (more.lost, more.not_sent) = (of(Outcome::Lost), of(Outcome::NotSent));
+        more.received -= more.lost + more.not_sent;
+    }
+    // Most chunks have no flag at all.
+    if chunk.flags.iter().fold(0, |any, flags| any | flags.0) != 0 {
+        let with = |wanted: Flags| chunk.flags.iter().filter(|flags| flags.has(wanted)).count() as u64;
+        more.early = with(Flags::EARLY);
+        more.late = with(Flags::LATE);
+        more.duplicate = with(Flags::DUPLICATE);
+        more.reordered = with(Flags::REORDERED);
+    }
     merge(outcomes, &more);
 }
 

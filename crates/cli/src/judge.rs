@@ -34,7 +34,7 @@ impl Judged {
     /// Non-empty buckets of a metric's histogram.
     pub fn bars(&self, cell: &str, stream: &str, metric: &str) -> Vec<(i64, i64, u64)> {
         let key = (cell.to_owned(), stream.to_owned(), metric.to_owned());
-        self.histograms.get(&key).map(|histogram| histogram.iter().map(|bucket| (bucket.low_ns, bucket.high_ns, bucket.count)).collect()).unwrap_or_default()
+        self.histograms.get(&key).map(tardy_report::bars).unwrap_or_default()
     }
 }
 

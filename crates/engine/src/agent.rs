@@ -96,7 +96,9 @@ impl Station {
                 }
                 tell(FromAgent::Ready { ends: ready, clocks: clock::read_clocks() })
             }
-            ToAgent::WarmUp { stream, count, apart } => self.on(stream, Side::Tx, |end| end.warm_up(count, apart), tell),
+            ToAgent::WarmUp { stream, count, apart } => {
+                self.on(stream, Side::Tx, |end| end.warm_up(count, apart), tell)
+            }
             ToAgent::WarmStatus { stream } => match self.ends.get(&(stream, Side::Rx)) {
                 Some(end) => tell(end.warm_status(stream)),
                 None => tell(unknown(stream, Side::Rx)),

@@ -35,7 +35,9 @@ pub enum MessageError {
     #[error("not a message of this protocol: {0}")]
     Garbled(String),
     /// The greeting is of another version.
-    #[error("the agent is tardy {theirs} (protocol {protocol}), this is tardy {ours} (protocol {PROTOCOL}); run the same version on both")]
+    #[error(
+        "the agent is tardy {theirs} (protocol {protocol}), this is tardy {ours} (protocol {PROTOCOL}); run the same version on both"
+    )]
     Version {
         /// Their version.
         theirs: String,

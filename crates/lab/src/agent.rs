@@ -103,13 +103,8 @@ impl Agent {
         };
         let said = Arc::new(Mutex::new(VecDeque::new()));
         listen(stderr, said.clone());
-        let mut agent = Agent {
-            station: station.to_owned(),
-            child,
-            to: Some(BufWriter::new(stdin)),
-            said,
-            version: String::new(),
-        };
+        let mut agent =
+            Agent { station: station.to_owned(), child, to: Some(BufWriter::new(stdin)), said, version: String::new() };
         let mut from = BufReader::new(stdout);
         let heard = match &mut agent.to {
             Some(to) => message::greet(to, version).and_then(|()| message::hear(&mut from, version)),

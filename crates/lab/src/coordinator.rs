@@ -102,7 +102,11 @@ pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: Event<'_>);
     /// A trial is over. An error ends the run.
-    fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+    fn trial(
+        &mut self,
+        record: &TrialRecord,
+        streams: &[(String, Batch)],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 }
 
 /// What a run needs beside the experiment.
@@ -188,9 +192,9 @@ fn turns(experiment: &Experiment) -> Vec<Turn<'_>> {
 
 /// A trial's own randomness: of the seed, the cell and the number, not of the order.
 fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
-    let hash = cell.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = cell
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     Pcg64Mcg::seed_from_u64(seed ^ hash ^ (u64::from(n) << 32))
 }
 
@@ -380,9 +384,10 @@ impl Run<'_> {
         })
         .holding(slot)
         .map_err(|source| ClaimError::State { path: self.options.state.to_owned(), source })?;
-        let applied = slot.journal().map_err(RunError::from).and_then(|journal| {
-            apply::apply(&plan, journal, &mut runner).map_err(RunError::from)
-        });
+        let applied = slot
+            .journal()
+            .map_err(RunError::from)
+            .and_then(|journal| apply::apply(&plan, journal, &mut runner).map_err(RunError::from));
         self.tell_commands(&ran);
         let mut applied = applied?;
         let result = self.on_stations(&mut applied, &plan, turns, &ran);

@@ -233,7 +233,8 @@ impl Trial<'_> {
             let stream = self.number(i);
             let limit = Duration::from_nanos(ordered.stream.warmup.0.max(0) as u64);
             let wants = |side: Side, point: Point| {
-                let absent = self.ready.get(&(stream, side)).is_some_and(|end| end.absent.iter().any(|(p, _)| *p == point));
+                let absent =
+                    self.ready.get(&(stream, side)).is_some_and(|end| end.absent.iter().any(|(p, _)| *p == point));
                 ordered.stream.stamps.contains(&point) && !absent
             };
             let (tx_wanted, rx_wanted) = (wants(Side::Tx, Point::TxKernel), wants(Side::Rx, Point::RxKernel));
@@ -251,7 +252,9 @@ impl Trial<'_> {
                 stations.agents[ordered.to].tell(&ToAgent::WarmStatus { stream })?;
                 let (received, unstamped, last_stamped, napi_id) =
                     stations.answers(1, "warming up", ANSWER, |_, message| match message {
-                        FromAgent::WarmStatus { stream: s, received, unstamped, last_stamped, napi_id } if s == stream => {
+                        FromAgent::WarmStatus { stream: s, received, unstamped, last_stamped, napi_id }
+                            if s == stream =>
+                        {
                             Some((received, unstamped, last_stamped, napi_id))
                         }
                         _ => None,
@@ -373,10 +376,7 @@ impl Trial<'_> {
         stations: &mut Stations,
         i: usize,
     ) -> Result<
-        (
-            Half<Vec<tardy_engine::receiver::Arrival>, ReceiverCounters>,
-            Option<tardy_model::trial::SpinGaps>,
-        ),
+        (Half<Vec<tardy_engine::receiver::Arrival>, ReceiverCounters>, Option<tardy_model::trial::SpinGaps>),
         AgentError,
     > {
         let stream = self.number(i);
@@ -438,9 +438,8 @@ impl Trial<'_> {
         }
         let clocks = clock::read_clocks();
         let thread = |side| self.ready.get(&(self.number(i), side)).map(|end| end.thread.clone()).unwrap_or_default();
-        let (arrived, gaps) = arrived.unwrap_or_else(|_| {
-            ((Vec::new(), ReceiverCounters::default(), thread(Side::Rx), clocks), None)
-        });
+        let (arrived, gaps) =
+            arrived.unwrap_or_else(|_| ((Vec::new(), ReceiverCounters::default(), thread(Side::Rx), clocks), None));
         let sent = sent.unwrap_or_else(|_| {
             // The sender's rows went with it; that these packets were sent is known from their arrival alone.
             let rows = arrived.0.iter().map(|arrival| arrival.seq + 1).max().unwrap_or(0);

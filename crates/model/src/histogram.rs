@@ -18,7 +18,7 @@ const LAST: usize = (53 << OCTAVE_BITS) + (1 << OCTAVE_BITS);
 
 #[inline]
 fn index_of(magnitude: u64) -> usize {
-    let shift = (64 - EXACT_BITS).saturating_sub(magnitude.leading_zeros());
+    let shift = 64 - EXACT_BITS - (magnitude | ((1 << EXACT_BITS) - 1)).leading_zeros();
     ((shift as usize) << OCTAVE_BITS) + (magnitude >> shift) as usize
 }
 
@@ -104,9 +104,17 @@ impl Histogram {
 
     /// Counts many values; the same as recording each, with less to do for each.
     pub fn record_all(&mut self, values_ns: &[i64]) {
-        let Some((&first, _)) = values_ns.split_first() else { return };
+        let Some(&first) = values_ns.first() else { return };
         let (min, max) =
             values_ns.iter().fold((first, first), |(min, max), &value_ns| (min.min(value_ns), max.max(value_ns)));
+        self.record_within(values_ns, min, max);
+    }
+
+    /// [`Histogram::record_all`] for who knows the least and the greatest of the values already.
+    pub fn record_within(&mut self, values_ns: &[i64], min: i64, max: i64) {
+        if values_ns.is_empty() {
+            return;
+        }
         if self.count == 0 {
             (self.min, self.max) = (min, max);
         } else {
@@ -114,11 +122,17 @@ impl Histogram {
         }
         self.count = self.count.saturating_add(values_ns.len() as u64);
         // The extremes grow the arrays once; after that every value has its place.
-        for extreme in [min, max] {
-            self.add(extreme, 0);
-        }
-        for &value_ns in values_ns {
-            self.add(value_ns, 1);
+        self.add(min, 0);
+        self.add(max, 0);
+        if min >= 0 {
+            let side = self.positive.as_mut_slice();
+            for &value_ns in values_ns {
+                if let Some(count) = side.get_mut(index_of(value_ns as u64)) {
+                    *count += 1;
+                }
+            }
+        } else {
+            values_ns.iter().for_each(|value_ns| self.add(*value_ns, 1));
         }
     }
 

@@ -191,8 +191,13 @@ pub struct Quantiles {
 }
 
 /// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a fraction.
-pub const QUANTILES: [(&str, &str, f64); 5] =
-    [("p50", "p50", 0.5), ("p90", "p90", 0.9), ("p99", "p99", 0.99), ("p99_9", "p99.9", 0.999), ("p99_99", "p99.99", 0.9999)];
+pub const QUANTILES: [(&str, &str, f64); 5] = [
+    ("p50", "p50", 0.5),
+    ("p90", "p90", 0.9),
+    ("p99", "p99", 0.99),
+    ("p99_9", "p99.9", 0.999),
+    ("p99_99", "p99.99", 0.9999),
+];
 
 impl Quantiles {
     /// In the order of [`QUANTILES`].

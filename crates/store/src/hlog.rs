@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 use tardy_model::point::{Metric, Point};
-use tardy_model::sample::Batch;
+use tardy_model::sample::{Batch, Outcome};
 
 /// Digits that a value keeps: an error of at most one in a thousand.
 const DIGITS: u8 = 3;
@@ -59,13 +59,23 @@ fn values(batch: &Batch, metric: Metric) -> Vec<i64> {
             let value = |row| Some(batch.offset(row, to)?.wrapping_sub(batch.offset(row, from)?));
             (0..batch.len()).filter_map(value).collect()
         }
-        Metric::Delta => {
-            let stamp = |row: usize| Some(batch.scheduled_ns[row].wrapping_add(batch.offset(row, Point::RxKernel)?));
-            let mut arrivals: Vec<i64> = (0..batch.len()).filter_map(stamp).collect();
-            arrivals.sort_unstable();
-            arrivals.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect()
-        }
+        Metric::Delta => deltas(batch),
     }
+}
+
+/// Arrivals without a stamp stand right behind the stamped packet that was scheduled before them: what came next has no
+/// `delta` either, for its predecessor's stamp is not known.
+fn deltas(batch: &Batch) -> Vec<i64> {
+    let mut last = i64::MIN;
+    let mut arrivals = Vec::new();
+    for row in (0..batch.len()).filter(|row| batch.outcome[*row] == Outcome::Received) {
+        let stamp = batch.offset(row, Point::RxKernel).map(|offset| batch.scheduled_ns[row].wrapping_add(offset));
+        last = stamp.unwrap_or(last);
+        arrivals.push((last, stamp.is_none(), batch.seq[row]));
+    }
+    arrivals.sort_unstable();
+    let stamped = |pair: &&[(i64, bool, i64)]| !pair[0].1 && !pair[1].1;
+    arrivals.windows(2).filter(stamped).map(|pair| pair[1].0.wrapping_sub(pair[0].0)).collect()
 }
 
 fn invalid(error: impl Debug) -> io::Error {

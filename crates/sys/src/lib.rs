@@ -2,7 +2,6 @@
 //! System calls: clocks, scheduling, memory locking, namespaces, UDP sockets with kernel stamps. The only crate with
 //! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
 
-
 pub mod clock;
 pub mod control;
 pub mod error;

@@ -46,7 +46,10 @@ pub fn affinity() -> Result<Vec<u32>, SysError> {
     let result = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set) };
     check(i64::from(result), "sched_getaffinity", || "this thread".into())?;
     // SAFETY: every index is below CPU_SETSIZE.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).map(|cpu| cpu as u32).collect())
+    Ok((0..libc::CPU_SETSIZE as usize)
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .map(|cpu| cpu as u32)
+        .collect())
 }
 
 /// Asks for a scheduling policy for the calling thread.

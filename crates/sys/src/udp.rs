@@ -324,7 +324,8 @@ impl UdpRx {
     /// A socket bound to `local`; `stamp` asks for the kernel's stamps.
     pub fn open(local: SocketAddrV4, stamp: bool, receive_buffer_bytes: i32) -> Result<Self, SysError> {
         let fd = socket(|| local.to_string())?;
-        let receive_buffer_bytes = buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
+        let receive_buffer_bytes =
+            buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
         bind(&fd, local)?;
         if stamp {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;

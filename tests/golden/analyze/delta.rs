@@ -10,7 +10,7 @@ use tardy_model::point::Point;
 use tardy_model::sample::Outcome;
 
 fn pass(packets: &[Packet], size: usize, kept: usize) -> MetricDigest {
-    let mut pass = ArrivalPass::with_kept_rows(1, Point::RxKernel, kept);
+    let mut pass = ArrivalPass::with_limits(1, Point::RxKernel, 64, kept);
     batches(packets, size).iter().for_each(|batch| pass.push(batch));
     pass.finish()
 }
@@ -80,12 +80,12 @@ fn one_packet_or_none_has_no_delta() {
 
 #[test]
 fn a_clock_set_back_is_sorted_as_a_whole_or_shows_in_the_coverage() {
-    // From packet 600 on, stamps lie a second too low: below those of the last 2,000 rows.
+    // From packet 600 on, stamps lie 200 ms too low: below those of the last 400 rows, of which 200 are settled.
     let packets: Vec<Packet> =
-        (0..1_500).map(|n| received(if n < 600 { 10_000 } else { 10_000 - 10 * EARLIEST_NS })).collect();
+        (0..1_500).map(|n| received(if n < 600 { 10_000 } else { 5_000 - 2 * EARLIEST_NS })).collect();
     assert_eq!(pass(&packets, 100, 10_000), oracle(&packets));
     let result = pass(&packets, 100, 1_000).finish("kernel", None);
-    assert!(result.coverage < 0.999, "coverage {}", result.coverage);
+    assert!((0.8..0.95).contains(&result.coverage), "coverage {}", result.coverage);
 }
 
 fn packets() -> impl Strategy<Value = Vec<Packet>> {

@@ -3,6 +3,7 @@
 
 use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, noise, not_sent, received};
 use proptest::prelude::*;
+use tardy_analyze::clusters::starts::Starts;
 use tardy_analyze::clusters::{Beyond, INFINITE, gap_of, separate};
 use tardy_analyze::digest::MetricDigest;
 use tardy_analyze::distribution::{Wanted, distribution};
@@ -273,13 +274,11 @@ proptest! {
 
     #[test]
     fn starts_over_all_thresholds_are_the_clusters_of_each(trials in trials(), at in 0usize..700, gap in prop_oneof![Just(1usize), Just(10), 2usize..10]) {
-        use tardy_analyze::clusters::{Starts, Window};
         let small: Vec<Vec<i64>> = trials.iter().map(|t| t.iter().map(|v| if *v == INFINITE { *v } else { v % 2_000 }).collect()).collect();
-        let mut starts = Starts::new(gap);
+        let mut starts = Starts::new(gap, None);
         for values in &small {
-            let mut one = Starts::new(gap);
-            let mut window = Window::default();
-            values.chunks(5).for_each(|values| one.add(values, &mut window));
+            let mut one = Starts::new(gap, None);
+            values.chunks(5).for_each(|values| one.add(values));
             starts.merge(&one);
         }
         let threshold = small[0][at % small[0].len()];

@@ -273,3 +273,29 @@ fn a_file_of_another_origin_or_a_newer_one_is_refused() {
     fs::write(&path, replaced(b"\x03seq", b"\x03sex")).unwrap();
     assert!(matches!(SamplesFile::open(&path), Err(StoreError::Damaged { .. })));
 }
+
+#[test]
+fn threads_read_the_streams_of_a_file_side_by_side() {
+    let streams = [realistic(150_000, 21), realistic(120_000, 22)];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("samples.parquet");
+    write_samples(&path, &[("a", &streams[0]), ("b", &streams[1])]).unwrap();
+    let file = SamplesFile::open(&path).unwrap();
+    let readers = ["a", "b"].map(|name| file.batches(name).unwrap());
+    std::thread::scope(|scope| {
+        for (reader, wrote) in readers.into_iter().zip(&streams) {
+            scope.spawn(move || {
+                let mut row = 0;
+                for batch in reader {
+                    let batch = batch.unwrap();
+                    for i in 0..batch.len() {
+                        assert_eq!(batch.seq[i], wrote.seq[row + i]);
+                        assert_eq!(batch.offset(i, Point::Receive), wrote.offset(row + i, Point::Receive));
+                    }
+                    row += batch.len();
+                }
+                assert_eq!(row, wrote.len());
+            });
+        }
+    });
+}

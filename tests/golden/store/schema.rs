@@ -32,6 +32,12 @@ offsets AS (
     coalesce(tx_kernel + "tx_kernel..rx_kernel", scheduled + "scheduled..rx_kernel") AS rx_kernel,
     coalesce(rx_kernel + "rx_kernel..receive", tx_kernel + "tx_kernel..receive", scheduled + "scheduled..receive") AS receive
   FROM spans
+),
+arrivals AS (
+  -- an arrival without a stamp stands right behind the stamped packet before it
+  SELECT *, CASE WHEN outcome = 'received' THEN scheduled_ns + rx_kernel END AS stamp,
+    last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place
+  FROM offsets
 )
 SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
   tx_kernel - scheduled AS "scheduled..tx_kernel",
@@ -41,9 +47,9 @@ SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
   receive - tx_kernel AS "tx_kernel..receive",
   receive - rx_kernel AS "rx_kernel..receive",
   -- in the order of arrival, within a stream of a trial
-  CASE WHEN rx_kernel IS NOT NULL THEN scheduled_ns + rx_kernel - lag(scheduled_ns + rx_kernel) OVER (
-    PARTITION BY filename, stream, rx_kernel IS NULL ORDER BY scheduled_ns + rx_kernel, seq) END AS delta
-FROM offsets;
+  stamp - lag(stamp) OVER (PARTITION BY filename, stream, outcome = 'received'
+    ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta
+FROM arrivals;
 "#;
     assert_eq!(sql_view(&FOUR), view);
 }

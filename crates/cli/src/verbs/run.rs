@@ -66,7 +66,8 @@ pub fn call(args: Run) -> Result<Exit> {
     if kept > 0 || ended.failed.is_none() {
         run.show(args.json)?;
     }
-    for error in ended.failed.iter().map(ToString::to_string).chain(ended.not_put_back.iter().map(ToString::to_string)) {
+    for error in ended.failed.iter().map(ToString::to_string).chain(ended.not_put_back.iter().map(ToString::to_string))
+    {
         eprintln!("tardy: {error}");
     }
     unwritten.iter().for_each(|error| eprintln!("tardy: {error}"));

@@ -19,7 +19,7 @@ use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
 use tardy_sys::udp::Waker;
-use tardy_sys::{clock, nic};
+use tardy_sys::{SysError, clock, nic};
 
 /// What reaches the agent's control thread.
 pub enum Event {
@@ -67,7 +67,7 @@ impl End {
         let stream = order.order.stream;
         let absent = absent(&order.order, &order.device, Side::Tx);
         let thread_order = order.thread.clone();
-        let port = UdpSend::open(&order).map_err(|error| format!("the sender's socket: {error}"))?;
+        let port = UdpSend::open(&order).map_err(|error| socket_error("sender", &order.device, &error))?;
         let error_queue_bytes = port.error_queue_bytes();
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
@@ -102,8 +102,9 @@ impl End {
         let stream = order.order.stream;
         let absent = absent(&order.order, &order.device, Side::Rx);
         let (thread_order, busy) = (order.thread.clone(), order.wait == Wait::Busypoll);
-        let mut port = UdpReceive::open(&order).map_err(|error| format!("the receiver's socket: {error}"))?;
-        let waker = port.waker().map_err(|error| format!("the receiver's socket: {error}"))?;
+        let device = order.device.clone();
+        let mut port = UdpReceive::open(&order).map_err(|error| socket_error("receiver", &device, &error))?;
+        let waker = port.waker().map_err(|error| socket_error("receiver", &device, &error))?;
         let shared = Arc::new(Shared::default());
         let (commands, _) = mpsc::channel();
         let (up, ready) = mpsc::channel();
@@ -280,6 +281,16 @@ fn send_thread(
     let record = account.end();
     let counters = sender.counters;
     Half::Sent(sender.finish(), counters, record)
+}
+
+fn socket_error(end: &str, device: &str, error: &SysError) -> String {
+    let mend = match nic::ts_info(device) {
+        Err(gone) if gone.errno() == libc::ENODEV => {
+            format!("{device} is gone: something outside tardy removed it; run again")
+        }
+        _ => "is another program using the address or the port in this namespace?".to_owned(),
+    };
+    format!("the {end}'s socket: {error}: {mend}")
 }
 
 /// Points of this end that were asked for and that nothing here can stamp.

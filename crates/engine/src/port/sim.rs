@@ -111,10 +111,9 @@ struct TxPort {
 impl SendPort for TxPort {
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
         let now = self.world.now_ns.get();
-        for (point, at, after) in [
-            (Point::TxSched, TxPoint::Sched, TO_SCHED_NS),
-            (Point::TxKernel, TxPoint::Software, TO_DRIVER_NS),
-        ] {
+        for (point, at, after) in
+            [(Point::TxSched, TxPoint::Sched, TO_SCHED_NS), (Point::TxKernel, TxPoint::Software, TO_DRIVER_NS)]
+        {
             if self.order.wants(point) {
                 self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() });
             }
@@ -304,26 +303,30 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
     let ended_ns = ended_ns.max(world.now_ns.get());
 
     let clocks_after = world.reading(ended_ns, offset + world.sim.tai_offset_change_s);
-    let run_ns = (ended_ns - EPOCH_NS) / 10;
-    let record = |policy: Policy, cpu: u32, tid: u32| thread_record(&world.sim, policy, cpu, tid, run_ns);
+    // A measuring thread runs a tenth of the time; a spinning one all of it but for its stops.
+    let passed_ns = ended_ns - EPOCH_NS;
+    let stopped_ns = receiver.gaps.map(|gaps| gaps.total_ns);
+    let run_ns = [passed_ns / 10, stopped_ns.map_or(passed_ns / 10, |stopped| passed_ns - stopped)];
+    let record = |policy: Policy, end: usize, tid: u32| thread_record(&world.sim, policy, CPUS[end], tid, run_ns[end]);
     let absent = [(Point::TxHw, "port sim has no NIC"), (Point::RxHw, "port sim has no NIC")];
     let absent = absent.into_iter().filter(|(point, _)| stream.stamps.contains(point));
     let halves = Halves {
         tx_counters: sender.counters,
         sent: sender.finish(),
-        tx_thread: record(stream.tx.policy, CPUS[0], 11),
+        tx_thread: record(stream.tx.policy, 0, 11),
         tx_clocks: [clocks_before, clocks_after],
         rx_counters: receiver.counters,
         gaps: receiver.gaps,
         arrivals: receiver.finish(),
-        rx_thread: record(stream.rx.policy, CPUS[1], 12),
+        rx_thread: record(stream.rx.policy, 1, 12),
         rx_clocks: [clocks_before, clocks_after],
         absent: absent.map(|(point, why)| (point, why.to_owned())).collect(),
         error_queue_bytes: 0,
         warmup: WarmUp { flowed: true, ..WarmUp::default() },
     };
-    let machine = |clocks: ClockReading, passed_ns: i64| machine(&world.sim, clocks, passed_ns);
-    SimTrial { halves, base, before: machine(clocks_before, 0), after: machine(clocks_after, ended_ns - EPOCH_NS) }
+    let before = machine(&world.sim, clocks_before, 0, [0; 2]);
+    let after = machine(&world.sim, clocks_after, passed_ns, run_ns);
+    SimTrial { halves, base, before, after }
 }
 
 fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> ThreadRecord {
@@ -344,19 +347,19 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
     }
 }
 
-/// A machine of two CPUs on which each measuring thread runs a tenth of the time, beside what the faults add.
-fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64) -> MachineState {
+/// A machine of two CPUs on which the measuring threads ran for `run_ns`, beside what the faults add.
+fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) -> MachineState {
     let share = |part: f64| (passed_ns as f64 * part) as i64;
-    let cpu = |cpu: u32| {
-        let hog = if cpu == CPUS[0] { sim.hog } else { 0.0 };
-        let busy_ns = passed_ns / 10 + share(hog);
+    let cpu = |end: usize| {
+        let hog = if end == 0 { sim.hog } else { 0.0 };
         let steal_ns = share(sim.steal);
-        (cpu, CpuTimes { busy_ns, idle_ns: (passed_ns - busy_ns - steal_ns).max(0), steal_ns })
+        let busy_ns = (run_ns[end] + share(hog)).min(passed_ns - steal_ns);
+        (CPUS[end], CpuTimes { busy_ns, idle_ns: (passed_ns - busy_ns - steal_ns).max(0), steal_ns })
     };
     let hog = TaskTime { name: "hog".into(), cpu: CPUS[0], run_ns: share(sim.hog) };
     MachineState {
         clocks,
-        cpus: CPUS.into_iter().map(cpu).collect(),
+        cpus: [0, 1].map(cpu).into(),
         tasks: BTreeMap::from([(99, hog)]),
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: None,

@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
@@ -25,10 +24,9 @@ use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 const MARK: u64 = 4;
 
 /// An open `samples.parquet`.
-#[derive(Clone)]
 pub struct SamplesFile {
     path: PathBuf,
-    reader: Arc<SerializedFileReader<File>>,
+    reader: SerializedFileReader<File>,
     layout: Layout,
 }
 
@@ -48,7 +46,7 @@ impl SamplesFile {
             return Err(StoreError::damaged_samples(path, "its bytes do not have their check sum"));
         }
         check_chunks(&reader, footer).map_err(|why| StoreError::damaged_samples(path, why))?;
-        Ok(SamplesFile { path: path.to_owned(), reader: Arc::new(reader), layout })
+        Ok(SamplesFile { path: path.to_owned(), reader, layout })
     }
 
     /// The streams' names, in the order of their rows.
@@ -89,7 +87,11 @@ impl SamplesFile {
                 if before == Point::Scheduled { None } else { place(&layout::column_name((Point::Scheduled, at))) };
             spans.push(Span { before, at, stage: place(&name).ok_or_else(lost)?, full });
         }
-        Ok(Batches { file: self.clone(), stream: entry.clone(), spans, group: first_group, done: 0, open: None })
+        // Opened again: two iterators over one open file would share its position, which threads must not.
+        let file = File::open(&self.path).map_err(StoreError::io("open", &self.path))?;
+        let reader = SerializedFileReader::new(file).map_err(StoreError::reading(&self.path))?;
+        let path = self.path.clone();
+        Ok(Batches { path, reader, stream: entry.clone(), spans, group: first_group, done: 0, open: None })
     }
 
     /// The stream and its first row group.
@@ -216,7 +218,8 @@ struct Span {
 
 /// The rows of one stream, batch by batch.
 pub struct Batches {
-    file: SamplesFile,
+    path: PathBuf,
+    reader: SerializedFileReader<File>,
     stream: StreamLayout,
     spans: Vec<Span>,
     group: usize,
@@ -254,7 +257,7 @@ impl Iterator for Batches {
 
 impl Batches {
     fn read(&mut self) -> Result<Batch, StoreError> {
-        let path = self.file.path.clone();
+        let path = self.path.clone();
         if self.open.as_ref().is_none_or(|group| group.left == 0) {
             self.open = Some(self.open_group().map_err(StoreError::reading(&path))?);
             self.group += 1;
@@ -267,7 +270,7 @@ impl Batches {
     }
 
     fn open_group(&self) -> Result<Group, ParquetError> {
-        let group = self.file.reader.get_row_group(self.group)?;
+        let group = self.reader.get_row_group(self.group)?;
         let group = group.as_ref();
         let mut spans = Vec::new();
         for span in &self.spans {

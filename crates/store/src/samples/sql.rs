@@ -69,17 +69,23 @@ pub fn sql_view(points: &[Point]) -> String {
         let ways: Vec<String> = before.map(|span| format!("{} + \"{}\"", span.0, column_name(*span))).collect();
         let _ = write!(sql, ",\n    coalesce({}) AS {at}", ways.join(", "));
     }
-    let _ = write!(sql, "\n  FROM spans\n)\nSELECT {keys}");
+    sql += "\n  FROM spans\n)";
+    let delta = chain.contains(&Point::RxKernel);
+    if delta {
+        sql += ",\narrivals AS (\n  -- an arrival without a stamp stands right behind the stamped packet before it\n";
+        sql += "  SELECT *, CASE WHEN outcome = 'received' THEN scheduled_ns + rx_kernel END AS stamp,\n";
+        sql += "    last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place\n";
+        sql += "  FROM offsets\n)";
+    }
+    let _ = write!(sql, "\nSELECT {keys}");
     for (from, to) in &spans {
         let _ = write!(sql, ",\n  {to} - {from} AS \"{}\"", column_name((*from, *to)));
     }
-    if chain.contains(&Point::RxKernel) {
+    if delta {
         sql += ",\n  -- in the order of arrival, within a stream of a trial\n";
-        sql +=
-            "  CASE WHEN rx_kernel IS NOT NULL THEN scheduled_ns + rx_kernel - lag(scheduled_ns + rx_kernel) OVER (\n";
-        sql +=
-            "    PARTITION BY filename, stream, rx_kernel IS NULL ORDER BY scheduled_ns + rx_kernel, seq) END AS delta";
+        sql += "  stamp - lag(stamp) OVER (PARTITION BY filename, stream, outcome = 'received'\n";
+        sql += "    ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta";
     }
-    sql += "\nFROM offsets;\n";
+    let _ = writeln!(sql, "\nFROM {};", if delta { "arrivals" } else { "offsets" });
     sql
 }
