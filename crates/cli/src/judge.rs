@@ -134,7 +134,7 @@ pub fn facts(experiment: &Experiment) -> Facts {
     let mut facts = Facts::default();
     for cell in &experiment.cells {
         let Path::Veth { .. } = cell.setup.path;
-        let simulated = tardy_lab::coordinator::is_simulated(&cell.setup);
+        let simulated = tardy_lab::orders::is_simulated(&cell.setup);
         facts.paths.push(if simulated { "simulated" } else { "veth" }.to_owned());
         for stream in &cell.setup.streams {
             facts.ports.push(if simulated { "sim" } else { "udp" }.to_owned());

@@ -26,7 +26,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
         loop {
             match message::receive::<ToAgent>(&mut from) {
                 Ok(order) => {
-                    if orders.send(Event::Order(order)).is_err() {
+                    if orders.send(Event::Order(Box::new(order))).is_err() {
                         return;
                     }
                 }
@@ -43,12 +43,12 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
             Ok(Event::Gone(MessageError::Closed)) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
             Ok(Event::Gone(error)) => break Err(error),
             Ok(Event::Order(order)) => {
-                if let Err(error) = station.obey(order, to) {
+                if let Err(error) = station.obey(*order, to) {
                     break Err(error);
                 }
             }
             Ok(Event::Tell(told)) => {
-                if let Err(error) = message::send(to, &told) {
+                if let Err(error) = message::send(to, &*told) {
                     break Err(error);
                 }
             }

@@ -6,33 +6,30 @@ use crate::agent::{Agent, AgentError};
 use crate::apply::{self, ApplyError};
 use crate::journal::JournalError;
 use crate::names::{self, ClaimError, Slot};
+use crate::orders::{Turn, built_alike, is_simulated, orders, place, random_of, turns};
 use crate::plan::{self, Plan, PlanError};
 use crate::runner::Processes;
-use crate::trial::{Broken, Ordered, Ran, Stations, TrialError};
+use crate::trial::{Broken, Ran, Stations, TrialError};
 use crate::undo::UndoError;
-use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use rand::Rng;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
-use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::order::ThreadOrder;
 use tardy_engine::{halves, port};
-use tardy_host::cpus::{self, NoSuchCpu};
+use tardy_host::cpus::NoSuchCpu;
 use tardy_host::state;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::{ReadBack, StationEntry};
 use tardy_model::sample::Batch;
-use tardy_model::stream::{Port, Stream};
+use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
-use tardy_spec::experiment::{Cell, Experiment, Setup};
-use tardy_spec::placement::{self, End};
+use tardy_spec::experiment::Experiment;
 
 /// What happens in a run.
 #[derive(Debug)]
@@ -169,122 +166,8 @@ pub struct Ended {
     pub not_put_back: Option<UndoError>,
 }
 
-struct Turn<'e> {
-    cell: &'e Cell,
-    n: u32,
-    order: u32,
-}
-
-/// The order of trials: blocks of every cell once, each block shuffled, so that a drift of the machine does not fall on
-/// one cell alone.
-fn turns(experiment: &Experiment) -> Vec<Turn<'_>> {
-    let mut random = Pcg64Mcg::seed_from_u64(experiment.seed);
-    let mut turns = Vec::new();
-    for n in 1..=experiment.trials {
-        let mut block: Vec<&Cell> = experiment.cells.iter().collect();
-        block.shuffle(&mut random);
-        for cell in block {
-            turns.push(Turn { cell, n, order: turns.len() as u32 });
-        }
-    }
-    turns
-}
-
-/// A trial's own randomness: of the seed, the cell and the number, not of the order.
-fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
-    let hash = cell
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    Pcg64Mcg::seed_from_u64(seed ^ hash ^ (u64::from(n) << 32))
-}
-
-/// True if every stream goes through port `sim`: then nothing is built.
-pub fn is_simulated(setup: &Setup) -> bool {
-    setup.streams.iter().all(|stream| stream.port == Port::Sim)
-}
-
-/// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
-const FIRST_UDP_PORT: u16 = 5_800;
-
-/// The CPUs of a cell's threads, stream by stream, with what could not be had.
-fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), RunError> {
-    let usable = cpus::usable();
-    let mut taken = BTreeMap::new();
-    let (mut chosen, mut short) = (Vec::new(), Vec::new());
-    for stream in &setup.streams {
-        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, &usable, &mut taken)
-            .map_err(|source| RunError::Cpu { stream: stream.name.clone(), source })?;
-        short.extend(both.short.iter().map(|what| format!("stream `{}`: {what}", stream.name)));
-        chosen.push(both);
-    }
-    let cpu_of = |stream: usize, end: End| match end {
-        End::Tx => chosen[stream].tx,
-        End::Rx => chosen[stream].rx,
-    };
-    if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
-        let name = |(stream, end): (usize, End)| format!("{}.{end}", setup.streams[stream].name);
-        return Err(RunError::TwoSpinners(format!(
-            "{} and {} would both spin with a realtime policy on CPU {} and starve each other: give them different CPUs, \
-             let one wait by \"block\", or use policy \"other\"",
-            name(one),
-            name(other),
-            cpu_of(one.0, one.1).unwrap_or_default()
-        )));
-    }
-    Ok((chosen, short))
-}
-
-fn orders(setup: &Setup, plan: &Plan, chosen: &[cpus::Chosen], random: &mut Pcg64Mcg) -> (u64, Vec<Ordered>) {
-    let nonce: u64 = random.random();
-    let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);
-    let end = |station: &str| {
-        let end = plan.ends.get(station);
-        let address = match end.map(|end| end.address) {
-            Some(IpAddr::V4(address)) => address,
-            _ => Ipv4Addr::UNSPECIFIED,
-        };
-        (address, end.map(|end| end.device.clone()).unwrap_or_default())
-    };
-    let make = |(number, stream): (usize, &Stream)| {
-        let order = StreamOrder {
-            stream: number as u8,
-            nonce,
-            cycle: stream.cycle,
-            count: stream.count,
-            size: stream.size,
-            stamps: stream.stamps.clone(),
-        };
-        let udp_port = FIRST_UDP_PORT + number as u16;
-        let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
-        Ordered {
-            from: index(&stream.from),
-            to: index(&stream.to),
-            send: SendOrder {
-                order: order.clone(),
-                thread: ThreadOrder { cpu: chosen[number].tx, policy: stream.tx.policy },
-                local: from,
-                peer: to,
-                udp_port,
-                device: from_device,
-                priority: stream.priority,
-                advance: stream.tx.advance,
-                spin: stream.tx.spin,
-                overrun: stream.overrun,
-            },
-            receive: ReceiveOrder {
-                order,
-                thread: ThreadOrder { cpu: chosen[number].rx, policy: stream.rx.policy },
-                local: to,
-                udp_port,
-                device: to_device,
-                wait: stream.rx.wait,
-            },
-            phase: Nanos(random.random_range(0..stream.cycle.0.max(1))),
-            stream: stream.clone(),
-        }
-    };
-    (nonce, setup.streams.iter().enumerate().map(make).collect())
-}
+/// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed.
+type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>;
 
 /// The run under way.
 struct Run<'a> {
@@ -399,7 +282,7 @@ impl Run<'_> {
         result
     }
 
-    fn tell_commands(&mut self, ran: &std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>) {
+    fn tell_commands(&mut self, ran: &Told) {
         for (commands, took, failed) in ran.take() {
             self.sink.event(Event::Commands { commands, took, failed });
         }
@@ -410,7 +293,7 @@ impl Run<'_> {
         applied: &mut apply::Applied<'_>,
         plan: &Plan,
         turns: &[Turn<'_>],
-        ran: &std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>,
+        ran: &Told,
     ) -> Result<(), RunError> {
         let read_back = applied.read_back(plan)?;
         self.tell_commands(ran);
@@ -539,9 +422,4 @@ impl Run<'_> {
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }
-}
-
-/// True if two cells need the same path.
-fn built_alike(a: &Setup, b: &Setup) -> bool {
-    a.stations == b.stations && a.path == b.path && a.shaper == b.shaper && is_simulated(a) == is_simulated(b)
 }

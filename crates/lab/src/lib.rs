@@ -8,6 +8,7 @@ pub mod command;
 pub mod coordinator;
 pub mod journal;
 pub mod names;
+pub mod orders;
 pub mod path;
 pub mod plan;
 pub mod process;

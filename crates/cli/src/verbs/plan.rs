@@ -4,8 +4,8 @@
 use crate::args::Plan;
 use crate::exit::Exit;
 use anyhow::Result;
-use tardy_lab::coordinator::is_simulated;
 use tardy_lab::names::Names;
+use tardy_lab::orders::is_simulated;
 use tardy_lab::plan;
 
 /// Prints the script.

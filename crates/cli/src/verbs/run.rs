@@ -11,6 +11,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
+use tardy_lab::orders;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Level, Verdict};
@@ -25,7 +26,7 @@ pub fn call(args: Run) -> Result<Exit> {
     let experiment = verbs::load(&args.experiment, more)?;
     let stop = interrupt::on_signal().context("signal handlers")?;
     let state = verbs::state();
-    let real = experiment.cells.iter().any(|cell| !coordinator::is_simulated(&cell.setup));
+    let real = experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));
     if real {
         if !tardy_sys::process::may_build() {
             let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";

@@ -24,11 +24,11 @@ use tardy_sys::{SysError, clock, nic};
 /// What reaches the agent's control thread.
 pub enum Event {
     /// From the coordinator.
-    Order(ToAgent),
+    Order(Box<ToAgent>),
     /// The coordinator is gone.
     Gone(MessageError),
     /// From a measuring thread, to be passed on.
-    Tell(FromAgent),
+    Tell(Box<FromAgent>),
 }
 
 enum Command {
@@ -191,7 +191,7 @@ impl End {
             // Late duplicates of the last packets get a moment.
             std::thread::sleep(Duration::from_millis(2));
             let told = FromAgent::Done { stream, side: Side::Rx, packets: shared.live.done() };
-            let _ = events.send(Event::Tell(told));
+            let _ = events.send(Event::Tell(Box::new(told)));
         });
     }
 
@@ -267,13 +267,13 @@ fn send_thread(
         match command {
             Command::WarmUp { count, apart } => {
                 let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
-                let _ = tell.send(Event::Tell(FromAgent::Warmed { stream, stamped }));
+                let _ = tell.send(Event::Tell(Box::new(FromAgent::Warmed { stream, stamped })));
             }
             Command::Start(base) => {
                 account.begin();
                 sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
                 let done = FromAgent::Done { stream, side: Side::Tx, packets: sender.counters.sent };
-                let _ = tell.send(Event::Tell(done));
+                let _ = tell.send(Event::Tell(Box::new(done)));
                 break;
             }
         }
