@@ -305,7 +305,8 @@ fn counters_that_tell_of_trouble() {
         &verdict(refuse),
         "send-errors",
         Level::Invalid,
-        "refused 30 of 10000 packets of ctl (0.3 %), first with errno 105",
+        "refused 30 of 10000 packets of ctl (0.3 %), first with errno 105 (no buffer space: the queue \
+         discipline or the device was full)",
     );
     let allowed = verdict(|record, packets| {
         refuse(record, packets);

@@ -18,8 +18,9 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let share = refused as f64 / intended.max(1) as f64;
         let level = if share > record.max_loss { Level::Invalid } else { Level::Warning };
         let says = format!(
-            "the port refused {refused} of {intended} packets of {stream} ({}), first with errno {errno}",
-            says::share(share)
+            "the port refused {refused} of {intended} packets of {stream} ({}), first with errno {errno}{}",
+            says::share(share),
+            meaning(errno)
         );
         verdicts.push(
             Verdict::new(RULE.id, level, says)
@@ -32,4 +33,19 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         );
     }
     verdicts
+}
+
+/// What Linux means by the numbers that a send call gives; spelled out here, for the judging machine need not be Linux.
+fn meaning(errno: i32) -> &'static str {
+    match errno {
+        1 => " (not permitted: a firewall?)",
+        11 => " (the send buffer was full)",
+        19 | 6 => " (the device is gone)",
+        90 => " (longer than the path's MTU)",
+        100 => " (the network is down)",
+        101 => " (the network is unreachable: is the device gone?)",
+        105 => " (no buffer space: the queue discipline or the device was full)",
+        113 => " (no route to the receiver)",
+        _ => "",
+    }
 }
