@@ -188,12 +188,22 @@ pub fn machine() -> String {
     say("ip", &["netns"]) + &links + &say("tc", &["qdisc"])
 }
 
-/// Processes `tardy agent`.
-pub fn agents() -> Vec<u32> {
+/// The machine is as it was `before`; runs of others on the same machine come and go, so it may take a moment.
+pub fn same(before: &str) {
+    if wait(Duration::from_secs(20), || (machine() == before).then_some(())).is_none() {
+        assert_eq!(machine(), before);
+    }
+}
+
+/// Processes `tardy agent` of runs in this place: they inherit its state folder.
+pub fn agents(place: &Place) -> Vec<u32> {
+    let state = place.state().display().to_string();
     let is_agent = |pid: &u32| {
-        let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
+        let read = |file: &str| std::fs::read(Path::new("/proc").join(pid.to_string()).join(file)).unwrap_or_default();
+        let line = read("cmdline");
         let mut words = line.split(|byte| *byte == 0);
-        words.next().is_some_and(|program| program.ends_with(b"tardy")) && words.next() == Some(b"agent")
+        let agent = words.next().is_some_and(|program| program.ends_with(b"tardy")) && words.next() == Some(b"agent");
+        agent && String::from_utf8_lossy(&read("environ")).split('\0').any(|v| v == format!("TARDY_STATE={state}"))
     };
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_agent).collect()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signals and deaths: nothing measured is lost, nothing changed is left behind.
 
-use crate::command::{Place, SHORT, agents, can_run, machine, wait};
+use crate::command::{Place, SHORT, agents, can_run, machine, same, wait};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::time::{Duration, Instant};
@@ -27,11 +27,11 @@ fn sigkill_at_random_moments_leaves_nothing_after_undo() {
         child.kill().expect("SIGKILL");
         child.wait().expect("it ends");
         let told = format!("moment {moment} after {after:?}, seed {seed}");
-        let gone = wait(Duration::from_secs(10), || agents().is_empty().then_some(()));
-        assert!(gone.is_some(), "agents outlive their coordinator: {:?} ({told})", agents());
+        let gone = wait(Duration::from_secs(10), || agents(&place).is_empty().then_some(()));
+        assert!(gone.is_some(), "agents outlive their coordinator: {:?} ({told})", agents(&place));
         let undo = place.undo();
         assert_eq!(undo.code, Some(0), "{} ({told})", undo.stderr);
-        assert_eq!(machine(), before, "{told}");
+        same(&before);
         let left = std::fs::read_dir(place.state().join("slots")).map_or(0, Iterator::count);
         assert_eq!(left, 0, "a slot or journal is left ({told})");
         let kept = std::fs::read_dir(place.out().join("trials/all")).into_iter().flatten().flatten();
@@ -65,7 +65,7 @@ fn the_next_run_tells_of_what_a_killed_one_left() {
     run.ran();
     assert!(run.stderr.contains("tardy undo"), "{}", run.stderr);
     assert_eq!(place.undo().code, Some(0));
-    assert_eq!(machine(), before);
+    same(&before);
 }
 
 fn signal_ends_it_in_good_order(test: &str, number: i32) {
@@ -82,7 +82,7 @@ fn signal_ends_it_in_good_order(test: &str, number: i32) {
     let run = place.finish(child);
     assert_eq!(run.code, Some(130), "{}", run.stderr);
     assert!(began.elapsed() < Duration::from_secs(10), "it took {:?} to end", began.elapsed());
-    assert_eq!(machine(), before);
+    same(&before);
     let trials = run.cell()["trials"].as_array().expect("trials");
     assert_eq!(trials.len(), 2, "the trial under way is kept: {}", run.stdout);
     assert_eq!(trials[0]["streams"]["ctl"]["outcomes"]["intended"], 4_000);
@@ -120,8 +120,8 @@ fn an_agent_dies(test: &str, station: &str) {
     let trials = run.cell()["trials"].as_array().expect("trials");
     assert!(!trials.is_empty() && trials[0]["valid"] == true || run.ids("invalid").len() > 1, "{}", run.stdout);
     assert!(trials.iter().skip(1).all(|trial| trial["valid"] == false), "what was had of the broken trial is invalid");
-    assert_eq!(machine(), before);
-    assert!(agents().is_empty());
+    same(&before);
+    assert!(agents(&place).is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bad input and machines that cannot: one clear error, the contract's exit code, nothing left behind.
 
-use crate::command::{Finished, Place, SHORT, can_run, machine, tardy};
+use crate::command::{Finished, Place, SHORT, can_run, machine, same, tardy};
 use std::process::{Command, Stdio};
 
 fn file_of(place: &Place, bytes: &[u8]) -> Finished {
@@ -40,7 +40,7 @@ fn a_cpu_that_does_not_exist_is_exit_3() {
     }
     let (place, before) = (Place::new(), machine());
     refused(&place.call(place.run(&SHORT).args(["--set", "stream.ctl.tx.cpu=999"])), 3, &["CPU 999", "auto"]);
-    assert_eq!(machine(), before);
+    same(&before);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_vanished_device_is_told_and_what_was_measured_is_kept() {
     assert_eq!(trials.len(), 1, "the trial in which it vanished is kept");
     let received = trials[0]["streams"]["ctl"]["outcomes"]["received"].as_u64().expect("a count");
     assert!((1..3_000).contains(&received), "{received} were received before");
-    assert_eq!(machine(), before);
+    same(&before);
 }
 
 /// A file system of a given size, gone with the value.
@@ -177,5 +177,5 @@ fn a_full_disk_is_told_and_what_was_finished_stays() {
     assert!(run.stdout.contains("scheduled..rx_kernel"), "what was measured is printed: {}", run.stdout);
     let report = place.call(place.command("report").arg(&out).args(["--format", "csv"]));
     assert_eq!(report.code, Some(0), "{}", report.stderr);
-    assert_eq!(machine(), before);
+    same(&before);
 }

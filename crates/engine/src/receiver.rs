@@ -6,7 +6,7 @@ use crate::order::ReceiveOrder;
 use crate::port::{ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
-use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::Instant;
 use tardy_model::trial::SpinGaps;
@@ -121,7 +121,8 @@ impl Receiver {
                 Ok(Received::Packet { length, stamp }) => (length, stamp),
                 Ok(Received::Nothing) => {
                     // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
-                    self.counters.empty_wakeups += u64::from(!spins);
+                    // Being told to stop looks the same, and is none.
+                    self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
                     continue;
                 }
                 Ok(Received::TimedOut) => continue,
@@ -131,6 +132,7 @@ impl Receiver {
                 }
             };
             let frame = match Frame::read(&self.buffer[..length]) {
+                Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => continue,
                 Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq < count => frame,
                 _ => {
                     self.counters.foreign += 1;

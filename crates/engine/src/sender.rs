@@ -173,6 +173,7 @@ impl Sender {
 
     /// Sends `count` warm-up packets `apart`; returns how many driver stamps came back for them.
     pub fn warm_up<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, count: u32, apart: Nanos) -> u32 {
+        port.begin();
         self.warm_stamps = 0;
         let mut at = timer.now();
         for i in 0..count {
@@ -204,6 +205,7 @@ impl Sender {
         stop: &AtomicBool,
         live: &Live,
     ) {
+        port.begin();
         let schedule = Schedule { base, cycle: self.order.order.cycle, count: self.order.order.count };
         let lead = i64::from(lead_in(schedule.cycle));
         let (advance, spin, overrun) = (self.order.advance, self.order.spin, self.order.overrun);

@@ -61,7 +61,7 @@ fn mend(says: &str) -> &'static str {
     if says.contains("File exists") {
         "something of that name is there already: `tardy undo`, or delete it, and try again"
     } else if says.contains("not supported") || says.contains("Unknown device type") {
-        "this kernel lacks it: see `tardy doctor`"
+        "this kernel was built without it; `tardy plan` prints all commands, to try by hand"
     } else {
         "`tardy plan` prints all commands, to try by hand"
     }

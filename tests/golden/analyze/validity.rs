@@ -242,7 +242,7 @@ fn others_on_the_same_cpu() {
     });
     assert_is(&note, "competing-cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 4.0 % of the time");
     let unnamed = verdict(|record, _| run_other(record, 200_000_000, None));
-    assert_is(&unnamed, "competing-cpu", Level::Note, "interrupts or short-lived tasks");
+    assert_is(&unnamed, "competing-cpu", Level::Note, "tasks that have ended or interrupts");
     let quiet = |spoil: fn(&mut TrialRecord)| {
         let mut record = record(1, COUNT);
         spoil(&mut record);

@@ -16,6 +16,8 @@ const NOTED: f64 = 0.02;
 const SPOILS: f64 = 0.20;
 /// So many tasks are named.
 const NAMED: usize = 3;
+/// If the tasks that are named explain less than this part, the rest is named too.
+const MOST: f64 = 0.75;
 /// A task below this part of what others ran explains nothing.
 const PART: f64 = 0.1;
 
@@ -79,11 +81,13 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let mut tasks = others(evidence, cpu);
         tasks.retain(|(_, ran)| *ran as f64 >= ran_ns as f64 * PART);
         tasks.truncate(NAMED);
-        let who = if tasks.is_empty() {
-            "interrupts or short-lived tasks".to_owned()
-        } else {
-            says::list(&tasks.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
-        };
+        // A task that ended in the trial takes its time with it: the rest must not be blamed on those that stayed.
+        let known: i64 = tasks.iter().map(|(_, ran)| *ran).fold(0, i64::saturating_add);
+        let mut names: Vec<&str> = tasks.iter().map(|(name, _)| name.as_str()).collect();
+        if (known as f64) < ran_ns as f64 * MOST {
+            names.push("tasks that have ended or interrupts");
+        }
+        let who = says::list(&names);
         let says = format!("CPU {cpu} also ran {who} for {} of the time", says::share(share));
         verdicts.push(
             Verdict::new(RULE.id, level, says)

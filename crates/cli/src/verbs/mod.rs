@@ -11,6 +11,7 @@ mod undo;
 use crate::args::{Experiment, Verb};
 use crate::exit::Exit;
 use anyhow::Result;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Calls the verb.
@@ -23,6 +24,20 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Schema(args) => schema::call(&args),
         Verb::Agent(args) => agent::call(args),
     }
+}
+
+/// Prints to stdout. A reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// `1 trial`, `2 trials`.
+pub fn count(n: usize, of: &str) -> String {
+    format!("{n} {of}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Folder of slots and journals.

@@ -3,7 +3,9 @@
 
 use crate::args::Plan;
 use crate::exit::Exit;
+use crate::verbs::count;
 use anyhow::Result;
+use std::fmt::Write;
 use tardy_lab::names::Names;
 use tardy_lab::orders::is_simulated;
 use tardy_lab::plan;
@@ -11,8 +13,9 @@ use tardy_lab::plan;
 /// Prints the script.
 pub fn call(args: Plan) -> Result<Exit> {
     let experiment = super::load(&args.experiment, Vec::new())?;
-    println!("#!/bin/sh");
-    println!("# {}: {} cells x {} trials", experiment.name, experiment.cells.len(), experiment.trials);
+    let mut out = String::from("#!/bin/sh\n");
+    let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
+    let _ = writeln!(out, "# {}: {cells}, {trials} of each", experiment.name);
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let script = if is_simulated(&cell.setup) {
@@ -26,14 +29,15 @@ pub fn call(args: Plan) -> Result<Exit> {
         }
     }
     for (script, cells) in said {
-        println!("\n# cells: {}", cells.join("  "));
+        let _ = writeln!(out, "\n# {}: {}", if cells.len() == 1 { "cell" } else { "cells" }, cells.join("  "));
         for cell in experiment.cells.iter().filter(|cell| cells.contains(&cell.id.as_str())) {
             let axes = cell.axes.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>();
             if !axes.is_empty() {
-                println!("#   {}: {}", cell.id, axes.join(", "));
+                let _ = writeln!(out, "#   {}: {}", cell.id, axes.join(", "));
             }
         }
-        print!("{script}");
+        out += &script;
     }
+    super::print(&out)?;
     Ok(Exit::Good)
 }

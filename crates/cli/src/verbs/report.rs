@@ -6,9 +6,11 @@ use crate::exit::{Exit, Failure};
 use crate::judge;
 use anyhow::Result;
 use std::io::IsTerminal;
+use tardy_model::manifest::Manifest;
+use tardy_model::time::Nanos;
 use tardy_report::{Options, Picture};
 use tardy_spec::Source;
-use tardy_store::RunFolder;
+use tardy_store::{RunFolder, StoreError};
 
 /// As wide as the terminal; colour if it is one and nobody minds (NO_COLOR).
 pub fn look(terminal: bool) -> Options {
@@ -20,12 +22,26 @@ pub fn look(terminal: bool) -> Options {
     }
 }
 
+/// A run folder that cannot be read is a fault of the call, whatever the system's reason.
+fn unreadable(error: StoreError) -> Failure {
+    Failure::new(Exit::Usage, error.to_string())
+}
+
+fn elapsed(manifest: &Manifest) -> Option<Nanos> {
+    let began: jiff::Timestamp = manifest.started_utc.parse().ok()?;
+    let ended: jiff::Timestamp = manifest.ended_utc.as_ref()?.parse().ok()?;
+    Some(Nanos(i64::try_from(ended.as_nanosecond() - began.as_nanosecond()).ok()?))
+}
+
 /// Draws the picture.
 pub fn call(args: Report) -> Result<Exit> {
     let format = tardy_report::format(&args.format).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let run = RunFolder::open(&args.run)?;
+    let run = RunFolder::open(&args.run).map_err(unreadable)?;
     let manifest = run.manifest()?;
-    let source = Source { name: args.run.join("experiment.toml").display().to_string(), text: run.experiment()? };
+    let source = Source {
+        name: args.run.join("experiment.toml").display().to_string(),
+        text: run.experiment().map_err(unreadable)?,
+    };
     let experiment = tardy_spec::load(&source, &[])?;
     let judged = judge::folder(&run, &experiment, &manifest)?;
     let run_dir = args.run.display().to_string();
@@ -34,14 +50,15 @@ pub fn call(args: Report) -> Result<Exit> {
         manifest: &manifest,
         facts: &judge::facts(&experiment),
         bars: &|cell, stream, metric| judged.bars(cell, stream, metric),
-        run_dir: Some(&run_dir),
-        elapsed: None,
+        // A run that was killed has no page.
+        run_dir: args.run.join("report.html").exists().then_some(&*run_dir),
+        elapsed: elapsed(&manifest),
         experiment: Some(&experiment.effective),
     };
     let terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let drawn = (format.make)(&picture, &look(terminal))?;
     match args.output {
-        None => print!("{drawn}"),
+        None => super::print(&drawn)?,
         Some(path) => std::fs::write(&path, drawn).map_err(|error| {
             Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
         })?,

@@ -56,7 +56,7 @@ pub fn call(args: Run) -> Result<Exit> {
         judge.say_of_run(Verdict::new("failed", Level::Invalid, why).with("trials_kept", kept));
     }
     if ended.interrupted {
-        let says = format!("a signal ended the run after {kept} trials");
+        let says = format!("a signal ended the run after {}", verbs::count(kept as usize, "trial"));
         judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
     }
     let judged = judge.finish();
@@ -174,7 +174,6 @@ impl Finished<'_> {
     }
 
     fn show(&self, json: bool) -> Result<()> {
-        print!("{}", self.draw(if json { "json" } else { "text" })?);
-        Ok(())
+        super::print(&self.draw(if json { "json" } else { "text" })?)
     }
 }

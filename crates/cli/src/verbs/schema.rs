@@ -17,6 +17,6 @@ pub fn call(args: &Schema) -> Result<Exit> {
             return Err(Failure::new(Exit::Usage, message).into());
         }
     };
-    println!("{}", serde_json::to_string_pretty(&schema)?);
+    super::print(&(serde_json::to_string_pretty(&schema)? + "\n"))?;
     Ok(Exit::Good)
 }

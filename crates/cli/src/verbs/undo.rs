@@ -2,6 +2,7 @@
 //! `tardy undo`: puts back what killed runs left behind; runs that are alive are left alone.
 
 use crate::exit::{Exit, Failure};
+use crate::verbs::count;
 use anyhow::Result;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
@@ -23,15 +24,23 @@ fn put_back(state: &Path) -> Result<Exit> {
         Ok(put_back) => eprintln!("slot {slot}: {} steps undone, {} agents ended", put_back.steps, put_back.agents),
         Err(error) => eprintln!("slot {slot}: {error}"),
     })
-    .map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
+    .map_err(|error| Failure::new(Exit::Cannot, format!("{error}{}", needs_root())))?;
     if !report.failed.is_empty() {
         let slots = report.failed.iter().map(|(slot, error)| format!("slot {slot}: {error}")).collect::<Vec<_>>();
-        return Err(Failure::new(Exit::Cannot, format!("not all could be put back: {}", slots.join("; "))).into());
+        return Err(Failure::new(
+            Exit::Cannot,
+            format!("not all could be put back: {}{}", slots.join("; "), needs_root()),
+        )
+        .into());
     }
     if report.undone.is_empty() {
         eprintln!("nothing is left behind ({} runs are alive)", report.live);
     }
     Ok(Exit::Good)
+}
+
+fn needs_root() -> &'static str {
+    if tardy_sys::process::may_build() { "" } else { ": this needs root; run it with sudo" }
 }
 
 /// Tells what killed runs left, and on a terminal offers to put it back. A new run does not need it: names never clash.
@@ -41,7 +50,8 @@ pub fn offer(state: &Path) -> Result<()> {
         return Ok(());
     }
     let steps: u32 = left.iter().map(|left| left.steps).sum();
-    eprint!("{} killed runs left {steps} changes behind; `tardy undo` puts them back", left.len());
+    let (runs, changes) = (count(left.len(), "killed run"), count(steps as usize, "change"));
+    eprint!("{runs} left {changes} behind; `tardy undo` puts them back");
     if !(stdin().is_terminal() && stderr().is_terminal()) {
         eprintln!();
         return Ok(());

@@ -21,6 +21,9 @@ pub trait Timer {
 
 /// The sending end of a port.
 pub trait SendPort {
+    /// Called once, when the receiving end is known to be there and before the first packet: a port may try out what this
+    /// machine can.
+    fn begin(&mut self) {}
     /// Hands one packet over under `key`; returns the key that its tx stamps will carry, or errno.
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32>;
     /// Takes the tx stamps that have come back; never waits.

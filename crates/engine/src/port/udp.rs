@@ -4,7 +4,7 @@
 use super::{ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use std::net::SocketAddrV4;
-use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::point::Point;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Tai};
@@ -35,7 +35,11 @@ impl Timer for MachineTimer {
 const STAMP_COST: i64 = 1_024;
 
 /// The sending socket.
-pub struct UdpSend(UdpTx);
+pub struct UdpSend {
+    socket: UdpTx,
+    /// Sent once, to find out whether this kernel lets the sender name the stamps' keys.
+    probe: Option<Vec<u8>>,
+}
 
 impl UdpSend {
     /// Opens the socket for the order.
@@ -45,35 +49,38 @@ impl UdpSend {
         // Room for two stamps of each of 8,192 packets: a sender that is behind has no time to drain.
         let bytes = (2 * 8_192 * STAMP_COST) as i32;
         let peer = SocketAddrV4::new(order.peer, order.udp_port);
-        let mut socket = UdpTx::open(order.local, peer, order.priority, stamps, bytes)?;
-        // The probe is a warm-up packet, so that the receiver knows it for one of the trial's own.
+        let socket = UdpTx::open(order.local, peer, order.priority, stamps, bytes)?;
         let mut probe = vec![0; usize::from(order.order.size).max(HEAD)];
         let StreamOrder { stream, size, nonce, .. } = order.order;
-        Frame { kind: Kind::WarmUp, stream, size, nonce, seq: 0 }.write(&mut probe);
-        socket.try_own_keys(&probe);
-        socket.drain(|_| {});
-        Ok(UdpSend(socket))
+        Frame { kind: Kind::WarmUp, stream, size, nonce, seq: PROBE }.write(&mut probe);
+        Ok(UdpSend { socket, probe: Some(probe) })
     }
     /// The error queue's size, read back.
     pub fn error_queue_bytes(&self) -> u64 {
-        self.0.error_queue_bytes()
+        self.socket.error_queue_bytes()
     }
 }
 
 impl SendPort for UdpSend {
+    fn begin(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            self.socket.try_own_keys(&probe);
+            self.socket.drain(|_| {});
+        }
+    }
     #[inline]
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
-        self.0.send(payload, key)
+        self.socket.send(payload, key)
     }
     #[inline]
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
-        self.0.drain(each)
+        self.socket.drain(each)
     }
     fn renew_keys(&mut self) {
-        self.0.renew_keys();
+        self.socket.renew_keys();
     }
     fn error_queue(&self) -> (u64, u64) {
-        (self.0.waiting_bytes(), self.0.error_queue_bytes())
+        (self.socket.waiting_bytes(), self.socket.error_queue_bytes())
     }
 }
 

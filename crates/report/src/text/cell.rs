@@ -6,7 +6,7 @@ use super::page::{Ink, Page, columns, wrap};
 use crate::column::{Column, cell_unit, in_order, lead, title};
 use crate::figure::{self, SPACE, Unit};
 use crate::{Picture, sparkline, summary};
-use tardy_model::result::{CellResult, MetricResult, StreamResult};
+use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
@@ -44,6 +44,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         for (metric, result) in in_order(stream) {
             row(metric, result, indent(cell.streams.len()), unit, layout, page);
         }
+        unresolved(stream, indent(cell.streams.len()), layout, page);
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
     }
     let remarks = summary::of_cell(cell, picture.manifest);
@@ -76,6 +77,19 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
     }
     if let Some(why) = &metric.why {
         page.labelled(indent + 2, "", 0, why, Ink::Plain);
+    }
+}
+
+/// Why a percentile in sight is a dash, once for all metrics of a stream.
+fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut Page) {
+    let shown = |name: &str| layout.columns.iter().any(|(column, _)| column.title() == name);
+    let null = |(stem, name): &(&str, &'static str)| {
+        shown(name) && stream.metrics.values().any(|metric| metric.unresolved.iter().any(|null| null == stem))
+    };
+    let names: Vec<&str> = QUANTILES.iter().map(|(stem, name, _)| (*stem, *name)).filter(null).map(|(_, n)| n).collect();
+    if !names.is_empty() {
+        let why = format!("{} {}: fewer than 10 separate events lie beyond", names.join(", "), figure::ABSENT);
+        page.labelled(indent, "", 0, &why, Ink::Dim);
     }
 }
 
