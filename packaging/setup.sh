@@ -48,3 +48,11 @@ if [ "$oldest" != "$wanted.0" ]; then
     exit 3
   fi
 fi
+
+# `make lint` needs these two; rustup's minimal profile has neither.
+for component in clippy rustfmt; do
+  case $component in clippy) tool=cargo-clippy ;; *) tool=rustfmt ;; esac
+  command -v $tool >/dev/null && $tool --version >/dev/null 2>&1 && continue
+  command -v rustup >/dev/null && rustup component add $component >&2 ||
+    echo "setup: $component is missing: make lint will not run" >&2
+done

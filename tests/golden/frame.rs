@@ -118,7 +118,7 @@ fn proc_files_are_read_by_field() {
     assert_eq!(cpus.keys().copied().collect::<Vec<_>>(), [0, 12]);
     assert_eq!((cpus[&0].busy_ns, cpus[&0].idle_ns, cpus[&0].steal_ns), (190_000_000, 450_000_000, 80_000_000));
     let stat = format!("42 (a) b (c) S {} 3 0", (0..35).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
-    assert_eq!(state::task(&stat), Some(("a) b (c".to_owned(), 3)), "a name may hold brackets and spaces");
+    assert_eq!(state::task(&stat), Some(("a) b (c".to_owned(), 18, 3)), "a name may hold brackets and spaces");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod schema;
 
 use sample::{Run, many, odd, run};
 use tardy_model::result::Results;
+use tardy_model::verdict::{Level, Verdict};
 use tardy_report::{FORMATS, Options, ReportError, format};
 
 /// Fails with the first line that differs, then the whole text.
@@ -133,11 +134,29 @@ fn trials_that_do_not_count_are_named() {
     run.results.cells[0].trials.truncate(4);
     assert!(run.draw("text", 100).contains("  trials     4 of 5 finished\n"));
     run.results.cells[0].trials.iter_mut().for_each(|trial| trial.valid = false);
-    assert!(run.draw("text", 100).contains("none of 4 is valid: the figures are of all of them"));
+    assert!(run.draw("text", 100).contains("  trials     none of 4 is valid\n"));
     run.results.cells[0].trials.clear();
     run.results.cells[0].streams.clear();
     run.results.cells[0].verdicts.clear();
     assert!(run.draw("text", 100).contains("all\n  trials     none finished\n"), "{}", run.draw("text", 100));
+}
+
+#[test]
+fn a_refused_cell_a_shortage_and_a_trial_left_out_are_told_once() {
+    let mut refused = run(&["all"]);
+    let why = "this machine has 2 CPUs: CPU 7 does not exist";
+    let cell = &mut refused.results.cells[0];
+    (cell.valid, refused.results.valid) = (false, false);
+    cell.trials.clear();
+    cell.verdicts = vec![Verdict::new("refused", Level::Invalid, why)];
+    refused.manifest.cells[0].refused = Some(why.into());
+    let text = refused.draw("text", 100);
+    assert!(text.contains(&format!("  refused    {why}\n")), "{text}");
+    let text = refused.draw("text", 100) + &odd().draw("text", 400);
+    assert_eq!(text.matches("CPU 7 does not exist").count(), 2, "once in each of two runs: {text}");
+    for (once, count) in [("none finished", 0), ("EPERM", 1), ("trial 2", 1), ("CLOCK_REALTIME", 1), ("  trials", 0)] {
+        assert_eq!(text.matches(once).count(), count, "{once}: {text}");
+    }
 }
 
 #[test]

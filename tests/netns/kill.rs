@@ -102,34 +102,64 @@ fn sigterm_finalises_the_trial_under_way() {
     signal_ends_it_in_good_order("sigterm_finalises_the_trial_under_way", libc::SIGTERM);
 }
 
-fn an_agent_dies(test: &str, station: &str) {
+/// Kills a station's agent in the middle of trial `in_trial`.
+fn an_agent_dies(test: &str, station: &str, in_trial: u64) {
     if !can_run(test) {
         return;
     }
     let (place, before) = (Place::new(), machine());
     let child = place.start(&mut place.run(&["--trials", "3", "--set", "stream.ctl.count=2000"]));
-    wait(Duration::from_secs(30), || place.events().iter().any(|e| e["event"] == "trial" && e["n"] == 2).then_some(()))
-        .expect("the second trial begins");
+    wait(Duration::from_secs(30), || {
+        place.events().iter().any(|e| e["event"] == "trial" && e["n"] == in_trial).then_some(())
+    })
+    .expect("the trial begins");
     std::thread::sleep(Duration::from_millis(500));
     let pid = place.agent(station);
     signal(pid, libc::SIGKILL).expect("the agent is killed");
     let run = place.finish(child);
-    assert_eq!(run.code, Some(4), "an agent failed after a finished trial: {}", run.stderr);
+    let code = if in_trial == 1 { 3 } else { 4 };
+    assert_eq!(run.code, Some(code), "4 only after a finished trial: {}", run.stderr);
     let told = format!("station `{station}` (process {pid})");
     assert!(run.stderr.contains(&told), "{}", run.stderr);
     let trials = run.cell()["trials"].as_array().expect("trials");
-    assert!(!trials.is_empty() && trials[0]["valid"] == true || run.ids("invalid").len() > 1, "{}", run.stdout);
-    assert!(trials.iter().skip(1).all(|trial| trial["valid"] == false), "what was had of the broken trial is invalid");
+    assert_eq!(trials.len() as u64, in_trial - 1, "only whole trials are judged: {}", run.stdout);
+    assert!(trials.iter().all(|trial| trial["streams"]["ctl"]["outcomes"]["lost"] == 0), "no loss is invented");
+    let rest = place.out().join(format!("trials/all/{in_trial}.partial/samples.parquet"));
+    assert!(rest.metadata().is_ok_and(|file| file.len() > 0), "what the other station had is kept");
+    assert!(run.ids("invalid").contains(&"failed".to_owned()), "{:?}", run.ids("invalid"));
     same(&before);
     assert!(agents(&place).is_empty());
 }
 
 #[test]
 fn a_dead_receiver_ends_the_run_with_what_it_had() {
-    an_agent_dies("a_dead_receiver_ends_the_run_with_what_it_had", "b");
+    an_agent_dies("a_dead_receiver_ends_the_run_with_what_it_had", "b", 2);
 }
 
 #[test]
 fn a_dead_sender_ends_the_run_with_what_it_had() {
-    an_agent_dies("a_dead_sender_ends_the_run_with_what_it_had", "a");
+    an_agent_dies("a_dead_sender_ends_the_run_with_what_it_had", "a", 2);
+}
+
+#[test]
+fn a_death_in_the_first_trial_is_no_finished_trial_and_no_loss() {
+    an_agent_dies("a_death_in_the_first_trial_is_no_finished_trial_and_no_loss", "b", 1);
+}
+
+#[test]
+fn a_signal_is_heard_while_a_slow_stream_waits_for_its_first_packet() {
+    if !can_run("a_signal_is_heard_while_a_slow_stream_waits_for_its_first_packet") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let slow = ["--trials", "1", "--set", "stream.ctl.cycle=20s", "--set", "stream.ctl.count=5"];
+    let child = place.start(&mut place.run(&slow));
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(500));
+    signal(child.id(), libc::SIGINT).expect("the signal is sent");
+    let began = Instant::now();
+    let run = place.finish(child);
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    assert!(began.elapsed() < Duration::from_secs(8), "it took {:?} to end", began.elapsed());
+    same(&before);
 }

@@ -34,6 +34,13 @@ fn an_experiment_file_that_is_none_is_refused() {
 }
 
 #[test]
+fn a_count_that_memory_cannot_hold_is_refused_before_anything_is_built() {
+    let place = Place::new();
+    let huge = ["--set", "stream.ctl.count=4000000000", "--set", "stream.ctl.cycle=500ns"];
+    refused(&place.call(&mut place.run(&huge)), 3, &["MiB", "count"]);
+}
+
+#[test]
 fn a_cpu_that_does_not_exist_is_exit_3() {
     if !can_run("a_cpu_that_does_not_exist_is_exit_3") {
         return;
@@ -86,6 +93,29 @@ fn busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on() {
 }
 
 #[test]
+fn a_killed_run_still_knows_what_was_refused() {
+    if !can_run("a_killed_run_still_knows_what_was_refused") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let file = place.path("waits.toml");
+    let text = "name='w'\ntrials=50\n[station.a]\n[station.b]\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=2000\n[matrix]\n'stream.ctl.rx.wait'=['block','busypoll']\n";
+    std::fs::write(&file, text).expect("a file");
+    let mut child = place.start(place.run(&[]).arg(&file));
+    place.wait_for("refused");
+    child.kill().expect("killed");
+    let _ = place.finish(child);
+    let manifest = std::fs::read_to_string(place.out().join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("whole");
+    let why = manifest["cells"][1]["refused"].as_str().expect("why the cell was refused");
+    assert!(why.contains("NAPI"), "{why}");
+    let report = place.call(place.command("report").arg(place.out()));
+    assert_eq!(report.stdout.matches("NAPI context").count(), 1, "told once: {}", report.stdout);
+    assert_eq!(place.undo().code, Some(0));
+    same(&before);
+}
+
+#[test]
 fn an_out_folder_in_use_is_refused_and_left_alone() {
     let place = Place::new();
     std::fs::create_dir(place.out()).expect("a folder");
@@ -108,12 +138,61 @@ fn a_truncated_or_newer_run_folder_is_refused_and_named() {
     std::fs::write(&samples, &whole[..whole.len() / 2]).expect("truncated");
     refused(&report(), 2, &["samples.parquet"]);
     std::fs::write(&samples, whole).expect("whole again");
+    let results = place.out().join("results.json");
+    let text = std::fs::read_to_string(&results).expect("results");
+    std::fs::write(&results, &text[..text.len() / 2]).expect("truncated");
+    refused(&report(), 2, &["results.json"]);
+    std::fs::write(&results, &text).expect("whole again");
     let manifest = place.out().join("manifest.json");
     let text = std::fs::read_to_string(&manifest).expect("a manifest");
     std::fs::write(&manifest, text.replacen("\"format\": 1", "\"format\": 99", 1)).expect("newer");
     refused(&report(), 2, &["99", "newer"]);
     std::fs::write(&manifest, &text[..text.len() / 3]).expect("truncated");
     refused(&report(), 2, &["manifest.json"]);
+}
+
+#[test]
+fn a_damaged_or_newer_results_file_is_not_passed_over() {
+    let place = Place::new();
+    let sim = ["--trials", "1", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=500"];
+    assert_eq!(place.call(&mut place.run(&sim)).code, Some(0));
+    let report = || place.call(place.command("report").arg(place.out()));
+    let results = place.out().join("results.json");
+    let text = std::fs::read_to_string(&results).expect("results");
+    std::fs::write(&results, &text[..text.len() / 2]).expect("truncated");
+    refused(&report(), 2, &["results.json"]);
+    std::fs::write(&results, text.replacen("\"format\": 1", "\"format\": 99", 1)).expect("newer");
+    refused(&report(), 2, &["99", "newer"]);
+    std::fs::remove_file(&results).expect("removed");
+    assert_eq!(report().code, Some(0), "a run that was killed has none: {}", report().stderr);
+}
+
+#[test]
+fn a_written_verdict_makes_nothing_valid_that_is_not() {
+    let place = Place::new();
+    let sim = ["--trials", "1", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=500"];
+    assert_eq!(place.call(&mut place.run(&sim)).code, Some(0));
+    let record = place.out().join("trials/all/1/trial.json");
+    let text = std::fs::read_to_string(&record).expect("a record");
+    std::fs::write(&record, text.replacen("\"failed\":null", "\"failed\":\"the agent died\"", 1)).expect("spoilt");
+    let report = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
+    let judged: serde_json::Value = serde_json::from_str(&report.stdout).expect("results");
+    assert_eq!((&judged["valid"], &judged["cells"][0]["valid"]), (&false.into(), &false.into()), "{}", report.stdout);
+}
+
+#[test]
+fn a_histogram_log_counts_what_the_results_count() {
+    let place = Place::new();
+    let sim = ["--trials", "1", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=500"];
+    let run = place.call(&mut place.run(&sim));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let log = std::fs::read_to_string(place.out().join("trials/all/1/ctl.hlog")).expect("a histogram log");
+    for metric in ["scheduled..rx_kernel", "rx_kernel..receive", "delta"] {
+        let negative = run.metric(metric)["negative"].as_u64().unwrap_or(0);
+        let values = run.metric(metric)["count"].as_u64().expect("a count") - negative;
+        let line = format!("#{metric}: {values} values, {negative} negative ones left out\n");
+        assert!(log.contains(&line), "{line}{log:.900}");
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cell from its trials, for a live run and for a run folder alike.
 //!
-//! Each trial is judged alone. The cell pools its valid trials (all finished ones if none is valid). It is valid if every
-//! finished trial is, or if a strict majority are: then the others are left out, with a warning that names them.
+//! Each trial is judged alone. What spoilt a trial decides what becomes of it ([`crate::validity::Spoils`]): one that was
+//! measured badly is left out where a strict majority is sound, with a warning that names it; one in which the path failed
+//! stays in the pool, and its cell is invalid, for losing the worst must not improve a figure. So the cell is valid if no
+//! trial's path failed and every trial, or a strict majority, was measured well.
 
 mod pool;
 mod verdicts;
@@ -11,7 +13,7 @@ use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
-use crate::validity::{is_valid, judge_trial};
+use crate::validity::{is_valid, judge_trial, path_failed};
 use pool::{Pool, stream_result};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -35,8 +37,8 @@ pub struct CellAnalysis {
     expectations: Vec<Expectation>,
     trials: Vec<TrialResult>,
     pool: Pool,
-    /// True once the pool holds valid trials; it then takes no others.
-    pool_is_valid: bool,
+    /// True once the pool holds a trial that counts; it then takes no others.
+    pool_counts: bool,
     placements: Placements,
     lead: Option<(String, Metric)>,
     blocks: Vec<TrialBlocks>,
@@ -104,7 +106,7 @@ impl CellAnalysis {
             expectations,
             trials: Vec::new(),
             pool: Pool::default(),
-            pool_is_valid: false,
+            pool_counts: false,
             placements: Placements::default(),
             lead: None,
             blocks: Vec::new(),
@@ -174,13 +176,14 @@ impl CellAnalysis {
 
     /// Pools a judged trial.
     fn take(&mut self, record: &TrialRecord, result: &TrialResult, digests: BTreeMap<String, StreamDigest>) {
-        if result.valid && !self.pool_is_valid {
-            // The first valid trial drives out those that stood in.
+        let counts = counts(result);
+        if counts && !self.pool_counts {
+            // The first trial that counts drives out those that stood in.
             self.pool = Pool::default();
             self.placements = Placements::default();
-            self.pool_is_valid = true;
+            self.pool_counts = true;
         }
-        if result.valid != self.pool_is_valid {
+        if counts != self.pool_counts {
             return;
         }
         self.placements.add(record);
@@ -217,15 +220,16 @@ impl CellAnalysis {
     /// The cell.
     pub fn finish(mut self) -> CellAnswer {
         let finished = self.trials.len();
-        let good = self.trials.iter().filter(|trial| trial.valid).count();
-        let valid = finished > 0 && (good == finished || good * 2 > finished);
+        let counting = self.trials.iter().filter(|trial| counts(trial)).count();
+        let majority = counting * 2 > finished;
+        let valid = majority && !self.trials.iter().any(|trial| path_failed(&trial.verdicts));
         let mut verdicts = Vec::new();
         if let Some((stream, metric)) = &self.lead {
             self.blocks.sort_by_key(|trial| trial.n);
             verdicts.push(repeats::judge(stream, *metric, &self.blocks));
         }
         self.trials.sort_by_key(|trial| trial.n);
-        verdicts.extend(verdicts::of_cell(&self.trials, valid));
+        verdicts.extend(verdicts::of_cell(&self.trials, majority));
         let (mut streams, histograms) = self.pool.finish();
         for (stream, metrics) in &self.metrics {
             // A stream that no trial recorded still shows that it was asked for.
@@ -247,6 +251,11 @@ impl CellAnalysis {
         };
         CellAnswer { result, expectations, histograms }
     }
+}
+
+/// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the path's doing.
+fn counts(trial: &TrialResult) -> bool {
+    trial.valid || path_failed(&trial.verdicts)
 }
 
 /// The stamp that `delta` is of: `rx_kernel`, or `rx_xdp` where packets never reach the kernel's stack.

@@ -45,7 +45,8 @@ struct Spread {
     name: &'static str,
     values: Vec<i64>,
     spread_ns: i64,
-    share: f64,
+    /// Of the middle one; `None` if that is 0.
+    share: Option<f64>,
     test: KruskalWallis,
     repeats: bool,
 }
@@ -60,15 +61,18 @@ impl Spread {
         let test = kruskal_wallis(blocks)?;
         let allowed = (middle.unsigned_abs() as f64 * share).max(LEAST_SPREAD_NS as f64);
         let repeats = test.p_value >= LEAST_P || spread_ns as f64 <= allowed;
-        let share = if middle == 0 { 0.0 } else { spread_ns as f64 / middle.unsigned_abs() as f64 };
+        let share = (middle != 0).then(|| spread_ns as f64 / middle.unsigned_abs() as f64);
         Some(Spread { name, values, spread_ns, share, test, repeats })
     }
 
     fn tells(&self, verdict: Verdict) -> Verdict {
         let values = self.values.iter().map(|value| Figure::Int(*value)).collect();
+        let verdict = match self.share {
+            Some(share) => verdict.with(&format!("{}_spread_share", self.name), share),
+            None => verdict,
+        };
         verdict
             .with(&format!("{}_spread_ns", self.name), self.spread_ns)
-            .with(&format!("{}_spread_share", self.name), self.share)
             .with(&format!("{}_p_value", self.name), self.test.p_value)
             .with(&format!("{}_by_trial_ns", self.name), Figure::List(values))
     }
@@ -107,8 +111,8 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
         let apart: Vec<String> = differing
             .iter()
             .map(|spread| {
-                let (by, share) = (says::time(spread.spread_ns), says::share(spread.share));
-                format!("{by} ({share}) at {}", spread.name)
+                let share = spread.share.map_or_else(String::new, |share| format!(" ({})", says::share(share)));
+                format!("{}{share} at {}", says::time(spread.spread_ns), spread.name)
             })
             .collect();
         let p = differing.iter().map(|spread| spread.test.p_value).fold(1.0, f64::min);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! May a trial's numbers be used at all? Each rule looks at the measured evidence and says nothing when all is well.
 //!
-//! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is [`Level::Invalid`].
+//! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is [`Level::Invalid`]. What made it invalid
+//! decides whether it may be left out of its cell: [`Spoils`].
 
 mod causality;
 mod clock_step;
@@ -18,7 +19,9 @@ mod pm_qos;
 mod policy;
 mod queue_overflow;
 mod rate;
+mod receiver_broke;
 mod recorder;
+mod recorder_delay;
 mod rt_bandwidth;
 mod send_errors;
 mod steal;
@@ -32,18 +35,33 @@ use tardy_model::result::StreamResult;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 
+/// What a rule's [`Level::Invalid`] says of the trial. Losing the worst must not improve a figure, so a trial is left out for
+/// how it was measured, never for what was found in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoils {
+    /// The measuring is spoilt: clocks, stamps, the recorder, the threads' policy or CPU time. What the trial found is not the
+    /// path's doing, so it may be left out where a strict majority of the trials is sound.
+    Measuring,
+    /// The path or the load did it: packets were lost or refused, or the rate was not kept. That is the finding itself: the
+    /// trial stays in the pool, and the cell is invalid.
+    Path,
+}
+
 /// A rule: its id, which its verdicts bear, and how it judges.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The verdicts' id; stable.
     pub id: &'static str,
+    /// What its invalidating verdicts say of the trial. Without meaning for a rule that only notes or warns.
+    pub spoils: Spoils,
     /// Judges a trial.
     pub judge: fn(&Evidence<'_>) -> Vec<Verdict>,
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 20] = [
+pub const RULES: [Rule; 22] = [
     failed::RULE,
+    receiver_broke::RULE,
     interrupted::RULE,
     tai_offset::RULE,
     clock_step::RULE,
@@ -53,6 +71,7 @@ pub const RULES: [Rule; 20] = [
     send_errors::RULE,
     loss::RULE,
     recorder::RULE,
+    recorder_delay::RULE,
     queue_overflow::RULE,
     late_stamps::RULE,
     coverage::RULE,
@@ -78,4 +97,10 @@ pub fn judge_trial(
 /// True if no verdict forbids the numbers.
 pub fn is_valid(verdicts: &[Verdict]) -> bool {
     verdicts.iter().all(|verdict| verdict.level < Level::Invalid)
+}
+
+/// True if the path or the load made the trial invalid, whatever else did too: it must not be left out.
+pub fn path_failed(verdicts: &[Verdict]) -> bool {
+    let by_path = |id: &str| RULES.iter().any(|rule| rule.id == id && rule.spoils == Spoils::Path);
+    verdicts.iter().any(|verdict| verdict.level >= Level::Invalid && by_path(&verdict.id))
 }

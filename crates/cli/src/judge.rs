@@ -3,17 +3,17 @@
 
 use anyhow::Result;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
 use tardy_model::histogram::Histogram;
 use tardy_model::manifest::Manifest;
-use tardy_model::point::Metric;
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::Facts;
 use tardy_spec::experiment::{Cell, Experiment, Path};
-use tardy_store::RunFolder;
+use tardy_store::{RunFolder, StoreError};
 
 /// The cells of a run, trial by trial.
 pub struct Judge {
@@ -72,7 +72,12 @@ impl Judge {
         let mut answers = Vec::new();
         for (id, cell) in self.cells {
             let mut answer = cell.finish();
-            for verdict in self.said.get(&id).into_iter().flatten() {
+            let said = self.said.get(&id).map(Vec::as_slice).unwrap_or_default();
+            if answer.result.trials.is_empty() && said.iter().any(|verdict| verdict.level == Level::Invalid) {
+                // Why no trial was finished is known, so that there was none need not be said too.
+                answer.result.verdicts.retain(|verdict| verdict.id != "failed");
+            }
+            for verdict in said {
                 answer.result.valid &= verdict.level < Level::Invalid;
                 answer.result.verdicts.push(verdict.clone());
             }
@@ -120,13 +125,22 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
         judge.say_of_run(verdict);
     }
     let mut judged = judge.finish();
-    // What the run itself said at its end, and only it could know, stands.
-    if let Ok(written) = run.results() {
-        judged.results.verdicts = written.verdicts;
-        judged.results.valid = written.valid;
-        judged.results.expectations_met = written.expectations_met;
+    if let Some(written) = written(run)? {
+        // What the run itself said at its end, and only it could know, stands; it makes nothing valid that is not.
+        let results = &mut judged.results;
+        results.verdicts = written.verdicts;
+        results.valid &= written.valid;
+        results.expectations_met = results.expectations_met.filter(|_| results.valid);
     }
     Ok(judged)
+}
+
+/// The results that the run wrote at its end. One that was killed wrote none; any other fault of the file is told.
+fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
+    match run.results() {
+        Err(StoreError::Io { reason, .. }) if reason.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// What the line at the top says was sent.
@@ -143,11 +157,4 @@ pub fn facts(experiment: &Experiment) -> Facts {
         }
     }
     facts
-}
-
-/// Metrics of a stream, for its histogram file.
-pub fn metrics<'a>(experiment: &'a Experiment, cell: &str, stream: &str) -> &'a [Metric] {
-    let cell = experiment.cells.iter().find(|known| known.id == cell);
-    let stream = cell.and_then(|cell| cell.setup.streams.iter().find(|known| known.name == stream));
-    stream.map(|stream| &stream.metrics[..]).unwrap_or_default()
 }

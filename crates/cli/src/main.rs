@@ -14,6 +14,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    let end = verbs::call(args.verb);
+    // A panic is a fault of tardy's own; the hook has told it by then.
+    let end = std::panic::catch_unwind(|| verbs::call(args.verb));
+    let end = end.unwrap_or(Ok(exit::Exit::Internal));
     ExitCode::from(end.unwrap_or_else(|error| exit::tell(&error)) as u8)
 }

@@ -6,16 +6,17 @@ use crate::progress::Progress;
 use serde::Serialize;
 use std::error::Error;
 use std::fmt::Write;
+use tardy_analyze::cell::TrialAnswer;
 use tardy_lab::coordinator::{Event, Sink};
 use tardy_model::manifest::Manifest;
 use tardy_model::sample::Batch;
+use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 
 /// Keeps everything.
 pub struct Recorder<'a> {
-    experiment: &'a Experiment,
     folder: &'a RunFolder,
     /// Facts, growing as the run learns them.
     pub manifest: Manifest,
@@ -48,7 +49,7 @@ impl<'a> Recorder<'a> {
     /// Into an open folder.
     pub fn new(experiment: &'a Experiment, folder: &'a RunFolder, manifest: Manifest) -> Self {
         let (judge, progress) = (Judge::new(experiment), Progress::new());
-        Recorder { experiment, folder, manifest, judge, kept: 0, failed: None, progress }
+        Recorder { folder, manifest, judge, kept: 0, failed: None, progress }
     }
 
     /// A line for `events.jsonl`.
@@ -73,15 +74,30 @@ impl<'a> Recorder<'a> {
         self.progress.end();
     }
 
-    fn keep(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), StoreError> {
+    fn keep(
+        &mut self,
+        record: &TrialRecord,
+        streams: &[(String, Batch)],
+        answer: Option<&TrialAnswer>,
+    ) -> Result<(), StoreError> {
         let trial = self.folder.begin_trial(&record.cell, record.n)?;
         let named: Vec<(&str, &Batch)> = streams.iter().map(|(name, batch)| (name.as_str(), batch)).collect();
         trial.write_samples(&named)?;
-        for (name, batch) in &named {
-            trial.write_histograms(name, batch, judge::metrics(self.experiment, &record.cell, name))?;
+        for (name, of) in &record.streams {
+            // The judge's own, so that the file and the results cannot disagree.
+            let histograms = answer.into_iter().flat_map(|answer| &answer.histograms);
+            let histograms = histograms.filter(|((stream, _), _)| stream == name);
+            let histograms = histograms.map(|((_, metric), histogram)| (*metric, histogram.clone())).collect();
+            trial.write_histograms(name, Nanos(of.intended_span_ns), &histograms)?;
         }
         trial.write_record(record)?;
-        trial.finish()
+        if record.failed.is_some() { Ok(()) } else { trial.finish() }
+    }
+
+    /// At once, so that a run that is killed still knows it.
+    fn write_manifest(&mut self) {
+        let written = self.folder.write_manifest(&self.manifest);
+        self.note(written);
     }
 
     fn cell(&mut self, id: &str) -> Option<&mut tardy_model::manifest::CellEntry> {
@@ -118,8 +134,7 @@ impl Sink for Recorder<'_> {
             }
             Event::Ruler(records) => {
                 self.manifest.ruler = records.to_vec();
-                let written = self.folder.write_manifest(&self.manifest);
-                self.note(written);
+                self.write_manifest();
                 self.log("ruler", serde_json::json!({ "records": records }));
             }
             Event::Refused { cell, why } => {
@@ -127,6 +142,7 @@ impl Sink for Recorder<'_> {
                 if let Some(entry) = self.cell(cell) {
                     entry.refused = Some(why.to_owned());
                 }
+                self.write_manifest();
                 self.judge.say(cell, judge::refused(why));
                 self.log("refused", serde_json::json!({ "cell": cell, "why": why }));
             }
@@ -134,6 +150,7 @@ impl Sink for Recorder<'_> {
                 if let Some(entry) = self.cell(cell) {
                     entry.short.push(what.to_owned());
                 }
+                self.write_manifest();
                 self.judge.say(cell, judge::short(what));
                 self.log("short", serde_json::json!({ "cell": cell, "what": what }));
             }
@@ -142,9 +159,15 @@ impl Sink for Recorder<'_> {
     }
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Some(why) = &record.failed {
+            // Half of it is gone: what is left stays beside the trials, as `<n>.partial`, and no figure comes of it.
+            self.keep(record, streams, None)?;
+            self.log("trial_broken", serde_json::json!({ "cell": record.cell, "n": record.n, "why": why }));
+            return Ok(());
+        }
         // Judged first: if the disk refuses, the table still has it.
         let answer = self.judge.trial(record, streams);
-        self.keep(record, streams)?;
+        self.keep(record, streams, answer.as_ref())?;
         self.kept += 1;
         let valid = answer.map(|answer| answer.result.valid);
         self.log("trial_kept", serde_json::json!({ "cell": record.cell, "n": record.n, "valid": valid }));

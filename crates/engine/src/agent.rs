@@ -76,7 +76,10 @@ impl Station {
     fn obey(&mut self, order: ToAgent, to: &mut impl Write) -> Result<(), MessageError> {
         let mut tell = |told: FromAgent| message::send(to, &told);
         match order {
-            ToAgent::Measure(threads) => tell(FromAgent::Ruler(threads.iter().map(ruler::measure).collect())),
+            ToAgent::Measure(threads) => {
+                let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
+                tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler))
+            }
             ToAgent::Prepare { sends, receives } => {
                 self.ends.clear();
                 let mut ready = Vec::new();

@@ -33,6 +33,8 @@ pub struct Halves {
     pub rx_clocks: [ClockReading; 2],
     /// Gaps of a spinning receiver.
     pub gaps: Option<SpinGaps>,
+    /// Gaps of a spinning sender.
+    pub tx_gaps: Option<SpinGaps>,
     /// Points that could not be had, with the reason.
     pub absent: BTreeMap<Point, String>,
     /// The error queue's size.
@@ -89,6 +91,8 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         foreign: rx.foreign,
         duplicates: matched.duplicates,
         empty_wakeups: rx.empty_wakeups,
+        receive_errno: rx.broken_errno,
+        forced_drains: tx.forced_drains,
         records_dropped: rx.records_dropped,
         socket_drops: rx.socket_drops,
         tx_stamps_missing: matched.tx_stamps_missing,
@@ -113,6 +117,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         warmup: halves.warmup,
         counters,
         spin_gaps: halves.gaps,
+        tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
     };
     (matched.batch, record)

@@ -28,6 +28,9 @@ pub struct Match<'a> {
     pub sources: &'a [(Point, Source)],
 }
 
+/// Two clocks read one after the other, and their rounding, may disagree by so much.
+const STAMP_SLACK_NS: i64 = 2_000;
+
 /// The samples, and what did not become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
@@ -47,7 +50,9 @@ impl Match<'_> {
         let rows = self.sent.len();
         let mut batch = Batch {
             seq: (0..rows as i64).map(|row| row + i64::from(self.sent.first)).collect(),
-            scheduled_ns: (0..rows as i64).map(|row| self.base_ns + row * self.cycle.0).collect(),
+            scheduled_ns: (0..rows as i64)
+                .map(|row| self.base_ns + (row + i64::from(self.sent.first)) * self.cycle.0)
+                .collect(),
             outcome: vec![Outcome::NotSent; rows],
             flags: vec![Flags::default(); rows],
             ..Batch::default()
@@ -70,7 +75,7 @@ impl Match<'_> {
                 let tai = self.tx.to_tai(Instant::from_ns(stamp)).ns();
                 // A stamp from before the send belongs to another packet that had the same key.
                 let send = self.sent.send.get(row).and_then(|send| send.get());
-                let fits = send.is_none_or(|send| tai >= send - self.tx.bound_ns - 1_000_000);
+                let fits = send.is_none_or(|send| tai >= send - self.tx.bound_ns - STAMP_SLACK_NS);
                 unmatched += u64::from(!fits);
                 fits.then_some(tai)
             });

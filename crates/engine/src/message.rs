@@ -143,7 +143,7 @@ pub enum FromAgent {
     Warmed {
         /// Stream.
         stream: u8,
-        /// Driver stamps that came back.
+        /// Packets for which every stamp that is asked for came back.
         stamped: u32,
     },
     /// Answer to `WarmStatus`.
@@ -185,6 +185,8 @@ pub enum FromAgent {
     Sent {
         /// Events.
         counters: SenderCounters,
+        /// Gaps of a spinning sender.
+        gaps: Option<SpinGaps>,
         /// The thread, read back at the end.
         thread: ThreadRecord,
         /// This station's clocks.

@@ -59,6 +59,8 @@ pub struct Receiver {
     order: ReceiveOrder,
     buffer: Vec<u8>,
     arrivals: Vec<Arrival>,
+    /// One bit a packet.
+    seen: Vec<u64>,
     /// Events.
     pub counters: ReceiverCounters,
     /// Gaps of a spinning loop.
@@ -76,7 +78,10 @@ impl Receiver {
         arrivals.clear();
         // One byte more than the stream's packets, so that a longer stranger is not taken for one of them.
         let buffer = vec![0; usize::from(order.order.size).max(HEAD) + 1];
-        Receiver { order, buffer, arrivals, counters: ReceiverCounters::default(), gaps: None }
+        // Written once, so that the kernel has given the memory before the loop runs.
+        let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 1];
+        seen.fill(0);
+        Receiver { order, buffer, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
     }
 
     /// Receives until the first warm-up packet has come, or told to stop.
@@ -98,6 +103,8 @@ impl Receiver {
     ) {
         let (nonce, stream, cycle) = (self.order.order.nonce, self.order.order.stream, self.order.order.cycle.0);
         let count = self.order.order.count;
+        // Warm-up packets have numbers of their own.
+        let fits = |frame: &Frame| frame.kind == Kind::WarmUp || frame.seq < count;
         let spins = port.spins();
         let mut gaps = SpinGaps::default();
         let mut last = spins.then(|| timer.now());
@@ -133,7 +140,7 @@ impl Receiver {
             };
             let frame = match Frame::read(&self.buffer[..length]) {
                 Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => continue,
-                Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq < count => frame,
+                Ok(frame) if frame.nonce == nonce && frame.stream == stream && fits(&frame) => frame,
                 _ => {
                     self.counters.foreign += 1;
                     continue;
@@ -148,8 +155,13 @@ impl Receiver {
                     } else {
                         self.counters.records_dropped += 1;
                     }
-                    let base = shared.base_ns.load(Relaxed);
-                    shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle));
+                    // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
+                    let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
+                    if self.seen[word] & bit == 0 {
+                        self.seen[word] |= bit;
+                        let base = shared.base_ns.load(Relaxed);
+                        shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle));
+                    }
                 }
                 Kind::WarmUp => {
                     shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);

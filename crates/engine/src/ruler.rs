@@ -5,22 +5,25 @@
 use crate::order::ThreadOrder;
 use crate::worker;
 use tardy_model::machine::RulerRecord;
+use tardy_model::stream::Policy;
 use tardy_model::time::{Monotonic, Nanos, Tai};
 use tardy_sys::clock;
 
-/// Wake-ups measured: enough for a 99th percentile with two values beyond it.
-const WAKE_UPS: i64 = 200;
-/// Time between them: short, so that the whole takes 50 ms; not a divisor of a tick's period.
-const APART: Nanos = Nanos(251_000);
+/// Wake-ups measured: enough for a 99th percentile with ten values beyond it.
+const WAKE_UPS: i64 = 1_000;
+/// Time between them: short, so that the whole takes 0.1 s; not a divisor of a tick's period.
+const APART: Nanos = Nanos(101_000);
 /// Length of the empty loop. Below what the RT bandwidth limit lets through in a second.
-const LOOP: Nanos = Nanos(100_000_000);
+const LOOP: Nanos = Nanos(50_000_000);
 const GAP: Nanos = Nanos(10_000);
 
-/// Measures in a thread of its own.
-pub fn measure(order: &ThreadOrder) -> RulerRecord {
+/// Measures in a thread of its own. Stations are measured one after the other: two of these loops on one CPU would
+/// measure each other.
+pub fn measure(order: &ThreadOrder) -> Result<RulerRecord, String> {
     let order = order.clone();
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name("ruler".into());
-    thread.spawn(move || run(&order)).ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    let thread = thread.spawn(move || run(&order)).map_err(|error| format!("the ruler's thread: {error}"))?;
+    thread.join().map_err(|_| "the ruler's thread broke".to_owned())
 }
 
 fn run(order: &ThreadOrder) -> RulerRecord {
@@ -29,7 +32,10 @@ fn run(order: &ThreadOrder) -> RulerRecord {
     let mut errors = timer_errors();
     errors.sort_unstable();
     let rank = |q: f64| errors[((q * errors.len() as f64).ceil() as usize).clamp(1, errors.len()) - 1];
-    let (loop_ns, gaps_over_10us, longest_gap_ns) = gaps();
+    // Under SCHED_DEADLINE the loop would only measure its own budget running out.
+    let looped = (!matches!(order.policy, Policy::Deadline { .. })).then(gaps);
+    let (loop_ns, gaps_over_10us) = looped.map_or((0, 0), |(loop_ns, count, _)| (loop_ns, count));
+    let longest_gap_ns = looped.map(|(_, _, longest)| longest);
     RulerRecord {
         station: String::new(),
         cpu: order.cpu,

@@ -4,7 +4,7 @@
 
 use crate::live::Live;
 use crate::order::SendOrder;
-use crate::port::{SendPort, Timer, TxPoint, TxStamp};
+use crate::port::{DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use crate::schedule::{Schedule, lead_in};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,6 +13,7 @@ use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Overrun;
 use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::trial::SpinGaps;
 
 /// What the sender did with a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +76,8 @@ pub struct SenderCounters {
     pub skipped: u64,
     /// tx stamps whose key is no packet's of the trial.
     pub unmatched: u64,
+    /// The error queue had to be drained between two packets without time for it.
+    pub forced_drains: u64,
     /// The error queue was found full.
     pub queue_overflows: u64,
     /// Most bytes found waiting in it.
@@ -90,7 +93,8 @@ struct Keys {
 
 impl Keys {
     fn new(count: u32) -> Self {
-        Keys { ring: vec![(0, 0); (count as usize + 64).next_power_of_two().min(1 << 20)] }
+        // Not zero, so that the memory is written and no page fault waits for the loop.
+        Keys { ring: vec![(u32::MAX, 0); (count as usize + 64).next_power_of_two().min(1 << 20)] }
     }
     #[inline]
     fn put(&mut self, key: u32, packet: u32) {
@@ -112,19 +116,26 @@ pub struct Sender {
     payload: Vec<u8>,
     half: SenderHalf,
     keys: Keys,
-    /// Keys below this belong to warm-up and lead-in.
-    trial_from: Option<u32>,
+    /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
+    in_trial: bool,
     next_key: u32,
-    warm_stamps: u32,
+    /// Warm-up packets whose stamps came back, before the queue discipline and in the driver.
+    warm_stamps: [u32; 2],
+    /// Stamps that were asked for and have not come.
     outstanding: u32,
+    /// Gaps in the spinning stretch.
+    pub gaps: Option<SpinGaps>,
     /// Events.
     pub counters: SenderCounters,
 }
 
-/// Behind the send there must be this much time until the next wake-up for the error queue to be drained…
-const DRAIN_SLACK: Nanos = Nanos(20_000);
-/// …or this many packets whose stamps are outstanding.
-const DRAIN_AT: u32 = 256;
+/// Behind the send there must be this much time until the next packet is due for stamps to be taken from the error queue:
+/// what a full batch costs…
+const DRAIN_SLACK: Nanos = Nanos(8_000);
+/// …or so many stamps outstanding that the queue would soon be full. Then one batch is taken between two packets, and counted.
+const DRAIN_AT: u32 = 12_000;
+/// From which length on a gap in the spinning stretch is counted.
+const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
 const LONG_WAIT: Nanos = Nanos(200_000_000);
 
@@ -148,10 +159,11 @@ impl Sender {
             payload,
             half,
             keys,
-            trial_from: None,
+            in_trial: false,
             next_key: 1,
-            warm_stamps: 0,
+            warm_stamps: [0; 2],
             outstanding: 0,
+            gaps: None,
             counters: SenderCounters::default(),
         }
     }
@@ -171,26 +183,28 @@ impl Sender {
         self.order.order.wants(Point::TxKernel) || self.order.order.wants(Point::TxSched)
     }
 
-    /// Sends `count` warm-up packets `apart`; returns how many driver stamps came back for them.
+    /// Sends `count` warm-up packets `apart`; returns for how many of them every stamp that is asked for came back.
     pub fn warm_up<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, count: u32, apart: Nanos) -> u32 {
         port.begin();
-        self.warm_stamps = 0;
+        self.warm_stamps = [0; 2];
         let mut at = timer.now();
         for i in 0..count {
             self.frame(Kind::WarmUp, i);
             self.send_unrecorded(port);
             at = at + apart;
             timer.sleep_until(at);
-            self.drain(port);
+            self.drain_all(port);
         }
-        self.warm_stamps
+        let wanted = [Point::TxSched, Point::TxKernel].map(|point| self.order.order.wants(point));
+        let had = wanted.into_iter().zip(self.warm_stamps).filter(|(wanted, _)| *wanted).map(|(_, had)| had);
+        had.min().unwrap_or(count)
     }
 
     fn send_unrecorded<P: SendPort>(&mut self, port: &mut P) {
         match port.send(&self.payload, self.next_key) {
             Ok(_) => self.next_key = self.next_key.wrapping_add(1),
             Err(_) => {
-                self.drain(port);
+                self.drain_all(port);
                 port.renew_keys();
             }
         }
@@ -217,9 +231,13 @@ impl Sender {
             timer.sleep_until(target);
             self.frame(Kind::WarmUp, 0);
             self.send_unrecorded(port);
-            self.drain(port);
+            self.drain_all(port);
         }
-        self.trial_from = Some(self.next_key);
+        self.in_trial = true;
+        self.outstanding = 0;
+        let stamps = [Point::TxSched, Point::TxKernel].map(|point| u32::from(self.order.order.wants(point)));
+        let stamps = stamps[0] + stamps[1];
+        let mut gaps = SpinGaps::default();
         // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
         let mut known = timer.now();
         let mut reached = 0;
@@ -244,7 +262,12 @@ impl Sender {
                     timer.sleep_until(target - spin);
                 }
                 if spin > Nanos::ZERO {
-                    timer.spin_until(target);
+                    let gap = timer.spin_until(target);
+                    if gap > GAP {
+                        gaps.over_1ms += 1;
+                        gaps.total_ns += gap.0;
+                        gaps.longest_ns = gaps.longest_ns.max(gap.0);
+                    }
                 }
             }
             let woke = timer.now();
@@ -270,7 +293,7 @@ impl Sender {
                 Ok(key) => {
                     self.keys.put(key, packet);
                     self.next_key = self.next_key.wrapping_add(1);
-                    self.outstanding += 1;
+                    self.outstanding += stamps;
                     self.counters.sent += 1;
                     sending.0 |= Sending::SENT;
                     if let Some(cell) = self.half.send.get_mut(row) {
@@ -283,27 +306,31 @@ impl Sender {
                     }
                     self.counters.refused += 1;
                     sending.0 |= Sending::REFUSED;
-                    self.drain(port);
+                    self.drain_all(port);
                     port.renew_keys();
                 }
             }
             self.half.sending[row] = sending;
             live.count(None);
-            if self.wants_stamps() {
-                let slack = schedule.due(i + 1) - advance - spin - send;
-                if slack > DRAIN_SLACK {
-                    self.drain(port);
-                } else if self.outstanding >= DRAIN_AT {
+            if self.outstanding > 0 {
+                let next = schedule.due(i + 1) - advance;
+                if self.outstanding >= DRAIN_AT {
                     self.look_at_queue(port);
                     self.drain(port);
+                    self.counters.forced_drains += 1;
+                } else {
+                    // The stretch that is spun away is time too.
+                    while self.outstanding > 0 && next - timer.now() > DRAIN_SLACK && self.drain(port) == DRAIN {}
                 }
             }
         }
+        self.gaps = (spin > Nanos::ZERO).then_some(gaps);
         self.half.truncate(reached as usize);
         // Stamps of a queue discipline or a NIC may still be on their way: a bounded wait, ended when all are there.
         if self.wants_stamps() {
+            self.look_at_queue(port);
             for _ in 0..20 {
-                self.drain(port);
+                self.drain_all(port);
                 if self.missing() == 0 {
                     break;
                 }
@@ -322,10 +349,16 @@ impl Sender {
         }
     }
 
-    fn drain<P: SendPort>(&mut self, port: &mut P) {
+    /// Empties the queue: where nothing is due.
+    fn drain_all<P: SendPort>(&mut self, port: &mut P) {
+        while self.drain(port) == DRAIN {}
+    }
+
+    /// Takes one batch of stamps; returns how many.
+    fn drain<P: SendPort>(&mut self, port: &mut P) -> usize {
         let (half, keys, counters) = (&mut self.half, &self.keys, &mut self.counters);
-        let (trial, warm) = (self.trial_from.is_some(), &mut self.warm_stamps);
-        port.drain(|stamp: TxStamp| {
+        let (trial, warm) = (self.in_trial, &mut self.warm_stamps);
+        let taken = port.drain(|stamp: TxStamp| {
             let column = match stamp.at {
                 TxPoint::Sched => &mut half.tx_sched,
                 TxPoint::Software => &mut half.tx_kernel,
@@ -334,10 +367,11 @@ impl Sender {
             match keys.get(stamp.key).and_then(|packet| column.get_mut(packet as usize)) {
                 Some(cell) if trial => *cell = MaybeNanos::some(stamp.ns),
                 _ if trial => counters.unmatched += 1,
-                _ => *warm += u32::from(stamp.at == TxPoint::Software),
+                _ => warm[usize::from(stamp.at == TxPoint::Software)] += 1,
             }
         });
-        self.outstanding = 0;
+        self.outstanding = if taken < DRAIN { 0 } else { self.outstanding.saturating_sub(taken as u32) };
+        taken
     }
 
     /// Sent packets whose driver stamp has not come.

@@ -40,11 +40,38 @@ pub fn last_cpu(tid: u32) -> Option<u32> {
     text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
+/// What a thread of this process has used since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Run time and run-queue wait, ns.
+    run: Option<(i64, i64)>,
+    /// Voluntary and involuntary context switches.
+    switches: (u64, u64),
+}
+
+/// Reads what a thread of this process has used so far; any thread may ask.
+pub fn usage(tid: u32) -> Usage {
+    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+    let count = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
+    };
+    Usage { run: schedstat(tid), switches: (count("voluntary_ctxt_switches:"), count("nonvoluntary_ctxt_switches:")) }
+}
+
+/// Notes in a record what its thread used between two readings.
+pub fn used(record: &mut ThreadRecord, before: Usage, after: Usage) {
+    record.voluntary_switches = after.switches.0.saturating_sub(before.switches.0);
+    record.involuntary_switches = after.switches.1.saturating_sub(before.switches.1);
+    let both = before.run.zip(after.run);
+    record.run_ns = both.map(|(before, after)| after.0 - before.0);
+    record.wait_ns = both.map(|(before, after)| after.1 - before.1);
+}
+
 /// The calling thread's account from set-up to the end.
 pub struct Account {
     record: ThreadRecord,
-    run: Option<(i64, i64)>,
-    switches: (u64, u64),
+    began: Usage,
 }
 
 /// Pins and schedules the calling thread as ordered and reads back what it got. Nothing refused is an error: it is
@@ -75,7 +102,7 @@ pub fn set_up(order: &ThreadOrder) -> Account {
         refused,
         ..ThreadRecord::default()
     };
-    Account { record, run: None, switches: (0, 0) }
+    Account { record, began: Usage::default() }
 }
 
 impl Account {
@@ -86,24 +113,14 @@ impl Account {
 
     /// The trial begins.
     pub fn begin(&mut self) {
-        self.run = schedstat(self.record.tid);
-        self.switches = thread::switches();
+        self.began = usage(self.record.tid);
     }
 
     /// The trial has ended.
     pub fn end(mut self) -> ThreadRecord {
-        let (voluntary, involuntary) = thread::switches();
-        let record = &mut self.record;
-        record.voluntary_switches = voluntary - self.switches.0;
-        record.involuntary_switches = involuntary - self.switches.1;
-        match (self.run, schedstat(record.tid)) {
-            (Some(before), Some(after)) => {
-                record.run_ns = after.0 - before.0;
-                record.wait_ns = Some(after.1 - before.1);
-            }
-            _ => record.run_ns = 0,
-        }
-        saw(record, thread::current_cpu());
+        let now = usage(self.record.tid);
+        used(&mut self.record, self.began, now);
+        saw(&mut self.record, thread::current_cpu());
         self.record
     }
 }

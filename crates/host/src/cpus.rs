@@ -19,9 +19,9 @@ pub fn parse_list(text: &str) -> Vec<u32> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// A list that the kernel keeps under `/sys/devices/system/cpu`.
-pub fn kernel_list(name: &str) -> Vec<u32> {
-    fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).map(|text| parse_list(&text)).unwrap_or_default()
+/// A list that the kernel keeps under `/sys/devices/system/cpu`; `None` if it keeps no such list.
+pub fn kernel_list(name: &str) -> Option<Vec<u32>> {
+    fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).ok().map(|text| parse_list(&text))
 }
 
 /// The CPUs of the two ends of a stream.

@@ -13,8 +13,9 @@ fn text(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn list(cpus: Vec<u32>) -> Figure {
-    Figure::List(cpus.into_iter().map(Figure::from).collect())
+/// An empty list says that there are none; a file that is not there says nothing.
+fn list(cpus: Option<Vec<u32>>) -> Option<Figure> {
+    cpus.map(|cpus| Figure::List(cpus.into_iter().map(Figure::from).collect()))
 }
 
 /// Facts by dotted name; what cannot be read is left out.
@@ -45,18 +46,18 @@ pub fn read() -> BTreeMap<String, Figure> {
     for (name, path) in plain {
         put(name, text(path).map(Figure::from));
     }
-    put("cpu.online", Some(list(cpus::kernel_list("online"))));
-    put("cpu.usable", Some(list(cpus::usable())));
-    put("cpu.isolated", Some(list(cpus::kernel_list("isolated"))));
-    put("cpu.nohz_full", Some(list(cpus::kernel_list("nohz_full"))));
+    put("cpu.online", list(cpus::kernel_list("online")));
+    put("cpu.usable", list(Some(cpus::usable())));
+    put("cpu.isolated", list(cpus::kernel_list("isolated")));
+    put("cpu.nohz_full", list(cpus::kernel_list("nohz_full")));
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
     put("cpu.model", field("model name").map(Figure::from));
-    let hypervisor = field("flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
-    put("machine.virtual", Some(Figure::from(if hypervisor { "yes" } else { "no" })));
+    let hypervisor = field("flags").map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
+    put("machine.virtual", hypervisor.map(|is| Figure::from(if is { "yes" } else { "no" })));
     put("clock.tai_offset_s", Some(Figure::from(i64::from(tardy_sys::clock::tai_offset_s()))));
     let load = text("/proc/loadavg").and_then(|load| load.split(' ').next()?.parse::<f64>().ok());
     put("load.one_minute", load.map(Figure::from));

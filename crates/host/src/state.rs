@@ -39,11 +39,12 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
     stat.lines().filter(|text| !text.starts_with("cpu ")).filter_map(line).collect()
 }
 
-/// Name and last CPU out of `/proc/PID/task/TID/stat`.
-pub fn task(stat: &str) -> Option<(String, u32)> {
+/// Name, start (ticks since boot, field 22) and last CPU (field 39) out of `/proc/PID/task/TID/stat`.
+pub fn task(stat: &str) -> Option<(String, u64, u32)> {
     let (head, tail) = stat.rsplit_once(')')?;
     let name = head.split_once('(')?.1.to_owned();
-    Some((name, tail.split_whitespace().nth(36)?.parse().ok()?))
+    let field = |n: usize| tail.split_whitespace().nth(n - 3);
+    Some((name, field(22)?.parse().ok()?, field(39)?.parse().ok()?))
 }
 
 /// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they explain nothing.
@@ -63,12 +64,19 @@ fn tasks() -> BTreeMap<u32, TaskTime> {
             if run_ns < TICK_NS {
                 continue;
             }
-            if let Some((name, cpu)) = read("stat").as_deref().and_then(task) {
-                all.insert(tid, TaskTime { name, cpu, run_ns });
+            if let Some((name, start, cpu)) = read("stat").as_deref().and_then(task) {
+                all.insert(tid, TaskTime { name, start, cpu, run_ns });
             }
         }
     }
     all
+}
+
+/// Memory that programs can still have (MemAvailable); `None` if unreadable.
+pub fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
 fn rt_limit() -> Option<RtLimit> {

@@ -72,14 +72,17 @@ pub struct Agent {
     child: Child,
     to: Option<BufWriter<ChildStdin>>,
     said: Arc<Mutex<VecDeque<String>>>,
+    greeting: mpsc::Receiver<Result<String, MessageError>>,
     /// Its version, from the greeting.
     pub version: String,
 }
 
 const SAID_LINES: usize = 12;
+/// An agent greets within this time or is not one.
+const GREETING: Duration = Duration::from_secs(20);
 
 impl Agent {
-    /// Starts `program agent --netns NETNS` and greets it; its messages come out of `inbox` under `index`.
+    /// Starts `program agent --netns NETNS`; behind its greeting, its messages come out of `inbox` under `index`.
     pub fn start(
         program: &Path,
         station: &str,
@@ -103,24 +106,44 @@ impl Agent {
         };
         let said = Arc::new(Mutex::new(VecDeque::new()));
         listen(stderr, said.clone());
-        let mut agent =
-            Agent { station: station.to_owned(), child, to: Some(BufWriter::new(stdin)), said, version: String::new() };
-        let mut from = BufReader::new(stdout);
-        let heard = match &mut agent.to {
-            Some(to) => message::greet(to, version).and_then(|()| message::hear(&mut from, version)),
-            None => Err(MessageError::Closed),
-        };
-        agent.version = heard.map_err(|source| agent.explain(source))?;
+        let (heard, greeting) = mpsc::channel();
+        let ours = version.to_owned();
         std::thread::spawn(move || {
-            loop {
+            let mut from = BufReader::new(stdout);
+            let greeted = message::hear(&mut from, &ours);
+            let mut over = greeted.is_err();
+            over |= heard.send(greeted).is_err();
+            while !over {
                 let message = message::receive(&mut from);
-                let over = message.is_err();
-                if inbox.send((index, message)).is_err() || over {
-                    return;
-                }
+                over = message.is_err();
+                over |= inbox.send((index, message)).is_err();
             }
         });
-        Ok(agent)
+        Ok(Agent {
+            station: station.to_owned(),
+            child,
+            to: Some(BufWriter::new(stdin)),
+            said,
+            greeting,
+            version: String::new(),
+        })
+    }
+
+    /// Exchanges greetings; until then nothing is known of the other side.
+    pub fn greet(&mut self, version: &str) -> Result<(), AgentError> {
+        let greeted = match &mut self.to {
+            Some(to) => message::greet(to, version),
+            None => Err(MessageError::Closed),
+        };
+        greeted.map_err(|source| self.explain(source))?;
+        match self.greeting.recv_timeout(GREETING) {
+            Ok(heard) => self.version = heard.map_err(|source| self.explain(source))?,
+            Err(_) => {
+                let (station, seconds) = (self.station.clone(), GREETING.as_secs());
+                return Err(AgentError::Silent { station, seconds, doing: "greeting" });
+            }
+        }
+        Ok(())
     }
 
     /// Process id.

@@ -98,7 +98,8 @@ pub enum Event<'a> {
 pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: Event<'_>);
-    /// A trial is over. An error ends the run.
+    /// A trial is over. An error ends the run. If the record says that it failed, half of it is gone: what there is may be
+    /// kept, but it is no finished trial and no figure may come of it.
     fn trial(
         &mut self,
         record: &TrialRecord,
@@ -144,6 +145,19 @@ pub enum RunError {
         /// Which.
         source: NoSuchCpu,
     },
+    /// The samples would not fit.
+    #[error(
+        "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \
+         count, or fewer streams at once"
+    )]
+    Memory {
+        /// Cell.
+        cell: String,
+        /// About what a trial takes, MiB.
+        needed_mib: u64,
+        /// What the machine has, MiB.
+        available_mib: u64,
+    },
     /// Two spinning realtime threads would share a CPU and starve each other and the machine.
     #[error("{0}")]
     TwoSpinners(String),
@@ -165,6 +179,9 @@ pub struct Ended {
     /// Something that could not be put back.
     pub not_put_back: Option<UndoError>,
 }
+
+/// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
+const BYTES_A_PACKET: u64 = 400;
 
 /// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed.
 type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>;
@@ -220,6 +237,13 @@ impl Run<'_> {
 
     /// What can be known before anything is touched.
     fn check(&mut self) -> Result<(), RunError> {
+        for cell in &self.experiment.cells {
+            let needed: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+            if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
+                let (needed_mib, available_mib) = (needed >> 20, available >> 20);
+                return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
+            }
+        }
         for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
             for what in place(&cell.setup)?.1 {
                 self.sink.event(Event::Short { cell: &cell.id, what: &what });
@@ -302,8 +326,9 @@ impl Run<'_> {
         let mut entries = BTreeMap::new();
         for (index, (name, end)) in plan.ends.iter().enumerate() {
             let options = self.options;
-            let agent = Agent::start(&options.program, name, &end.netns, index, tell.clone(), options.version)?;
+            let mut agent = Agent::start(&options.program, name, &end.netns, index, tell.clone(), options.version)?;
             applied.agent(agent.pid())?;
+            agent.greet(options.version)?;
             let entry =
                 StationEntry { kind: "netns".into(), netns: Some(end.netns.clone()), agent: agent.version.clone() };
             entries.insert(name.clone(), entry);
@@ -355,14 +380,18 @@ impl Run<'_> {
         let (chosen, _) = place(&cell.setup)?;
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random);
-        let before = state::read(names::other_runs(self.options.state));
+        let mut states = Vec::new();
+        let mut observe = || states.push(state::read(names::other_runs(self.options.state)));
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
             let count = cell.setup.streams.iter().find(|s| s.name == stream).map_or(0, |s| s.count);
             sink.event(Event::Progress { stream, side, digest, count });
         };
-        let result = stations.run(&ordered, self.options.stop, &mut progress);
-        let after = state::read(names::other_runs(self.options.state));
+        let result = stations.run(&ordered, self.options.stop, &mut observe, &mut progress);
+        let mut states = states.into_iter();
+        let now = || state::read(names::other_runs(self.options.state));
+        let before = states.next().unwrap_or_else(now);
+        let after = states.next().unwrap_or_else(now);
         let named = |ran: Vec<Option<Ran>>| -> Vec<(&Stream, Nanos, Option<Ran>)> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()

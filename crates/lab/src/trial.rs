@@ -2,22 +2,22 @@
 //! One trial on real stations: make ready, warm up until stamps flow, start on an aligned base, wait, collect both halves.
 
 use crate::agent::{Agent, AgentError, Incoming};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as Wall};
 use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
 use tardy_engine::message::{EndReady, FromAgent, Side, ToAgent};
-use tardy_engine::order::{ReceiveOrder, SendOrder};
-use tardy_engine::receiver::ReceiverCounters;
+use tardy_engine::order::{ReceiveOrder, SendOrder, ThreadOrder};
+use tardy_engine::receiver::{Arrival, ReceiverCounters};
 use tardy_engine::schedule;
 use tardy_engine::sender::{SenderCounters, SenderHalf};
-use tardy_model::machine::ThreadRecord;
+use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::stream::{Stream, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::WarmUp;
+use tardy_model::trial::{SpinGaps, WarmUp};
 use tardy_sys::clock;
 
 /// One stream as it is to be run in a trial.
@@ -78,6 +78,8 @@ const ANSWER: Duration = Duration::from_secs(20);
 const AHEAD: Nanos = Nanos(15_000_000);
 const WARM_UP_PACKETS: u32 = 10;
 const WARM_UP_APART: Nanos = Nanos(1_000_000);
+/// When a station has failed, the others get less time to hand over what they have.
+const SALVAGE: Duration = Duration::from_secs(3);
 /// A receiver waits so long for packets that were sent and have not come.
 const LINGER: Nanos = Nanos(250_000_000);
 
@@ -91,62 +93,66 @@ impl Stations {
         }
     }
 
-    /// Waits for `count` answers that `take` accepts; what it does not accept is passed over if it is progress.
+    /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
+    /// a message that is no mere progress shows that its station works, and the time limit starts anew.
     fn answers<T>(
         &mut self,
-        count: usize,
+        asked: &[usize],
         doing: &'static str,
         limit: Duration,
         mut take: impl FnMut(usize, FromAgent) -> Option<T>,
     ) -> Result<Vec<T>, AgentError> {
-        let until = Wall::now() + limit;
+        let mut until = Wall::now() + limit;
+        let mut missing: Vec<usize> = asked.to_vec();
         let mut taken = Vec::new();
-        while taken.len() < count {
+        while let Some(first) = missing.first() {
             let left = until.saturating_duration_since(Wall::now());
             match self.next(left)? {
                 None => {
-                    let station = self.agents.first().map(|agent| agent.station().to_owned()).unwrap_or_default();
+                    let station = self.agents[*first].station().to_owned();
                     return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });
                 }
                 Some((station, FromAgent::Failed(what))) => {
                     return Err(AgentError::Refused { station: self.agents[station].station().to_owned(), what });
                 }
-                Some((station, message)) => taken.extend(take(station, message)),
+                Some((_, FromAgent::Progress { .. })) => {}
+                Some((station, message)) => {
+                    until = Wall::now() + limit;
+                    if let Some(answer) = take(station, message) {
+                        taken.push(answer);
+                        missing.retain(|asked| *asked != station);
+                    }
+                }
             }
         }
         Ok(taken)
     }
 
-    /// Measures the ruler: for each station the threads that will run there.
-    pub fn measure(
-        &mut self,
-        threads: &[Vec<tardy_engine::order::ThreadOrder>],
-    ) -> Result<Vec<tardy_model::machine::RulerRecord>, AgentError> {
-        let mut asked = 0;
-        for (agent, threads) in self.agents.iter_mut().zip(threads) {
-            if !threads.is_empty() {
-                agent.tell(&ToAgent::Measure(threads.clone()))?;
-                asked += 1;
-            }
+    /// Measures the ruler: for each station the threads that will run there. One station after the other, for on a shared
+    /// CPU they would measure each other.
+    pub fn measure(&mut self, threads: &[Vec<ThreadOrder>]) -> Result<Vec<RulerRecord>, AgentError> {
+        let mut records = Vec::new();
+        for (station, threads) in threads.iter().enumerate().filter(|(_, threads)| !threads.is_empty()) {
+            self.agents[station].tell(&ToAgent::Measure(threads.clone()))?;
+            let limit = ANSWER + Duration::from_secs(threads.len() as u64);
+            let measured = self.answers(&[station], "measuring the ruler", limit, |_, message| match message {
+                FromAgent::Ruler(records) => Some(records),
+                _ => None,
+            })?;
+            let name = self.agents[station].station().to_owned();
+            let named = measured.into_iter().flatten().map(|record| RulerRecord { station: name.clone(), ..record });
+            records.extend(named);
         }
-        let names: Vec<String> = self.agents.iter().map(|agent| agent.station().to_owned()).collect();
-        let records = self.answers(asked, "measuring the ruler", ANSWER, |station, message| match message {
-            FromAgent::Ruler(mut records) => {
-                records.iter_mut().for_each(|record| record.station.clone_from(&names[station]));
-                Some(records)
-            }
-            _ => None,
-        })?;
-        let mut records: Vec<_> = records.into_iter().flatten().collect();
-        records.sort_by(|a, b| (&a.station, a.cpu).cmp(&(&b.station, b.cpu)));
         Ok(records)
     }
 
-    /// Runs one trial of all streams at once.
+    /// Runs one trial of all streams at once. `observe` is called just before the start and just behind the end: what lies
+    /// outside, making ready and handing over, is not the trial.
     pub fn run(
         &mut self,
         streams: &[Ordered],
         stop: &AtomicBool,
+        observe: &mut dyn FnMut(),
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<Vec<Ran>, Broken> {
         let mut trial = Trial {
@@ -156,7 +162,7 @@ impl Stations {
             warmups: vec![WarmUp::default(); streams.len()],
             bases: vec![None; streams.len()],
         };
-        match trial.measure(self, stop, progress) {
+        match trial.measure(self, stop, observe, progress) {
             Ok(()) => {}
             Err(error) => {
                 let had = (0..streams.len()).map(|i| trial.salvage(self, i)).collect();
@@ -186,7 +192,17 @@ struct Trial<'a> {
     bases: Vec<Option<Instant<Tai>>>,
 }
 
-type Half<R, C> = (R, C, ThreadRecord, ClockReading);
+/// What one end hands over.
+struct Half<R, C> {
+    rows: R,
+    counters: C,
+    gaps: Option<SpinGaps>,
+    thread: ThreadRecord,
+    clocks: ClockReading,
+}
+
+type SentHalf = Half<SenderHalf, SenderCounters>;
+type ArrivedHalf = Half<Vec<Arrival>, ReceiverCounters>;
 
 impl Trial<'_> {
     fn number(&self, i: usize) -> u8 {
@@ -197,26 +213,29 @@ impl Trial<'_> {
         &mut self,
         stations: &mut Stations,
         stop: &AtomicBool,
+        observe: &mut dyn FnMut(),
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<(), TrialError> {
         self.prepare(stations)?;
         self.warm_up(stations, stop)?;
+        observe();
         self.start(stations)?;
-        self.wait(stations, stop, progress)?;
-        Ok(())
+        let waited = self.wait(stations, stop, progress);
+        observe();
+        Ok(waited?)
     }
 
     fn prepare(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
-        let mut asked = 0;
+        let mut asked = Vec::new();
         for (index, agent) in stations.agents.iter_mut().enumerate() {
             let sends: Vec<_> = self.streams.iter().filter(|s| s.from == index).map(|s| s.send.clone()).collect();
             let receives: Vec<_> = self.streams.iter().filter(|s| s.to == index).map(|s| s.receive.clone()).collect();
             if !(sends.is_empty() && receives.is_empty()) {
                 agent.tell(&ToAgent::Prepare { sends, receives })?;
-                asked += 1;
+                asked.push(index);
             }
         }
-        let answers = stations.answers(asked, "making ready", ANSWER, |station, message| match message {
+        let answers = stations.answers(&asked, "making ready", ANSWER, |station, message| match message {
             FromAgent::Ready { ends, clocks } => Some((station, ends, clocks)),
             _ => None,
         })?;
@@ -227,58 +246,69 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Sends warm-up packets until every stamp that is wanted flows, or the stream's limit has passed.
+    /// Sends warm-up packets until every stamp that is wanted flows, or a stream's limit has passed. All streams in each
+    /// round, so that none has gone cold again when the last one is warm.
     fn warm_up(&mut self, stations: &mut Stations, stop: &AtomicBool) -> Result<(), TrialError> {
-        for (i, ordered) in self.streams.iter().enumerate() {
-            let stream = self.number(i);
-            let limit = Duration::from_nanos(ordered.stream.warmup.0.max(0) as u64);
-            let wants = |side: Side, point: Point| {
-                let absent =
-                    self.ready.get(&(stream, side)).is_some_and(|end| end.absent.iter().any(|(p, _)| *p == point));
-                ordered.stream.stamps.contains(&point) && !absent
-            };
-            let (tx_wanted, rx_wanted) = (wants(Side::Tx, Point::TxKernel), wants(Side::Rx, Point::RxKernel));
-            let began = Wall::now();
-            let mut warm = WarmUp::default();
-            // Busy polling can only be judged by a packet, so it takes one round at least.
-            let judged = ordered.stream.rx.wait == Wait::Busypoll;
-            while !warm.flowed && !stop.load(Relaxed) && (began.elapsed() < limit || (judged && warm.sent == 0)) {
-                let order = ToAgent::WarmUp { stream, count: WARM_UP_PACKETS, apart: WARM_UP_APART };
-                stations.agents[ordered.from].tell(&order)?;
-                let stamped = stations.answers(1, "warming up", ANSWER, |_, message| match message {
-                    FromAgent::Warmed { stream: s, stamped } if s == stream => Some(stamped),
-                    _ => None,
-                })?[0];
-                stations.agents[ordered.to].tell(&ToAgent::WarmStatus { stream })?;
-                let (received, unstamped, last_stamped, napi_id) =
-                    stations.answers(1, "warming up", ANSWER, |_, message| match message {
-                        FromAgent::WarmStatus { stream: s, received, unstamped, last_stamped, napi_id }
-                            if s == stream =>
-                        {
-                            Some((received, unstamped, last_stamped, napi_id))
-                        }
-                        _ => None,
-                    })?[0];
-                if judged && received > 0 && napi_id == 0 {
-                    return Err(TrialError::CannotDo(format!(
-                        "stream `{}`: wait = \"busypoll\" would be \"block\" in disguise: packets on {} come without a \
-                         NAPI context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use \"block\", \"poll\" \
-                         or \"spin\", or a device whose driver has NAPI",
-                        ordered.stream.name, ordered.receive.device
-                    )));
+        let began = Wall::now();
+        loop {
+            let mut warming = false;
+            for i in 0..self.streams.len() {
+                let stream = &self.streams[i].stream;
+                let limit = Duration::from_nanos(stream.warmup.0.max(0) as u64);
+                // Busy polling can only be judged by a packet, so it takes one round at least.
+                let once = stream.rx.wait == Wait::Busypoll && self.warmups[i].sent == 0;
+                if !stop.load(Relaxed) && (began.elapsed() < limit || once) {
+                    self.warm_round(stations, i)?;
+                    self.warmups[i].took_ns = began.elapsed().as_nanos() as i64;
+                    warming |= !self.warmups[i].flowed;
                 }
-                warm.sent += WARM_UP_PACKETS;
-                warm.received = received;
-                warm.without_rx_stamp = if rx_wanted { unstamped } else { 0 };
-                if tx_wanted {
-                    warm.without_tx_stamp += WARM_UP_PACKETS.saturating_sub(stamped);
-                }
-                let tx_flows = !tx_wanted || stamped >= WARM_UP_PACKETS;
-                warm.flowed = received > 0 && tx_flows && (!rx_wanted || last_stamped);
             }
-            warm.took_ns = began.elapsed().as_nanos() as i64;
-            self.warmups[i] = warm;
+            if !warming {
+                return Ok(());
+            }
         }
+    }
+
+    fn warm_round(&mut self, stations: &mut Stations, i: usize) -> Result<(), TrialError> {
+        let (stream, ordered) = (self.number(i), &self.streams[i]);
+        let wants = |side: Side, point: Point| {
+            let end = self.ready.get(&(stream, side));
+            let absent = end.is_some_and(|end| end.absent.iter().any(|(absent, _)| *absent == point));
+            ordered.stream.stamps.contains(&point) && !absent
+        };
+        let tx_wanted = wants(Side::Tx, Point::TxKernel) || wants(Side::Tx, Point::TxSched);
+        let rx_wanted = wants(Side::Rx, Point::RxKernel);
+        let order = ToAgent::WarmUp { stream, count: WARM_UP_PACKETS, apart: WARM_UP_APART };
+        stations.agents[ordered.from].tell(&order)?;
+        let stamped = stations.answers(&[ordered.from], "warming up", ANSWER, |_, message| match message {
+            FromAgent::Warmed { stream: s, stamped } if s == stream => Some(stamped),
+            _ => None,
+        })?[0];
+        stations.agents[ordered.to].tell(&ToAgent::WarmStatus { stream })?;
+        let (received, unstamped, last_stamped, napi_id) =
+            stations.answers(&[ordered.to], "warming up", ANSWER, |_, message| match message {
+                FromAgent::WarmStatus { stream: s, received, unstamped, last_stamped, napi_id } if s == stream => {
+                    Some((received, unstamped, last_stamped, napi_id))
+                }
+                _ => None,
+            })?[0];
+        if ordered.stream.rx.wait == Wait::Busypoll && received > 0 && napi_id == 0 {
+            return Err(TrialError::CannotDo(format!(
+                "stream `{}`: wait = \"busypoll\" would be \"block\" in disguise: packets on {} come without a NAPI context \
+                 (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use \"block\", \"poll\" or \"spin\", or a device \
+                 whose driver has NAPI",
+                ordered.stream.name, ordered.receive.device
+            )));
+        }
+        let warm = &mut self.warmups[i];
+        warm.sent += WARM_UP_PACKETS;
+        warm.received = received;
+        warm.without_rx_stamp = if rx_wanted { unstamped } else { 0 };
+        if tx_wanted {
+            warm.without_tx_stamp += WARM_UP_PACKETS.saturating_sub(stamped);
+        }
+        let tx_flows = !tx_wanted || stamped >= WARM_UP_PACKETS;
+        warm.flowed = received > 0 && tx_flows && (!rx_wanted || last_stamped);
         Ok(())
     }
 
@@ -304,13 +334,14 @@ impl Trial<'_> {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<(), AgentError> {
-        let (mut sending, mut receiving) = (self.streams.len(), self.streams.len());
+        let mut going: BTreeSet<(u8, Side)> =
+            (0..self.streams.len()).flat_map(|i| [Side::Tx, Side::Rx].map(|side| (self.number(i), side))).collect();
         let mut told_stop = false;
         let longest = self.streams.iter().map(|s| s.stream.cycle.0).max().unwrap_or(0);
         let patience = ANSWER + Duration::from_nanos(2 * longest.max(0) as u64);
         let mut last_word = Wall::now();
         let mut counts = BTreeMap::new();
-        while sending + receiving > 0 {
+        while let Some((first, side)) = going.first().copied() {
             if stop.load(Relaxed) && !told_stop {
                 told_stop = true;
                 for agent in &mut stations.agents {
@@ -328,7 +359,7 @@ impl Trial<'_> {
                     progress(name.map_or("", |name| name), side, digest);
                 }
                 Some((_, FromAgent::Done { stream, side: Side::Tx, packets })) => {
-                    sending -= 1;
+                    going.remove(&(stream, Side::Tx));
                     last_word = Wall::now();
                     let ordered = self.streams.iter().find(|s| s.send.order.stream == stream);
                     if let Some(ordered) = ordered {
@@ -337,8 +368,8 @@ impl Trial<'_> {
                         stations.agents[ordered.to].tell(&finish)?;
                     }
                 }
-                Some((_, FromAgent::Done { side: Side::Rx, .. })) => {
-                    receiving -= 1;
+                Some((_, FromAgent::Done { stream, side: Side::Rx, .. })) => {
+                    going.remove(&(stream, Side::Rx));
                     last_word = Wall::now();
                 }
                 Some((station, FromAgent::Failed(what))) => {
@@ -347,42 +378,38 @@ impl Trial<'_> {
                 Some(_) => {}
             }
             if last_word.elapsed() > patience {
-                let station = self.streams.first().map(|s| s.stream.from.clone()).unwrap_or_default();
+                let ordered = self.streams.iter().find(|s| s.send.order.stream == first);
+                let station = ordered.map(|s| if side == Side::Tx { s.from } else { s.to });
+                let station = station.map(|at| stations.agents[at].station().to_owned()).unwrap_or_default();
                 return Err(AgentError::Silent { station, seconds: patience.as_secs(), doing: "the trial runs" });
             }
         }
         Ok(())
     }
 
-    fn collect_sent(&self, stations: &mut Stations, i: usize) -> Result<Half<SenderHalf, SenderCounters>, AgentError> {
+    fn collect_sent(&self, stations: &mut Stations, i: usize, limit: Duration) -> Result<SentHalf, AgentError> {
         let stream = self.number(i);
         stations.agents[self.streams[i].from].tell(&ToAgent::Collect { stream, side: Side::Tx })?;
         let mut half = SenderHalf::default();
-        let mut taken = stations.answers(1, "handing over samples", ANSWER, |_, message| match message {
+        let from = [self.streams[i].from];
+        let mut taken = stations.answers(&from, "handing over samples", limit, |_, message| match message {
             FromAgent::SenderPiece(piece) => {
                 half.append(piece);
                 None
             }
-            FromAgent::Sent { counters, thread, clocks } => Some((counters, thread, clocks)),
+            FromAgent::Sent { counters, gaps, thread, clocks } => Some((counters, gaps, thread, clocks)),
             _ => None,
         })?;
-        let (counters, thread, clocks) = taken.remove(0);
-        Ok((half, counters, thread, clocks))
+        let (counters, gaps, thread, clocks) = taken.remove(0);
+        Ok(Half { rows: half, counters, gaps, thread, clocks })
     }
 
-    #[allow(clippy::type_complexity)]
-    fn collect_arrived(
-        &self,
-        stations: &mut Stations,
-        i: usize,
-    ) -> Result<
-        (Half<Vec<tardy_engine::receiver::Arrival>, ReceiverCounters>, Option<tardy_model::trial::SpinGaps>),
-        AgentError,
-    > {
+    fn collect_arrived(&self, stations: &mut Stations, i: usize, limit: Duration) -> Result<ArrivedHalf, AgentError> {
         let stream = self.number(i);
         stations.agents[self.streams[i].to].tell(&ToAgent::Collect { stream, side: Side::Rx })?;
         let mut arrivals = Vec::new();
-        let mut taken = stations.answers(1, "handing over samples", ANSWER, |_, message| match message {
+        let from = [self.streams[i].to];
+        let mut taken = stations.answers(&from, "handing over samples", limit, |_, message| match message {
             FromAgent::ArrivalPiece(mut piece) => {
                 arrivals.append(&mut piece);
                 None
@@ -391,36 +418,31 @@ impl Trial<'_> {
             _ => None,
         })?;
         let (counters, gaps, thread, clocks) = taken.remove(0);
-        Ok(((arrivals, counters, thread, clocks), gaps))
+        Ok(Half { rows: arrivals, counters, gaps, thread, clocks })
     }
 
     fn collect(&self, stations: &mut Stations, i: usize) -> Result<Ran, AgentError> {
-        let sent = self.collect_sent(stations, i)?;
-        let (arrived, gaps) = self.collect_arrived(stations, i)?;
-        Ok(self.both(i, sent, arrived, gaps))
+        let sent = self.collect_sent(stations, i, ANSWER)?;
+        let arrived = self.collect_arrived(stations, i, ANSWER)?;
+        Ok(self.both(i, sent, arrived))
     }
 
-    fn both(
-        &self,
-        i: usize,
-        sent: Half<SenderHalf, SenderCounters>,
-        arrived: Half<Vec<tardy_engine::receiver::Arrival>, ReceiverCounters>,
-        gaps: Option<tardy_model::trial::SpinGaps>,
-    ) -> Ran {
+    fn both(&self, i: usize, sent: SentHalf, arrived: ArrivedHalf) -> Ran {
         let (stream, ordered) = (self.number(i), &self.streams[i]);
         let ends = [Side::Tx, Side::Rx].map(|side| self.ready.get(&(stream, side)));
         let absent = ends.iter().flatten().flat_map(|end| end.absent.iter().cloned()).collect();
         let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
         let halves = Halves {
-            sent: sent.0,
-            tx_counters: sent.1,
-            tx_thread: sent.2,
-            tx_clocks: [before(ordered.from, sent.3), sent.3],
-            arrivals: arrived.0,
-            rx_counters: arrived.1,
-            rx_thread: arrived.2,
-            rx_clocks: [before(ordered.to, arrived.3), arrived.3],
-            gaps,
+            sent: sent.rows,
+            tx_counters: sent.counters,
+            tx_thread: sent.thread,
+            tx_clocks: [before(ordered.from, sent.clocks), sent.clocks],
+            arrivals: arrived.rows,
+            rx_counters: arrived.counters,
+            rx_thread: arrived.thread,
+            rx_clocks: [before(ordered.to, arrived.clocks), arrived.clocks],
+            gaps: arrived.gaps,
+            tx_gaps: sent.gaps,
             absent,
             error_queue_bytes: ends[0].map_or(0, |end| end.error_queue_bytes),
             warmup: self.warmups[i],
@@ -428,23 +450,29 @@ impl Trial<'_> {
         Ran { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
     }
 
-    /// What the stations that still answer had recorded of a stream; `None` if it never began.
+    /// What the stations that still answer had recorded of a stream; `None` if it never began, or nothing is left of it.
+    /// Whoever keeps it must say that half of it is gone: it is not a trial.
     fn salvage(&self, stations: &mut Stations, i: usize) -> Option<Ran> {
         self.bases[i]?;
-        let sent = self.collect_sent(stations, i);
-        let arrived = self.collect_arrived(stations, i);
+        let sent = self.collect_sent(stations, i, SALVAGE);
+        let arrived = self.collect_arrived(stations, i, SALVAGE);
         if sent.is_err() && arrived.is_err() {
             return None;
         }
         let clocks = clock::read_clocks();
         let thread = |side| self.ready.get(&(self.number(i), side)).map(|end| end.thread.clone()).unwrap_or_default();
-        let (arrived, gaps) =
-            arrived.unwrap_or_else(|_| ((Vec::new(), ReceiverCounters::default(), thread(Side::Rx), clocks), None));
-        let sent = sent.unwrap_or_else(|_| {
-            // The sender's rows went with it; that these packets were sent is known from their arrival alone.
-            let rows = arrived.0.iter().map(|arrival| arrival.seq + 1).max().unwrap_or(0);
-            (SenderHalf::only_sent(rows), SenderCounters::default(), thread(Side::Tx), clocks)
+        let gone = |side| (None, thread(side), clocks);
+        let arrived = arrived.unwrap_or_else(|_| {
+            let (gaps, thread, clocks) = gone(Side::Rx);
+            Half { rows: Vec::new(), counters: ReceiverCounters::default(), gaps, thread, clocks }
         });
-        Some(self.both(i, sent, arrived, gaps))
+        let sent = sent.unwrap_or_else(|_| {
+            let (gaps, thread, clocks) = gone(Side::Tx);
+            // The sender's rows went with it: rows are made for what arrived to stand in.
+            let rows = arrived.rows.iter().map(|arrival| arrival.seq + 1).max().unwrap_or(0);
+            let rows = SenderHalf::only_sent(rows);
+            Half { rows, counters: SenderCounters::default(), gaps, thread, clocks }
+        });
+        Some(self.both(i, sent, arrived))
     }
 }

@@ -85,7 +85,7 @@ pub enum Limit {
     Count {
         /// Which count.
         count: Count,
-        /// The most there may be, over the cell's valid trials together.
+        /// The most there may be, over the cell's finished trials together but for those left out.
         at_most: u64,
     },
 }

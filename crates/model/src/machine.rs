@@ -21,6 +21,8 @@ pub struct CpuTimes {
 pub struct TaskTime {
     /// `comm`.
     pub name: String,
+    /// When it started: clock ticks since boot. With the thread id it names a task for good; its name may change.
+    pub start: u64,
     /// CPU it last ran on.
     pub cpu: u32,
     /// Time it has run since it started, ns.
@@ -72,8 +74,8 @@ pub struct ThreadRecord {
     pub memory_locked: bool,
     /// What was refused, and the kernel's reason.
     pub refused: Vec<String>,
-    /// Time it ran during the trial, ns.
-    pub run_ns: i64,
+    /// Time it ran during the trial, ns; `None` where the kernel does not say.
+    pub run_ns: Option<i64>,
     /// Time it waited on a run queue during the trial, ns; `None` where the kernel does not say.
     pub wait_ns: Option<i64>,
     /// Involuntary context switches during the trial.
@@ -105,6 +107,6 @@ pub struct RulerRecord {
     pub loop_ns: i64,
     /// Gaps longer than 10 µs between two readings of the clock in it.
     pub gaps_over_10us: u32,
-    /// Longest gap, ns.
-    pub longest_gap_ns: i64,
+    /// Longest gap, ns; `None` where the policy's own budget would interrupt the loop (`deadline`), so there was none.
+    pub longest_gap_ns: Option<i64>,
 }

@@ -54,7 +54,8 @@ pub struct ExpectationResult {
     pub why: Option<String>,
 }
 
-/// One cell: pooled over its valid finished trials; over all finished ones if none is valid.
+/// One cell: pooled over its finished trials but for those left out because the measuring was spoilt; over all of them if it was in
+/// each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
     /// Cell id.

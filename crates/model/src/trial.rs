@@ -72,6 +72,8 @@ pub struct StreamRecord {
     pub counters: Counters,
     /// Gaps that a spinning receiver saw in its own loop; `None` if it did not spin.
     pub spin_gaps: Option<SpinGaps>,
+    /// The same of a sender that spins for the last stretch.
+    pub tx_spin_gaps: Option<SpinGaps>,
     /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
 }
@@ -112,6 +114,10 @@ pub struct Counters {
     pub duplicates: u64,
     /// The wait said that something is there and nothing was.
     pub empty_wakeups: u64,
+    /// errno that broke the receive call and ended the receiver, 0 if none did.
+    pub receive_errno: i32,
+    /// The error queue had to be drained between two packets without time for it: the sender was held up by its own recorder.
+    pub forced_drains: u64,
     /// Arrivals that had no place in the recorder.
     pub records_dropped: u64,
     /// Packets dropped at the receiving socket's buffer (SO_RXQ_OVFL).

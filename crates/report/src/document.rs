@@ -307,7 +307,7 @@ pub(crate) fn ruler(manifest: &Manifest) -> Table {
             figure::about(r.timer_max_ns),
             r.timer_count.to_string(),
             format!("{} in {}", r.gaps_over_10us, figure::about(r.loop_ns)),
-            figure::about(r.longest_gap_ns),
+            r.longest_gap_ns.map_or(figure::ABSENT.to_owned(), figure::about),
         ]);
     }
     table

@@ -174,7 +174,7 @@ fn expectation() -> Value {
 
 fn cell() -> Value {
     json!({
-        "description": "One combination of cases and axes, pooled over its valid finished trials.",
+        "description": "One combination of cases and axes, pooled over its finished trials but for those left out.",
         "type": "object",
         "properties": {
             "id": text("Cell id."),
@@ -324,7 +324,7 @@ fn ruler() -> Value {
             "timer_max_ns": {"type": "integer"},
             "loop_ns": {"type": "integer", "description": "Time spent in the empty loop."},
             "gaps_over_10us": counted("Gaps in it."),
-            "longest_gap_ns": {"type": "integer"}
+            "longest_gap_ns": {"type": ["integer", "null"]}
         },
         "required": [
             "station", "cpu", "policy", "stamp_ns", "timer_count", "timer_p50_ns", "timer_p99_ns", "timer_max_ns", "loop_ns",

@@ -116,12 +116,13 @@ pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
 /// The ruler's worst figures over the CPUs in use.
 pub(crate) fn ruler(manifest: &Manifest) -> String {
     let worst = |of: fn(&tardy_model::machine::RulerRecord) -> i64| manifest.ruler.iter().map(of).max();
-    match (worst(|r| r.stamp_ns), worst(|r| r.timer_p99_ns), worst(|r| r.longest_gap_ns)) {
-        (Some(stamp), Some(timer), Some(gap)) => format!(
+    let gap = manifest.ruler.iter().filter_map(|r| r.longest_gap_ns).max();
+    match (worst(|r| r.stamp_ns), worst(|r| r.timer_p99_ns)) {
+        (Some(stamp), Some(timer)) => format!(
             "stamp {} · timer error p99 {} · longest gap {}",
             figure::about(stamp),
             figure::about(timer),
-            figure::about(gap)
+            gap.map_or(figure::ABSENT.to_owned(), figure::about)
         ),
         _ => "not measured".to_owned(),
     }
@@ -164,6 +165,7 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
         .map(|v| match v.id.as_str() {
             "repeats" if v.level <= Level::Note => Remark::new("repeats", v.level, says(v)),
             "repeats" => Remark::new(level(v.level), v.level, format!("repeats: {}", says(v))),
+            "refused" => Remark::new("refused", v.level, says(v)),
             _ => Remark::new(level(v.level), v.level, says(v)),
         })
         .collect()
@@ -172,13 +174,10 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
 /// All that is to be said about a cell, the weightiest first.
 pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
     let mut remarks = of_verdicts(&cell.verdicts);
-    remarks.splice(0..0, refused(&cell.id, manifest));
     if !cell.valid && !remarks.iter().any(|remark| remark.level == Level::Invalid) {
         remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
     }
     remarks.extend(trials(cell, manifest));
-    let short = manifest.cells.iter().filter(|entry| entry.id == cell.id).flat_map(|entry| &entry.short);
-    remarks.extend(short.map(|says| Remark::new("short", Level::Warning, says)));
     let hdr = cell.streams.values().flat_map(|s| s.metrics.values()).any(|m| m.percentiles == "hdr3" && m.count > 0);
     if hdr {
         remarks.push(Remark::new(
@@ -190,7 +189,7 @@ pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
     remarks
 }
 
-/// Why the machine could not run a cell, if it could not.
+/// Why the machine could not run a cell that is not in the results; one that is has a verdict of it.
 pub(crate) fn refused(cell: &str, manifest: &Manifest) -> Option<Remark> {
     let entry = manifest.cells.iter().find(|entry| entry.id == cell)?;
     entry.refused.as_ref().map(|why| Remark::new("refused", Level::Invalid, why))
@@ -202,44 +201,19 @@ pub(crate) fn not_run<'a>(picture: &'a Picture<'_>) -> impl Iterator<Item = &'a 
     picture.manifest.cells.iter().map(|entry| entry.id.as_str()).filter(move |id| !ran(id))
 }
 
+/// How many trials the figures are of, where no verdict says it: `left-out` names those that are not.
 fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
     let finished = cell.trials.len();
     let asked = manifest.cells.iter().find(|entry| entry.id == cell.id).map_or(finished, |e| e.trials as usize);
     let valid = cell.trials.iter().filter(|trial| trial.valid).count();
     let says = match (finished, valid) {
+        (0, _) if cell.verdicts.iter().any(|verdict| verdict.level == Level::Invalid) => return None,
         (0, _) => "none finished".to_owned(),
-        (_, 0) => format!("none of {finished} is valid: the figures are of all of them"),
-        _ if valid < finished => format!("the figures are of the {valid} valid ones of {finished}"),
+        (_, 0) => format!("none of {finished} is valid"),
         _ if finished < asked => format!("{finished} of {asked} finished"),
         _ => return None,
     };
-    let says = std::iter::once(says).chain(left_out(cell)).collect::<Vec<_>>().join("; ");
     Some(Remark::new("trials", Level::Warning, says))
-}
-
-/// Why trials are not valid, rule by rule, where the cell itself does not say it.
-fn left_out(cell: &CellResult) -> Vec<String> {
-    let mut found: Vec<(&Verdict, Vec<u32>)> = Vec::new();
-    for trial in cell.trials.iter().filter(|trial| !trial.valid) {
-        for verdict in trial.verdicts.iter().filter(|v| v.level == Level::Invalid) {
-            if cell.verdicts.iter().any(|v| v.id == verdict.id && v.level > Level::Ok) {
-                continue;
-            }
-            match found.iter_mut().find(|(other, _)| other.id == verdict.id) {
-                Some((_, trials)) => trials.push(trial.n),
-                None => found.push((verdict, vec![trial.n])),
-            }
-        }
-    }
-    found.into_iter().map(|(verdict, trials)| format!("{}: {}", numbered(&trials), verdict.says)).collect()
-}
-
-fn numbered(trials: &[u32]) -> String {
-    let list: Vec<String> = trials.iter().map(u32::to_string).collect();
-    match list.as_slice() {
-        [most @ .., last] if !most.is_empty() => format!("trials {} and {last} are not valid", most.join(", ")),
-        all => format!("trial {} is not valid", all.join(", ")),
-    }
 }
 
 /// The answer in one sentence: the leading metric's p99, from the best cell to the worst.

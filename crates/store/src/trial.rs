@@ -2,10 +2,13 @@
 //! The folder of a trial that is being written.
 
 use crate::{StoreError, durable, folder::file_name, hlog, samples};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tardy_model::histogram::Histogram;
 use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
+use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 
 pub(crate) const SAMPLES: &str = "samples.parquet";
@@ -42,13 +45,19 @@ impl TrialFolder {
         samples::write::write_samples(&self.partial.join(SAMPLES), streams)
     }
 
-    /// Writes `<stream>.hlog`, one interval line for each of `metrics` that has values.
+    /// Writes `<stream>.hlog`: the histograms of the trial's results, an interval line for each metric that has values. `span` is
+    /// from the first to the last scheduled instant.
     ///
     /// # Errors
     /// [`StoreError::Name`] if the stream's name cannot be a file's, [`StoreError::Io`] if the disk refuses.
-    pub fn write_histograms(&self, stream: &str, batch: &Batch, metrics: &[Metric]) -> Result<(), StoreError> {
+    pub fn write_histograms(
+        &self,
+        stream: &str,
+        span: Nanos,
+        histograms: &BTreeMap<Metric, Histogram>,
+    ) -> Result<(), StoreError> {
         let path = self.partial.join(format!("{}.hlog", file_name(stream)?));
-        let bytes = hlog::encode(batch, metrics).map_err(StoreError::io("encode", &path))?;
+        let bytes = hlog::encode(span, histograms).map_err(StoreError::io("encode", &path))?;
         durable::write_new(&path, &bytes)
     }
 

@@ -42,9 +42,7 @@ pub(crate) fn value<T: Plain>(data: &[u8]) -> Option<T> {
 /// # Safety
 /// Only for types without padding rules, references or niches.
 pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: integers and C structs of integers.
-unsafe impl Plain for u32 {}
-// SAFETY: as above.
+// SAFETY: C structs of integers.
 unsafe impl Plain for [libc::timespec; 3] {}
 // SAFETY: as above.
 unsafe impl Plain for libc::sock_extended_err {}

@@ -108,12 +108,3 @@ pub fn lock_memory() -> Result<(), SysError> {
     check(i64::from(result), "mlockall", || "this process".into())?;
     Ok(())
 }
-
-/// Context switches of the calling thread since it started: voluntary, involuntary.
-pub fn switches() -> (u64, u64) {
-    // SAFETY: rusage is plain data.
-    let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: `usage` is valid and writable.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
-    (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
-}

@@ -11,8 +11,8 @@ use tardy_model::time::{Instant, Realtime};
 
 /// Control message that gives a packet's stamp key (Linux ≥ 6.13).
 const SCM_TS_OPT_ID: i32 = 81;
-/// Stamps taken from the error queue at a time.
-const DRAIN: usize = 32;
+/// Stamps taken from the error queue at a time: few, so that taking them fits between two packets.
+pub const DRAIN: usize = 16;
 
 /// A stamp that came back through the error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,16 @@ fn bind(fd: &OwnedFd, address: SocketAddrV4) -> Result<(), SysError> {
     let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as u32) };
     check(i64::from(result), "bind", || address.to_string())?;
     Ok(())
+}
+
+/// A socket's memory (SO_MEMINFO): bytes in the receive queue first, packets dropped last.
+fn memory(fd: &OwnedFd) -> Option<[u32; 9]> {
+    let mut info = [0u32; 9];
+    let mut length = mem::size_of_val(&info) as u32;
+    let into = (&raw mut info).cast();
+    // SAFETY: `info` is writable for `length` bytes.
+    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, into, &mut length) };
+    (result == 0).then_some(info)
 }
 
 /// Sets a buffer beyond the machine's limit where the right to is there, and says how large it became.
@@ -225,51 +235,33 @@ impl UdpTx {
         }
     }
 
-    /// Takes what waits in the error queue, never waits for more. Returns how many messages there were.
+    /// Takes at most [`DRAIN`] messages that wait in the error queue, by one system call that never waits. Returns how many
+    /// there were; fewer than [`DRAIN`] means that the queue is empty.
     pub fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
-        let mut total = 0;
-        loop {
-            // SAFETY: mmsghdr is plain data.
-            let mut messages: [libc::mmsghdr; DRAIN] = unsafe { mem::zeroed() };
-            for (message, control) in messages.iter_mut().zip(&mut self.control) {
-                message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-                message.msg_hdr.msg_controllen = control.0.len();
-            }
-            let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-            // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no payload is
-            // asked for (OPT_TSONLY), so there is no iovec. The timeout may be null.
-            let got = unsafe {
-                libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), DRAIN as u32, flags, std::ptr::null_mut())
-            };
-            let got = usize::try_from(got).unwrap_or(0);
-            for message in &messages[..got] {
-                if let Some(stamp) = tx_stamp(&message.msg_hdr) {
-                    each(stamp);
-                }
-            }
-            total += got;
-            // Bounded: the queue holds a finite number of messages, and nothing is sent meanwhile.
-            if got < DRAIN {
-                return total;
+        // SAFETY: mmsghdr is plain data.
+        let mut messages: [libc::mmsghdr; DRAIN] = unsafe { mem::zeroed() };
+        for (message, control) in messages.iter_mut().zip(&mut self.control) {
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = control.0.len();
+        }
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no payload is asked
+        // for (OPT_TSONLY), so there is no iovec. The timeout may be null.
+        let got = unsafe {
+            libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), DRAIN as u32, flags, std::ptr::null_mut())
+        };
+        let got = usize::try_from(got).unwrap_or(0);
+        for message in &messages[..got] {
+            if let Some(stamp) = tx_stamp(&message.msg_hdr) {
+                each(stamp);
             }
         }
+        got
     }
 
-    /// Bytes waiting in the error queue (SO_MEMINFO).
+    /// Bytes waiting in the error queue.
     pub fn waiting_bytes(&self) -> u64 {
-        let mut info = [0u32; 9];
-        let mut length = mem::size_of_val(&info) as u32;
-        // SAFETY: `info` is writable for `length` bytes.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                (&raw mut info).cast(),
-                &mut length,
-            )
-        };
-        if result == 0 { u64::from(info[0]) } else { 0 }
+        memory(&self.fd).map_or(0, |info| u64::from(info[0]))
     }
 }
 
@@ -313,8 +305,6 @@ pub enum Received {
 /// The receiving end.
 pub struct UdpRx {
     fd: OwnedFd,
-    drops: u32,
-    receive_buffer_bytes: u64,
 }
 
 /// After this long without a packet a wait returns, so that no loop depends on a packet to end.
@@ -324,17 +314,15 @@ impl UdpRx {
     /// A socket bound to `local`; `stamp` asks for the kernel's stamps.
     pub fn open(local: SocketAddrV4, stamp: bool, receive_buffer_bytes: i32) -> Result<Self, SysError> {
         let fd = socket(|| local.to_string())?;
-        let receive_buffer_bytes =
-            buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
+        buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
         bind(&fd, local)?;
         if stamp {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
-        set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1i32, "SO_RXQ_OVFL")?;
         let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(WAIT_LIMIT_MS) * 1_000 };
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
-        Ok(UdpRx { fd, drops: 0, receive_buffer_bytes })
+        Ok(UdpRx { fd })
     }
 
     /// Lets the receive call poll the device for up to `us` microseconds.
@@ -348,14 +336,9 @@ impl UdpRx {
         get_int(&self.fd, libc::SO_INCOMING_NAPI_ID) as u32
     }
 
-    /// The receive buffer's size, read back.
-    pub fn receive_buffer_bytes(&self) -> u64 {
-        self.receive_buffer_bytes
-    }
-
-    /// Datagrams dropped at this socket so far, as told with the last one received.
+    /// Datagrams dropped at this socket so far.
     pub fn drops(&self) -> u32 {
-        self.drops
+        memory(&self.fd).map_or(0, |info| info[8])
     }
 
     /// The descriptor, for [`Waker`].
@@ -390,18 +373,15 @@ impl UdpRx {
             return Ok(Received::Nothing);
         }
         let mut stamp = None;
-        let mut drops = self.drops;
         for_each(&message, |level, kind, data| {
-            if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
-                if let Some(times) = value::<[libc::timespec; 3]>(data) {
-                    let ns = times[0].tv_sec * 1_000_000_000 + times[0].tv_nsec;
-                    stamp = (ns != 0).then(|| Instant::from_ns(ns));
-                }
-            } else if level == libc::SOL_SOCKET && kind == libc::SO_RXQ_OVFL {
-                drops = value::<u32>(data).unwrap_or(drops);
+            if level == libc::SOL_SOCKET
+                && kind == libc::SCM_TIMESTAMPING
+                && let Some(times) = value::<[libc::timespec; 3]>(data)
+            {
+                let ns = times[0].tv_sec * 1_000_000_000 + times[0].tv_nsec;
+                stamp = (ns != 0).then(|| Instant::from_ns(ns));
             }
         });
-        self.drops = drops;
         Ok(Received::Packet { length: got as usize, stamp })
     }
 

@@ -34,6 +34,13 @@ fn lossy(n: u32, losses: usize) -> (TrialRecord, Vec<Packet>) {
     (record, packets)
 }
 
+/// A trial whose recorder had no room for so many arrivals.
+fn spoilt(n: u32, dropped: u64) -> (TrialRecord, Vec<Packet>) {
+    let (mut record, packets) = healthy(n);
+    record.streams.get_mut("ctl").unwrap().counters.records_dropped = dropped;
+    (record, packets)
+}
+
 fn id<'a>(answer: &'a CellAnswer, id: &str) -> Option<&'a Verdict> {
     answer.result.verdicts.iter().find(|verdict| verdict.id == id)
 }
@@ -77,36 +84,88 @@ fn healthy_trials_are_pooled() {
 }
 
 #[test]
-fn a_minority_of_invalid_trials_is_left_out_and_named() {
-    // The invalid one comes first and must not stay in the pool.
-    let answer = cell(&[lossy(2, 20), healthy(1), healthy(3)], Vec::new());
+fn a_minority_of_badly_measured_trials_is_left_out_and_named() {
+    // The spoilt one comes first and must not stay in the pool.
+    let answer = cell(&[spoilt(2, 20), healthy(1), healthy(3)], Vec::new());
     assert!(answer.result.valid);
     assert_eq!(answer.result.streams["ctl"].outcomes.intended, 2 * u64::from(COUNT));
-    assert_eq!(answer.result.streams["ctl"].outcomes.lost, 0);
     let left_out = id(&answer, "left-out").unwrap();
     assert_eq!(left_out.level, Level::Warning);
     assert!(
-        left_out.says.starts_with("trial 2 of 3 is left out: 20 of 2000 packets of ctl were lost"),
+        left_out.says.starts_with("trial 2 of 3 is left out: 20 arrivals of ctl found no place"),
         "{}",
         left_out.says
     );
-    assert_eq!(left_out.evidence["causes"], Figure::List(vec!["loss".into()]));
-    assert!(id(&answer, "loss").is_none());
+    assert_eq!(left_out.evidence["causes"], Figure::List(vec!["recorder".into()]));
+    assert!(id(&answer, "recorder").is_none());
     let trials: Vec<(u32, bool)> = answer.result.trials.iter().map(|trial| (trial.n, trial.valid)).collect();
     assert_eq!(trials, [(1, true), (2, false), (3, true)]);
 }
 
 #[test]
-fn half_or_more_invalid_trials_make_the_cell_invalid_and_their_causes_rise() {
-    let answer = cell(&[healthy(1), lossy(2, 20), lossy(3, 30), healthy(4)], Vec::new());
+fn half_or_more_badly_measured_trials_make_the_cell_invalid_and_their_causes_rise() {
+    let answer = cell(&[healthy(1), spoilt(2, 20), spoilt(3, 30), healthy(4)], Vec::new());
     assert!(!answer.result.valid && id(&answer, "left-out").is_none());
     assert_eq!(answer.result.streams["ctl"].outcomes.intended, 2 * u64::from(COUNT), "the valid ones are pooled");
-    let loss = id(&answer, "loss").unwrap();
-    assert_eq!((loss.level, &loss.evidence["trials"]), (Level::Invalid, &Figure::List(vec![2i64.into(), 3i64.into()])));
-    assert!(loss.says.starts_with("trial 2: 20 of 2000") && loss.says.ends_with("(alike in trial 3)"), "{}", loss.says);
-    let none = cell(&[lossy(1, 20), lossy(2, 30)], Vec::new());
+    let full = id(&answer, "recorder").unwrap();
+    assert_eq!((full.level, &full.evidence["trials"]), (Level::Invalid, &Figure::List(vec![2i64.into(), 3i64.into()])));
+    assert!(
+        full.says.starts_with("trial 2: 20 arrivals") && full.says.ends_with("(alike in trial 3)"),
+        "{}",
+        full.says
+    );
+    let none = cell(&[spoilt(1, 20), spoilt(2, 30)], Vec::new());
     assert!(!none.result.valid);
-    assert_eq!(none.result.streams["ctl"].outcomes.lost, 50, "all are pooled if none is valid");
+    assert_eq!(none.result.streams["ctl"].outcomes.intended, 4_000, "all are pooled if none is valid");
+}
+
+#[test]
+fn a_lost_packet_does_not_pass_lost_0_by_making_its_own_trial_invalid() {
+    let none_lost = || vec![expect(Limit::Count { count: Count::Lost, at_most: 0 })];
+    // Whichever comes first, the lossy trial stays with the healthy ones.
+    for order in [[3, 1, 2, 4, 5], [1, 2, 3, 4, 5]] {
+        let trials: Vec<_> = order.into_iter().map(|n| if n == 3 { lossy(n, 1) } else { healthy(n) }).collect();
+        let answer = cell(&trials, none_lost());
+        let outcomes = answer.result.streams["ctl"].outcomes;
+        assert_eq!((outcomes.intended, outcomes.lost), (10_000, 1));
+        assert_eq!((answer.expectations[0].met, answer.expectations[0].got), (false, Some(1)));
+        assert!(!answer.result.valid && id(&answer, "left-out").is_none());
+        let loss = id(&answer, "loss").unwrap();
+        assert_eq!((loss.level, &loss.evidence["trials"]), (Level::Invalid, &Figure::List(vec![3i64.into()])));
+        let run = run("x", [answer], Vec::new());
+        assert_eq!((run.valid, run.expectations_met), (false, None), "neither valid nor met");
+    }
+    // Allowed loss is no fault, and counts all the same.
+    let mut trials: Vec<_> = (1..=5).map(|n| if n == 3 { lossy(n, 1) } else { healthy(n) }).collect();
+    trials[2].0.streams.get_mut("ctl").unwrap().max_loss = 0.01;
+    let answer = cell(&trials, none_lost());
+    assert_eq!((answer.result.valid, answer.expectations[0].met, answer.expectations[0].got), (true, false, Some(1)));
+}
+
+#[test]
+fn a_loss_is_not_hidden_by_a_full_recorder_in_the_same_trial() {
+    let (mut record, packets) = lossy(2, 7);
+    record.streams.get_mut("ctl").unwrap().counters.records_dropped = 1;
+    let answer = cell(&[healthy(1), (record, packets), spoilt(3, 5), healthy(4), healthy(5)], Vec::new());
+    assert!(!answer.result.valid);
+    let outcomes = answer.result.streams["ctl"].outcomes;
+    assert_eq!((outcomes.intended, outcomes.lost), (8_000, 7), "trial 3 alone is left out");
+    assert!(id(&answer, "left-out").unwrap().says.starts_with("trial 3 of 5 is left out"));
+    assert!(id(&answer, "loss").is_some());
+}
+
+#[test]
+fn refused_packets_and_a_rate_that_was_not_kept_stay_in_the_pool_too() {
+    let refused = |record: &mut TrialRecord| record.streams.get_mut("ctl").unwrap().counters.send_errors = 30;
+    let slow = |record: &mut TrialRecord| record.streams.get_mut("ctl").unwrap().sent_span_ns = Some(2_000_000_000);
+    for (spoil, cause) in [(&refused as &dyn Fn(&mut TrialRecord), "send-errors"), (&slow, "rate")] {
+        let mut trials: Vec<_> = (1..=5).map(healthy).collect();
+        spoil(&mut trials[1].0);
+        let answer = cell(&trials, Vec::new());
+        assert!(!answer.result.valid && id(&answer, "left-out").is_none(), "{cause}");
+        assert_eq!(answer.result.streams["ctl"].outcomes.intended, 10_000, "{cause}");
+        assert_eq!(id(&answer, cause).map(|verdict| verdict.level), Some(Level::Invalid));
+    }
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn clocks(at_ns: i64) -> ClockReading {
 
 fn machine(at_ns: i64) -> MachineState {
     let cpu = |busy_ns: i64| CpuTimes { busy_ns, idle_ns: 90_000_000_000 + at_ns - busy_ns, steal_ns: 0 };
-    let task = |name: &str, cpu, run_ns| TaskTime { name: name.to_owned(), cpu, run_ns };
+    let task = |name: &str, cpu, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu, run_ns };
     MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),
@@ -121,7 +121,7 @@ fn thread(tid: u32, cpu: u32, policy: &str, run_ns: i64) -> ThreadRecord {
         affinity: vec![cpu],
         cpus_seen: vec![cpu],
         memory_locked: true,
-        run_ns,
+        run_ns: Some(run_ns),
         ..ThreadRecord::default()
     }
 }
@@ -155,6 +155,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         warmup: WarmUp { sent: 50, received: 50, flowed: true, took_ns: 25_000_000, ..WarmUp::default() },
         counters: Counters { sent: u64::from(count), ..Counters::default() },
         spin_gaps: None,
+        tx_spin_gaps: None,
         error_queue_bytes: 4 << 20,
     };
     TrialRecord {

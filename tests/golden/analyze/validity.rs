@@ -135,7 +135,7 @@ fn spin(record: &mut TrialRecord, stops: u32, each_ns: i64) {
     let elapsed = record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns;
     let stopped = i64::from(stops) * each_ns;
     ctl(record).spin_gaps = Some(SpinGaps { over_1ms: stops, longest_ns: each_ns, total_ns: stopped });
-    ctl(record).rx.run_ns = elapsed - stopped;
+    ctl(record).rx.run_ns = Some(elapsed - stopped);
     let before = record.before.cpus[&1];
     let cpu = record.after.cpus.get_mut(&1).unwrap();
     (cpu.busy_ns, cpu.idle_ns) = (before.busy_ns + elapsed, before.idle_ns);
@@ -168,6 +168,66 @@ fn a_spinner_that_the_rt_limit_stops() {
         }),
         []
     );
+}
+
+#[test]
+fn a_sender_that_spins_is_stopped_too() {
+    let stopped = verdict(|record, _| {
+        let elapsed = record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns;
+        let gaps = SpinGaps { over_1ms: 5, longest_ns: 49_800_000, total_ns: 249_000_000 };
+        ctl(record).tx_spin_gaps = Some(gaps);
+        ctl(record).tx.run_ns = Some(elapsed - gaps.total_ns);
+        let before = record.before.cpus[&0];
+        let cpu = record.after.cpus.get_mut(&0).unwrap();
+        (cpu.busy_ns, cpu.idle_ns) = (before.busy_ns + elapsed, before.idle_ns);
+    });
+    assert_is(&stopped, "rt-bandwidth", Level::Invalid, "ctl.tx, which spins as fifo:90, was stopped 5 times");
+}
+
+#[test]
+fn the_fair_server_stops_a_spinner_where_no_limit_is_known() {
+    let fair = verdict(|record, _| {
+        spin(record, 4, 50_100_000);
+        record.before.rt_limit = None;
+    });
+    assert_is(
+        &fair,
+        "rt-bandwidth",
+        Level::Invalid,
+        "no RT limit is known, so these are the stops of the kernel's fair",
+    );
+    assert_eq!(fair.evidence["by"], "fair server".into());
+    assert!(!fair.evidence.contains_key("limit_period_ns"), "what is not known is not 0");
+    let wide = verdict(|record, _| {
+        spin(record, 4, 50_100_000);
+        record.before.rt_limit.as_mut().unwrap().runtime_ns = 500_000_000;
+    });
+    assert_is(
+        &wide,
+        "rt-bandwidth",
+        Level::Invalid,
+        "realtime threads may run 500.0 ms in each 1000.0 ms, which is not it",
+    );
+    let told = |spoil: &dyn Fn(&mut TrialRecord)| {
+        let mut record = record(1, COUNT);
+        spin(&mut record, 4, 50_100_000);
+        record.before.rt_limit = None;
+        spoil(&mut record);
+        let verdicts = judge(&record, &healthy_packets(1, COUNT as usize)).verdicts;
+        verdicts.into_iter().any(|verdict| verdict.id == "rt-bandwidth")
+    };
+    assert!(told(&|_| ()));
+    assert!(!told(&|record| spin(record, 1, 50_100_000)), "once in five seconds is not once a second");
+    assert!(!told(&|record| spin(record, 4, 20_000_000)), "too short");
+    assert!(!told(&|record| spin(record, 4, 80_000_000)), "too long");
+    assert!(!told(&|record| {
+        let gaps = SpinGaps { over_1ms: 8, longest_ns: 45_000_000, total_ns: 58_000_000 };
+        ctl(record).spin_gaps = Some(gaps);
+    }));
+    assert!(!told(&|record| {
+        ctl(record).rx.policy_asked = "other".to_owned();
+        ctl(record).rx.policy_granted = "other".to_owned();
+    }));
 }
 
 #[test]
@@ -228,7 +288,7 @@ fn run_other(record: &mut TrialRecord, ns: i64, task: Option<&str>) {
     cpu.busy_ns += ns;
     cpu.idle_ns -= ns;
     if let Some(name) = task {
-        record.after.tasks.insert(900, TaskTime { name: name.to_owned(), cpu: 1, run_ns: ns });
+        record.after.tasks.insert(900, TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns: ns });
     }
 }
 
@@ -255,6 +315,70 @@ fn others_on_the_same_cpu() {
     let mut short = super::fixture::record(1, 400);
     run_other(&mut short, 30_000_000, None);
     assert!(judge(&short, &healthy_packets(1, 400)).verdicts.is_empty());
+}
+
+#[test]
+fn a_task_is_not_blamed_with_its_lifetime() {
+    // A kernel worker changes its name with its work; it has run for an hour before, and 200 ms in the trial.
+    let hour = 3_600_000_000_000;
+    let worker = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu: 1, run_ns };
+    let renamed = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        record.before.tasks.insert(30, worker("kworker/1:0", hour));
+        record.after.tasks.insert(30, worker("kworker/1:0-events", hour + 5_000_000));
+        record.after.tasks.get_mut(&17).unwrap().run_ns += 195_000_000;
+    });
+    assert_is(&renamed, "competing-cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 4.0 % of the time");
+    assert_eq!(renamed.evidence["tasks_ns"], Figure::List(vec![195_000_000i64.into()]));
+    // Its number was given anew: another task, which counts from 0.
+    let reused = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        record.before.tasks.insert(30, worker("make", hour));
+        record.after.tasks.insert(30, TaskTime { start: 90, ..worker("cc1", 180_000_000) });
+    });
+    assert_is(&reused, "competing-cpu", Level::Note, "CPU 1 also ran cc1 for 4.0 % of the time");
+    // Nobody ran longer than the time that passed.
+    let clamped = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        record.after.tasks.insert(30, worker("kworker/1:0", hour));
+    });
+    let elapsed = record(1, COUNT).after.clocks.monotonic_ns - record(1, COUNT).before.clocks.monotonic_ns;
+    assert_eq!(clamped.evidence["tasks_ns"], Figure::List(vec![elapsed.into()]));
+}
+
+#[test]
+fn several_tasks_are_told_with_the_share_of_each() {
+    let several = verdict(|record, _| {
+        run_other(record, 3_000_000_000, None);
+        let task = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns };
+        record.after.tasks.insert(900, task("rustc", 1_000_000_000));
+        record.after.tasks.insert(901, task("rustc", 1_000_000_000));
+        record.after.tasks.insert(902, task("cc1", 600_000_000));
+    });
+    let says = "CPU 1 also ran others for 59.8 % of the time: rustc 39.8 %, cc1 12.0 %";
+    assert_is(&several, "competing-cpu", Level::Invalid, says);
+    let ended = verdict(|record, _| run_other(record, 2_000_000_000, None));
+    assert!(ended.says.ends_with("also ran tasks that have ended or interrupts for 39.8 % of the time"));
+    let part = verdict(|record, _| {
+        run_other(record, 2_000_000_000, Some("hog"));
+        record.after.tasks.get_mut(&900).unwrap().run_ns = 500_000_000;
+    });
+    let says = "for 39.8 % of the time: hog 10.0 %, tasks that have ended or interrupts 29.9 %";
+    assert_is(&part, "competing-cpu", Level::Invalid, says);
+}
+
+#[test]
+fn a_thread_of_unknown_running_time_blames_nobody() {
+    let mut unknown = record(1, COUNT);
+    run_other(&mut unknown, 2_000_000_000, Some("hog"));
+    ctl(&mut unknown).rx.run_ns = None;
+    assert_eq!(judge(&unknown, &healthy_packets(1, COUNT as usize)).verdicts, []);
+    // A spinner ran but for its gaps, whatever the kernel says.
+    let spun = verdict(|record, _| {
+        spin(record, 5, 49_800_000);
+        ctl(record).rx.run_ns = None;
+    });
+    assert_is(&spun, "rt-bandwidth", Level::Invalid, "was stopped 5 times");
 }
 
 #[test]
@@ -313,6 +437,52 @@ fn counters_that_tell_of_trouble() {
         ctl(record).max_loss = 0.01;
     });
     assert_is(&allowed, "send-errors", Level::Warning, "errno 105");
+}
+
+#[test]
+fn a_receiver_that_broke_is_told_instead_of_the_loss() {
+    let broke = verdict(|record, packets| {
+        ctl(record).counters.receive_errno = 100;
+        packets[4_000..].fill(lost(10_000));
+    });
+    let says = "failing with errno 100 (the network is down): later packets count as lost because nobody received them";
+    assert_is(&broke, "receiver-broke", Level::Invalid, says);
+    assert_eq!((&broke.evidence["errno"], &broke.evidence["lost"]), (&100i64.into(), &6_000i64.into()));
+}
+
+#[test]
+fn a_recorder_that_held_the_sender_up_is_told() {
+    let delay = verdict(|record, _| ctl(record).counters.forced_drains = 30);
+    let says = "drained its stamps 30 times without slack before the next packet (0.3 % of the packets)";
+    assert_is(&delay, "recorder-delay", Level::Note, says);
+    assert_eq!(
+        (&delay.evidence["forced_drains"], &delay.evidence["forced_drains_share"]),
+        (&30i64.into(), &Figure::Float(0.003))
+    );
+}
+
+#[test]
+fn a_trial_that_broke_off_has_one_cause() {
+    let failed = verdict(|record, packets| {
+        record.failed = Some("the agent of b died".to_owned());
+        ctl(record).sent_span_ns = Some(i64::from(COUNT) * CYCLE_NS * 2);
+        packets[9_000..].fill(lost(10_000));
+        packets[..900].iter_mut().for_each(|packet| packet.rx_kernel = None);
+        packets[3_000..4_000].iter_mut().for_each(|packet| packet.tx_kernel = None);
+    });
+    assert_is(&failed, "failed", Level::Invalid, "the agent of b died");
+}
+
+#[test]
+fn a_span_that_is_not_known_is_not_0_in_the_evidence() {
+    let skipped = verdict(|record, packets| {
+        ctl(record).counters.skipped = 9_999;
+        ctl(record).sent_span_ns = None;
+        ctl(record).max_loss = 1.0;
+        packets[1..].fill(not_sent());
+    });
+    assert_eq!(skipped.id, "rate");
+    assert!(!skipped.evidence.contains_key("sent_span_ns"), "{:?}", skipped.evidence);
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn ruler(station: &str, cpu: u32, stamp: i64, timer_p99: i64, gap: i64) -> Ruler
         timer_max_ns: 60_000,
         loop_ns: 500_000_000,
         gaps_over_10us: 3,
-        longest_gap_ns: gap,
+        longest_gap_ns: Some(gap),
     }
 }
 
@@ -254,7 +254,12 @@ pub fn odd() -> Run {
     first.trials[1].valid = false;
     first.trials[1].verdicts.push(Verdict::new("clock-step", Level::Invalid, "CLOCK_REALTIME was set forward by 5 ms"));
 
-    run.manifest.cells[0].short.push("fifo:90 for ctl.tx was refused (EPERM): other was taken".into());
+    // What the manifest and the trials know too is told once, by the cell's verdicts.
+    let says = "trial 2 of 5 is left out: CLOCK_REALTIME was set forward by 5 ms";
+    first.verdicts.push(Verdict::new("left-out", Level::Warning, says).with("trials", Figure::List(vec![2i64.into()])));
+    let short = "fifo:90 for ctl.tx was refused (EPERM): other was taken";
+    first.verdicts.push(Verdict::new("placement", Level::Warning, short));
+    run.manifest.cells[0].short.push(short.into());
     let second = &mut run.results.cells[1];
     let video = second.streams["ctl"].clone();
     second.streams.insert("video".into(), video);

@@ -7,9 +7,8 @@ use std::fs;
 use std::path::Path;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{CellEntry, Manifest};
-use tardy_model::point::Metric;
 use tardy_model::result::Results;
-use tardy_model::time::ClockReading;
+use tardy_model::time::{ClockReading, Nanos};
 use tardy_model::trial::TrialRecord;
 use tardy_store::{RunFolder, StoreError, TrialId, write_samples};
 
@@ -141,7 +140,7 @@ fn a_trial_counts_only_once_it_is_finished() {
     for (cell, n) in [("rx.wait=block", 1), ("rx.wait=poll", 10), ("rx.wait=poll", 2)] {
         let trial = run.begin_trial(cell, n).unwrap();
         trial.write_samples(&[("ctl", &batch)]).unwrap();
-        trial.write_histograms("ctl", &batch, &Metric::DEFAULT).unwrap();
+        trial.write_histograms("ctl", Nanos::ZERO, &BTreeMap::new()).unwrap();
         trial.write_record(&record(cell, n)).unwrap();
         assert!(!run.trials().unwrap().contains(&TrialId { cell: cell.to_owned(), n }), "not yet");
         trial.finish().unwrap();
@@ -184,7 +183,7 @@ fn a_trial_is_written_once_whole_and_under_its_own_name() {
         assert!(matches!(run.record(name, 1), Err(StoreError::Name { .. })), "{name}");
     }
     let trial = run.begin_trial("A-only,rx.wait=block", 1).unwrap();
-    assert!(matches!(trial.write_histograms("../ctl", &realistic(1, 1), &[]), Err(StoreError::Name { .. })));
+    assert!(matches!(trial.write_histograms("../ctl", Nanos::ZERO, &BTreeMap::new()), Err(StoreError::Name { .. })));
 }
 
 #[test]

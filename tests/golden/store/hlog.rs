@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `<stream>.hlog`: read back by the HdrHistogram library, to three digits.
+//! `<stream>.hlog`: read back by the HdrHistogram library, to three digits, and the same as the results.
 
 use super::{FOUR, empty_batch, new_run, realistic, stamps};
 use hdrhistogram::Histogram;
@@ -7,8 +7,12 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use std::collections::BTreeMap;
 use std::fs;
+use tardy_analyze::digest::MetricDigest;
+use tardy_analyze::distribution::{Wanted, distribution};
 use tardy_model::point::{Metric, Point};
-use tardy_model::sample::MaybeNanos;
+use tardy_model::result::QUANTILES;
+use tardy_model::sample::{Batch, MaybeNanos, Outcome};
+use tardy_model::time::Nanos;
 
 /// Histograms of an interval log by tag.
 fn histograms(log: &[u8]) -> BTreeMap<String, Histogram<u64>> {
@@ -41,9 +45,22 @@ fn base64(text: &str) -> Vec<u8> {
     digits.chunks(4).flat_map(group).collect()
 }
 
+/// What the results are made of.
+fn digests(batch: &Batch) -> BTreeMap<Metric, MetricDigest> {
+    let wanted = Wanted { metrics: Metric::DEFAULT.to_vec(), ..Wanted::default() };
+    distribution(1, &wanted, [batch]).metrics
+}
+
+fn written(batch: &Batch) -> Vec<u8> {
+    let (_keep, run) = new_run();
+    let trial = run.begin_trial("all", 1).unwrap();
+    let values = digests(batch).iter().map(|(metric, digest)| (*metric, digest.histogram().clone())).collect();
+    trial.write_histograms("ctl", Nanos::from_secs(10), &values).unwrap();
+    fs::read(trial.path().join("ctl.hlog")).unwrap()
+}
+
 #[test]
 fn a_histogram_log_holds_every_metric_to_three_digits() {
-    let (_keep, run) = new_run();
     let mut batch = realistic(20_000, 7);
     // Early packets: three values below zero, which a log cannot hold. One without a stamp.
     for row in [5, 6, 7] {
@@ -53,15 +70,13 @@ fn a_histogram_log_holds_every_metric_to_three_digits() {
     for point in [Point::RxKernel, Point::Receive] {
         stamps(&mut batch, point)[100] = MaybeNanos::NONE;
     }
-    let trial = run.begin_trial("all", 1).unwrap();
-    trial.write_histograms("ctl", &batch, &Metric::DEFAULT).unwrap();
-    let log = fs::read(trial.path().join("ctl.hlog")).unwrap();
-    trial.write_histograms("again", &batch, &Metric::DEFAULT).unwrap();
-    assert_eq!(fs::read(trial.path().join("again.hlog")).unwrap(), log, "the bytes depend on the samples alone");
+    let log = written(&batch);
+    assert_eq!(written(&batch), log, "the bytes depend on the samples alone");
 
     let text = String::from_utf8(log.clone()).unwrap();
     assert!(text.contains("#scheduled..rx_kernel: 19996 values, 3 negative ones left out\n"), "{text:.900}");
     assert!(text.contains("#scheduled..wakeup: 0 values, 0 negative ones left out\n"), "{text:.900}");
+    assert!(text.contains("Tag=scheduled..rx_kernel,0.000,10.000,"), "{text:.900}");
     let histograms = histograms(&log);
     let names: Vec<&str> = histograms.keys().map(String::as_str).collect();
     assert_eq!(names, ["delta", "rx_kernel..receive", "scheduled..rx_kernel", "tx_kernel..rx_kernel"]);
@@ -84,11 +99,38 @@ fn a_histogram_log_holds_every_metric_to_three_digits() {
 }
 
 #[test]
+fn a_histogram_log_does_not_disagree_with_the_results() {
+    let mut batch = realistic(20_000, 9);
+    // Packets that were lost or not sent keep what the sender stamped: no value of any metric.
+    for row in (500..900).step_by(7) {
+        batch.outcome[row] = if row % 2 == 0 { Outcome::Lost } else { Outcome::NotSent };
+    }
+    // Two that overtook each other, and a hole.
+    stamps(&mut batch, Point::RxKernel)[1_000] = MaybeNanos::some(1_200_000);
+    stamps(&mut batch, Point::RxKernel)[2_000] = MaybeNanos::NONE;
+    let log = histograms(&written(&batch));
+    let mut compared = 0;
+    for (metric, digest) in digests(&batch) {
+        let result = digest.finish("kernel", None);
+        let Some(histogram) = log.get(&metric.to_string()) else {
+            assert_eq!(result.count, 0, "{metric}");
+            continue;
+        };
+        assert_eq!(histogram.len() + result.negative, result.count, "{metric}");
+        assert!(histogram.equivalent(histogram.max(), result.figures.max_ns.unwrap() as u64), "{metric}");
+        let quantiles = result.received_only.unwrap_or(result.figures.quantiles).as_array();
+        for ((_, name, q), ns) in QUANTILES.iter().zip(quantiles).filter(|_| result.negative == 0) {
+            let Some(ns) = ns else { continue };
+            assert!(histogram.equivalent(histogram.value_at_quantile(*q), ns as u64), "{metric} {name}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 10, "{compared}");
+}
+
+#[test]
 fn an_empty_stream_has_an_empty_log() {
-    let (_keep, run) = new_run();
-    let trial = run.begin_trial("all", 1).unwrap();
-    trial.write_histograms("ctl", &empty_batch(&FOUR), &Metric::DEFAULT).unwrap();
-    let log = fs::read(trial.path().join("ctl.hlog")).unwrap();
+    let log = written(&empty_batch(&FOUR));
     assert!(histograms(&log).is_empty());
     assert!(String::from_utf8(log).unwrap().contains("#delta: 0 values"));
 }

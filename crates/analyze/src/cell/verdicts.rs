@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cell's verdicts from its trials': what spoilt it, what was left out, what is worth knowing.
 
+use super::counts;
 use crate::says;
 use std::collections::BTreeMap;
 use tardy_model::result::TrialResult;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-/// The trials' verdicts carried up, one for each id with the numbers of its trials. In a valid cell those of the trials that
-/// count, and a warning that names the trials left out; in an invalid one those of all.
-pub(super) fn of_cell(trials: &[TrialResult], valid: bool) -> Vec<Verdict> {
+/// The trials' verdicts carried up, one for each id with the numbers of its trials. If a strict `majority` of the trials counts,
+/// those of the trials that do, and a warning that names the ones left out; else those of all.
+pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     if trials.is_empty() {
         return vec![Verdict::new("failed", Level::Invalid, "no trial of this cell was finished").with("trials", 0i64)];
     }
-    let counted = trials.iter().filter(|trial| trial.valid || !valid);
+    let counted = trials.iter().filter(|trial| !majority || counts(trial));
     let mut by_id: Vec<(&str, Vec<(u32, &Verdict)>)> = Vec::new();
     for trial in counted {
         for verdict in &trial.verdicts {
@@ -22,12 +23,11 @@ pub(super) fn of_cell(trials: &[TrialResult], valid: bool) -> Vec<Verdict> {
             }
         }
     }
-    let mut verdicts: Vec<Verdict> = by_id.into_iter().filter_map(|(_, seen)| carried(&seen, trials.len())).collect();
+    let left_out = if majority { left_out(trials) } else { None };
+    let carried = by_id.into_iter().filter_map(|(_, seen)| carried(&seen, trials.len()));
+    let mut verdicts: Vec<Verdict> = left_out.into_iter().chain(carried).collect();
     // The gravest first; those of equal weight stay in the rules' order.
     verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.level));
-    if valid {
-        verdicts.splice(0..0, left_out(trials));
-    }
     verdicts
 }
 
@@ -51,7 +51,7 @@ fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
 }
 
 fn left_out(trials: &[TrialResult]) -> Option<Verdict> {
-    let out: Vec<&TrialResult> = trials.iter().filter(|trial| !trial.valid).collect();
+    let out: Vec<&TrialResult> = trials.iter().filter(|trial| !counts(trial)).collect();
     if out.is_empty() {
         return None;
     }

@@ -2,12 +2,12 @@
 //! `causality`: a later point was stamped before an earlier one by more than the clocks' bounds: a fault of a clock.
 //! What counts from `scheduled` may be early and is not looked at.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::point::Metric;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "causality", judge };
+pub(super) const RULE: Rule = Rule { id: "causality", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if evidence.clock_jumped() {

@@ -2,12 +2,12 @@
 //! `clock-step`: CLOCK_REALTIME was set during the trial. MONOTONIC is slewed with it but never set, so that the difference
 //! of the two moves only in a step.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::time::ClockReading;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "clock-step", judge };
+pub(super) const RULE: Rule = Rule { id: "clock-step", spoils: Spoils::Measuring, judge };
 
 /// A change up to the readings' bounds and this much is not told from an interrupt between two readings, ns.
 const SLACK_NS: i64 = 20_000;

@@ -2,14 +2,17 @@
 //! `coverage`: too many received packets lack a stamp of a point that has a source. Where only the trial's beginning
 //! lacks them, `late-stamps` says so instead.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::coverage::LEAST_COVERAGE;
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "coverage", judge };
+pub(super) const RULE: Rule = Rule { id: "coverage", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    if evidence.broke_off() {
+        return Vec::new();
+    }
     let short = evidence.bursts().filter(|(_, _, bursts)| bursts.is_short() && !bursts.started_late());
     short
         .map(|(stream, point, bursts)| {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::result::StreamResult;
-use tardy_model::trial::{StreamRecord, TrialRecord};
+use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
 
 /// One trial's evidence.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,11 @@ impl Thread<'_> {
     /// `ctl.rx`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.stream, self.end)
+    }
+
+    /// Gaps it saw in its own loop, if it spins.
+    pub fn gaps(&self) -> Option<SpinGaps> {
+        if self.end == "rx" { self.of.spin_gaps } else { self.of.tx_spin_gaps }
     }
 
     /// CPUs on which it was seen; where it was not looked at, those it may use if it is pinned.
@@ -69,6 +74,12 @@ impl<'a> Evidence<'a> {
     /// no evidence of anything else.
     pub(super) fn clock_jumped(&self) -> bool {
         [tai_offset::RULE, clock_step::RULE].iter().any(|rule| !(rule.judge)(self).is_empty())
+    }
+
+    /// True if something broke during the trial, which `failed` tells: what became of the packets and their stamps is then not
+    /// known, and nothing else may be concluded from their lack.
+    pub(super) fn broke_off(&self) -> bool {
+        self.record.failed.is_some()
     }
 
     /// Time between the two readings of the machine's state, ns, by the clock that nobody sets.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `failed`: something broke during the trial.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "failed", judge };
+pub(super) const RULE: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let told = |why: &String| {

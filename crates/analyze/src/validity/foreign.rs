@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `foreign`: packets came to the port that are not the trial's; they were counted and ignored.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "foreign", judge };
+pub(super) const RULE: Rule = Rule { id: "foreign", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let strangers = evidence.record.streams.iter().filter(|(_, record)| record.counters.foreign > 0);

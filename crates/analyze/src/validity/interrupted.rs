@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `interrupted`: a signal ended the trial before its count.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "interrupted", judge };
+pub(super) const RULE: Rule = Rule { id: "interrupted", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if !evidence.record.interrupted {

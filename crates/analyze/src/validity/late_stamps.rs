@@ -2,13 +2,16 @@
 //! `late-stamps`: the first packets received have no stamp, and from some packet on stamps flow. The kernel enables software
 //! stamps from a work item, which a spinning realtime thread can starve.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "late-stamps", judge };
+pub(super) const RULE: Rule = Rule { id: "late-stamps", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    if evidence.broke_off() {
+        return Vec::new();
+    }
     let late = evidence.bursts().filter(|(_, _, bursts)| bursts.started_late());
     late.map(|(stream, point, bursts)| {
         let says = format!(

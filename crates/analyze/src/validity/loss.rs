@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `loss`: more packets were lost than the experiment allows.
+//! `loss`: more packets were lost than the experiment allows. Where the receiver broke, or the trial, that is told instead.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "loss", judge };
+pub(super) const RULE: Rule = Rule { id: "loss", spoils: Spoils::Path, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
+    if evidence.broke_off() {
+        return verdicts;
+    }
     for (stream, record) in &evidence.record.streams {
         let Some(outcomes) = evidence.results.get(stream).map(|result| result.outcomes) else { continue };
-        if outcomes.lost == 0 {
+        let lost = outcomes.lost;
+        if lost == 0 || record.counters.receive_errno != 0 {
             continue;
         }
-        let share = outcomes.lost as f64 / outcomes.intended.max(1) as f64;
+        let share = lost as f64 / outcomes.intended.max(1) as f64;
         if share <= record.max_loss {
             continue;
         }
@@ -25,7 +29,7 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         };
         let says = format!(
             "{} of {} packets of {stream} were lost ({}, allowed {}), {at}",
-            outcomes.lost,
+            lost,
             outcomes.intended,
             says::share(share),
             says::share(record.max_loss)
@@ -33,7 +37,7 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         verdicts.push(
             Verdict::new(RULE.id, Level::Invalid, says)
                 .with("stream", stream.as_str())
-                .with("lost", outcomes.lost)
+                .with("lost", lost)
                 .with("intended", outcomes.intended)
                 .with("lost_share", share)
                 .with("max_loss_share", record.max_loss)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `other-runs`: another run of tardy went on at the same time.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "other-runs", judge };
+pub(super) const RULE: Rule = Rule { id: "other-runs", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let others = evidence.record.before.other_runs.max(evidence.record.after.other_runs);

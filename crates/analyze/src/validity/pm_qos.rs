@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pm-qos`: the bound on the CPUs' wake-up latency was changed during the trial.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "pm-qos", judge };
+pub(super) const RULE: Rule = Rule { id: "pm-qos", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let (before, after) = (evidence.record.before.cpu_dma_latency_us, evidence.record.after.cpu_dma_latency_us);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `policy`: a thread did not get the scheduling policy, priority or CPU it asked for, or its memory is not locked.
 
-use super::{Evidence, Rule, evidence::Thread};
+use super::{Evidence, Rule, Spoils, evidence::Thread};
 use crate::says;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "policy", judge };
+pub(super) const RULE: Rule = Rule { id: "policy", spoils: Spoils::Measuring, judge };
 
 /// True if class and priority are the same; a deadline's parameters are rounded by the kernel, so its class is compared.
 fn same(asked: &str, granted: &str) -> bool {

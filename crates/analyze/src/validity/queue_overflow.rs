@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `queue-overflow`: the sender's error queue was full, so that tx stamps were thrown away.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "queue-overflow", judge };
+pub(super) const RULE: Rule = Rule { id: "queue-overflow", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let full = evidence.record.streams.iter().filter(|(_, record)| record.counters.error_queue_overflows > 0);

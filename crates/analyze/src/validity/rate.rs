@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `rate`: the stream was sent slower than intended, or left out too many slots.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::trial::StreamRecord;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "rate", judge };
+pub(super) const RULE: Rule = Rule { id: "rate", spoils: Spoils::Path, judge };
 
 /// A shortfall up to this is kept: the traffic is what was asked for, to two digits.
 const MOST_SHORT: f64 = 0.01;
@@ -24,7 +24,7 @@ fn slow(record: &StreamRecord) -> f64 {
 }
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    if evidence.clock_jumped() {
+    if evidence.clock_jumped() || evidence.broke_off() {
         return Vec::new();
     }
     let mut verdicts = Vec::new();
@@ -50,17 +50,18 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             "{stream} sent {achieved_per_s:.0} packets/s instead of {intended_per_s:.0}, {} short: {cause}",
             says::share(short)
         );
-        verdicts.push(
-            Verdict::new(RULE.id, Level::Invalid, says)
-                .with("stream", stream.as_str())
-                .with("intended_per_s", intended_per_s)
-                .with("achieved_per_s", achieved_per_s)
-                .with("shortfall_share", short)
-                .with("intended_span_ns", record.intended_span_ns)
-                .with("sent_span_ns", record.sent_span_ns.unwrap_or(0))
-                .with("overruns", record.counters.overruns)
-                .with("skipped", record.counters.skipped),
-        );
+        let mut verdict = Verdict::new(RULE.id, Level::Invalid, says)
+            .with("stream", stream.as_str())
+            .with("intended_per_s", intended_per_s)
+            .with("achieved_per_s", achieved_per_s)
+            .with("shortfall_share", short)
+            .with("intended_span_ns", record.intended_span_ns)
+            .with("overruns", record.counters.overruns)
+            .with("skipped", record.counters.skipped);
+        if let Some(sent_span_ns) = record.sent_span_ns {
+            verdict = verdict.with("sent_span_ns", sent_span_ns);
+        }
+        verdicts.push(verdict);
     }
     verdicts
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `recorder`: packets arrived that the receiver had no room to record, so that rows are wrong.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "recorder", judge };
+pub(super) const RULE: Rule = Rule { id: "recorder", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let full = evidence.record.streams.iter().filter(|(_, record)| record.counters.records_dropped > 0);

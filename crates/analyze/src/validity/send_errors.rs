@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `send-errors`: the port refused packets.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "send-errors", judge };
+pub(super) const RULE: Rule = Rule { id: "send-errors", spoils: Spoils::Path, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
@@ -14,7 +14,7 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         if refused == 0 {
             continue;
         }
-        let intended = evidence.results.get(stream).map_or(0, |result| result.outcomes.intended);
+        let Some(intended) = evidence.results.get(stream).map(|result| result.outcomes.intended) else { continue };
         let share = refused as f64 / intended.max(1) as f64;
         let level = if share > record.max_loss { Level::Invalid } else { Level::Warning };
         let says = format!(

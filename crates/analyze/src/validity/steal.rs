@@ -2,11 +2,11 @@
 //! `steal`: the hypervisor took CPUs away on which measuring threads ran.
 
 use super::evidence::TICKS_NS;
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "steal", judge };
+pub(super) const RULE: Rule = Rule { id: "steal", spoils: Spoils::Measuring, judge };
 
 /// From this share on it is seen in p99.
 const WARNS: f64 = 0.01;

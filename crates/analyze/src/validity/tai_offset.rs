@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tai-offset`: the kernel's TAI − UTC offset was changed during the trial, so that CLOCK_TAI jumped.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "tai-offset", judge };
+pub(super) const RULE: Rule = Rule { id: "tai-offset", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let record = evidence.record;

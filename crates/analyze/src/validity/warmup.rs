@@ -2,11 +2,11 @@
 //! `warmup`: the warm-up ended before every stamp flowed. Where stamps then really lack in the trial, `late-stamps` or
 //! `coverage` tells it with the count, and this rule is silent.
 
-use super::{Evidence, Rule};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "warmup", judge };
+pub(super) const RULE: Rule = Rule { id: "warmup", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();

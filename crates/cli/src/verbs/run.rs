@@ -8,7 +8,7 @@ use crate::recorder::{self, Recorder};
 use crate::{interrupt, verbs};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
 use tardy_lab::orders;
@@ -17,7 +17,7 @@ use tardy_model::time::Nanos;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::Picture;
 use tardy_spec::experiment::Experiment;
-use tardy_store::RunFolder;
+use tardy_store::{RunFolder, StoreError};
 
 /// Runs an experiment.
 pub fn call(args: Run) -> Result<Exit> {
@@ -34,8 +34,10 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         super::undo::offer(&state)?;
     }
-    let out = args.out.unwrap_or_else(|| default_out(&experiment.name));
-    let folder = RunFolder::create(&out)?;
+    let folder = match args.out {
+        Some(out) => RunFolder::create(out)?,
+        None => create_default(&experiment.name)?,
+    };
     folder.write_experiment(&experiment.effective)?;
     let manifest = manifest(&experiment);
     folder.write_manifest(&manifest)?;
@@ -64,7 +66,8 @@ pub fn call(args: Run) -> Result<Exit> {
     let mut unwritten: Vec<String> = failed.iter().map(ToString::to_string).collect();
     unwritten.extend(run.write());
     unwritten.dedup();
-    if kept > 0 || ended.failed.is_none() {
+    let measured = judged.results.cells.iter().any(|cell| !cell.trials.is_empty());
+    if measured || ended.failed.is_none() {
         run.show(args.json)?;
     }
     for error in ended.failed.iter().map(ToString::to_string).chain(ended.not_put_back.iter().map(ToString::to_string))
@@ -108,11 +111,17 @@ fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Ma
     }
 }
 
-fn default_out(name: &str) -> PathBuf {
+/// `runs/<UTC time>-<name>`; runs that begin in one second get a number behind it.
+fn create_default(name: &str) -> Result<RunFolder> {
     let stem = format!("{}-{name}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
-    // Two runs may begin in one second.
-    let free = |n: u32| Path::new("runs").join(if n == 0 { stem.clone() } else { format!("{stem}-{}", n + 1) });
-    (0..100).map(free).find(|path| !path.exists()).unwrap_or_else(|| free(0))
+    let mut n = 1;
+    loop {
+        let name = if n == 1 { stem.clone() } else { format!("{stem}-{n}") };
+        match RunFolder::create(Path::new("runs").join(name)) {
+            Err(StoreError::NotEmpty { .. }) if n < 100 => n += 1,
+            other => return Ok(other?),
+        }
+    }
 }
 
 fn manifest(experiment: &Experiment) -> Manifest {
@@ -162,15 +171,15 @@ impl Finished<'_> {
 
     /// Writes what belongs at the end; returns what could not be written.
     fn write(&self) -> Vec<String> {
-        let page = self.draw("html").map(|page| self.folder.write_report(page.as_bytes()));
-        let written = [self.folder.write_manifest(self.manifest), self.folder.write_results(&self.judged.results)];
-        let mut errors: Vec<String> = written.into_iter().filter_map(Result::err).map(|e| e.to_string()).collect();
-        match page {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => errors.push(error.to_string()),
-            Err(error) => errors.push(error.to_string()),
-        }
-        errors
+        // The page last: on a disk that is nearly full the contract's files come first.
+        let written = [
+            self.folder.write_results(&self.judged.results).map_err(|error| error.to_string()),
+            self.folder.write_manifest(self.manifest).map_err(|error| error.to_string()),
+            self.draw("html")
+                .map_err(|error| error.to_string())
+                .and_then(|page| self.folder.write_report(page.as_bytes()).map_err(|error| error.to_string())),
+        ];
+        written.into_iter().filter_map(Result::err).collect()
     }
 
     fn show(&self, json: bool) -> Result<()> {

@@ -45,7 +45,13 @@ fn needs_root() -> &'static str {
 
 /// Tells what killed runs left, and on a terminal offers to put it back. A new run does not need it: names never clash.
 pub fn offer(state: &Path) -> Result<()> {
-    let left = leftovers(state).unwrap_or_default();
+    let left = match leftovers(state) {
+        Ok(left) => left,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Ok(());
+        }
+    };
     if left.is_empty() {
         return Ok(());
     }

@@ -38,7 +38,7 @@ enum Command {
 
 /// What a measuring thread leaves behind.
 enum Half {
-    Sent(SenderHalf, SenderCounters, ThreadRecord),
+    Sent(SenderHalf, SenderCounters, Option<SpinGaps>, ThreadRecord),
     Arrived(Vec<Arrival>, ReceiverCounters, Option<SpinGaps>, ThreadRecord),
 }
 
@@ -54,12 +54,15 @@ pub struct End {
     thread: Option<JoinHandle<Half>>,
     tid: u32,
     cpus_seen: Vec<u32>,
-    started: bool,
+    /// What a receiving thread had used when the trial began: it runs since before the warm-up.
+    began: Option<worker::Usage>,
     events: mpsc::Sender<Event>,
 }
 
 /// A receiver's busy-poll answer comes within this time or not at all.
 const SETTLE: Duration = Duration::from_secs(2);
+/// A receiver whose sender is done goes on for so long at most.
+const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
 impl End {
     /// A sending end: socket, memory, thread.
@@ -91,7 +94,7 @@ impl End {
             thread: Some(handle),
             tid: record.tid,
             cpus_seen: Vec::new(),
-            started: false,
+            began: None,
             events,
         };
         Ok((end, EndReady { stream, side: Side::Tx, thread: record, absent, error_queue_bytes }))
@@ -111,7 +114,7 @@ impl End {
         let (napi_told, napi) = mpsc::channel();
         let theirs = shared.clone();
         let run = move || {
-            let mut account = worker::set_up(&thread_order);
+            let account = worker::set_up(&thread_order);
             let mut receiver = Receiver::new(order);
             let _ = up.send(account.record().clone());
             if busy {
@@ -119,7 +122,6 @@ impl End {
                 receiver.run_until_warm(&mut MachineTimer, &mut port, &theirs);
                 let _ = napi_told.send(port.napi_id());
             }
-            account.begin();
             receiver.run(&mut MachineTimer, &mut port, &theirs);
             let record = account.end();
             let (counters, gaps) = (receiver.counters, receiver.gaps);
@@ -137,7 +139,7 @@ impl End {
             thread: Some(handle),
             tid: record.tid,
             cpus_seen: Vec::new(),
-            started: false,
+            began: None,
             events,
         };
         Ok((end, EndReady { stream, side: Side::Rx, thread: record, absent, error_queue_bytes: 0 }))
@@ -167,7 +169,7 @@ impl End {
 
     /// The base time is known.
     pub fn start(&mut self, base: Instant<Tai>) {
-        self.started = true;
+        self.began = Some(worker::usage(self.tid));
         self.shared.base_ns.store(base.ns(), Relaxed);
         let _ = self.commands.send(Command::Start(base));
     }
@@ -184,9 +186,15 @@ impl End {
     pub fn finish(&mut self, expected: u64, linger: Nanos) {
         let (shared, events, stream) = (self.shared.clone(), self.events.clone(), self.stream);
         std::thread::spawn(move || {
-            let until = worker::elapsed_ns() + linger.0;
-            while shared.live.done() < expected && worker::elapsed_ns() < until {
+            let latest = worker::elapsed_ns() + LONGEST_LINGER.0;
+            let (mut until, mut done) = (worker::elapsed_ns() + linger.0, 0);
+            while shared.live.done() < expected && worker::elapsed_ns() < until.min(latest) {
                 std::thread::sleep(Duration::from_millis(1));
+                // While packets still come, more may.
+                if shared.live.done() != done {
+                    done = shared.live.done();
+                    until = worker::elapsed_ns() + linger.0;
+                }
             }
             // Late duplicates of the last packets get a moment.
             std::thread::sleep(Duration::from_millis(2));
@@ -202,11 +210,12 @@ impl End {
         {
             self.cpus_seen.push(cpu);
         }
-        self.started.then(|| self.shared.live.digest())
+        self.began.map(|_| self.shared.live.digest())
     }
 
     /// Stops the thread and hands its half over in pieces.
     pub fn collect(mut self, mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>) -> Result<(), MessageError> {
+        let ended = worker::usage(self.tid);
         self.stop();
         let half = self.thread.take().and_then(|thread| thread.join().ok());
         let seen = std::mem::take(&mut self.cpus_seen);
@@ -216,13 +225,17 @@ impl End {
         };
         match half {
             None => tell(FromAgent::Failed(format!("the {:?} thread of stream {} broke", self.side, self.stream))),
-            Some(Half::Sent(half, counters, thread)) => {
+            Some(Half::Sent(half, counters, gaps, thread)) => {
                 half.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece(piece)))?;
-                tell(FromAgent::Sent { counters, thread: all_seen(thread), clocks: clock::read_clocks() })
+                tell(FromAgent::Sent { counters, gaps, thread: all_seen(thread), clocks: clock::read_clocks() })
             }
             Some(Half::Arrived(arrivals, counters, gaps, thread)) => {
                 arrivals.chunks(PIECE).try_for_each(|piece| tell(FromAgent::ArrivalPiece(piece.to_vec())))?;
-                tell(FromAgent::Arrived { counters, gaps, thread: all_seen(thread), clocks: clock::read_clocks() })
+                let mut thread = all_seen(thread);
+                if let Some(began) = self.began {
+                    worker::used(&mut thread, began, ended);
+                }
+                tell(FromAgent::Arrived { counters, gaps, thread, clocks: clock::read_clocks() })
             }
         }
     }
@@ -279,8 +292,8 @@ fn send_thread(
         }
     }
     let record = account.end();
-    let counters = sender.counters;
-    Half::Sent(sender.finish(), counters, record)
+    let (counters, gaps) = (sender.counters, sender.gaps);
+    Half::Sent(sender.finish(), counters, gaps, record)
 }
 
 fn socket_error(end: &str, device: &str, error: &SysError) -> String {

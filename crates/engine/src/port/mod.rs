@@ -5,9 +5,9 @@
 pub mod sim;
 pub mod udp;
 
-pub use tardy_sys::udp::{Received, TxPoint, TxStamp};
+pub use tardy_sys::udp::{DRAIN, Received, TxPoint, TxStamp};
 
-use tardy_model::time::{Instant, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 
 /// A station's clock and timer.
 pub trait Timer {
@@ -15,8 +15,8 @@ pub trait Timer {
     fn now(&mut self) -> Instant<Tai>;
     /// Sleeps until the instant; may return late, never early.
     fn sleep_until(&mut self, at: Instant<Tai>);
-    /// Stays awake until the instant.
-    fn spin_until(&mut self, at: Instant<Tai>);
+    /// Stays awake until the instant; returns the longest gap between two looks at the clock.
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos;
 }
 
 /// The sending end of a port.
@@ -26,7 +26,8 @@ pub trait SendPort {
     fn begin(&mut self) {}
     /// Hands one packet over under `key`; returns the key that its tx stamps will carry, or errno.
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32>;
-    /// Takes the tx stamps that have come back; never waits.
+    /// Takes tx stamps that have come back, a bounded number of them, and never waits. Returns how many; fewer than
+    /// [`DRAIN`] means that there are no more.
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize;
     /// Called after a refused send, when drained: keys must be unambiguous again.
     fn renew_keys(&mut self) {}

@@ -2,7 +2,7 @@
 //! Port `sim`: the same sender and receiver loops on simulated clocks and a simulated path. Everything follows from the
 //! seed, so results are exact, and faults can be put in without harming a machine.
 
-use super::{ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
+use super::{DRAIN, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use crate::halves::Halves;
 use crate::live::Live;
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
@@ -86,8 +86,9 @@ impl Timer for TxTimer {
         let woke = self.world.when(at).max(self.world.now_ns.get()) + sim.wake.0 + late;
         self.world.now_ns.set(woke);
     }
-    fn spin_until(&mut self, at: Instant<Tai>) {
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
         self.world.now_ns.set(self.world.when(at).max(self.world.now_ns.get()));
+        Nanos::ZERO
     }
 }
 
@@ -151,8 +152,8 @@ impl SendPort for TxPort {
     }
 
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
-        let count = self.stamps.len();
-        self.stamps.drain(..).for_each(each);
+        let count = self.stamps.len().min(DRAIN);
+        self.stamps.drain(..count).for_each(each);
         count
     }
 }
@@ -169,8 +170,9 @@ impl Timer for RxTimer {
     fn sleep_until(&mut self, at: Instant<Tai>) {
         self.spin_until(at);
     }
-    fn spin_until(&mut self, at: Instant<Tai>) {
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
         self.world.now_ns.set(self.world.when(at).max(self.world.now_ns.get()));
+        Nanos::ZERO
     }
 }
 
@@ -317,6 +319,7 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
         tx_clocks: [clocks_before, clocks_after],
         rx_counters: receiver.counters,
         gaps: receiver.gaps,
+        tx_gaps: None,
         arrivals: receiver.finish(),
         rx_thread: record(stream.rx.policy, 1, 12),
         rx_clocks: [clocks_before, clocks_after],
@@ -340,7 +343,7 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
         cpus_seen: vec![cpu],
         memory_locked: true,
         refused: if refused { vec![format!("sched_setscheduler on {policy}: simulated refusal")] } else { Vec::new() },
-        run_ns,
+        run_ns: Some(run_ns),
         wait_ns: Some(0),
         involuntary_switches: 0,
         voluntary_switches: 0,
@@ -356,7 +359,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         let busy_ns = (run_ns[end] + share(hog)).min(passed_ns - steal_ns);
         (CPUS[end], CpuTimes { busy_ns, idle_ns: (passed_ns - busy_ns - steal_ns).max(0), steal_ns })
     };
-    let hog = TaskTime { name: "hog".into(), cpu: CPUS[0], run_ns: share(sim.hog) };
+    let hog = TaskTime { name: "hog".into(), start: 1, cpu: CPUS[0], run_ns: share(sim.hog) };
     MachineState {
         clocks,
         cpus: [0, 1].map(cpu).into(),

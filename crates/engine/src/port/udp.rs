@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::point::Point;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::udp::{TxStamps, UdpRx, UdpTx, Waker};
 use tardy_sys::{SysError, clock};
 
@@ -24,10 +24,14 @@ impl Timer for MachineTimer {
         clock::sleep_until(at);
     }
     #[inline]
-    fn spin_until(&mut self, at: Instant<Tai>) {
-        while clock::now::<Tai>() < at {
-            std::hint::spin_loop();
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+        let (mut last, mut longest) = (clock::now::<Tai>(), Nanos::ZERO);
+        while last < at {
+            let now = clock::now::<Tai>();
+            longest = longest.max(now - last);
+            last = now;
         }
+        longest
     }
 }
 

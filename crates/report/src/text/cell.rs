@@ -86,7 +86,8 @@ fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut 
     let null = |(stem, name): &(&str, &'static str)| {
         shown(name) && stream.metrics.values().any(|metric| metric.unresolved.iter().any(|null| null == stem))
     };
-    let names: Vec<&str> = QUANTILES.iter().map(|(stem, name, _)| (*stem, *name)).filter(null).map(|(_, n)| n).collect();
+    let names: Vec<&str> =
+        QUANTILES.iter().map(|(stem, name, _)| (*stem, *name)).filter(null).map(|(_, n)| n).collect();
     if !names.is_empty() {
         let why = format!("{} {}: fewer than 10 separate events lie beyond", names.join(", "), figure::ABSENT);
         page.labelled(indent, "", 0, &why, Ink::Dim);

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `receiver-broke`: the receive call failed and ended the receiver, so that what came later was received by nobody.
+
+use super::{Evidence, Rule, Spoils};
+use tardy_model::verdict::{Level, Verdict};
+
+pub(super) const RULE: Rule = Rule { id: "receiver-broke", spoils: Spoils::Measuring, judge };
+
+fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let broke = evidence.record.streams.iter().filter(|(_, record)| record.counters.receive_errno != 0);
+    broke
+        .map(|(stream, record)| {
+            let errno = record.counters.receive_errno;
+            let says = format!(
+                "the receiver of {stream} ended in the trial, its receive call failing with errno {errno}{}: later packets \
+                 count as lost because nobody received them",
+                meaning(errno)
+            );
+            let mut verdict = Verdict::new(RULE.id, Level::Invalid, says)
+                .with("stream", stream.as_str())
+                .with("errno", i64::from(errno));
+            if let Some(result) = evidence.results.get(stream) {
+                verdict = verdict.with("received", result.outcomes.received).with("lost", result.outcomes.lost);
+            }
+            verdict
+        })
+        .collect()
+}
+
+/// What Linux means by the numbers that a receive call gives.
+fn meaning(errno: i32) -> &'static str {
+    match errno {
+        9 | 88 => " (the socket is gone)",
+        12 | 105 => " (no memory for the packet)",
+        19 | 6 => " (the device is gone)",
+        100 => " (the network is down)",
+        111 => " (the peer refused)",
+        _ => "",
+    }
+}
