@@ -10,6 +10,7 @@ use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{Batch, Command, Step};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::names::{Names, SLOTS, Side, Slot, other_runs};
+use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::runner::{Failure, Output, Processes, RunError, Runner, failures};
@@ -83,7 +84,7 @@ fn what_veth_cannot_join_is_refused() {
     for stations in [&[][..], &["a"], &["a", "b", "c"]] {
         let error = plan(&setup(stations), Names::FIRST).expect_err("not two stations");
         let owned = stations.iter().map(|s| (*s).to_owned()).collect();
-        assert_eq!(error, PlanError::TwoStations { kind: "veth", stations: owned });
+        assert_eq!(error, PlanError::Path(PathError::TwoStations { kind: "veth", stations: owned }));
     }
     let three = plan(&setup(&["a", "b", "c"]), Names::FIRST).unwrap_err().to_string();
     assert_eq!(three, "veth joins exactly two stations, and the experiment has 3 (a, b, c): name two in [station.*]");

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{self as lab, Step};
 use tardy_lab::names::{Names, Slot, other_runs};
-use tardy_lab::plan::{End, Plan, plan};
+use tardy_lab::path::LinkEnd;
+use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::runner::Processes;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
@@ -70,13 +71,13 @@ fn slots(state: &Path) -> Vec<u16> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn received(end: &End) -> u64 {
+fn received(end: &LinkEnd) -> u64 {
     let json = says("ip", &["-n", &end.netns, "-j", "-s", "link", "show", "dev", &end.device]);
     let link: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     link[0]["stats64"]["rx"]["packets"].as_u64().expect("a count")
 }
 
-fn send_one(from: &End, to: &End) {
+fn send_one(from: &LinkEnd, to: &LinkEnd) {
     let send = format!("echo x >/dev/udp/{}/9", to.address);
     let sent = Command::new("ip").args(["netns", "exec", &from.netns, "bash", "-c", &send]).status();
     assert!(sent.expect("ip runs").success());

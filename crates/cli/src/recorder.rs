@@ -31,13 +31,11 @@ pub struct Recorder<'a> {
 
 /// A line of `events.jsonl`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct Line {
     at_utc: String,
     event: &'static str,
     #[serde(flatten)]
     what: serde_json::Map<String, serde_json::Value>,
-    #[serde(skip)]
-    _of: &'a (),
 }
 
 /// The time now, UTC, RFC 3339.
@@ -58,7 +56,7 @@ impl<'a> Recorder<'a> {
             serde_json::Value::Object(map) => map,
             _ => serde_json::Map::new(),
         };
-        let written = self.folder.append_event(&Line { at_utc: utc(), event, what, _of: &() });
+        let written = self.folder.append_event(&Line { at_utc: utc(), event, what });
         self.note(written);
     }
 

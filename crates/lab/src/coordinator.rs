@@ -6,7 +6,7 @@ use crate::agent::{Agent, AgentError};
 use crate::apply::{self, ApplyError};
 use crate::journal::JournalError;
 use crate::names::{self, ClaimError, Slot};
-use crate::orders::{Turn, built_alike, is_simulated, orders, place, random_of, turns};
+use crate::orders::{PlaceError, Turn, built_alike, is_simulated, orders, place, random_of, turns};
 use crate::plan::{self, Plan, PlanError};
 use crate::runner::Processes;
 use crate::trial::{Broken, Ran, Stations, TrialError};
@@ -21,7 +21,6 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{halves, port};
-use tardy_host::cpus::NoSuchCpu;
 use tardy_host::state;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::{ReadBack, StationEntry};
@@ -137,14 +136,9 @@ pub enum RunError {
     /// A station failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A CPU that does not exist.
-    #[error("stream `{stream}`: {source}")]
-    Cpu {
-        /// Stream.
-        stream: String,
-        /// Which.
-        source: NoSuchCpu,
-    },
+    /// A thread cannot have its CPU.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// The samples would not fit.
     #[error(
         "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \
@@ -158,9 +152,6 @@ pub enum RunError {
         /// What the machine has, MiB.
         available_mib: u64,
     },
-    /// Two spinning realtime threads would share a CPU and starve each other and the machine.
-    #[error("{0}")]
-    TwoSpinners(String),
     /// What was measured cannot be kept.
     #[error("{0}")]
     Sink(Box<dyn std::error::Error + Send + Sync>),

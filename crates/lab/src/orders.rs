@@ -2,7 +2,6 @@
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
-use crate::coordinator::RunError;
 use crate::plan::Plan;
 use crate::trial::Ordered;
 use rand::seq::SliceRandom;
@@ -11,11 +10,27 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
-use tardy_host::cpus;
+use tardy_host::cpus::{self, NoSuchCpu};
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 use tardy_spec::placement::{self, End};
+
+/// A thread that cannot have the CPU that is asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// A CPU that does not exist.
+    #[error("stream `{stream}`: {source}")]
+    Cpu {
+        /// Stream.
+        stream: String,
+        /// Which.
+        source: NoSuchCpu,
+    },
+    /// Two spinning realtime threads would share a CPU and starve each other and the machine.
+    #[error("{0}")]
+    TwoSpinners(String),
+}
 
 /// One trial's turn.
 pub struct Turn<'e> {
@@ -59,13 +74,13 @@ pub fn is_simulated(setup: &Setup) -> bool {
 const FIRST_UDP_PORT: u16 = 5_800;
 
 /// The CPUs of a cell's threads, stream by stream, with what could not be had.
-pub fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), RunError> {
+pub fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), PlaceError> {
     let usable = cpus::usable();
     let mut taken = BTreeMap::new();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
         let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, &usable, &mut taken)
-            .map_err(|source| RunError::Cpu { stream: stream.name.clone(), source })?;
+            .map_err(|source| PlaceError::Cpu { stream: stream.name.clone(), source })?;
         short.extend(both.short.iter().map(|what| format!("stream `{}`: {what}", stream.name)));
         chosen.push(both);
     }
@@ -75,7 +90,7 @@ pub fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), RunError
     };
     if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
         let name = |(stream, end): (usize, End)| format!("{}.{end}", setup.streams[stream].name);
-        return Err(RunError::TwoSpinners(format!(
+        return Err(PlaceError::TwoSpinners(format!(
             "{} and {} would both spin with a realtime policy on CPU {} and starve each other: give them different CPUs, \
              let one wait by \"block\", or use policy \"other\"",
             name(one),

@@ -4,10 +4,10 @@
 
 use crate::command::{Command, Step};
 use crate::names::Names;
-use crate::{path, shaper};
+use crate::path::{self, LinkEnd, PathError};
+use crate::shaper;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::IpAddr;
 use tardy_spec::experiment::Setup;
 use thiserror::Error;
 
@@ -19,31 +19,15 @@ pub struct Plan {
     /// Commands that tell what the kernel has made of it.
     pub read_back: Vec<Command>,
     /// Where each station meets the path.
-    pub ends: BTreeMap<String, End>,
-}
-
-/// Where a station meets the path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// The station's network namespace.
-    pub netns: String,
-    /// The device in it.
-    pub device: String,
-    /// Its address.
-    pub address: IpAddr,
+    pub ends: BTreeMap<String, LinkEnd>,
 }
 
 /// A set-up that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// This kind of path has exactly two ends.
-    #[error("{kind} joins exactly two stations, and the experiment has {}: name two in [station.*]", list(stations))]
-    TwoStations {
-        /// The path's kind.
-        kind: &'static str,
-        /// The stations there are.
-        stations: Vec<String>,
-    },
+    /// The path cannot join these stations.
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// The name cannot be part of a namespace's.
     #[error(
         "station `{name}`: a namespace cannot be called so; use letters, digits, `_` and `-`, at most {STATION_NAME}"
@@ -56,10 +40,6 @@ pub enum PlanError {
 
 /// Longest name of a station, bytes. A namespace is a file, whose name ends at 255.
 const STATION_NAME: usize = 200;
-
-fn list(stations: &[String]) -> String {
-    if stations.is_empty() { "none".to_owned() } else { format!("{} ({})", stations.len(), stations.join(", ")) }
-}
 
 /// Plans a set-up under these names.
 ///
@@ -75,7 +55,7 @@ pub fn plan(setup: &Setup, names: Names) -> Result<Plan, PlanError> {
     }
     let laid = path::lay(setup, names)?;
     let shaped = shaper::set(&setup.shaper, &laid.ends);
-    let device = |end: &End| {
+    let device = |end: &LinkEnd| {
         let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
         [show("addr"), show("neigh")]

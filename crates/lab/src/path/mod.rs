@@ -5,9 +5,38 @@ pub mod veth;
 
 use crate::command::Step;
 use crate::names::Names;
-use crate::plan::{End, PlanError};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use tardy_spec::experiment::{Path, Setup};
+use thiserror::Error;
+
+/// Where a station meets the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkEnd {
+    /// The station's network namespace.
+    pub netns: String,
+    /// The device in it.
+    pub device: String,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// A path that cannot join these stations.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PathError {
+    /// This kind of path has exactly two ends.
+    #[error("{kind} joins exactly two stations, and the experiment has {}: name two in [station.*]", list(stations))]
+    TwoStations {
+        /// The path's kind.
+        kind: &'static str,
+        /// The stations there are.
+        stations: Vec<String>,
+    },
+}
+
+fn list(stations: &[String]) -> String {
+    if stations.is_empty() { "none".to_owned() } else { format!("{} ({})", stations.len(), stations.join(", ")) }
+}
 
 /// What a path kind plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,14 +44,14 @@ pub struct Laid {
     /// Steps that build it.
     pub steps: Vec<Step>,
     /// Where it ends, by station.
-    pub ends: BTreeMap<String, End>,
+    pub ends: BTreeMap<String, LinkEnd>,
 }
 
 /// Plans the path of a set-up.
 ///
 /// # Errors
 /// If the path cannot join these stations.
-pub fn lay(setup: &Setup, names: Names) -> Result<Laid, PlanError> {
+pub fn lay(setup: &Setup, names: Names) -> Result<Laid, PathError> {
     match setup.path {
         Path::Veth { queues, mtu } => veth::lay(&setup.stations, queues, mtu, names),
     }

@@ -5,7 +5,7 @@
 use super::Laid;
 use crate::command::{Command, Step};
 use crate::names::{Names, Side};
-use crate::plan::{End, PlanError};
+use crate::path::{LinkEnd, PathError};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tardy_spec::experiment::Station;
@@ -25,12 +25,12 @@ struct Joint<'a> {
 ///
 /// # Errors
 /// If there are not exactly two stations.
-pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: Names) -> Result<Laid, PlanError> {
+pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
     let mut in_order = stations.iter();
     let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
         (in_order.next(), in_order.next(), in_order.next())
     else {
-        return Err(PlanError::TwoStations { kind: "veth", stations: stations.keys().cloned().collect() });
+        return Err(PathError::TwoStations { kind: "veth", stations: stations.keys().cloned().collect() });
     };
     let joint = |station, side| Joint {
         station,
@@ -44,7 +44,7 @@ pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: N
         vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
     let ends = [a, b]
         .map(|joint| {
-            let end = End { netns: joint.netns, device: joint.link, address: joint.address };
+            let end = LinkEnd { netns: joint.netns, device: joint.link, address: joint.address };
             (joint.station.to_owned(), end)
         })
         .into();

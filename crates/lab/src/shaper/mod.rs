@@ -4,7 +4,7 @@
 pub mod none;
 
 use crate::command::{Command, Step};
-use crate::plan::End;
+use crate::path::LinkEnd;
 use std::collections::BTreeMap;
 use tardy_spec::experiment::Shaper;
 
@@ -18,7 +18,7 @@ pub struct Shaped {
 }
 
 /// Plans the shaper at these ends of the path.
-pub fn set(shaper: &Shaper, ends: &BTreeMap<String, End>) -> Shaped {
+pub fn set(shaper: &Shaper, ends: &BTreeMap<String, LinkEnd>) -> Shaped {
     match shaper {
         Shaper::None => none::set(ends),
     }

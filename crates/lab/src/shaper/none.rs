@@ -3,11 +3,11 @@
 
 use super::Shaped;
 use crate::command::Command;
-use crate::plan::End;
+use crate::path::LinkEnd;
 use std::collections::BTreeMap;
 
 /// Nothing to set.
-pub fn set(ends: &BTreeMap<String, End>) -> Shaped {
-    let read = |end: &End| Command::tc_in(&end.netns, &["-j", "qdisc", "show", "dev", &end.device]);
+pub fn set(ends: &BTreeMap<String, LinkEnd>) -> Shaped {
+    let read = |end: &LinkEnd| Command::tc_in(&end.netns, &["-j", "qdisc", "show", "dev", &end.device]);
     Shaped { steps: Vec::new(), read_back: ends.values().map(read).collect() }
 }
