@@ -2,4 +2,5 @@
 //! Sim layer: the real engine on simulated clocks and paths; exact results.
 
 mod engine;
+mod ports;
 mod truth;
