@@ -9,13 +9,16 @@ as_root=""
 : "${TARDY_SKIPS:=$TARDY_CACHE/skips}"
 : > "$TARDY_SKIPS"
 
+# The whole workspace as `make test` has built it: naming a package would choose other features and build all anew.
+built=$(cargo test --release --locked --no-run --message-format=json 2>/dev/null |
+  sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
+
 for layer in "$@"; do
   threads=2
   # Tests of this layer measure: one at a time.
   [ "$layer" = netns ] && threads=1
   echo "== $layer"
-  binary=$(cargo test --release --locked -p tardy-tests --test "$layer" --no-run --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | grep "/$layer-" | tail -n 1)
+  binary=$(echo "$built" | grep "/$layer-" | tail -n 1)
   [ -x "$binary" ] || { echo "test: the binary of layer $layer was not built" >&2; exit 1; }
   (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads")
 done
