@@ -33,7 +33,7 @@ build-all: setup
 	$(INSTALL)
 
 demo: build
-	$(AS_ROOT) dist/tardy run; code=$$?; [ $$code = 4 ] && echo 'demo: the table stands, its numbers are not valid: see the verdicts above'; [ $$code = 0 ] || [ $$code = 4 ]
+	@$(AS_ROOT) dist/tardy run; code=$$?; [ $$code = 4 ] && echo 'demo: the table stands, its numbers are not valid: see the verdicts above'; [ $$code = 0 ] || [ $$code = 4 ]
 
 # One binary a layer, one test at a time in netns: its tests measure.
 test: build-all

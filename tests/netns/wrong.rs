@@ -47,6 +47,7 @@ fn a_cpu_that_does_not_exist_is_exit_3() {
     }
     let (place, before) = (Place::new(), machine());
     refused(&place.call(place.run(&SHORT).args(["--set", "stream.ctl.tx.cpu=999"])), 3, &["CPU 999", "auto"]);
+    assert!(!place.out().exists(), "the folder stays free for the next try");
     same(&before);
 }
 

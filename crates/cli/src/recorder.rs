@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use serde::Serialize;
 use std::error::Error;
 use std::fmt::Write;
+use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
 use tardy_lab::coordinator::{Event, Sink};
 use tardy_model::manifest::Manifest;
@@ -40,7 +41,12 @@ struct Line {
 
 /// The time now, UTC, RFC 3339.
 pub fn utc() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    utc_ago(Duration::ZERO)
+}
+
+fn utc_ago(ago: Duration) -> String {
+    let now = jiff::Timestamp::now();
+    (now - ago).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 impl<'a> Recorder<'a> {
@@ -52,11 +58,15 @@ impl<'a> Recorder<'a> {
 
     /// A line for `events.jsonl`.
     pub fn log(&mut self, event: &'static str, what: serde_json::Value) {
+        self.log_at(utc(), event, what);
+    }
+
+    fn log_at(&mut self, at_utc: String, event: &'static str, what: serde_json::Value) {
         let what = match what {
             serde_json::Value::Object(map) => map,
             _ => serde_json::Map::new(),
         };
-        let written = self.folder.append_event(&Line { at_utc: utc(), event, what });
+        let written = self.folder.append_event(&Line { at_utc, event, what });
         self.note(written);
     }
 
@@ -111,13 +121,14 @@ impl Sink for Recorder<'_> {
                 self.progress.trial(cell, n, order, of);
                 self.log("trial", serde_json::json!({ "cell": cell, "n": n, "order": order }));
             }
-            Event::Commands { commands, took, failed } => {
+            Event::Commands { commands, took, ago, failed } => {
                 let mut script = String::new();
                 commands.iter().for_each(|command| _ = writeln!(script, "{command}"));
                 let written = self.folder.append_commands(&script);
                 self.note(written);
                 let took_ns = took.as_nanos() as u64;
-                self.log("commands", serde_json::json!({ "commands": commands, "took_ns": took_ns, "failed": failed }));
+                let what = serde_json::json!({ "commands": commands, "took_ns": took_ns, "failed": failed });
+                self.log_at(utc_ago(ago), "commands", what);
             }
             Event::Built { read_back, stations, pids } => {
                 if self.manifest.stations.is_empty() {

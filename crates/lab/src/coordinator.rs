@@ -39,6 +39,8 @@ pub enum Event<'a> {
         commands: Vec<String>,
         /// How long the batch took.
         took: Duration,
+        /// How long ago it ended.
+        ago: Duration,
         /// What failed, in the program's words.
         failed: Vec<String>,
     },
@@ -174,8 +176,8 @@ pub struct Ended {
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
 const BYTES_A_PACKET: u64 = 400;
 
-/// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed.
-type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>)>>;
+/// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed, when.
+type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::time::Instant)>>;
 
 /// The run under way.
 struct Run<'a> {
@@ -195,6 +197,24 @@ pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) 
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
+}
+
+/// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory.
+///
+/// # Errors
+/// [`RunError::Place`] and [`RunError::Memory`].
+pub fn possible(experiment: &Experiment) -> Result<(), RunError> {
+    for cell in &experiment.cells {
+        let needed: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+        if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
+            let (needed_mib, available_mib) = (needed >> 20, available >> 20);
+            return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
+        }
+        if !is_simulated(&cell.setup) {
+            place(&cell.setup)?;
+        }
+    }
+    Ok(())
 }
 
 impl Run<'_> {
@@ -226,16 +246,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What can be known before anything is touched.
+    /// Tells what could not be had and was replaced.
     fn check(&mut self) -> Result<(), RunError> {
-        for cell in &self.experiment.cells {
-            let needed: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
-            if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
-                let (needed_mib, available_mib) = (needed >> 20, available >> 20);
-                return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
-            }
-        }
-        for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+        possible(self.experiment)?;
+        let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
+        for cell in built {
             for what in place(&cell.setup)?.1 {
                 self.sink.event(Event::Short { cell: &cell.id, what: &what });
             }
@@ -278,6 +293,7 @@ impl Run<'_> {
                 batch.commands.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 batch.took,
                 batch.failures.iter().map(|failure| failure.says.clone()).collect::<Vec<_>>(),
+                std::time::Instant::now(),
             ));
         })
         .holding(slot)
@@ -298,8 +314,8 @@ impl Run<'_> {
     }
 
     fn tell_commands(&mut self, ran: &Told) {
-        for (commands, took, failed) in ran.take() {
-            self.sink.event(Event::Commands { commands, took, failed });
+        for (commands, took, failed, ended) in ran.take() {
+            self.sink.event(Event::Commands { commands, took, ago: ended.elapsed(), failed });
         }
     }
 

@@ -326,7 +326,8 @@ pub(crate) fn machine(manifest: &Manifest) -> Table {
         let place = station.netns.as_ref().map_or(String::new(), |netns| format!(" {netns}"));
         add(format!("station {name}"), format!("{}{place}, agent {}", station.kind, station.agent));
     }
-    for (name, value) in &manifest.machine {
+    // Documents are passed around; the kernel's command line may hold what is nobody's business and stays in the manifest.
+    for (name, value) in manifest.machine.iter().filter(|(name, _)| *name != "kernel.command_line") {
         add(name.clone(), fact(value));
     }
     for (name, version) in &manifest.programs {

@@ -165,7 +165,7 @@ fn expectation() -> Value {
             "got_ns": {"type": "integer"},
             "limit": counted("The limit of a count."),
             "got": counted("What was counted."),
-            "met": {"type": "boolean"},
+            "met": {"type": "boolean", "description": "What the figures say. Where `valid` is false they must not be used, and this is no judgement: see `expectations_met`."},
             "why": text("Why it could not be told, or was not kept although no figure is over the limit.")
         },
         "required": ["cell", "stream", "metric", "of", "met"]

@@ -92,7 +92,7 @@ fn a_minority_of_badly_measured_trials_is_left_out_and_named() {
     let left_out = id(&answer, "left-out").unwrap();
     assert_eq!(left_out.level, Level::Warning);
     assert!(
-        left_out.says.starts_with("trial 2 of 3 is left out: 20 arrivals of ctl found no place"),
+        left_out.says.starts_with("trial 2 of 3 is left out of the figures: 20 arrivals of ctl found no place"),
         "{}",
         left_out.says
     );
@@ -103,9 +103,34 @@ fn a_minority_of_badly_measured_trials_is_left_out_and_named() {
 }
 
 #[test]
+fn a_warning_in_one_trial_is_not_alike_to_what_made_another_invalid() {
+    let stolen = |n, share: i64| {
+        let (mut record, packets) = healthy(n);
+        for times in record.after.cpus.values_mut() {
+            times.steal_ns += share;
+            times.idle_ns -= share;
+        }
+        (record, packets)
+    };
+    let elapsed = healthy(1).0.after.clocks.tai_ns - healthy(1).0.before.clocks.tai_ns;
+    let answer = cell(&[stolen(1, elapsed / 5), stolen(2, elapsed / 5), stolen(3, elapsed / 20)], Vec::new());
+    let told: Vec<(Level, Figure)> = answer
+        .result
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.id == "steal")
+        .map(|verdict| (verdict.level, verdict.evidence["trials"].clone()))
+        .collect();
+    let list = |numbers: &[i64]| Figure::List(numbers.iter().map(|n| (*n).into()).collect());
+    assert_eq!(told, [(Level::Invalid, list(&[1, 2])), (Level::Warning, list(&[3]))]);
+}
+
+#[test]
 fn half_or_more_badly_measured_trials_make_the_cell_invalid_and_their_causes_rise() {
     let answer = cell(&[healthy(1), spoilt(2, 20), spoilt(3, 30), healthy(4)], Vec::new());
-    assert!(!answer.result.valid && id(&answer, "left-out").is_none());
+    assert!(!answer.result.valid);
+    let left_out = id(&answer, "left-out").unwrap();
+    assert_eq!(left_out.says, "trials 2 and 3 of 4 are left out of the figures");
     assert_eq!(answer.result.streams["ctl"].outcomes.intended, 2 * u64::from(COUNT), "the valid ones are pooled");
     let full = id(&answer, "recorder").unwrap();
     assert_eq!((full.level, &full.evidence["trials"]), (Level::Invalid, &Figure::List(vec![2i64.into(), 3i64.into()])));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tardy_model::result::TrialResult;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-/// The trials' verdicts carried up, one for each id with the numbers of its trials. If a strict `majority` of the trials counts,
+/// The trials' verdicts carried up, one for each id and weight with the numbers of its trials. If a strict `majority` of the trials counts,
 /// those of the trials that do, and a warning that names the ones left out; else those of all.
 pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     if trials.is_empty() {
@@ -17,13 +17,16 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     let mut by_id: Vec<(&str, Vec<(u32, &Verdict)>)> = Vec::new();
     for trial in counted {
         for verdict in &trial.verdicts {
-            match by_id.iter_mut().find(|(id, _)| *id == verdict.id) {
+            // Of one id and one weight: a warning in one trial is not "alike" to what made another invalid.
+            let alike = |seen: &[(u32, &Verdict)]| seen.iter().all(|(_, other)| other.level == verdict.level);
+            match by_id.iter_mut().find(|(id, seen)| *id == verdict.id && alike(seen)) {
                 Some((_, seen)) => seen.push((trial.n, verdict)),
                 None => by_id.push((&verdict.id, vec![(trial.n, verdict)])),
             }
         }
     }
-    let left_out = if majority { left_out(trials) } else { None };
+    // Where no trial counts, the figures are of all.
+    let left_out = if trials.iter().any(counts) { left_out(trials, majority) } else { None };
     let carried = by_id.into_iter().filter_map(|(_, seen)| carried(&seen, trials.len()));
     let mut verdicts: Vec<Verdict> = left_out.into_iter().chain(carried).collect();
     // The gravest first; those of equal weight stay in the rules' order.
@@ -31,14 +34,13 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     verdicts
 }
 
-/// One verdict for those of one id: the gravest speaks.
+/// One verdict for those of one id and weight: the first trial's speaks.
 fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
-    // Of equals, the first trial's.
-    let (n, gravest) = seen.iter().rev().max_by_key(|(_, verdict)| verdict.level)?;
+    let (n, first) = seen.first()?;
     let mut numbers: Vec<u32> = seen.iter().map(|(n, _)| *n).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let mut verdict = (*gravest).clone();
+    let mut verdict = (*first).clone();
     let others: Vec<u32> = numbers.iter().copied().filter(|other| other != n).collect();
     if of > 1 {
         verdict.says = match others.as_slice() {
@@ -50,7 +52,7 @@ fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
     Some(verdict.with("trials", numbers))
 }
 
-fn left_out(trials: &[TrialResult]) -> Option<Verdict> {
+fn left_out(trials: &[TrialResult], majority: bool) -> Option<Verdict> {
     let out: Vec<&TrialResult> = trials.iter().filter(|trial| !counts(trial)).collect();
     if out.is_empty() {
         return None;
@@ -60,13 +62,11 @@ fn left_out(trials: &[TrialResult]) -> Option<Verdict> {
     for verdict in out.iter().flat_map(|trial| &trial.verdicts).filter(|verdict| verdict.level == Level::Invalid) {
         causes.entry(&verdict.id).or_insert(&verdict.says);
     }
-    let says = format!(
-        "{} of {} {} left out: {}",
-        says::trials(&numbers),
-        trials.len(),
-        if numbers.len() == 1 { "is" } else { "are" },
-        causes.values().copied().collect::<Vec<_>>().join("; ")
-    );
+    let be = if numbers.len() == 1 { "is" } else { "are" };
+    // Where they are no minority, their verdicts stand beside this one and tell the causes.
+    let why =
+        if majority { format!(": {}", causes.values().copied().collect::<Vec<_>>().join("; ")) } else { String::new() };
+    let says = format!("{} of {} {be} left out of the figures{why}", says::trials(&numbers), trials.len());
     let list = |ids: Vec<Figure>| Figure::List(ids);
     Some(
         Verdict::new("left-out", Level::Warning, says)

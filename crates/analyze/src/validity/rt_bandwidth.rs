@@ -107,11 +107,11 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             ),
         };
         let says = format!(
-            "{}, which spins as {}, was stopped {} for up to {}: {why}",
+            "{}, which spins as {}, was stopped for up to {} ({} over 1 ms): {why}",
             thread.name(),
             thread.record.policy_granted,
-            says::count(gaps.over_1ms.into(), "time", "times"),
             says::time(gaps.longest_ns),
+            says::count(gaps.over_1ms.into(), "gap", "gaps"),
         );
         let verdict = Verdict::new(RULE.id, Level::Invalid, says)
             .with("thread", thread.name())

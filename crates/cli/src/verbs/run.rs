@@ -34,6 +34,7 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         super::undo::offer(&state)?;
     }
+    coordinator::possible(&experiment)?;
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
         None => create_default(&experiment.name)?,

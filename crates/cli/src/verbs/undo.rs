@@ -34,7 +34,11 @@ fn put_back(state: &Path) -> Result<Exit> {
         .into());
     }
     if report.undone.is_empty() {
-        eprintln!("nothing is left behind ({} runs are alive)", report.live);
+        let alive = match report.live {
+            0 => String::new(),
+            live => format!(" by killed runs; {} alive and left alone", count(live as usize, "run")),
+        };
+        eprintln!("nothing is left behind{alive}");
     }
     Ok(Exit::Good)
 }

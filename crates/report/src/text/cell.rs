@@ -84,7 +84,8 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
 fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut Page) {
     let shown = |name: &str| layout.columns.iter().any(|(column, _)| column.title() == name);
     let null = |(stem, name): &(&str, &'static str)| {
-        shown(name) && stream.metrics.values().any(|metric| metric.unresolved.iter().any(|null| null == stem))
+        shown(name)
+            && stream.metrics.values().any(|metric| metric.unresolved.iter().any(|null| null == stem || null == name))
     };
     let names: Vec<&str> =
         QUANTILES.iter().map(|(stem, name, _)| (*stem, *name)).filter(null).map(|(_, n)| n).collect();
