@@ -6,5 +6,6 @@ mod deps;
 mod frame;
 mod plan;
 mod report;
+mod runner;
 mod spec;
 mod store;

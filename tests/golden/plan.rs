@@ -13,7 +13,7 @@ use tardy_lab::names::{Names, SLOTS, Side, Slot, other_runs};
 use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{Failure, Output, Processes, RunError, Runner, failures};
+use tardy_lab::runner::{Failure, Output, RunError, Runner, failures};
 use tardy_lab::undo::{UndoError, leftovers, undo_all};
 use tardy_spec::experiment::{self, Setup, Shaper, Station};
 
@@ -491,24 +491,4 @@ fn a_state_folder_that_cannot_be_made_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = Slot::claim(file.path()).expect_err("a file is no folder").to_string();
     assert!(error.contains(file.path().to_str().unwrap()), "{error}");
-}
-
-#[test]
-fn the_real_runner_tells_what_ran_what_failed_and_what_is_missing() {
-    let mut log = Vec::new();
-    let mut runner = Processes::new(|ran| log.push((ran.commands[0].to_string(), ran.failures.len())));
-    let missing =
-        runner.run(&Batch::one(Command::new("tardy-no-such-program", &[]))).expect_err("nothing is called so");
-    let told = "program `tardy-no-such-program` is not installed: apt install tardy-no-such-program";
-    assert_eq!(missing.to_string(), told);
-    let output = runner.run(&Batch::one(Command::new("sh", &["-c", "echo out; echo err >&2; exit 3"]))).unwrap();
-    assert_eq!(output.stdout, "out\n");
-    assert_eq!(output.failures, [Failure { index: 0, says: "err".to_owned() }]);
-    let output = runner.run(&Batch::one(Command::new("sh", &["-c", "kill -KILL $$"]))).unwrap();
-    assert!(output.failures[0].says.contains("signal: 9"), "{}", output.failures[0].says);
-    drop(runner);
-    assert_eq!(
-        log,
-        [("sh -c 'echo out; echo err >&2; exit 3'".to_owned(), 1), ("sh -c 'kill -KILL $$'".to_owned(), 1)]
-    );
 }

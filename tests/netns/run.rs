@@ -170,6 +170,21 @@ fn what_was_asked_is_read_back() {
 }
 
 #[test]
+fn a_deadline_policy_is_granted_to_a_thread_that_is_not_pinned() {
+    if !can_run("a_deadline_policy_is_granted_to_a_thread_that_is_not_pinned") {
+        return;
+    }
+    let place = Place::new();
+    let deadline = ["--set", "stream.ctl.tx.cpu=any", "--set", "stream.ctl.tx.policy=deadline:100us/400us/500us"];
+    let run = place.call(place.run(&["--trials", "1", "--set", "stream.ctl.count=600"]).args(deadline));
+    run.ran();
+    let sender = run.cell()["placement"].as_array().into_iter().flatten().find(|thread| thread["thread"] == "ctl.tx");
+    let sender = sender.expect("the sender's placement");
+    assert_eq!(sender["policy_granted"], "deadline:100000ns/400000ns/500000ns", "{sender}");
+    assert!(!run.ids("invalid").contains(&"policy".to_owned()), "{}", run.stdout);
+}
+
+#[test]
 fn no_arp_or_neighbour_discovery_falls_into_a_run() {
     if !can_run("no_arp_or_neighbour_discovery_falls_into_a_run") {
         return;

@@ -42,6 +42,20 @@ impl Table {
             |i: usize| self.rows.iter().map(|row| shown(&row[i])).chain([shown(&self.head[i])]).max().unwrap_or(0);
         (0..self.head.len()).map(width).collect()
     }
+
+    /// The same table in a language that reads some characters its own way.
+    pub fn escaped(&self, escape: fn(&str) -> String) -> Table {
+        let each = |row: &Vec<String>| row.iter().map(|text| escape(text)).collect();
+        Table { head: each(&self.head), words: self.words, rows: self.rows.iter().map(each).collect() }
+    }
+
+    /// One row between bars, padded to these widths: words to the left, figures to the right.
+    pub fn line(&self, row: &[String], widths: &[usize]) -> String {
+        let cells = row.iter().zip(widths).enumerate().map(|(i, (text, &width))| {
+            if i < self.words { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        });
+        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+    }
 }
 
 /// The whole document.

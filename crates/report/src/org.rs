@@ -28,18 +28,9 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
 }
 
 fn draw(table: &Table) -> String {
-    let escaped = Table {
-        head: table.head.iter().map(|text| escape(text)).collect(),
-        words: table.words,
-        rows: table.rows.iter().map(|row| row.iter().map(|text| escape(text)).collect()).collect(),
-    };
+    let escaped = table.escaped(escape);
     let widths = escaped.widths(|text| text.chars().count());
-    let line = |row: &[String]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(i, (text, &width))| {
-            if i < table.words { format!("{text:<width$}") } else { format!("{text:>width$}") }
-        });
-        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
-    };
+    let line = |row: &[String]| escaped.line(row, &widths);
     let rule: Vec<String> = widths.iter().map(|w| "-".repeat(w + 2)).collect();
     let mut out = line(&escaped.head) + &format!("|{}|\n", rule.join("+"));
     for row in &escaped.rows {

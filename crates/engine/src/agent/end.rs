@@ -65,6 +65,30 @@ const SETTLE: Duration = Duration::from_secs(2);
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
 impl End {
+    fn of(
+        stream: u8,
+        side: Side,
+        shared: Arc<Shared>,
+        commands: mpsc::Sender<Command>,
+        (thread, tid): (JoinHandle<Half>, u32),
+        events: mpsc::Sender<Event>,
+    ) -> End {
+        End {
+            stream,
+            side,
+            shared,
+            commands,
+            waker: None,
+            napi: None,
+            napi_id: 0.into(),
+            thread: Some(thread),
+            tid,
+            cpus_seen: Vec::new(),
+            began: None,
+            events,
+        }
+    }
+
     /// A sending end: socket, memory, thread.
     pub fn send(order: SendOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
         let stream = order.order.stream;
@@ -83,20 +107,7 @@ impl End {
             send_thread(account, sender, port, &inbox, &theirs, &tell)
         };
         let (handle, record) = start("tx", stream, run, &ready)?;
-        let end = End {
-            stream,
-            side: Side::Tx,
-            shared,
-            commands,
-            waker: None,
-            napi: None,
-            napi_id: 0.into(),
-            thread: Some(handle),
-            tid: record.tid,
-            cpus_seen: Vec::new(),
-            began: None,
-            events,
-        };
+        let end = End::of(stream, Side::Tx, shared, commands, (handle, record.tid), events);
         Ok((end, EndReady { stream, side: Side::Tx, thread: record, absent, error_queue_bytes }))
     }
 
@@ -128,20 +139,9 @@ impl End {
             Half::Arrived(receiver.finish(), counters, gaps, record)
         };
         let (handle, record) = start("rx", stream, run, &ready)?;
-        let end = End {
-            stream,
-            side: Side::Rx,
-            shared,
-            commands,
-            waker: Some(waker),
-            napi: busy.then_some(napi),
-            napi_id: 0.into(),
-            thread: Some(handle),
-            tid: record.tid,
-            cpus_seen: Vec::new(),
-            began: None,
-            events,
-        };
+        let mut end = End::of(stream, Side::Rx, shared, commands, (handle, record.tid), events);
+        end.waker = Some(waker);
+        end.napi = busy.then_some(napi);
         Ok((end, EndReady { stream, side: Side::Rx, thread: record, absent, error_queue_bytes: 0 }))
     }
 
