@@ -8,7 +8,7 @@ RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 # Tests and runs make network namespaces: as root, or by sudo.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
 
-.PHONY: help setup build build-all demo test soak lint clean
+.PHONY: help setup setup-test build build-all demo test soak lint clean
 
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
@@ -18,7 +18,10 @@ help:
 	@echo 'make lint   format and clippy'
 
 setup:
-	@packaging/setup.sh
+	@packaging/setup.sh build
+
+setup-test:
+	@packaging/setup.sh build test
 
 # A running tardy keeps its file: the new one takes the name.
 INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy
@@ -28,7 +31,7 @@ build: setup
 	$(INSTALL)
 
 # Binary and tests in one go: built apart, they would choose other features of shared dependencies and build those twice.
-build-all: setup
+build-all: setup-test
 	cargo build --release --locked --workspace --all-targets
 	$(INSTALL)
 

@@ -1,22 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is missing to build, run and test tardy on Debian 12. Needs root or sudo only if something is missing.
+# Installs what is missing on Debian 12 for the purposes named: `build` (and run), `test`, `bench`, `soak`; none named means
+# `build`. Needs root or sudo only if something is missing.
 set -eu
+[ $# -gt 0 ] || set -- build
 
-# package:what it is needed for (a program, or a file that it brings)
+# purpose package:what it is needed for (a program, or a file that it brings)
 NEEDED="
-gcc:/usr/bin/gcc
-libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
-make:/usr/bin/make
-iproute2:/usr/sbin/ip
-file:/usr/bin/file
+build gcc:/usr/bin/gcc
+build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
+build make:/usr/bin/make
+build iproute2:/usr/sbin/ip
+test file:/usr/bin/file
 "
 
 missing=""
-for pair in $NEEDED; do
-  package=${pair%%:*}
-  path=${pair#*:}
-  [ -e "$path" ] || [ -e "/bin/${path##*/}" ] || [ -e "/sbin/${path##*/}" ] || missing="$missing $package"
+for purpose in "$@"; do
+  for pair in $(echo "$NEEDED" | sed -n "s/^$purpose //p"); do
+    package=${pair%%:*}
+    path=${pair#*:}
+    [ -e "$path" ] || [ -e "/bin/${path##*/}" ] || [ -e "/sbin/${path##*/}" ] || missing="$missing $package"
+  done
 done
 
 if [ -n "$missing" ]; then
