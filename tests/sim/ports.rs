@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicBool;
 use tardy_engine::live::Live;
 use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
-use tardy_engine::port::{DRAIN, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
+use tardy_engine::port::{BATCH, DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::receiver::{Receiver, Shared};
 use tardy_engine::sender::Sender;
 use tardy_model::frame::{Frame, Kind};
@@ -67,11 +67,13 @@ struct Socket {
     refuse: Vec<u32>,
     /// What was sent: the key it got, by the packet's number.
     sent: Vec<(u32, u32)>,
+    /// Lengths of the batches asked for.
+    batches: Vec<usize>,
 }
 
 impl Socket {
     fn new(room: usize, refuse: Vec<u32>) -> Socket {
-        Socket { room, queue: VecDeque::new(), next_key: 0, sends: 0, refuse, sent: Vec::new() }
+        Socket { room, queue: VecDeque::new(), next_key: 0, sends: 0, refuse, sent: Vec::new(), batches: Vec::new() }
     }
 }
 
@@ -93,6 +95,21 @@ impl SendPort for Socket {
             self.queue.push_back(TxStamp { key, at: TxPoint::Software, ns });
         }
         Ok(key)
+    }
+    fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
+        self.batches.push(keys.len());
+        for (n, key) in keys.iter_mut().enumerate() {
+            let before = self.next_key;
+            match self.send(&payloads[n * size..][..size], *key) {
+                Ok(stamped) => *key = stamped,
+                // As sendmmsg does: what went out is told, and the refusal when it is tried again.
+                Err(errno) => {
+                    self.next_key = before;
+                    return if n == 0 { Err(errno) } else { Ok(n) };
+                }
+            }
+        }
+        Ok(keys.len())
     }
     fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
         let taken = self.queue.len().min(DRAIN);
@@ -160,6 +177,44 @@ fn a_sender_without_slack_takes_stamps_in_small_batches_and_counts_it() {
 }
 
 #[test]
+fn a_sender_that_is_a_batch_behind_sends_batches_and_every_packet_keeps_its_row() {
+    // Due 20 ns apart, 10 ns a look at the clock: behind from the start. Some packets are refused, also first in a batch.
+    let refuse = vec![3, 64, 65, 500, 999];
+    let mut sender = sender(1_000, 20);
+    let mut socket = Socket::new(10_000, refuse.clone());
+    let base = Instant::from_ns(5);
+    let mut clock = Clock(1_000_000);
+    sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    assert!(socket.batches.iter().all(|length| *length == BATCH));
+    assert_eq!((sender.counters.sent, sender.counters.refused), (995, 5));
+    assert!(sender.counters.batched > 900 && sender.counters.batched < 995, "{}", sender.counters.batched);
+    assert_eq!(sender.counters.overruns, 1_000, "all of them late, and counted so");
+    assert_eq!(socket.sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), {
+        (0..1_000).filter(|seq| !refuse.contains(seq)).collect::<Vec<u32>>()
+    });
+    let half = sender.finish();
+    for seq in 0..1_000u32 {
+        let (row, refused) = (seq as usize, refuse.contains(&seq));
+        assert_eq!((half.sending[row].refused(), half.sending[row].sent()), (refused, !refused), "packet {seq}");
+        assert_eq!(half.tx_kernel[row].get(), (!refused).then(|| 1_000_000 + i64::from(seq)), "packet {seq}");
+        assert_eq!(half.send[row].is_some(), !refused);
+        assert!(half.wakeup[row].get() <= half.wakeup.get(row + 1).map_or(Some(i64::MAX), |next| next.get()));
+    }
+}
+
+#[test]
+fn a_sender_that_is_little_behind_sends_each_packet_by_itself() {
+    let mut sender = sender(200, 500_000);
+    let mut socket = Socket::new(10_000, Vec::new());
+    let base = Instant::from_ns(1_000_000_000);
+    // Ten cycles late, as after a stall.
+    let mut clock = Clock(base.ns() + 10 * 500_000);
+    sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    assert_eq!((sender.counters.batched, socket.batches.len()), (0, 0));
+    assert_eq!(sender.counters.sent, 200);
+}
+
+#[test]
 fn a_stop_ends_the_trial_with_what_was_sent() {
     let mut sender = sender(1_000, 100_000);
     let base = Instant::from_ns(1_000_000_000);
@@ -171,6 +226,8 @@ fn a_stop_ends_the_trial_with_what_was_sent() {
 struct Script {
     steps: VecDeque<Step>,
     wait: Wait,
+    /// Whether many were asked for, call by call.
+    many: Vec<bool>,
 }
 
 enum Step {
@@ -181,12 +238,18 @@ enum Step {
 }
 
 impl ReceivePort for Script {
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32> {
+    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
+        self.many.push(many);
         match self.steps.pop_front() {
             Some(Step::Bring(payload)) => {
-                let length = payload.len().min(buffer.len());
-                buffer[..length].copy_from_slice(&payload[..length]);
-                Ok(Received::Packet { length, stamp: Some(Instant::from_ns(5)) })
+                inbox.put(0, &payload, Some(Instant::from_ns(5)));
+                let mut packets = 1;
+                while many && packets < BATCH && matches!(self.steps.front(), Some(Step::Bring(_))) {
+                    let Some(Step::Bring(payload)) = self.steps.pop_front() else { break };
+                    inbox.put(packets, &payload, Some(Instant::from_ns(5)));
+                    packets += 1;
+                }
+                Ok(Received::Packets(packets))
             }
             Some(Step::Nothing) => Ok(Received::Nothing),
             Some(Step::Break(errno)) => Err(errno),
@@ -217,7 +280,8 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
         wait,
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
-    receiver.run(&mut Clock::default(), &mut Script { steps: steps.into(), wait }, &shared);
+    let mut script = Script { steps: steps.into(), wait, many: Vec::new() };
+    receiver.run(&mut Clock::default(), &mut script, &shared);
     (receiver, shared)
 }
 
@@ -250,6 +314,49 @@ fn strangers_warm_up_and_doubles_are_told_apart() {
     assert_eq!(shared.warm.load(std::sync::atomic::Ordering::Relaxed), 1, "the probe is no warm-up packet");
     assert_eq!(shared.live.done(), 1, "a double is not another packet");
     assert_eq!(receiver.finish().len(), 2, "both arrivals are recorded");
+}
+
+#[test]
+fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one() {
+    /// Packets 500 µs apart.
+    struct Slow(Clock);
+    impl Timer for Slow {
+        fn now(&mut self) -> Instant<Tai> {
+            self.0.0 += 500_000;
+            self.0.now()
+        }
+        fn sleep_until(&mut self, at: Instant<Tai>) {
+            self.0.sleep_until(at);
+        }
+        fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+            self.0.spin_until(at)
+        }
+    }
+    let order = || ReceiveOrder {
+        order: order(200, 1_000),
+        thread: ThreadOrder { cpu: None, policy: Policy::Other },
+        local: Ipv4Addr::LOCALHOST,
+        udp_port: 1,
+        device: String::new(),
+        wait: Wait::Block,
+    };
+    let script = || {
+        let steps = (0..200).map(|seq| packet(Kind::Test, 77, seq)).collect();
+        Script { steps, wait: Wait::Block, many: Vec::new() }
+    };
+    let (mut fast, mut behind) = (script(), Receiver::new(order()));
+    behind.run(&mut Clock::default(), &mut fast, &Shared::default());
+    assert_eq!(fast.many[..4], [false, false, true, true], "two packets within 3 µs: the rest was waiting");
+    assert!(fast.many.len() < 12, "200 packets by {} calls", fast.many.len());
+    let (mut slow, mut calm) = (script(), Receiver::new(order()));
+    calm.run(&mut Slow(Clock::default()), &mut slow, &Shared::default());
+    assert!(slow.many.iter().all(|many| !many) && slow.many.len() == 200);
+    let (behind, calm) = (behind.finish(), calm.finish());
+    let packets = |arrivals: &[tardy_engine::receiver::Arrival]| arrivals.iter().map(|a| a.seq).collect::<Vec<_>>();
+    assert_eq!(packets(&behind), (0..200).collect::<Vec<_>>());
+    assert_eq!(packets(&calm), packets(&behind));
+    // Packets of one call share its end.
+    assert_eq!(behind[3].receive_ns, behind[10].receive_ns);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim;
+use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
@@ -100,5 +101,15 @@ fn a_cycle_that_cannot_be_kept_gives_rate() {
     let mut stream = stream(Sim { wake: Nanos::ZERO, ..Sim::default() });
     stream.cycle = Nanos(400);
     stream.deadline = Nanos(1_000_000_000);
+    only(&stream, "rate");
+}
+
+#[test]
+fn a_missed_rate_is_told_without_app_stamps_too() {
+    let mut stream = stream(Sim { wake: Nanos::ZERO, ..Sim::default() });
+    stream.cycle = Nanos(400);
+    stream.deadline = Nanos(1_000_000_000);
+    stream.stamps = vec![Point::TxKernel, Point::RxKernel];
+    stream.metrics = vec![Metric::Span(Point::TxKernel, Point::RxKernel)];
     only(&stream, "rate");
 }

@@ -72,14 +72,8 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     }
     .run();
     let sent_rows = || halves.sent.sending.iter().enumerate().filter(|(_, sending)| sending.sent()).map(|(row, _)| row);
-    // Where `send` is not stamped, the wake-up stands for it.
-    let column = if halves.sent.send.is_empty() { &halves.sent.wakeup } else { &halves.sent.send };
-    let at = |row: Option<usize>| row.and_then(|row| column.get(row)?.get());
     let (first, last) = (sent_rows().next(), sent_rows().next_back());
-    let sent_span_ns = match (at(first), at(last)) {
-        (Some(a), Some(b)) if first != last => Some(b - a),
-        _ => None,
-    };
+    let sent_span_ns = halves.tx_counters.sent_ns.filter(|_| first != last).map(|(first, last)| last - first);
     let rows_between = last.unwrap_or(0) - first.unwrap_or(0);
     let (tx, rx) = (&halves.tx_counters, &halves.rx_counters);
     let counters = Counters {
@@ -92,6 +86,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         duplicates: matched.duplicates,
         empty_wakeups: rx.empty_wakeups,
         receive_errno: rx.broken_errno,
+        batched: tx.batched,
         forced_drains: tx.forced_drains,
         records_dropped: rx.records_dropped,
         socket_drops: rx.socket_drops,

@@ -2,13 +2,13 @@
 //! The receiving loop: wait, receive, stamp, record into memory that was allocated and touched before.
 
 use crate::live::Live;
-use crate::order::ReceiveOrder;
-use crate::port::{ReceivePort, Received, Timer};
+use crate::order::{ReceiveOrder, StreamOrder};
+use crate::port::{Inbox, ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::sample::MaybeNanos;
-use tardy_model::time::Instant;
+use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::SpinGaps;
 
 /// One arrival, raw clock values.
@@ -57,7 +57,7 @@ pub struct Shared {
 /// A receiver ready to run.
 pub struct Receiver {
     order: ReceiveOrder,
-    buffer: Vec<u8>,
+    inbox: Inbox,
     arrivals: Vec<Arrival>,
     /// One bit a packet.
     seen: Vec<u64>,
@@ -67,6 +67,9 @@ pub struct Receiver {
     pub gaps: Option<SpinGaps>,
 }
 
+/// Packets that come one behind the other within this time were waiting: nobody is woken so fast. Then the next call takes
+/// all that wait, so that a receiver which is behind catches up; else each packet has a call and an instant of its own.
+const BEHIND_NS: i64 = 3_000;
 /// From which length on a gap in a spinning loop is counted, ns.
 const GAP_NS: i64 = 1_000_000;
 
@@ -77,11 +80,11 @@ impl Receiver {
         let mut arrivals = vec![Arrival { seq: 0, rx_kernel: MaybeNanos::NONE, receive_ns: 1 }; room];
         arrivals.clear();
         // One byte more than the stream's packets, so that a longer stranger is not taken for one of them.
-        let buffer = vec![0; usize::from(order.order.size).max(HEAD) + 1];
+        let inbox = Inbox::new(usize::from(order.order.size).max(HEAD) + 1);
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 1];
         seen.fill(0);
-        Receiver { order, buffer, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
+        Receiver { order, inbox, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
     }
 
     /// Receives until the first warm-up packet has come, or told to stop.
@@ -101,18 +104,15 @@ impl Receiver {
         shared: &Shared,
         goes_on: impl Fn() -> bool,
     ) {
-        let (nonce, stream, cycle) = (self.order.order.nonce, self.order.order.stream, self.order.order.cycle.0);
-        let count = self.order.order.count;
-        // Warm-up packets have numbers of their own.
-        let fits = |frame: &Frame| frame.kind == Kind::WarmUp || frame.seq < count;
         let spins = port.spins();
         let mut gaps = SpinGaps::default();
         let mut last = spins.then(|| timer.now());
         let mut in_trial = false;
+        let (mut latest, mut behind) = (None, false);
         while !shared.stop.load(Relaxed) && !port.ended() && goes_on() {
-            let received = port.receive(&mut self.buffer);
+            let received = port.receive(&mut self.inbox, behind);
             let receive = match received {
-                Ok(Received::Packet { .. }) => timer.now(),
+                Ok(Received::Packets(_)) => timer.now(),
                 _ if spins => timer.now(),
                 _ => Instant::from_ns(0),
             };
@@ -124,12 +124,13 @@ impl Receiver {
                     gaps.longest_ns = gaps.longest_ns.max(gap);
                 }
             }
-            let (length, stamp) = match received {
-                Ok(Received::Packet { length, stamp }) => (length, stamp),
+            let packets = match received {
+                Ok(Received::Packets(packets)) => packets,
                 Ok(Received::Nothing) => {
                     // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
                     // Being told to stop looks the same, and is none.
                     self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
+                    behind = false;
                     continue;
                 }
                 Ok(Received::TimedOut) => continue,
@@ -138,40 +139,55 @@ impl Receiver {
                     break;
                 }
             };
-            let frame = match Frame::read(&self.buffer[..length]) {
-                Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => continue,
-                Ok(frame) if frame.nonce == nonce && frame.stream == stream && fits(&frame) => frame,
-                _ => {
-                    self.counters.foreign += 1;
-                    continue;
-                }
-            };
-            match frame.kind {
-                Kind::Test => {
-                    in_trial = true;
-                    let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-                    if self.arrivals.len() < self.arrivals.capacity() {
-                        self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: receive.ns() });
-                    } else {
-                        self.counters.records_dropped += 1;
-                    }
-                    // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
-                    let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
-                    if self.seen[word] & bit == 0 {
-                        self.seen[word] |= bit;
-                        let base = shared.base_ns.load(Relaxed);
-                        shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle));
-                    }
-                }
-                Kind::WarmUp => {
-                    shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
-                    shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
-                    shared.warm.fetch_add(1, Relaxed);
-                }
+            let before = latest.replace(receive);
+            behind = packets > 1 || before.is_some_and(|before: Instant<Tai>| (receive - before).0 < BEHIND_NS);
+            for n in 0..packets {
+                in_trial |= self.packet(n, receive, shared);
             }
         }
         self.counters.socket_drops = port.drops();
         self.gaps = spins.then_some(gaps);
+    }
+
+    /// Takes the packet at place `n` of the inbox; true if it is the trial's.
+    #[inline]
+    fn packet(&mut self, n: usize, receive: Instant<Tai>, shared: &Shared) -> bool {
+        let StreamOrder { nonce, stream, cycle, count, .. } = self.order.order;
+        // Warm-up packets have numbers of their own.
+        let fits = |frame: &Frame| frame.kind == Kind::WarmUp || frame.seq < count;
+        let (payload, stamp) = self.inbox.packet(n);
+        let frame = match Frame::read(payload) {
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => return false,
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && fits(&frame) => frame,
+            _ => {
+                self.counters.foreign += 1;
+                return false;
+            }
+        };
+        match frame.kind {
+            Kind::Test => {
+                let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
+                if self.arrivals.len() < self.arrivals.capacity() {
+                    self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: receive.ns() });
+                } else {
+                    self.counters.records_dropped += 1;
+                }
+                // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
+                let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
+                if self.seen[word] & bit == 0 {
+                    self.seen[word] |= bit;
+                    let base = shared.base_ns.load(Relaxed);
+                    shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle.0));
+                }
+                true
+            }
+            Kind::WarmUp => {
+                shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
+                shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
+                shared.warm.fetch_add(1, Relaxed);
+                false
+            }
+        }
     }
 
     /// The arrivals in the order of the receive calls, when the trial is over.

@@ -2,10 +2,16 @@
 //! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or system call; the error
 //! queue is drained in the idle time behind the send.
 
+mod half;
+mod keys;
+
+pub use half::{SenderHalf, Sending};
+
 use crate::live::Live;
-use crate::order::SendOrder;
-use crate::port::{DRAIN, SendPort, Timer, TxPoint, TxStamp};
+use crate::order::{SendOrder, StreamOrder};
+use crate::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use crate::schedule::{Schedule, lead_in};
+use keys::Keys;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::frame::{Frame, Kind};
@@ -14,52 +20,6 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Overrun;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
-
-/// What the sender did with a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sending(u8);
-
-impl Sending {
-    const SENT: u8 = 1;
-    const SKIPPED: u8 = 2;
-    const REFUSED: u8 = 4;
-    const OVERRUN: u8 = 8;
-
-    /// It was handed to the port.
-    pub fn sent(self) -> bool {
-        self.0 & Self::SENT != 0
-    }
-    /// Its slot had passed and the policy is `skip`.
-    pub fn skipped(self) -> bool {
-        self.0 & Self::SKIPPED != 0
-    }
-    /// The port refused it.
-    pub fn refused(self) -> bool {
-        self.0 & Self::REFUSED != 0
-    }
-    /// The sender woke after its slot.
-    pub fn overrun(self) -> bool {
-        self.0 & Self::OVERRUN != 0
-    }
-}
-
-/// The sender's half of a trial: one row per packet that was reached, raw clock values (app stamps TAI, kernel stamps
-/// REALTIME). A column that was not asked for is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SenderHalf {
-    /// Number of the first row's packet.
-    pub first: u32,
-    /// What was done.
-    pub sending: Vec<Sending>,
-    /// TAI, ns.
-    pub wakeup: Vec<MaybeNanos>,
-    /// TAI, ns; absent for packets that were not sent.
-    pub send: Vec<MaybeNanos>,
-    /// REALTIME, ns.
-    pub tx_sched: Vec<MaybeNanos>,
-    /// REALTIME, ns.
-    pub tx_kernel: Vec<MaybeNanos>,
-}
 
 /// Events of the sending side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +36,10 @@ pub struct SenderCounters {
     pub skipped: u64,
     /// tx stamps whose key is no packet's of the trial.
     pub unmatched: u64,
+    /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped.
+    pub sent_ns: Option<(i64, i64)>,
+    /// Packets that went out in batches, by a sender that was a whole batch behind.
+    pub batched: u64,
     /// The error queue had to be drained between two packets without time for it.
     pub forced_drains: u64,
     /// The error queue was found full.
@@ -84,35 +48,10 @@ pub struct SenderCounters {
     pub queue_high_bytes: u64,
 }
 
-/// Key → packet, for stamps on their way back.
-struct Keys {
-    /// Ring over the low bits of the key: (key, packet + 1); 0 is empty. Large enough that a stamp comes back long
-    /// before its place is used again, checked by the key.
-    ring: Vec<(u32, u32)>,
-}
-
-impl Keys {
-    fn new(count: u32) -> Self {
-        // Not zero, so that the memory is written and no page fault waits for the loop.
-        Keys { ring: vec![(u32::MAX, 0); (count as usize + 64).next_power_of_two().min(1 << 20)] }
-    }
-    #[inline]
-    fn put(&mut self, key: u32, packet: u32) {
-        let at = key as usize & (self.ring.len() - 1);
-        self.ring[at] = (key, packet + 1);
-    }
-    #[inline]
-    fn get(&self, key: u32) -> Option<u32> {
-        match self.ring[key as usize & (self.ring.len() - 1)] {
-            (found, packet) if found == key && packet != 0 => Some(packet - 1),
-            _ => None,
-        }
-    }
-}
-
 /// A sender ready to run: all memory is allocated and touched.
 pub struct Sender {
     order: SendOrder,
+    /// The packets of a batch, one behind the other; the first place is also that of a packet by itself.
     payload: Vec<u8>,
     half: SenderHalf,
     keys: Keys,
@@ -139,6 +78,14 @@ const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
 const LONG_WAIT: Nanos = Nanos(200_000_000);
 
+impl SenderCounters {
+    #[inline]
+    fn went_out(&mut self, packets: usize, at: Instant<Tai>) {
+        self.sent += packets as u64;
+        self.sent_ns = Some((self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns()));
+    }
+}
+
 impl Sender {
     /// Allocates for the order.
     pub fn new(order: SendOrder) -> Self {
@@ -152,7 +99,9 @@ impl Sender {
             tx_sched: column(order.order.wants(Point::TxSched)),
             tx_kernel: column(order.order.wants(Point::TxKernel)),
         };
-        let payload = vec![0; usize::from(order.order.size)];
+        // Written once, so that no page fault waits for the loop.
+        let mut payload = vec![1; usize::from(order.order.size) * BATCH];
+        payload.fill(0);
         let keys = Keys::new(order.order.count);
         Sender {
             order,
@@ -168,9 +117,21 @@ impl Sender {
         }
     }
 
+    /// Writes a packet at place `n` of the payloads.
+    #[inline]
+    fn frame_at(&mut self, n: usize, kind: Kind, seq: u32) {
+        let StreamOrder { stream, size, nonce, .. } = self.order.order;
+        let place = usize::from(size);
+        Frame { kind, stream, size, nonce, seq }.write(&mut self.payload[n * place..][..place]);
+    }
+
+    #[inline]
     fn frame(&mut self, kind: Kind, seq: u32) {
-        let order = &self.order.order;
-        Frame { kind, stream: order.stream, size: order.size, nonce: order.nonce, seq }.write(&mut self.payload);
+        self.frame_at(0, kind, seq);
+    }
+
+    fn size(&self) -> usize {
+        usize::from(self.order.order.size)
     }
 
     /// The stream's number.
@@ -201,7 +162,7 @@ impl Sender {
     }
 
     fn send_unrecorded<P: SendPort>(&mut self, port: &mut P) {
-        match port.send(&self.payload, self.next_key) {
+        match port.send(&self.payload[..self.size()], self.next_key) {
             Ok(_) => self.next_key = self.next_key.wrapping_add(1),
             Err(_) => {
                 self.drain_all(port);
@@ -241,10 +202,21 @@ impl Sender {
         // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
         let mut known = timer.now();
         let mut reached = 0;
-        'packets: for packet in 0..schedule.count {
+        'packets: while reached < schedule.count {
             if stop.load(Relaxed) {
                 break;
             }
+            if overrun == Overrun::Burst && self.is_behind(&schedule, reached, known + advance) {
+                let sent = self.send_overdue(timer, port, &schedule, reached, live);
+                reached += sent;
+                if sent > 0 {
+                    self.outstanding += sent * stamps;
+                    known = timer.now();
+                    self.make_room(port);
+                    continue;
+                }
+            }
+            let packet = reached;
             let i = i64::from(packet);
             let target = schedule.due(i) - advance;
             self.frame(Kind::Test, packet);
@@ -289,12 +261,12 @@ impl Sender {
                 continue;
             }
             let send = if self.half.send.is_empty() { woke } else { timer.now() };
-            match port.send(&self.payload, self.next_key) {
+            match port.send(&self.payload[..self.size()], self.next_key) {
                 Ok(key) => {
                     self.keys.put(key, packet);
                     self.next_key = self.next_key.wrapping_add(1);
                     self.outstanding += stamps;
-                    self.counters.sent += 1;
+                    self.counters.went_out(1, send);
                     sending.0 |= Sending::SENT;
                     if let Some(cell) = self.half.send.get_mut(row) {
                         *cell = MaybeNanos::some(send.ns());
@@ -314,11 +286,7 @@ impl Sender {
             live.count(None);
             if self.outstanding > 0 {
                 let next = schedule.due(i + 1) - advance;
-                if self.outstanding >= DRAIN_AT {
-                    self.look_at_queue(port);
-                    self.drain(port);
-                    self.counters.forced_drains += 1;
-                } else {
+                if !self.make_room(port) {
                     // The stretch that is spun away is time too.
                     while self.outstanding > 0 && next - timer.now() > DRAIN_SLACK && self.drain(port) == DRAIN {}
                 }
@@ -338,6 +306,64 @@ impl Sender {
                 timer.sleep_until(at);
             }
         }
+    }
+
+    /// True if packet `first` and a whole batch behind it are overdue at `now`.
+    #[inline]
+    fn is_behind(&self, schedule: &Schedule, first: u32, now: Instant<Tai>) -> bool {
+        schedule.count - first >= BATCH as u32 && now >= schedule.due(i64::from(first) + BATCH as i64 - 1)
+    }
+
+    /// Sends a batch of overdue packets by one call; they share the instant at which the sender turned to them. Returns how
+    /// many went out; what the port refuses is left to be sent, and recorded, by itself.
+    fn send_overdue<T: Timer, P: SendPort>(
+        &mut self,
+        timer: &mut T,
+        port: &mut P,
+        schedule: &Schedule,
+        first: u32,
+        live: &Live,
+    ) -> u32 {
+        let mut keys = [0; BATCH];
+        for (n, key) in keys.iter_mut().enumerate() {
+            self.frame_at(n, Kind::Test, first + n as u32);
+            *key = self.next_key.wrapping_add(n as u32);
+        }
+        let woke = timer.now();
+        let Ok(sent) = port.send_batch(&self.payload, self.size(), &mut keys) else { return 0 };
+        self.next_key = self.next_key.wrapping_add(sent as u32);
+        for (packet, key) in (first..).zip(&keys[..sent]) {
+            self.keys.put(*key, packet);
+            let row = packet as usize;
+            let mut sending = Sending(Sending::SENT);
+            if schedule.is_past(i64::from(packet), woke) {
+                sending.0 |= Sending::OVERRUN;
+                self.counters.overruns += 1;
+            }
+            self.half.sending[row] = sending;
+            for column in [&mut self.half.wakeup, &mut self.half.send] {
+                if let Some(cell) = column.get_mut(row) {
+                    *cell = MaybeNanos::some(woke.ns());
+                }
+            }
+            live.count(None);
+        }
+        self.counters.went_out(sent, woke);
+        self.counters.batched += sent as u64;
+        sent as u32
+    }
+
+    /// Takes stamps between two packets where the queue would soon be full, and counts it. False if there is room.
+    #[inline]
+    fn make_room<P: SendPort>(&mut self, port: &mut P) -> bool {
+        if self.outstanding < DRAIN_AT {
+            return false;
+        }
+        self.look_at_queue(port);
+        // As many as a batch of packets may have added; more than one call only where a batch has.
+        while self.drain(port) == DRAIN && self.outstanding >= DRAIN_AT {}
+        self.counters.forced_drains += 1;
+        true
     }
 
     fn look_at_queue<P: SendPort>(&mut self, port: &mut P) {
@@ -383,52 +409,5 @@ impl Sender {
     /// The half, when the trial is over.
     pub fn finish(self) -> SenderHalf {
         self.half
-    }
-}
-
-impl SenderHalf {
-    /// Packets reached.
-    pub fn len(&self) -> usize {
-        self.sending.len()
-    }
-    /// Rows of packets of which nothing is known but that they were sent.
-    pub fn only_sent(rows: u32) -> Self {
-        SenderHalf { sending: vec![Sending(Sending::SENT); rows as usize], ..SenderHalf::default() }
-    }
-    /// True if none was reached.
-    pub fn is_empty(&self) -> bool {
-        self.sending.is_empty()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.sending.truncate(rows);
-        for column in [&mut self.wakeup, &mut self.send, &mut self.tx_sched, &mut self.tx_kernel] {
-            column.truncate(rows);
-        }
-    }
-
-    /// Pieces of at most `rows` rows, for the way to the coordinator.
-    pub fn pieces(&self, rows: usize) -> impl Iterator<Item = SenderHalf> + '_ {
-        (0..self.len()).step_by(rows.max(1)).map(move |from| {
-            let to = (from + rows.max(1)).min(self.len());
-            let cut = |column: &Vec<MaybeNanos>| column.get(from..to).map(<[_]>::to_vec).unwrap_or_default();
-            SenderHalf {
-                first: self.first + from as u32,
-                sending: self.sending[from..to].to_vec(),
-                wakeup: cut(&self.wakeup),
-                send: cut(&self.send),
-                tx_sched: cut(&self.tx_sched),
-                tx_kernel: cut(&self.tx_kernel),
-            }
-        })
-    }
-
-    /// Puts the next piece behind this one.
-    pub fn append(&mut self, mut next: SenderHalf) {
-        self.sending.append(&mut next.sending);
-        self.wakeup.append(&mut next.wakeup);
-        self.send.append(&mut next.send);
-        self.tx_sched.append(&mut next.tx_sched);
-        self.tx_kernel.append(&mut next.tx_kernel);
     }
 }

@@ -116,6 +116,8 @@ pub struct Counters {
     pub empty_wakeups: u64,
     /// errno that broke the receive call and ended the receiver, 0 if none did.
     pub receive_errno: i32,
+    /// Packets that went out in batches by one call, because the sender was a whole batch behind its schedule.
+    pub batched: u64,
     /// The error queue had to be drained between two packets without time for it: the sender was held up by its own recorder.
     pub forced_drains: u64,
     /// Arrivals that had no place in the recorder.

@@ -5,7 +5,7 @@
 pub mod sim;
 pub mod udp;
 
-pub use tardy_sys::udp::{DRAIN, Received, TxPoint, TxStamp};
+pub use tardy_sys::udp::{BATCH, DRAIN, Inbox, Received, TxPoint, TxStamp};
 
 use tardy_model::time::{Instant, Nanos, Tai};
 
@@ -26,6 +26,19 @@ pub trait SendPort {
     fn begin(&mut self) {}
     /// Hands one packet over under `key`; returns the key that its tx stamps will carry, or errno.
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32>;
+    /// Hands a batch of packets over, each of `size` bytes, one behind the other, with a key for each; by one system call
+    /// where the port can. `keys` receives those that their tx stamps will carry. Returns how many were taken, the first
+    /// ones; errno if none was.
+    fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
+        for (n, key) in keys.iter_mut().enumerate() {
+            match self.send(&payloads[n * size..][..size], *key) {
+                Ok(stamped) => *key = stamped,
+                Err(errno) if n == 0 => return Err(errno),
+                Err(_) => return Ok(n),
+            }
+        }
+        Ok(keys.len())
+    }
     /// Takes tx stamps that have come back, a bounded number of them, and never waits. Returns how many; fewer than
     /// [`DRAIN`] means that there are no more.
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize;
@@ -39,9 +52,9 @@ pub trait SendPort {
 
 /// The receiving end of a port.
 pub trait ReceivePort {
-    /// Waits in the port's way and receives one packet into `buffer`. [`Received::Nothing`] is a readiness that yielded
-    /// nothing; errno where the port is broken.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32>;
+    /// Waits in the port's way and receives one packet, or with `many` all that wait if the port can, at most [`BATCH`].
+    /// [`Received::Nothing`] is a readiness that yielded nothing; errno where the port is broken.
+    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32>;
     /// True if the port's way to wait never sleeps.
     fn spins(&self) -> bool {
         false

@@ -2,7 +2,7 @@
 //! Port `sim`: the same sender and receiver loops on simulated clocks and a simulated path. Everything follows from the
 //! seed, so results are exact, and faults can be put in without harming a machine.
 
-use super::{DRAIN, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
+use super::{DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use crate::halves::Halves;
 use crate::live::Live;
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
@@ -195,7 +195,7 @@ impl RxPort {
 }
 
 impl ReceivePort for RxPort {
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32> {
+    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
         let now = self.throttle(self.world.now_ns.get());
         let next = self.next.take().or_else(|| self.arriving.next());
         let Some(next) = next else { return Ok(Received::TimedOut) };
@@ -207,10 +207,9 @@ impl ReceivePort for RxPort {
         self.world.now_ns.set(next.at_ns.max(now) + self.world.sim.receive.0);
         let stamped = self.stamped && (!next.test || self.tests >= self.world.sim.stamps_after);
         self.tests += u32::from(next.test);
-        let length = next.payload.len().min(buffer.len());
-        buffer[..length].copy_from_slice(&next.payload[..length]);
         let stamp = self.world.realtime(next.at_ns) + Nanos(self.world.drift_ns(next.at_ns));
-        Ok(Received::Packet { length, stamp: stamped.then_some(stamp) })
+        inbox.put(0, &next.payload, stamped.then_some(stamp));
+        Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {
         self.wait == Wait::Spin

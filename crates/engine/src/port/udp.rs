@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `udp`: a UDP socket at each end, stamps by SO_TIMESTAMPING, the machine's own clock.
 
-use super::{ReceivePort, Received, SendPort, Timer, TxStamp};
+use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use std::net::SocketAddrV4;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
@@ -76,6 +76,9 @@ impl SendPort for UdpSend {
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
         self.socket.send(payload, key)
     }
+    fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
+        self.socket.send_batch(payloads, size, keys)
+    }
     #[inline]
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
         self.socket.drain(each)
@@ -119,13 +122,13 @@ impl UdpReceive {
 
 impl ReceivePort for UdpReceive {
     #[inline]
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32> {
+    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
         match self.wait {
-            Wait::Block | Wait::Busypoll => self.socket.receive(buffer, true),
-            Wait::Spin => self.socket.receive(buffer, false),
+            Wait::Block | Wait::Busypoll => self.socket.receive(inbox, true, many),
+            Wait::Spin => self.socket.receive(inbox, false, many),
             Wait::Poll => {
                 if self.socket.poll() {
-                    self.socket.receive(buffer, false)
+                    self.socket.receive(inbox, false, many)
                 } else {
                     Ok(Received::TimedOut)
                 }

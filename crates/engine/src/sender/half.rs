@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sender's half of a trial, row by row, and in pieces for the way to the coordinator.
+
+use serde::{Deserialize, Serialize};
+use tardy_model::sample::MaybeNanos;
+
+/// What the sender did with a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending(pub(super) u8);
+
+impl Sending {
+    pub(super) const SENT: u8 = 1;
+    pub(super) const SKIPPED: u8 = 2;
+    pub(super) const REFUSED: u8 = 4;
+    pub(super) const OVERRUN: u8 = 8;
+
+    /// It was handed to the port.
+    pub fn sent(self) -> bool {
+        self.0 & Self::SENT != 0
+    }
+    /// Its slot had passed and the policy is `skip`.
+    pub fn skipped(self) -> bool {
+        self.0 & Self::SKIPPED != 0
+    }
+    /// The port refused it.
+    pub fn refused(self) -> bool {
+        self.0 & Self::REFUSED != 0
+    }
+    /// The sender woke after its slot.
+    pub fn overrun(self) -> bool {
+        self.0 & Self::OVERRUN != 0
+    }
+}
+
+/// The sender's half of a trial: one row per packet that was reached, raw clock values (app stamps TAI, kernel stamps
+/// REALTIME). A column that was not asked for is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderHalf {
+    /// Number of the first row's packet.
+    pub first: u32,
+    /// What was done.
+    pub sending: Vec<Sending>,
+    /// TAI, ns.
+    pub wakeup: Vec<MaybeNanos>,
+    /// TAI, ns; absent for packets that were not sent.
+    pub send: Vec<MaybeNanos>,
+    /// REALTIME, ns.
+    pub tx_sched: Vec<MaybeNanos>,
+    /// REALTIME, ns.
+    pub tx_kernel: Vec<MaybeNanos>,
+}
+
+impl SenderHalf {
+    /// Packets reached.
+    pub fn len(&self) -> usize {
+        self.sending.len()
+    }
+    /// Rows of packets of which nothing is known but that they were sent.
+    pub fn only_sent(rows: u32) -> Self {
+        SenderHalf { sending: vec![Sending(Sending::SENT); rows as usize], ..SenderHalf::default() }
+    }
+    /// True if none was reached.
+    pub fn is_empty(&self) -> bool {
+        self.sending.is_empty()
+    }
+
+    pub(super) fn truncate(&mut self, rows: usize) {
+        self.sending.truncate(rows);
+        for column in [&mut self.wakeup, &mut self.send, &mut self.tx_sched, &mut self.tx_kernel] {
+            column.truncate(rows);
+        }
+    }
+
+    /// Pieces of at most `rows` rows, for the way to the coordinator.
+    pub fn pieces(&self, rows: usize) -> impl Iterator<Item = SenderHalf> + '_ {
+        (0..self.len()).step_by(rows.max(1)).map(move |from| {
+            let to = (from + rows.max(1)).min(self.len());
+            let cut = |column: &Vec<MaybeNanos>| column.get(from..to).map(<[_]>::to_vec).unwrap_or_default();
+            SenderHalf {
+                first: self.first + from as u32,
+                sending: self.sending[from..to].to_vec(),
+                wakeup: cut(&self.wakeup),
+                send: cut(&self.send),
+                tx_sched: cut(&self.tx_sched),
+                tx_kernel: cut(&self.tx_kernel),
+            }
+        })
+    }
+
+    /// Puts the next piece behind this one.
+    pub fn append(&mut self, mut next: SenderHalf) {
+        self.sending.append(&mut next.sending);
+        self.wakeup.append(&mut next.wakeup);
+        self.send.append(&mut next.send);
+        self.tx_sched.append(&mut next.tx_sched);
+        self.tx_kernel.append(&mut next.tx_kernel);
+    }
+}

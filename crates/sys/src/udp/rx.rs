@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The receiving socket with its ways to wait: one packet a call, or all that wait, up to a batch.
+
+use super::{BATCH, bind, buffer, get_int, memory, set, socket};
+use crate::control::{ControlBuffer, for_each, value};
+use crate::error::SysError;
+use std::io;
+use std::mem;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, OwnedFd};
+use tardy_model::time::{Instant, Realtime};
+
+/// What a receive call brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many datagrams, at least one, in the [`Inbox`].
+    Packets(usize),
+    /// There is nothing to be read.
+    Nothing,
+    /// The wait's own time limit passed.
+    TimedOut,
+}
+
+/// Room for the datagrams of one receive call.
+pub struct Inbox {
+    bytes: Vec<u8>,
+    room: usize,
+    lengths: [usize; BATCH],
+    stamps: [Option<Instant<Realtime>>; BATCH],
+}
+
+impl Inbox {
+    /// For [`BATCH`] datagrams of at most `room` bytes; longer ones are cut there. The memory is written, so that no page
+    /// fault waits for the loop.
+    pub fn new(room: usize) -> Self {
+        let mut bytes = vec![1; room * BATCH];
+        bytes.fill(0);
+        Inbox { bytes, room, lengths: [0; BATCH], stamps: [None; BATCH] }
+    }
+
+    /// Puts a datagram in at place `n`, cut at the room.
+    pub fn put(&mut self, n: usize, payload: &[u8], stamp: Option<Instant<Realtime>>) {
+        let length = payload.len().min(self.room);
+        self.bytes[n * self.room..][..length].copy_from_slice(&payload[..length]);
+        (self.lengths[n], self.stamps[n]) = (length, stamp);
+    }
+
+    /// The datagram at place `n`, and the kernel's stamp if it took one.
+    #[inline]
+    pub fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        (&self.bytes[n * self.room..][..self.lengths[n]], self.stamps[n])
+    }
+}
+
+/// The receiving end.
+pub struct UdpRx {
+    fd: OwnedFd,
+    control: [ControlBuffer<128>; BATCH],
+}
+
+/// After this long without a packet a wait returns, so that no loop depends on a packet to end.
+const WAIT_LIMIT_MS: i32 = 200;
+
+impl UdpRx {
+    /// A socket bound to `local`; `stamp` asks for the kernel's stamps.
+    pub fn open(local: SocketAddrV4, stamp: bool, receive_buffer_bytes: i32) -> Result<Self, SysError> {
+        let fd = socket(|| local.to_string())?;
+        buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
+        bind(&fd, local)?;
+        if stamp {
+            let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+            set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
+        }
+        let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(WAIT_LIMIT_MS) * 1_000 };
+        set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
+        Ok(UdpRx { fd, control: [ControlBuffer::default(); BATCH] })
+    }
+
+    /// Lets the receive call poll the device for up to `us` microseconds.
+    pub fn busy_poll(&self, us: i32) -> Result<(), SysError> {
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1i32, "SO_PREFER_BUSY_POLL")?;
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &us, "SO_BUSY_POLL")
+    }
+
+    /// The NAPI context that packets came from; 0 while there is none, and then busy polling polls nothing.
+    pub fn napi_id(&self) -> u32 {
+        get_int(&self.fd, libc::SO_INCOMING_NAPI_ID) as u32
+    }
+
+    /// Datagrams dropped at this socket so far.
+    pub fn drops(&self) -> u32 {
+        memory(&self.fd).map_or(0, |info| info[8])
+    }
+
+    /// The descriptor, for [`Waker`].
+    pub fn waker(&self) -> Result<Waker, SysError> {
+        let fd = self.fd.try_clone().map_err(|source| SysError { call: "dup", on: "a UDP socket".into(), source })?;
+        Ok(Waker { fd })
+    }
+
+    /// Receives into the inbox, one datagram or, with `many`, all that wait; with `wait` it sleeps until one comes, the
+    /// time limit passes, or it is woken. To ask for many costs a look at an empty queue where there is only one.
+    #[inline]
+    pub fn receive(&mut self, inbox: &mut Inbox, wait: bool, many: bool) -> Result<Received, i32> {
+        let got = if many { self.receive_many(inbox, wait) } else { self.receive_one(inbox, wait) };
+        match got {
+            // Shut down by `Waker`, or an empty datagram; the loop looks at its stop flag.
+            Ok(0) => Ok(Received::Nothing),
+            Ok(packets) => Ok(Received::Packets(packets)),
+            Err(libc::EAGAIN) if wait => Ok(Received::TimedOut),
+            Err(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    #[inline]
+    fn receive_one(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
+        let mut io = libc::iovec { iov_base: inbox.bytes.as_mut_ptr().cast(), iov_len: inbox.room };
+        // SAFETY: msghdr is plain data.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut io;
+        message.msg_iovlen = 1;
+        message.msg_control = self.control[0].0.as_mut_ptr().cast();
+        message.msg_controllen = self.control[0].0.len();
+        let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
+        // SAFETY: buffer and control memory are writable for their stated sizes until the call returns.
+        let got = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) };
+        let length = usize::try_from(got).map_err(|_| errno())?;
+        if is_none(&message, length) {
+            return Ok(0);
+        }
+        (inbox.lengths[0], inbox.stamps[0]) = (length, stamp_of(&message));
+        Ok(1)
+    }
+
+    fn receive_many(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
+        let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: inbox.room }; BATCH];
+        // SAFETY: mmsghdr is plain data.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+        for (n, message) in messages.iter_mut().enumerate() {
+            io[n].iov_base = inbox.bytes[n * inbox.room..].as_mut_ptr().cast();
+            message.msg_hdr.msg_iov = &raw mut io[n];
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = self.control[n].0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = self.control[n].0.len();
+        }
+        let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
+        let no_timeout = std::ptr::null_mut();
+        // SAFETY: the array has BATCH headers, each with a buffer of `room` bytes and a control buffer of its own.
+        let got =
+            unsafe { libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), BATCH as u32, flags as _, no_timeout) };
+        let got = usize::try_from(got).map_err(|_| errno())?;
+        let mut packets = 0;
+        for message in &messages[..got] {
+            let length = message.msg_len as usize;
+            if is_none(&message.msg_hdr, length) {
+                // Shut down: nothing comes behind it.
+                break;
+            }
+            (inbox.lengths[packets], inbox.stamps[packets]) = (length, stamp_of(&message.msg_hdr));
+            packets += 1;
+        }
+        Ok(packets)
+    }
+
+    /// Waits in `poll()` until the socket says that it is readable. False if the time limit passed.
+    #[inline]
+    pub fn poll(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&mut poll, 1, WAIT_LIMIT_MS) > 0 }
+    }
+}
+
+fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// What a socket that was shut down gives: no byte, no control message.
+fn is_none(message: &libc::msghdr, length: usize) -> bool {
+    length == 0 && message.msg_controllen == 0
+}
+
+fn stamp_of(message: &libc::msghdr) -> Option<Instant<Realtime>> {
+    let mut stamp = None;
+    for_each(message, |level, kind, data| {
+        if level == libc::SOL_SOCKET
+            && kind == libc::SCM_TIMESTAMPING
+            && let Some(times) = value::<[libc::timespec; 3]>(data)
+        {
+            let ns = times[0].tv_sec * 1_000_000_000 + times[0].tv_nsec;
+            stamp = (ns != 0).then(|| Instant::from_ns(ns));
+        }
+    });
+    stamp
+}
+
+/// Ends the wait of a receiver from another thread.
+pub struct Waker {
+    fd: OwnedFd,
+}
+
+impl Waker {
+    /// Wakes the receiver; nothing can be received on the socket any more.
+    pub fn wake(&self) {
+        // SAFETY: takes numbers only. An unconnected UDP socket answers ENOTCONN and wakes its waiters all the same.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
+    }
+}

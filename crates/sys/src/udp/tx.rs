@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sending socket: one packet or a batch by one call, and the error queue that its stamps come back through.
+
+use super::{BATCH, bind, buffer, memory, set, sockaddr, socket};
+use crate::control::{ControlBuffer, for_each, value};
+use crate::error::{SysError, check};
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Control message that gives a packet's stamp key (Linux ≥ 6.13).
+const SCM_TS_OPT_ID: i32 = 81;
+/// CMSG_SPACE of a key.
+const KEY_BYTES: usize = 24;
+/// Stamps taken from the error queue at a time: few, so that taking them fits between two packets.
+pub const DRAIN: usize = 16;
+
+/// A stamp that came back through the error queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxStamp {
+    /// The kernel's key of the packet.
+    pub key: u32,
+    /// Where it was taken.
+    pub at: TxPoint,
+    /// When; REALTIME for software stamps.
+    pub ns: i64,
+}
+
+/// Where a tx stamp was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxPoint {
+    /// Before the queue discipline.
+    Sched,
+    /// In the driver.
+    Software,
+    /// In the NIC, by the NIC's clock.
+    Hardware,
+}
+
+/// What stamps a sender asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxStamps {
+    /// Before the queue discipline.
+    pub sched: bool,
+    /// In the driver.
+    pub software: bool,
+}
+
+impl TxStamps {
+    fn any(self) -> bool {
+        self.sched || self.software
+    }
+}
+
+/// The sending end.
+pub struct UdpTx {
+    fd: OwnedFd,
+    stamps: TxStamps,
+    own_keys: bool,
+    next_key: u32,
+    error_queue_bytes: u64,
+    control: [ControlBuffer<256>; DRAIN],
+}
+
+impl UdpTx {
+    /// A socket connected from `local` to `peer`, its priority set, stamps asked for, the error queue sized to
+    /// `error_queue_bytes` where the kernel allows it.
+    pub fn open(
+        local: Ipv4Addr,
+        peer: SocketAddrV4,
+        priority: u32,
+        stamps: TxStamps,
+        error_queue_bytes: i32,
+    ) -> Result<Self, SysError> {
+        let fd = socket(|| peer.to_string())?;
+        bind(&fd, SocketAddrV4::new(local, 0))?;
+        let raw = sockaddr(peer);
+        // SAFETY: `raw` is a valid sockaddr_in of the stated size.
+        let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as u32) };
+        check(i64::from(result), "connect", || peer.to_string())?;
+        set(&fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &(priority as i32), "SO_PRIORITY")?;
+        buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 4 << 20, "SO_SNDBUF")?;
+        // Stamps wait in the error queue, which the receive buffer's size bounds.
+        let error_queue_bytes = buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, error_queue_bytes, "SO_RCVBUF")?;
+        let mut port = UdpTx {
+            fd,
+            stamps,
+            own_keys: false,
+            next_key: 0,
+            error_queue_bytes,
+            control: [ControlBuffer::default(); DRAIN],
+        };
+        port.ask_for_stamps()?;
+        Ok(port)
+    }
+
+    fn ask_for_stamps(&mut self) -> Result<(), SysError> {
+        if !self.stamps.any() {
+            return Ok(());
+        }
+        let mut flags =
+            libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        if self.stamps.software {
+            flags |= libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+        }
+        if self.stamps.sched {
+            flags |= libc::SOF_TIMESTAMPING_TX_SCHED;
+        }
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")
+    }
+
+    /// From now on the sender names each packet's key itself, if this kernel can (Linux ≥ 6.13). Says whether it can.
+    /// Tried by sending one datagram, which the receiver must ignore.
+    pub fn try_own_keys(&mut self, probe: &[u8]) -> bool {
+        if self.stamps.any() {
+            self.own_keys = true;
+            match self.send(probe, 0) {
+                Err(libc::EINVAL) => self.own_keys = false,
+                _ => self.next_key += 1,
+            }
+        }
+        self.own_keys
+    }
+
+    /// The error queue's size, read back.
+    pub fn error_queue_bytes(&self) -> u64 {
+        self.error_queue_bytes
+    }
+
+    /// Sends one datagram under `key`; returns the key that the kernel will stamp it with, or errno.
+    #[inline]
+    pub fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+        let mut io = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+        // SAFETY: msghdr is plain data.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut io;
+        message.msg_iovlen = 1;
+        let mut control = ControlBuffer::<KEY_BYTES>::default();
+        if self.own_keys {
+            put_key(&mut message, &mut control, key);
+        }
+        // SAFETY: all that `message` points at lives until the call returns; the kernel only reads the payload.
+        let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, 0) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
+        }
+        if self.own_keys {
+            return Ok(key);
+        }
+        let counted = self.next_key;
+        self.next_key = self.next_key.wrapping_add(1);
+        Ok(counted)
+    }
+
+    /// Sends a batch of at most [`BATCH`] datagrams of `size` bytes that lie one behind the other, by one call. `keys` holds
+    /// a key for each and receives those that the kernel stamps them with. Returns how many went out, the first ones; errno
+    /// if none did.
+    pub fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
+        let count = keys.len().min(BATCH).min(payloads.len() / size.max(1));
+        let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size }; BATCH];
+        let mut control = [ControlBuffer::<KEY_BYTES>::default(); BATCH];
+        // SAFETY: mmsghdr is plain data.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+        for n in 0..count {
+            io[n].iov_base = payloads[n * size..].as_ptr().cast_mut().cast();
+            messages[n].msg_hdr.msg_iov = &raw mut io[n];
+            messages[n].msg_hdr.msg_iovlen = 1;
+            if self.own_keys {
+                put_key(&mut messages[n].msg_hdr, &mut control[n], keys[n]);
+            }
+        }
+        // SAFETY: the first `count` headers point at payloads of `size` bytes, which the kernel only reads, and at control
+        // buffers that live until the call returns.
+        let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
+        let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(0))?;
+        if !self.own_keys {
+            for key in &mut keys[..sent] {
+                *key = self.next_key;
+                self.next_key = self.next_key.wrapping_add(1);
+            }
+        }
+        Ok(sent)
+    }
+
+    /// To be called after a refused send, the error queue drained: whether the refused call used a key up differs
+    /// between kernels, so the kernel's counter is started anew. Nothing to do where the sender names the keys.
+    pub fn renew_keys(&mut self) {
+        if self.own_keys || !self.stamps.any() {
+            return;
+        }
+        let off: u32 = 0;
+        if set(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &off, "SO_TIMESTAMPING").is_ok()
+            && self.ask_for_stamps().is_ok()
+        {
+            self.next_key = 0;
+        }
+    }
+
+    /// Takes at most [`DRAIN`] messages that wait in the error queue, by one system call that never waits. Returns how many
+    /// there were; fewer than [`DRAIN`] means that the queue is empty.
+    pub fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
+        // SAFETY: mmsghdr is plain data.
+        let mut messages: [libc::mmsghdr; DRAIN] = unsafe { mem::zeroed() };
+        for (message, control) in messages.iter_mut().zip(&mut self.control) {
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = control.0.len();
+        }
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no payload is asked
+        // for (OPT_TSONLY), so there is no iovec. The timeout may be null.
+        let got = unsafe {
+            libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), DRAIN as u32, flags, std::ptr::null_mut())
+        };
+        let got = usize::try_from(got).unwrap_or(0);
+        for message in &messages[..got] {
+            if let Some(stamp) = tx_stamp(&message.msg_hdr) {
+                each(stamp);
+            }
+        }
+        got
+    }
+
+    /// Bytes waiting in the error queue.
+    pub fn waiting_bytes(&self) -> u64 {
+        memory(&self.fd).map_or(0, |info| u64::from(info[0]))
+    }
+}
+
+/// Names a packet's stamp key by a control message.
+#[inline]
+fn put_key(message: &mut libc::msghdr, control: &mut ControlBuffer<KEY_BYTES>, key: u32) {
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = KEY_BYTES;
+    // SAFETY: the buffer holds CMSG_SPACE(4) = 24 bytes, so header and data lie inside it, and it is aligned.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = SCM_TS_OPT_ID;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(header).cast::<u32>().write_unaligned(key);
+    }
+}
+
+fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {
+    let (mut times, mut error) = (None, None);
+    for_each(message, |level, kind, data| match (level, kind) {
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => times = value::<[libc::timespec; 3]>(data),
+        (libc::SOL_IP, libc::IP_RECVERR) => error = value::<libc::sock_extended_err>(data),
+        _ => {}
+    });
+    let (times, error) = (times?, error?);
+    if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
+        return None;
+    }
+    let ns = |t: libc::timespec| t.tv_sec * 1_000_000_000 + t.tv_nsec;
+    let (at, ns) = match (error.ee_info, ns(times[0]), ns(times[2])) {
+        (1, software, _) => (TxPoint::Sched, software),
+        (0, 0, hardware) => (TxPoint::Hardware, hardware),
+        (0, software, _) => (TxPoint::Software, software),
+        _ => return None,
+    };
+    (ns != 0).then_some(TxStamp { key: error.ee_data, at, ns })
+}
