@@ -12,6 +12,9 @@ build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
 test file:/usr/bin/file
+bench sockperf:/usr/bin/sockperf
+bench iperf3:/usr/bin/iperf3
+bench rt-tests:/usr/bin/cyclictest
 "
 
 missing=""

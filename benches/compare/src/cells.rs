@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run takes beside its packets: building and taking down a cell, and the way from the command to the first packet.
+
+use crate::raw::Raw;
+use crate::row::{Bound, Row};
+use crate::{Bench, samples};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the epoch of a time of `events.jsonl`.
+fn at_ms(event: &Value) -> Result<f64> {
+    let text = event.get("at_utc").and_then(Value::as_str).context("an event without a time")?;
+    // Only differences within one run are taken, so the day matters and the month does not.
+    let field = |from: usize, to: usize| text.get(from..to).and_then(|digits| digits.parse::<f64>().ok());
+    let (day, hour, minute, second) = (field(8, 10), field(11, 13), field(14, 16), field(17, 23));
+    let of = |part: Option<f64>| part.with_context(|| format!("`{text}` is no time"));
+    Ok((((of(day)? * 24.0 + of(hour)?) * 60.0 + of(minute)?) * 60.0 + of(second)?) * 1e3)
+}
+
+/// Set-up and tear-down of each cell, ms: from its first command to `built`, and from its last trial to `torn_down`.
+fn costs(events: &[Value]) -> Result<Vec<f64>> {
+    let (mut began, mut built, mut trials) = (None, None, None);
+    let mut costs = Vec::new();
+    for event in events {
+        let at = at_ms(event)?;
+        match event.get("event").and_then(Value::as_str).unwrap_or_default() {
+            // Told when it is over.
+            "commands" if began.is_none() => {
+                let took_ns = event.get("took_ns").and_then(Value::as_f64).unwrap_or(0.0);
+                began = Some(at - took_ns / 1e6);
+            }
+            "built" => built = Some(at),
+            "trial_kept" => trials = Some(at),
+            "torn_down" => {
+                if let (Some(began), Some(built), Some(trials)) = (began.take(), built.take(), trials.take()) {
+                    costs.push(built - began + at - trials);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(costs)
+}
+
+fn epoch_ns(time: SystemTime) -> Result<f64> {
+    Ok(time.duration_since(UNIX_EPOCH)?.as_nanos() as f64)
+}
+
+/// Four cells a run; their worst counts.
+pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
+    let (mut worst, mut start, mut command) = (Vec::new(), Vec::new(), String::new());
+    for pair in 0..bench.pairs {
+        let began = epoch_ns(SystemTime::now())?;
+        let run = samples::run(bench, "cells.toml", &[])?;
+        let events = run.events()?;
+        raw.keep(pair, "events", &events.iter().map(|event| format!("{event}\n")).collect::<String>())?;
+        let costs = costs(&events)?;
+        worst.push((costs.into_iter().max_by(f64::total_cmp).context("no cell was built")?, None));
+        let folder = run.open()?;
+        let records: Result<Vec<_>, _> = folder.trials()?.iter().map(|id| folder.record(&id.cell, id.n)).collect();
+        let records = records?;
+        let first = records.iter().min_by_key(|record| record.order).context("no trial")?;
+        let clocks = first.before.clocks;
+        let tai_ahead_ns = clocks.tai_ns - clocks.realtime_ns;
+        start.push((((first.base_tai_ns - tai_ahead_ns) as f64 - began) / 1e6, None));
+        command = run.command;
+    }
+    let row = |what: &str, pairs, most| Row {
+        what: what.to_owned(),
+        unit: "ms",
+        peer: String::new(),
+        command: command.clone(),
+        peer_command: String::new(),
+        pairs,
+        bound: Bound::AtMost(most),
+    };
+    Ok(vec![
+        row("a cell's set-up and tear-down, the worst of four", worst, 150.0),
+        row("from the command to the first packet of the first trial", start, 1_000.0),
+    ])
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets a second of a stream that never pauses, and what recording costs each of them.
+
+use crate::raw::Raw;
+use crate::row::{Bound, Row};
+use crate::{Bench, child, peer, samples};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::time::Duration;
+use tardy_model::point::Point;
+
+const PACKETS: u32 = 1_000_000;
+const SIZE: u32 = 64;
+/// Of the sender and of the receiver; as `flood.toml` has them.
+const CPUS: [u32; 2] = [0, 1];
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn number(value: &Value, path: &[&str]) -> Result<f64> {
+    let found = path.iter().try_fold(value, |value, key| value.get(key));
+    found.and_then(Value::as_f64).with_context(|| format!("trial.json has no number {}", path.join(".")))
+}
+
+/// Packets a second by the receiving kernel's stamps, or by `receive` where those are not taken.
+fn ours(run: &samples::Run, point: Point) -> Result<f64> {
+    let (mut first, mut last, mut received) = (i64::MAX, i64::MIN, 0u64);
+    for batch in run.open()?.batches("all", 1, "ctl")? {
+        let batch = batch?;
+        for ns in (0..batch.len()).filter_map(|row| batch.stamp_ns(row, point)) {
+            (first, last, received) = (first.min(ns), last.max(ns), received + 1);
+        }
+    }
+    if received < 2 {
+        bail!("no packet has a stamp of {point}");
+    }
+    Ok((received - 1) as f64 * 1e9 / (last - first) as f64)
+}
+
+/// Nothing may be missing in the recorder: neither an arrival nor a stamp.
+fn whole(trial: &Value) -> Result<()> {
+    let counters = ["streams", "ctl", "counters"];
+    for of in ["records_dropped", "tx_stamps_missing", "error_queue_overflows", "send_errors"] {
+        let [a, b, c] = counters;
+        let lost = number(trial, &[a, b, c, of])?;
+        if lost > 0.0 {
+            bail!("the recorder lost something: {of} {lost}");
+        }
+    }
+    Ok(())
+}
+
+/// What follows `name` in a line of words.
+fn told(text: &str, name: &str) -> Result<f64> {
+    let mut words = text.split_whitespace().skip_while(|word| *word != name);
+    words.nth(1).and_then(|word| word.parse().ok()).with_context(|| format!("`{name}` is not told by: {text}"))
+}
+
+/// Both ends of a C loop; its packet rate.
+fn bare(bench: &Bench, program: &std::path::Path, stamps: bool) -> Result<(f64, String)> {
+    peer::joined(bench, "flood.toml", |a, b| {
+        let args = |cpu: u32| {
+            let stamps = if stamps { "1" } else { "0" };
+            ["9000".to_owned(), PACKETS.to_string(), SIZE.to_string(), cpu.to_string(), stamps.to_owned()]
+        };
+        let mut receiver = b.command(program);
+        receiver.arg("rx").arg(b.address.to_string()).args(args(CPUS[1]));
+        let mut sender = a.command(program);
+        sender.arg("tx").arg(b.address.to_string()).args(args(CPUS[0]));
+        let text = std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| child::run(&mut receiver, &[0], LIMIT));
+            // The receiver's socket has to be there; it waits for packets much longer than this.
+            std::thread::sleep(Duration::from_millis(300));
+            let sent = child::run(&mut sender, &[0], LIMIT)?;
+            let received = receiving.join().map_err(|_| anyhow::anyhow!("the receiver broke"))??;
+            Ok::<_, anyhow::Error>(sent.stdout + &received.stdout)
+        })?;
+        if stamps && told(&text, "stamps")? < f64::from(PACKETS) {
+            bail!("the C loop lost stamps: {text}");
+        }
+        Ok((told(&text, "packets_per_s")?, text))
+    })
+}
+
+fn sockperf(bench: &Bench) -> Result<(f64, String)> {
+    peer::joined(bench, "flood.toml", |a, b| {
+        let address = b.address.to_string();
+        let program = std::path::Path::new("taskset");
+        let mut server = b.command(program);
+        server.args(["-c", "1", "sockperf", "server", "-i", &address, "-p", "9000"]);
+        let mut server = server.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
+        std::thread::sleep(Duration::from_millis(500));
+        let mut client = a.command(program);
+        let args = ["-c", "0", "sockperf", "throughput", "-i", &address, "-p", "9000", "-m", "64", "-t", "4"];
+        let ended = child::run(client.args(args), &[0], LIMIT);
+        // `ip netns exec` and `taskset` become the program: the pid is sockperf's own.
+        server.kill()?;
+        server.wait()?;
+        let text = ended?.stdout;
+        let line = text.lines().find(|line| line.contains("Message Rate")).context("sockperf told no Message Rate")?;
+        let rate = line.split_whitespace().find_map(|word| word.parse::<f64>().ok()).context("no number in it")?;
+        Ok((rate, text))
+    })
+}
+
+fn iperf3(bench: &Bench) -> Result<(f64, String)> {
+    peer::joined(bench, "flood.toml", |a, b| {
+        let (address, program) = (b.address.to_string(), std::path::Path::new("iperf3"));
+        let mut server = b.command(program);
+        server.args(["-s", "-1", "-A", "1"]).stdout(std::process::Stdio::null());
+        let mut server = server.spawn()?;
+        std::thread::sleep(Duration::from_millis(500));
+        let args = ["-c", &address, "-u", "-b", "0", "-l", "64", "-t", "4", "-A", "0,1", "--json"];
+        let ended = child::run(a.command(program).args(args), &[0], LIMIT);
+        server.kill()?;
+        server.wait()?;
+        let text = ended?.stdout;
+        let json: Value = serde_json::from_str(&text)?;
+        let sum = json.pointer("/end/sum").context("iperf3 told no sum")?;
+        let of = |name: &str| sum.get(name).and_then(Value::as_f64).with_context(|| format!("iperf3 told no {name}"));
+        Ok(((of("packets")? - of("lost_packets")?) / of("seconds")?, text))
+    })
+}
+
+/// A peer's rate and what it printed.
+type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
+
+fn side_by_side(
+    bench: &Bench,
+    raw: &Raw,
+    name: &str,
+    set: &[&str],
+    point: Point,
+    peer: Peer<'_>,
+) -> Result<(Vec<(f64, Option<f64>)>, String)> {
+    let (mut pairs, mut command) = (Vec::new(), String::new());
+    for pair in 0..bench.pairs {
+        let (mut mine, mut theirs) = (0.0, 0.0);
+        for turn in 0..2 {
+            if (pair + turn) % 2 == 0 {
+                let run = samples::run(bench, "flood.toml", set)?;
+                let (text, trial) = run.trial()?;
+                whole(&trial)?;
+                mine = ours(&run, point)?;
+                raw.keep(pair, &format!("{name}-tardy"), &text)?;
+                command = run.command;
+            } else {
+                let (rate, text) = peer()?;
+                theirs = rate;
+                raw.keep(pair, &format!("{name}-peer"), &text)?;
+            }
+        }
+        pairs.push((mine / 1e3, Some(theirs / 1e3)));
+    }
+    Ok((pairs, command))
+}
+
+/// Rates beside the C loop's, with stamps and without, and beside sockperf's and iperf3's.
+pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
+    let program = peer::compile(bench, "bare")?;
+    let bare_command = |stamps: u32| {
+        format!(
+            "bare rx ADDRESS 9000 {PACKETS} {SIZE} {} {stamps}; bare tx ADDRESS 9000 {PACKETS} {SIZE} {} {stamps}",
+            CPUS[1], CPUS[0]
+        )
+    };
+    let unstamped = ["stream.ctl.stamps=[\"receive\"]"];
+    let (stamped, plain) = (|| bare(bench, &program, true), || bare(bench, &program, false));
+    let (sockperf, iperf3) = (|| sockperf(bench), || iperf3(bench));
+    let mut rows = Vec::new();
+    let sides: [(&str, &str, &[&str], Point, Peer<'_>, &str, String, Bound); 4] = [
+        (
+            "stamped",
+            "packets/s, rx and tx kernel stamps recorded",
+            &[],
+            Point::RxKernel,
+            &stamped,
+            "C loop, the same stamps",
+            bare_command(1),
+            Bound::RatioAtLeast(0.95),
+        ),
+        (
+            "plain",
+            "packets/s, no kernel stamps",
+            &unstamped,
+            Point::Receive,
+            &plain,
+            "C loop, no stamps",
+            bare_command(0),
+            Bound::None,
+        ),
+        (
+            "sockperf",
+            "packets/s, no kernel stamps",
+            &unstamped,
+            Point::Receive,
+            &sockperf,
+            "sockperf, sent",
+            "sockperf throughput -m 64 -t 4".to_owned(),
+            Bound::None,
+        ),
+        (
+            "iperf3",
+            "packets/s, no kernel stamps",
+            &unstamped,
+            Point::Receive,
+            &iperf3,
+            "iperf3, received",
+            "iperf3 -u -b 0 -l 64 -t 4 -A 0,1".to_owned(),
+            Bound::None,
+        ),
+    ];
+    for (name, what, set, point, peer, who, peer_command, bound) in sides {
+        let (pairs, command) = side_by_side(bench, raw, name, set, point, peer)?;
+        rows.push(Row {
+            what: what.to_owned(),
+            unit: "k/s",
+            peer: who.to_owned(),
+            command,
+            peer_command,
+            pairs,
+            bound,
+        });
+    }
+    Ok(rows)
+}
+
+/// What all stamps cost a packet, beside none.
+pub fn recorder(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
+    const ALL: &str =
+        "stream.ctl.stamps=[\"wakeup\", \"send\", \"tx_sched\", \"tx_kernel\", \"rx_kernel\", \"receive\"]";
+    const NONE: &str = "stream.ctl.stamps=[]";
+    let cost = |set: &str, pair: usize, side: &str| -> Result<[f64; 2]> {
+        let run = samples::run(bench, "flood.toml", &[set])?;
+        let (text, trial) = run.trial()?;
+        raw.keep(pair, side, &text)?;
+        let sent = number(&trial, &["streams", "ctl", "counters", "sent"])?;
+        let of = |end: &str| Ok::<_, anyhow::Error>(number(&trial, &["streams", "ctl", end, "run_ns"])? / sent);
+        Ok([of("tx")?, of("rx")?])
+    };
+    let mut ends = [Vec::new(), Vec::new()];
+    for pair in 0..bench.pairs {
+        let (mut all, mut none) = ([0.0; 2], [0.0; 2]);
+        for turn in 0..2 {
+            if (pair + turn) % 2 == 0 {
+                all = cost(ALL, pair, "all")?;
+            } else {
+                none = cost(NONE, pair, "none")?;
+            }
+        }
+        for (end, pairs) in ends.iter_mut().enumerate() {
+            pairs.push((all[end], Some(none[end])));
+        }
+    }
+    let [tx, rx] = ends;
+    let command = |set: &str| format!("tardy run benches/experiments/flood.toml --set '{set}'");
+    let row = |what: &str, pairs| Row {
+        what: what.to_owned(),
+        unit: "ns",
+        peer: "tardy, no stamps".to_owned(),
+        command: command(ALL),
+        peer_command: command(NONE),
+        pairs,
+        bound: Bound::None,
+    };
+    Ok(vec![row("sender's CPU time a packet, six stamps", tx), row("receiver's CPU time a packet, six stamps", rx)])
+}

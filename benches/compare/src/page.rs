@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table, and the page it is written into.
+
+use crate::Bench;
+use crate::row::{Bound, Row};
+use anyhow::{Context, Result, bail};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// What stands round the part of the page that is made.
+const MARKS: [&str; 2] = ["<!-- made by `make bench`: begin -->\n", "<!-- made by `make bench`: end -->\n"];
+
+fn figure(value: Option<f64>, unit: &str) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if value >= 100.0 => format!("{value:.0} {unit}"),
+        Some(value) if value >= 10.0 => format!("{value:.1} {unit}"),
+        Some(value) => format!("{value:.2} {unit}"),
+    }
+}
+
+fn bound(row: &Row) -> String {
+    let limit = match row.bound {
+        Bound::RatioAtMost(most) => format!("≤ {most}×"),
+        Bound::RatioAtLeast(least) => format!("≥ {least}×"),
+        Bound::AtMost(most) => format!("≤ {most} {}", row.unit),
+        Bound::None => return String::new(),
+    };
+    match row.met() {
+        Some(true) => format!("{limit} ✓"),
+        Some(false) => format!("**{limit} ✗**"),
+        None => format!("{limit} ?"),
+    }
+}
+
+/// The table in Markdown, then the commands.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = String::from("| what | tardy | beside | its figure | ratio (least–greatest) | pairs | bound |\n");
+    text += "| --- | ---: | --- | ---: | ---: | ---: | --- |\n";
+    let mut commands: Vec<String> = Vec::new();
+    for row in rows {
+        let ratio = match (row.ratio(), row.spread()) {
+            (Some(ratio), Some((least, most))) => format!("{ratio:.2} ({least:.2}–{most:.2})"),
+            _ => String::new(),
+        };
+        let (peer, theirs) = match row.peers() {
+            Some(value) => (row.peer.as_str(), figure(Some(value), row.unit)),
+            None => ("", String::new()),
+        };
+        let ours = figure(row.ours(), row.unit);
+        let _ = writeln!(
+            text,
+            "| {} | {ours} | {peer} | {theirs} | {ratio} | {} | {} |",
+            row.what,
+            row.pairs.len(),
+            bound(row)
+        );
+        for command in [&row.command, &row.peer_command] {
+            if !command.is_empty() && !commands.contains(command) {
+                commands.push(command.clone());
+            }
+        }
+    }
+    text += "\nMedians; a ratio is tardy's figure over the other's within a pair. The commands:\n\n```sh\n";
+    commands.iter().for_each(|command| text += &format!("{command}\n"));
+    text + "```\n"
+}
+
+/// The machine that it was measured on.
+pub fn machine(bench: &Bench) -> Result<String> {
+    let first = |path: &str, name: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.split_once(':').map(|(_, value)| value.trim().to_owned()));
+        line.unwrap_or_else(|| "unknown".to_owned())
+    };
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("/proc/sys/kernel/osrelease")?;
+    let version = Command::new(&bench.tardy).arg("--version").output().context("tardy --version")?;
+    let cpus = std::thread::available_parallelism()?;
+    Ok(format!(
+        "{}on {cpus} CPUs ({}), Linux {}.\n",
+        String::from_utf8_lossy(&version.stdout).replace('\n', " "),
+        first("/proc/cpuinfo", "model name"),
+        kernel.trim()
+    ))
+}
+
+/// Writes machine and table between the marks of a page.
+pub fn write(page: &Path, table: &str, machine: &str) -> Result<()> {
+    let text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+    let [begin, end] = MARKS;
+    let Some((before, after)) =
+        text.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)))
+    else {
+        bail!("{} has not the marks {begin:?} and {end:?}", page.display());
+    };
+    std::fs::write(page, format!("{before}{begin}\n{machine}\n{table}\n{end}{after}"))
+        .with_context(|| format!("{} cannot be written", page.display()))
+}

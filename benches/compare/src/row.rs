@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A row of the table: pairs, their ratios, and the bound that they are held against.
+
+/// What a row must keep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// The median of the ratios ours/peer is at most this.
+    RatioAtMost(f64),
+    /// It is at least this.
+    RatioAtLeast(f64),
+    /// The median of ours is at most this.
+    AtMost(f64),
+    /// Printed for comparison.
+    None,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was measured.
+    pub what: String,
+    /// Unit of both figures.
+    pub unit: &'static str,
+    /// Who stands beside.
+    pub peer: String,
+    /// How ours was made.
+    pub command: String,
+    /// How the peer's was made.
+    pub peer_command: String,
+    /// Ours and the peer's, pair by pair; no peer where only a bound is held.
+    pub pairs: Vec<(f64, Option<f64>)>,
+    /// What must hold.
+    pub bound: Bound,
+}
+
+/// The middle value; of an even number, the mean of the two in the middle. `None` of nothing.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
+
+impl Row {
+    /// Median of ours.
+    pub fn ours(&self) -> Option<f64> {
+        median(self.pairs.iter().map(|(ours, _)| *ours).collect())
+    }
+    /// Median of the peer's.
+    pub fn peers(&self) -> Option<f64> {
+        median(self.pairs.iter().filter_map(|(_, peer)| *peer).collect())
+    }
+    fn ratios(&self) -> Vec<f64> {
+        self.pairs.iter().filter_map(|(ours, peer)| peer.map(|peer| ours / peer)).filter(|r| r.is_finite()).collect()
+    }
+    /// Median of the pairs' ratios, which is not the ratio of the medians.
+    pub fn ratio(&self) -> Option<f64> {
+        median(self.ratios())
+    }
+    /// Least and greatest ratio.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        let ratios = self.ratios();
+        let least = ratios.iter().copied().min_by(f64::total_cmp)?;
+        Some((least, ratios.into_iter().max_by(f64::total_cmp)?))
+    }
+    /// Whether the bound holds; `None` where there is none, or nothing to hold it against.
+    pub fn met(&self) -> Option<bool> {
+        match self.bound {
+            Bound::RatioAtMost(most) => Some(self.ratio()? <= most),
+            Bound::RatioAtLeast(least) => Some(self.ratio()? >= least),
+            Bound::AtMost(most) => Some(self.ours()? <= most),
+            Bound::None => None,
+        }
+    }
+}
