@@ -97,10 +97,14 @@ fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut 
         if rows.len() == measured.len() && rows.len() > 1 {
             rows = vec!["every row".to_owned()];
         }
-        let received = |metric: &MetricResult| {
-            !null(metric) && metric.received_only.as_ref().is_some_and(|only| only.as_array()[i].is_none())
-        };
-        rows.extend(measured.iter().filter(|(_, m)| received(m)).map(|(row, _)| format!("{row} received only")));
+        let only = |metric: &MetricResult| metric.received_only.as_ref().map(|only| only.as_array()[i].is_none());
+        let rows_below: Vec<_> = measured.iter().filter_map(|(row, m)| Some((row, only(m)? && !null(m)))).collect();
+        if rows_below.len() > 1 && rows_below.iter().all(|(_, dash)| *dash) {
+            rows.push("every row of received only".to_owned());
+        } else {
+            let dashes = rows_below.iter().filter(|(_, dash)| *dash);
+            rows.extend(dashes.map(|(row, _)| format!("{row} received only")));
+        }
         let rows = rows.join(", ");
         match told.iter_mut().find(|(_, same)| *same == rows) {
             _ if rows.is_empty() => {}
