@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs to be read: each is made anew in a folder of its own.
 
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -114,11 +113,6 @@ impl Run {
         assert!(ended.stdout.is_empty(), "with -o, nothing goes to stdout");
         (path, told)
     }
-}
-
-/// A JSON file.
-pub fn json(path: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON")
 }
 
 /// A text file.
