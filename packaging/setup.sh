@@ -12,6 +12,10 @@ build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
 test file:/usr/bin/file
+test python3:/usr/bin/python3
+test python3-venv:/usr/share/doc/python3-venv
+bench python3:/usr/bin/python3
+bench python3-venv:/usr/share/doc/python3-venv
 bench sockperf:/usr/bin/sockperf
 bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
@@ -63,3 +67,20 @@ for component in clippy rustfmt; do
   command -v rustup >/dev/null && rustup component add $component >&2 ||
     echo "setup: $component is missing: make lint will not run" >&2
 done
+
+# Tests let other people's tools read what tardy writes, benchmarks let them compute the same: Python's packages, in an
+# environment of their own. Without them those tests are skipped and counted.
+case " $* " in *" test "* | *" bench "*)
+  venv="${TARDY_CACHE:-$PWD/.cache}/venv"
+  if ! cmp -s packaging/requirements.txt "$venv/requirements.txt"; then
+    echo "setup: fetching Python packages into $venv" >&2
+    rm -rf "$venv"
+    # The copy comes last: it says that all of them are there.
+    if /usr/bin/python3 -m venv "$venv" >&2 &&
+      "$venv/bin/pip" install --quiet --disable-pip-version-check -r packaging/requirements.txt >&2; then
+      cp packaging/requirements.txt "$venv/"
+    else
+      echo "setup: the Python packages cannot be fetched: tests that need them will be skipped" >&2
+    fi
+  fi ;;
+esac

@@ -13,7 +13,7 @@ mod sample;
 mod schema;
 
 use sample::{Run, many, odd, run};
-use tardy_model::result::Results;
+use tardy_model::result::{MetricResult, Quantiles, Results};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::{FORMATS, Options, ReportError, format};
 
@@ -157,6 +157,60 @@ fn a_refused_cell_a_shortage_and_a_trial_left_out_are_told_once() {
     for (once, count) in [("none finished", 0), ("EPERM", 1), ("trial 2", 1), ("CLOCK_REALTIME", 1), ("  trials", 0)] {
         assert_eq!(text.matches(once).count(), count, "{once}: {text}");
     }
+}
+
+#[test]
+fn a_refused_cell_has_no_rows_that_each_say_so() {
+    let mut refused = run(&["rx.wait=block", "rx.wait=busypoll"]);
+    let cell = &mut refused.results.cells[1];
+    cell.valid = false;
+    cell.trials.clear();
+    cell.verdicts = vec![Verdict::new("refused", Level::Invalid, "packets come without a NAPI context")];
+    for metric in cell.streams.values_mut().flat_map(|stream| stream.metrics.values_mut()) {
+        *metric = MetricResult { why: Some("no trial was finished".into()), ..MetricResult::default() };
+    }
+    let text = refused.draw("text", 108);
+    assert!(text.contains("\nrx.wait = busypoll\n  refused    packets come without a NAPI context\nruler"), "{text}");
+    assert!(!text.contains("no trial was finished"), "{text}");
+    assert_eq!(text.matches("scheduled..wakeup").count(), 1, "{text}");
+}
+
+#[test]
+fn a_dash_says_in_which_rows_it_stands() {
+    let dashes = |change: &dyn Fn(&str, &mut MetricResult)| {
+        let mut run = run(&["all"]);
+        let ctl = run.results.cells[0].streams.get_mut("ctl").expect("ctl");
+        ctl.metrics.iter_mut().for_each(|(name, metric)| change(name, metric));
+        let text = run.draw("text", 100);
+        text.lines().filter(|line| line.contains("– in ")).map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let null = |metric: &mut MetricResult, names: &[&str]| {
+        metric.unresolved = names.iter().map(|name| (*name).to_owned()).collect();
+        for name in names {
+            match *name {
+                "p99" => metric.figures.quantiles.p99_ns = None,
+                _ => metric.figures.quantiles.p99_9_ns = None,
+            }
+        }
+    };
+    assert!(dashes(&|_, _| ()).is_empty(), "p99.99 is not in sight");
+    let why = "fewer than 10 separate events lie beyond";
+    assert_eq!(dashes(&|_, m| null(m, &["p99", "p99.9"])), [format!("p99, p99.9 – in every row: {why}")]);
+    let some = dashes(&|name, m| {
+        if name == "delta" {
+            null(m, &["p99.9"])
+        }
+    });
+    assert_eq!(some, [format!("p99.9 – in delta: {why}")]);
+    let mixed = dashes(&|name, m| null(m, if name == "delta" { &["p99", "p99.9"] } else { &["p99.9"] }));
+    assert_eq!(mixed, [format!("p99 – in delta; p99.9 – in every row: {why}")]);
+    let received = dashes(&|name, m| {
+        if name == "delta" {
+            let only = Quantiles { p99_9_ns: None, ..m.figures.quantiles.clone() };
+            m.received_only = Some(only);
+        }
+    });
+    assert_eq!(received, [format!("p99.9 – in delta received only: {why}")]);
 }
 
 #[test]

@@ -258,8 +258,14 @@ fn counts(trial: &TrialResult) -> bool {
     trial.valid || path_failed(&trial.verdicts)
 }
 
+/// The trials that a cell's figures are of.
+pub fn pooled(cell: &CellResult) -> impl Iterator<Item = &TrialResult> {
+    let some_count = cell.trials.iter().any(counts);
+    cell.trials.iter().filter(move |trial| counts(trial) == some_count)
+}
+
 /// The stamp that `delta` is of: `rx_kernel`, or `rx_xdp` where packets never reach the kernel's stack.
-fn delta_of(stream: &StreamRecord) -> Point {
+pub fn delta_of(stream: &StreamRecord) -> Point {
     let has = |point: Point| stream.sources.contains_key(&point);
     if !has(Point::RxKernel) && has(Point::RxXdp) { Point::RxXdp } else { Point::RxKernel }
 }

@@ -15,6 +15,7 @@ pub mod distribution;
 pub mod expectations;
 pub mod moments;
 pub mod outcomes;
+pub mod packets;
 pub mod placement;
 pub mod quantiles;
 pub mod repeats;

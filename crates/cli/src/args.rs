@@ -20,6 +20,8 @@ pub enum Verb {
     Plan(Plan),
     /// Draw any picture of a run, without root
     Report(Report),
+    /// Write a run for other tools: hlog, csv or prometheus
+    Export(Export),
     /// Put back what a killed run left behind
     Undo,
     /// Print the schema of a file
@@ -85,4 +87,17 @@ pub struct Agent {
     /// Enter this network namespace first
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Export {
+    /// The run folder
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// hlog (HdrHistogram log), csv (the samples) or prometheus (text format)
+    #[arg(long, value_name = "TOOL")]
+    pub to: String,
+    /// Write to a file, or into a folder that exists, instead of stdout
+    #[arg(short, value_name = "FILE|DIR")]
+    pub output: Option<PathBuf>,
 }

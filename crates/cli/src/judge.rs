@@ -136,7 +136,7 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
 }
 
 /// The results that the run wrote at its end. One that was killed wrote none; any other fault of the file is told.
-fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
+pub fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
     match run.results() {
         Err(StoreError::Io { reason, .. }) if reason.kind() == ErrorKind::NotFound => Ok(None),
         read => read.map(Some),

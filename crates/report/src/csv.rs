@@ -84,12 +84,13 @@ fn row(cell: &CellResult, stream: &str, result: &StreamResult, metric: &str, of:
 }
 
 fn line(fields: &[String]) -> String {
-    let quoted: Vec<String> = fields
-        .iter()
-        .map(|field| match field.contains(['"', ',', '\n', '\r']) {
-            true => format!("\"{}\"", field.replace('"', "\"\"")),
-            false => field.clone(),
-        })
-        .collect();
-    quoted.join(",") + "\n"
+    fields.iter().map(|field| quoted(field)).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// A field as RFC 4180 wants it.
+pub(crate) fn quoted(field: &str) -> String {
+    match field.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    }
 }

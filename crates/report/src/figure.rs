@@ -139,6 +139,27 @@ pub fn exact(ns: i64) -> String {
     format!("{minus}{}{fraction} {sign}", size / unit)
 }
 
+/// A limit in a table's unit, without zeros that nobody wrote: `80 µs`. One that is finer than the unit's decimals is [`exact`].
+pub fn limit(ns: i64, unit: Unit) -> String {
+    if ns % unit.step_ns() != 0 {
+        return exact(ns);
+    }
+    let fixed = unit.fixed(ns);
+    let short = if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.') } else { &fixed };
+    format!("{} {}", grouped(short, SPACE), unit.sign())
+}
+
+/// What was got, as the table has it: `90.4 µs`; [`exact`] where rounding would carry it onto its limit or across.
+pub fn beside(got_ns: i64, limit_ns: i64, unit: Unit) -> String {
+    let step = unit.step_ns();
+    let half = i128::from(step / 2) * i128::from(got_ns.signum());
+    let rounded = (i128::from(got_ns) + half) / i128::from(step) * i128::from(step);
+    if rounded.cmp(&limit_ns.into()) != got_ns.cmp(&limit_ns) {
+        return exact(got_ns);
+    }
+    format!("{} {}", grouped(&unit.fixed(got_ns), SPACE), unit.sign())
+}
+
 /// A time as an experiment file would write it, in the greatest unit that divides it: `500us`.
 pub fn written(span: Nanos) -> String {
     let ns = span.0;

@@ -13,6 +13,7 @@ mod bins;
 mod column;
 mod csv;
 mod document;
+pub mod export;
 pub mod figure;
 mod html;
 mod json;

@@ -2,8 +2,8 @@
 //! What a run comes to, in words: the judgements, the remarks on a cell, the line of what was sent. Shared by the pictures
 //! that people read.
 
-use crate::column::{Column, Value, lead, title};
-use crate::figure;
+use crate::column::{Column, Value, cell_unit, lead, title};
+use crate::figure::{self, Unit};
 use crate::{Facts, Picture};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, ExpectationResult, Results};
@@ -53,15 +53,26 @@ pub(crate) fn got(e: &ExpectationResult) -> String {
     e.got_ns.map(figure::exact).or_else(|| e.got.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
 }
 
-/// One line about a limit that was not kept.
+/// One line about a limit that was not kept, without rounding.
 pub(crate) fn failure(e: &ExpectationResult) -> String {
-    let got = match (e.got_ns.is_some() || e.got.is_some(), &e.why) {
-        (true, None) => format!("got {}", got(e)),
-        (true, Some(why)) => format!("got {}: {why}", got(e)),
-        (false, Some(why)) => why.clone(),
-        (false, None) => "not to be had".to_owned(),
+    failed(e, &limit(e), (e.got_ns.is_some() || e.got.is_some()).then(|| got(e)))
+}
+
+/// The same beside the cell's table: in its unit, with its decimals.
+pub(crate) fn failure_below(e: &ExpectationResult, results: &Results) -> String {
+    let Some(limit_ns) = e.limit_ns else { return failure(e) };
+    let unit = results.cells.iter().find(|cell| cell.id == e.cell).map_or(Unit::fit(e.got_ns, e.got_ns), cell_unit);
+    failed(e, &figure::limit(limit_ns, unit), e.got_ns.map(|got| figure::beside(got, limit_ns, unit)))
+}
+
+fn failed(e: &ExpectationResult, limit: &str, got: Option<String>) -> String {
+    let got = match (got, &e.why) {
+        (Some(got), None) => format!("got {got}"),
+        (Some(got), Some(why)) => format!("got {got}: {why}"),
+        (None, Some(why)) => why.clone(),
+        (None, None) => "not to be had".to_owned(),
     };
-    format!("{}: {}, limit {}, {got}", title(&e.cell), limited(e), limit(e))
+    format!("{}: {}, limit {limit}, {got}", title(&e.cell), limited(e))
 }
 
 fn once<T: PartialEq + Clone>(list: &[T]) -> Vec<T> {

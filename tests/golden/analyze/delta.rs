@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use tardy_analyze::arrival::{ArrivalPass, EARLIEST_NS};
 use tardy_analyze::clusters::INFINITE;
 use tardy_analyze::digest::MetricDigest;
+use tardy_analyze::packets::{Packets, Reach};
 use tardy_model::point::Point;
-use tardy_model::sample::Outcome;
+use tardy_model::sample::{Batch, Outcome};
 
 fn pass(packets: &[Packet], size: usize, kept: usize) -> MetricDigest {
     let mut pass = ArrivalPass::with_limits(1, Point::RxKernel, 64, kept);
@@ -107,5 +108,30 @@ proptest! {
     #[test]
     fn streaming_is_the_same_as_sorting_all(packets in packets(), size in 1usize..300) {
         prop_assert_eq!(pass(&packets, size, usize::MAX), oracle(&packets));
+    }
+
+    #[test]
+    fn each_packet_has_the_delta_of_the_digest(packets in packets(), size in 1usize..300) {
+        let mut reach = Reach::new(Point::RxKernel);
+        batches(&packets, size).iter().for_each(|batch| reach.push(batch));
+        let (mut digest, mut seqs) = (MetricDigest::new(1), Vec::new());
+        let mut each = |batch: &Batch, row: usize, delta: Option<i64>| {
+            let never = batch.outcome[row] != Outcome::Received;
+            prop_assert!(delta.is_none() || !never);
+            if let Some(value) = delta.or(never.then_some(INFINITE)) {
+                digest.absorb(&[value], &batch.seq[row..=row]);
+            }
+            seqs.push(batch.seq[row]);
+            Ok(())
+        };
+        let mut pass = Packets::new(reach);
+        for batch in batches(&packets, size) {
+            pass.push(batch, &mut each)?;
+        }
+        pass.finish(&mut each)?;
+        let received = packets.iter().filter(|packet| packet.outcome == Outcome::Received).count() as u64;
+        digest.expect(received.saturating_sub(1));
+        prop_assert_eq!(digest, oracle(&packets));
+        prop_assert_eq!(seqs, (0..packets.len() as i64).collect::<Vec<_>>());
     }
 }

@@ -91,6 +91,25 @@ fn limits_are_never_rounded() {
 }
 
 #[test]
+fn what_was_got_stands_as_in_the_table_unless_rounding_would_hide_the_breach() {
+    for (limit, got, unit, wanted) in [
+        (80_000, 90_412, Unit::Us, ("80 µs", "90.4 µs")),
+        (80_500, 1_398_649, Unit::Us, ("80.5 µs", "1 398.6 µs")),
+        (20_000_000, 23_412_345, Unit::Us, ("20 000 µs", "23 412.3 µs")),
+        // 80.04 µs is above 80 µs, and 80.0 would not seem so.
+        (80_000, 80_040, Unit::Us, ("80 µs", "80.04 µs")),
+        (80_000, 79_960, Unit::Us, ("80 µs", "79.96 µs")),
+        (-5_000, -4_980, Unit::Us, ("-5 µs", "-4.98 µs")),
+        (0, 7, Unit::Ns, ("0 ns", "7 ns")),
+        (20_000_000, 23_412_345, Unit::Ms, ("20 ms", "23.412 ms")),
+        // Finer than the table: as it was written.
+        (12_345, 90_412, Unit::Us, ("12.345 µs", "90.4 µs")),
+    ] {
+        assert_eq!((&*figure::limit(limit, unit), &*figure::beside(got, limit, unit)), wanted);
+    }
+}
+
+#[test]
 fn shares_are_cut_and_only_all_is_a_hundred() {
     for (share, wanted) in [
         (1.0, "100 %"),

@@ -2,6 +2,7 @@
 //! The verbs, one file each.
 
 mod agent;
+mod export;
 mod plan;
 mod report;
 mod run;
@@ -20,6 +21,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Run(args) => run::call(args),
         Verb::Plan(args) => plan::call(args),
         Verb::Report(args) => report::call(args),
+        Verb::Export(args) => export::call(&args),
         Verb::Undo => undo::call(),
         Verb::Schema(args) => schema::call(&args),
         Verb::Agent(args) => agent::call(args),

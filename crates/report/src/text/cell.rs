@@ -28,8 +28,10 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
     let unit = cell_unit(cell);
     let heading = title(&cell.id);
     let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), unit.sign());
-    if cell.streams.is_empty() {
-        page.line(&heading);
+    // Rows without a single trial would only say so over and over; the remark says why once.
+    let rows = !cell.streams.is_empty() && !cell.trials.is_empty();
+    if !rows {
+        page.labelled(0, "", 0, &heading, Ink::Plain);
     } else if columns(&heading) <= layout.label {
         page.line(&titles(&heading));
     } else {
@@ -37,7 +39,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         page.line(&titles(""));
     }
     let several = cell.streams.len() > 1;
-    for (name, stream) in &cell.streams {
+    for (name, stream) in cell.streams.iter().filter(|_| rows) {
         if several {
             page.line(&format!("  {name}"));
         }
@@ -48,7 +50,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
     }
     let remarks = summary::of_cell(cell, picture.manifest);
-    if !remarks.is_empty() && !cell.streams.is_empty() {
+    if !remarks.is_empty() && rows {
         page.blank();
     }
     for remark in remarks {
@@ -80,17 +82,40 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
     }
 }
 
-/// Why a percentile in sight is a dash, once for all metrics of a stream.
+/// Why a percentile in sight is a dash, once for all rows of a stream, which it names.
 fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut Page) {
-    let shown = |name: &str| layout.columns.iter().any(|(column, _)| column.title() == name);
-    let null = |(stem, name): &(&str, &'static str)| {
-        shown(name)
-            && stream.metrics.values().any(|metric| metric.unresolved.iter().any(|null| null == stem || null == name))
-    };
-    let names: Vec<&str> =
-        QUANTILES.iter().map(|(stem, name, _)| (*stem, *name)).filter(null).map(|(_, n)| n).collect();
-    if !names.is_empty() {
-        let why = format!("{} {}: fewer than 10 separate events lie beyond", names.join(", "), figure::ABSENT);
+    let measured: Vec<_> = in_order(stream).into_iter().filter(|(_, metric)| metric.count > 0).collect();
+    // Percentiles that are dashes in the same rows are told together.
+    let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+    for (i, (stem, name, _)) in QUANTILES.into_iter().enumerate() {
+        if !layout.columns.iter().any(|(column, _)| *column == Column::Quantile(i)) {
+            continue;
+        }
+        let null = |metric: &MetricResult| metric.unresolved.iter().any(|null| null == stem || null == name);
+        let mut rows: Vec<String> =
+            measured.iter().filter(|(_, metric)| null(metric)).map(|(row, _)| (*row).to_owned()).collect();
+        if rows.len() == measured.len() && rows.len() > 1 {
+            rows = vec!["every row".to_owned()];
+        }
+        let only = |metric: &MetricResult| metric.received_only.as_ref().map(|only| only.as_array()[i].is_none());
+        let rows_below: Vec<_> = measured.iter().filter_map(|(row, m)| Some((row, only(m)? && !null(m)))).collect();
+        if rows_below.len() > 1 && rows_below.iter().all(|(_, dash)| *dash) {
+            rows.push("every row of received only".to_owned());
+        } else {
+            let dashes = rows_below.iter().filter(|(_, dash)| *dash);
+            rows.extend(dashes.map(|(row, _)| format!("{row} received only")));
+        }
+        let rows = rows.join(", ");
+        match told.iter_mut().find(|(_, same)| *same == rows) {
+            _ if rows.is_empty() => {}
+            Some((names, _)) => names.push(name),
+            None => told.push((vec![name], rows)),
+        }
+    }
+    if !told.is_empty() {
+        let parts: Vec<String> =
+            told.iter().map(|(names, rows)| format!("{} {} in {rows}", names.join(", "), figure::ABSENT)).collect();
+        let why = format!("{}: fewer than 10 separate events lie beyond", parts.join("; "));
         page.labelled(indent, "", 0, &why, Ink::Dim);
     }
 }

@@ -109,7 +109,7 @@ fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Pa
         page.labelled(0, summary::state(results), CLOSING, &summary::expectations(results), ink);
     }
     for failing in summary::failing(results) {
-        page.labelled(0, "not met", CLOSING, &summary::failure(failing), Ink::Bad);
+        page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, results), Ink::Bad);
     }
     if !fits {
         page.uncut(CLOSING, &files);

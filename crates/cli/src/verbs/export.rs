@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy export`: a run for other people's tools, also one that was killed. Needs no root.
+
+use crate::args::Export;
+use crate::exit::{Exit, Failure};
+use crate::judge;
+use anyhow::Result;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tardy_model::manifest::Manifest;
+use tardy_model::result::Results;
+use tardy_report::export::{ExportError, Exporter, Needs, Source, exporter};
+use tardy_store::{RunFolder, StoreError};
+
+/// Writes the export.
+pub fn call(args: &Export) -> Result<Exit> {
+    let to = exporter(&args.to).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    // A run folder that cannot be read is a fault of the call, whatever the system's reason.
+    let unreadable = |error: StoreError| Failure::new(Exit::Usage, error.to_string());
+    let run = RunFolder::open(&args.run).map_err(unreadable)?;
+    let manifest = run.manifest()?;
+    let results = results(&run, &manifest, to.needs)?;
+    let source = Source { run: &run, results: &results, manifest: &manifest, started: started(&manifest) };
+    let written = match &args.output {
+        None => {
+            let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+            let written = (to.write)(&source, &mut out).and_then(|notes| Ok(out.flush().map(|()| notes)?));
+            match written {
+                // A reader that has seen enough (`| head`) is no error.
+                Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Vec::new()),
+                written => written.map_err(|error| told(error, Path::new("stdout"))),
+            }
+        }
+        Some(path) => into_file(to, &source, path),
+    };
+    for note in written? {
+        eprintln!("tardy: note: {note}");
+    }
+    Ok(Exit::Good)
+}
+
+/// Figures are judged anew; for the samples, what the run itself wrote about its trials will do.
+fn results(run: &RunFolder, manifest: &Manifest, needs: Needs) -> Result<Results> {
+    if needs == Needs::Samples
+        && let Some(written) = judge::written(run)?
+    {
+        return Ok(written);
+    }
+    let name = run.path().join("experiment.toml").display().to_string();
+    let text = run.experiment().map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let experiment = tardy_spec::load(&tardy_spec::Source { name, text }, &[])?;
+    Ok(judge::folder(run, &experiment, manifest)?.results)
+}
+
+fn started(manifest: &Manifest) -> Duration {
+    let began = manifest.started_utc.parse::<jiff::Timestamp>().ok();
+    began.and_then(|began| u64::try_from(began.as_millisecond()).ok()).map_or(Duration::ZERO, Duration::from_millis)
+}
+
+fn told(error: ExportError, path: &Path) -> anyhow::Error {
+    match error {
+        ExportError::Store(error) => error.into(),
+        ExportError::Write(error) => cannot(path, &error).into(),
+        other => other.into(),
+    }
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
+}
+
+/// Into a file as a whole: a collector that looks at the wrong moment sees the old one. What stood there is replaced.
+fn into_file(to: &Exporter, source: &Source<'_>, path: &Path) -> Result<Vec<String>> {
+    let mut path = path.to_owned();
+    if path.is_dir() {
+        path.push(format!("{}.{}", file_name(&source.results.name), to.extension));
+    }
+    // A link keeps pointing where it points.
+    let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+    if place.exists() && !place.is_file() {
+        // A pipe or a device cannot be replaced.
+        let file = File::options().write(true).open(&place).map_err(|error| cannot(&path, &error))?;
+        return fill(to, source, file).map(|(notes, _)| notes).map_err(|error| told(error, &path));
+    }
+    let temporary = temporary(&place);
+    let file = File::create(&temporary).map_err(|error| cannot(&path, &error))?;
+    let written = fill(to, source, file).and_then(|(notes, file)| {
+        file.sync_all()?;
+        fs::rename(&temporary, &place)?;
+        Ok(notes)
+    });
+    written.map_err(|error| {
+        // The reason it failed is what counts.
+        let _ = fs::remove_file(&temporary);
+        told(error, &path)
+    })
+}
+
+fn fill(to: &Exporter, source: &Source<'_>, file: File) -> Result<(Vec<String>, File), ExportError> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    let notes = (to.write)(source, &mut out)?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok((notes, file))
+}
+
+/// Beside it, hidden, and not of a name that a collector takes up.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+/// An experiment's name as a file's.
+fn file_name(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || "._=-".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(kept).collect();
+    if name.trim_start_matches('.').is_empty() { "run".to_owned() } else { name }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The samples as CSV: one row per intended packet of every finished trial, every metric between two points that have a source
+//! anywhere in the run, and `delta`. Quoted by RFC 4180, lines ended by LF; times are whole ns; what is absent is empty.
+//! Metrics are named as in the files' own columns and in the SQL view of `tardy schema samples`.
+
+use super::{ExportError, Source};
+use crate::csv::quoted;
+use std::collections::BTreeSet;
+use std::io::Write;
+use tardy_model::point::{Metric, Point};
+use tardy_model::sample::{Batch, Flags};
+
+const FLAGS: [(Flags, &str); 5] = [
+    (Flags::EARLY, "early"),
+    (Flags::LATE, "late"),
+    (Flags::DUPLICATE, "duplicate"),
+    (Flags::REORDERED, "reordered"),
+    (Flags::OVERRUN, "overrun"),
+];
+
+pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
+    let trials = source.run.trials()?;
+    // The head needs all points, so the records are read before the first row.
+    let mut points = BTreeSet::from([Point::Scheduled]);
+    for trial in &trials {
+        let record = source.run.record(&trial.cell, trial.n)?;
+        points.extend(record.streams.values().flat_map(|stream| stream.sources.keys().copied()));
+    }
+    let spans: Vec<Metric> =
+        points.iter().flat_map(|from| points.range(*from..).skip(1).map(|to| Metric::Span(*from, *to))).collect();
+    write!(out, "cell,trial,in_figures,stream,seq,scheduled_ns,outcome,flags,pcp")?;
+    for metric in spans.iter().chain([&Metric::Delta]) {
+        write!(out, ",{metric}")?;
+    }
+    writeln!(out)?;
+    let mut left_out = 0;
+    for trial in &trials {
+        let in_figures = source.in_figures(trial);
+        left_out += u32::from(!in_figures);
+        for (stream, record) in &source.run.record(&trial.cell, trial.n)?.streams {
+            let head = format!("{},{},{in_figures},{}", quoted(&trial.cell), trial.n, quoted(stream));
+            source
+                .packets(trial, stream, record, |batch, row, delta| Ok(line(out, &head, batch, row, &spans, delta)?))?;
+        }
+    }
+    Ok(match left_out {
+        0 => Vec::new(),
+        n => vec![format!("{n} of {} trials are in no figure: their rows have in_figures = false", trials.len())],
+    })
+}
+
+fn line(
+    out: &mut dyn Write,
+    head: &str,
+    batch: &Batch,
+    row: usize,
+    spans: &[Metric],
+    delta: Option<i64>,
+) -> std::io::Result<()> {
+    write!(out, "{head},{},{},{},", batch.seq[row], batch.scheduled_ns[row], batch.outcome[row].name())?;
+    let mut between = "";
+    for (flag, name) in FLAGS {
+        if batch.flags[row].has(flag) {
+            write!(out, "{between}{name}")?;
+            between = " ";
+        }
+    }
+    cell(out, batch.pcp.get(row).copied().flatten().map(i64::from))?;
+    for metric in spans {
+        cell(out, batch.span_ns(row, *metric))?;
+    }
+    cell(out, delta)?;
+    writeln!(out)
+}
+
+fn cell(out: &mut dyn Write, value: Option<i64>) -> std::io::Result<()> {
+    match value {
+        Some(value) => write!(out, ",{value}"),
+        None => write!(out, ","),
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One HdrHistogram log of the whole run: a line per trial and metric, `CELL/STREAM/METRIC` the tag, so that a tag's lines add up
+//! to the cell's figures and a range of time picks trials. Five significant digits, made from the samples anew.
+//!
+//! A histogram holds neither infinity nor values below 0. A packet that was lost or not sent is counted at an hour, as it is
+//! +infinity in the results, so that every percentile has the same rank; where there are such, `…/received` holds the others
+//! alone. A negative value is counted at 0. Comments, and the notes that come back, say how many.
+
+use super::{ExportError, Source};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+use tardy_analyze::cell::pooled;
+use tardy_model::point::Metric;
+use tardy_model::result::CellResult;
+use tardy_model::sample::Outcome;
+use tardy_model::trial::{StreamRecord, TrialRecord};
+use tardy_store::TrialId;
+use tardy_store::hlog::{GREATEST_NS, Log, Values};
+
+const ABOUT: [&str; 3] = [
+    "tardy: values in ns, 5 significant digits; a line per trial and metric, the tag is CELL/STREAM/METRIC (`,` of a cell as `+`)",
+    "tardy: the lines of a tag add up to the cell's figures; 3600000000000 ns stand for a packet that was lost or not sent",
+    "tardy: CELL/STREAM/METRIC/received, where there is one: without those; a negative value is counted at 0",
+];
+
+/// What a histogram cannot hold.
+#[derive(Default)]
+struct Bent {
+    never: u64,
+    negative: u64,
+    beyond: u64,
+}
+
+pub(super) fn write(source: &Source<'_>, mut out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
+    let mut bent = Bent::default();
+    let mut trials = Vec::new();
+    for cell in &source.results.cells {
+        for trial in pooled(cell) {
+            let id = TrialId { cell: cell.id.clone(), n: trial.n };
+            let record = source.run.record(&id.cell, id.n)?;
+            trials.push((cell, id, record));
+        }
+    }
+    let first = trials.iter().map(|(.., record)| record.base_tai_ns).min().unwrap_or(0);
+    let about: Vec<&str> = ABOUT.to_vec();
+    tardy_store::hlog::write(&mut out, &about, source.started, |log| {
+        for cell in &source.results.cells {
+            let left: Vec<String> = cell
+                .trials
+                .iter()
+                .filter(|trial| !pooled(cell).any(|pooled| pooled.n == trial.n))
+                .map(|trial| trial.n.to_string())
+                .collect();
+            if !left.is_empty() {
+                log.comment(&format!("{}: not in the figures and not here: trial {}", cell.id, left.join(", ")))?;
+            }
+        }
+        for (cell, id, record) in &trials {
+            let start = Duration::from_nanos(u64::try_from(record.base_tai_ns.saturating_sub(first)).unwrap_or(0));
+            for (stream, of) in &record.streams {
+                let place = Place { cell, id, record, stream, of, start };
+                place.write(source, log, &mut bent)?;
+            }
+        }
+        Ok::<(), ExportError>(())
+    })?;
+    Ok(bent.notes())
+}
+
+impl Bent {
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.never > 0 {
+            notes.push(format!(
+                "{} packets were lost or not sent: each is counted at 3600 s (+infinity) in its metrics; tags that end in \
+                 /received are without them",
+                self.never
+            ));
+        }
+        if self.negative > 0 {
+            notes.push(format!(
+                "{} values are below 0, which an HdrHistogram cannot hold: counted at 0; the comments name the metrics",
+                self.negative
+            ));
+        }
+        if self.beyond > 0 {
+            notes.push(format!("{} values are above 3600 s: counted there", self.beyond));
+        }
+        notes
+    }
+}
+
+/// A stream of a trial.
+struct Place<'a> {
+    cell: &'a CellResult,
+    id: &'a TrialId,
+    record: &'a TrialRecord,
+    stream: &'a str,
+    of: &'a StreamRecord,
+    start: Duration,
+}
+
+/// A metric of it.
+struct Counted {
+    all: Values,
+    received: Values,
+    beyond: u64,
+}
+
+impl Place<'_> {
+    fn write<W: Write>(&self, source: &Source<'_>, log: &mut Log<'_, W>, bent: &mut Bent) -> Result<(), ExportError> {
+        let mut metrics: BTreeMap<Metric, Counted> = BTreeMap::new();
+        for name in self.cell.streams.get(self.stream).into_iter().flat_map(|stream| stream.metrics.keys()) {
+            // A metric of a later version has no values here.
+            if let Ok(metric) = name.parse() {
+                metrics.insert(metric, Counted { all: Values::new()?, received: Values::new()?, beyond: 0 });
+            }
+        }
+        let mut never = 0;
+        source.packets(self.id, self.stream, self.of, |batch, row, delta| {
+            let received = batch.outcome[row] == Outcome::Received;
+            never += u64::from(!received);
+            for (metric, counted) in &mut metrics {
+                let value = match metric {
+                    _ if !received => {
+                        counted.all.record(GREATEST_NS);
+                        continue;
+                    }
+                    Metric::Delta => delta,
+                    span => batch.span_ns(row, *span),
+                };
+                if let Some(value) = value {
+                    counted.all.record(value);
+                    counted.received.record(value);
+                    counted.beyond += u64::from(value > GREATEST_NS);
+                }
+            }
+            Ok(())
+        })?;
+        bent.never += never;
+        let length = Duration::from_nanos(u64::try_from(self.of.intended_span_ns).unwrap_or(0));
+        for (metric, counted) in &metrics {
+            let tag = format!("{}/{}/{metric}", self.id.cell.replace(',', "+"), self.stream);
+            let (negative, least) = counted.received.negative();
+            bent.negative += negative;
+            bent.beyond += counted.beyond;
+            let mut says = format!("{tag} trial {}: {} values", self.record.n, counted.received.count());
+            if counted.received.count() == 0 {
+                // Nothing was measured: a line of infinities alone would look like a measurement.
+                log.comment(&says)?;
+                continue;
+            }
+            if never > 0 {
+                says += &format!(", {never} packets lost or not sent");
+            }
+            if negative > 0 {
+                says += &format!(", {negative} negative ones counted at 0, the least {least} ns");
+            }
+            log.comment(&says)?;
+            log.interval(&tag, self.start, length, &counted.all)?;
+            if never > 0 {
+                log.interval(&format!("{tag}/received"), self.start, length, &counted.received)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client. Each script compares what its tool
+//! reads with the results, and prints how many figures it compared.
+
+use crate::runs::{LOSSY, Run, SOUND, output, tardy};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment's interpreter; `None`, and counted as skipped, if there is no such environment.
+fn python(test: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("TARDY_CACHE").map_or_else(|| "../.cache".into(), PathBuf::from);
+    let python = cache.join("venv/bin/python");
+    let ready = cache.join("venv/requirements.txt").is_file() && python.exists();
+    if !ready {
+        tardy_tests::skip(test, "the Python packages are not there: `make setup-test` fetches them");
+    }
+    ready.then_some(python)
+}
+
+/// Runs a script; fails with what it says, or if it compared fewer figures than `least`.
+fn check(python: &Path, script: &str, args: &[OsString], least: u32) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside").join(script);
+    // A debugger's or a user's own packages have no say here; nor does it write into the repository.
+    let ended = output(Command::new(python).arg("-B").arg(&script).args(args).env_remove("PYTHONPATH"));
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{}: {out}{err}", script.display());
+    let compared = out.trim().strip_prefix("compared ").and_then(|n| n.parse::<u32>().ok());
+    assert!(compared.is_some_and(|n| n >= least), "{}: {out}, at least {least} wanted", script.display());
+}
+
+fn args<const N: usize>(paths: [PathBuf; N]) -> [OsString; N] {
+    paths.map(Into::into)
+}
+
+#[test]
+fn hdrhistogram_decodes_the_percentiles_of_the_results() {
+    let Some(python) = python("hdrhistogram_decodes_the_percentiles_of_the_results") else { return };
+    let sound = Run::simulated("sound", SOUND, 0);
+    let (log, told) = sound.exported("hlog");
+    assert_eq!(told, "", "nothing to be told of a sound run");
+    check(&python, "hlog.py", &args([sound.results(), log, sound.out()]), 100);
+
+    let lossy = Run::simulated("lossy", LOSSY, 4);
+    let (log, told) = lossy.exported("hlog");
+    assert!(told.contains("packets were lost or not sent: each is counted at 3600 s"), "{told}");
+    assert!(told.contains("values are below 0, which an HdrHistogram cannot hold: counted at 0"), "{told}");
+    check(&python, "hlog.py", &args([lossy.results(), log, lossy.out()]), 300);
+
+    let killed = Run::killed();
+    check(&python, "hlog.py", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
+}
+
+#[test]
+fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
+    let test = "jsonschema_accepts_what_is_written_and_refuses_what_is_wrong";
+    let Some(python) = python(test) else { return };
+    let mut runs = vec![Run::simulated("sound", SOUND, 0), Run::simulated("lossy", LOSSY, 4), Run::killed()];
+    if tardy_sys::process::may_build() {
+        runs.push(Run::refused());
+    } else {
+        tardy_tests::skip(test, "a cell is refused only where a path is built, which needs root");
+    }
+    let schemas = runs[0].path("schemas");
+    std::fs::create_dir(&schemas).expect("a folder");
+    for kind in ["experiment", "results", "manifest"] {
+        let printed = output(&mut tardy(&["schema", kind]));
+        std::fs::write(schemas.join(format!("{kind}.json")), printed.stdout).expect("a file");
+    }
+    let mut all: Vec<OsString> = vec![schemas.into()];
+    for run in &runs {
+        let documents = [
+            ("experiment", run.out().join("experiment.toml")),
+            ("manifest", run.out().join("manifest.json")),
+            ("results", run.out().join("results.json")),
+            ("results", run.results()),
+        ];
+        // A run that was killed wrote no results.
+        for (kind, path) in documents.into_iter().filter(|(_, path)| path.exists()) {
+            all.push(format!("{kind}={}", path.display()).into());
+        }
+    }
+    assert_eq!(all.len(), 1 + 4 * runs.len() - 1);
+    check(&python, "schema.py", &all, 500);
+}
+
+#[test]
+fn duckdb_and_polars_read_the_samples_as_the_results_say() {
+    let Some(python) = python("duckdb_and_polars_read_the_samples_as_the_results_say") else { return };
+    for (run, least) in
+        [(Run::simulated("sound", SOUND, 0), 80), (Run::simulated("lossy", LOSSY, 4), 250), (Run::killed(), 60)]
+    {
+        let schema = run.path("samples.json");
+        std::fs::write(&schema, output(&mut tardy(&["schema", "samples"])).stdout).expect("a file");
+        let (csv, _) = run.exported("csv");
+        check(&python, "samples.py", &args([run.results(), schema, csv, run.out()]), least);
+    }
+}
+
+#[test]
+fn prometheus_parses_every_figure() {
+    let test = "prometheus_parses_every_figure";
+    let Some(python) = python(test) else { return };
+    let mut runs = vec![Run::simulated("sound", SOUND, 0), Run::simulated("lossy", LOSSY, 4), Run::killed()];
+    if tardy_sys::process::may_build() {
+        runs.push(Run::refused());
+    }
+    for run in runs {
+        check(&python, "prometheus.py", &args([run.results(), run.exported("prometheus").0]), 150);
+    }
+}
