@@ -2,6 +2,8 @@
 //! The verbs, one file each.
 
 mod agent;
+mod completions;
+mod man;
 mod plan;
 mod report;
 mod run;
@@ -22,6 +24,8 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Report(args) => report::call(args),
         Verb::Undo => undo::call(),
         Verb::Schema(args) => schema::call(&args),
+        Verb::Man(args) => man::call(&args),
+        Verb::Completions(args) => completions::call(&args),
         Verb::Agent(args) => agent::call(args),
     }
 }
