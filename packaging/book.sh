@@ -25,6 +25,8 @@ r $1/made
 d
 }" "$1/src/docs/SUMMARY.md" | sed 's#](#](docs/#; s#](docs/\.\./#](#' > "$1/src/SUMMARY.md"
   rm "$1/made" "$1/src/docs/SUMMARY.md"
+  # mdBook makes index.html of a README.md, and toc.html of the summary.
+  find "$1/src" -name '*.md' ! -name SUMMARY.md -exec sed -i 's#\(](\([^):]*/\)\{0,1\}\)README\.md#\1index.md#g; s#](docs/SUMMARY\.md)#](toc.html)#' {} +
 }
 
 if [ "${1:-}" = gather ]; then

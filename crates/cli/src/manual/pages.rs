@@ -52,6 +52,10 @@ const JOURNAL: (&str, &str) = (
 );
 const NO_COLOR: (&str, &str) = ("NO_COLOR", "If it is set, the table has no colour.");
 
+/// What a verb without an entry says.
+pub const BARE: Page =
+    Page { verb: None, description: &[], exits: &[], files: &[], environment: &[], examples: &[], see_also: &[] };
+
 /// Every page. An entry for a verb that does not exist is never shown.
 pub const PAGES: &[Page] = &[
     Page {
@@ -156,13 +160,27 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("export"),
         description: &[
-            "Writes a run's distributions in a form that other tools read: `hlog` is the HdrHistogram log format, `csv` has a row per value that occurred, `prometheus` is Prometheus' text format in base units (seconds). Needs no root.",
+            "Writes a run in a form that other tools read, also a run that was killed: HdrHistogram logs, samples as CSV, or figures in Prometheus' text format. Needs no root.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[],
         environment: &[],
-        examples: &[("tardy export /tmp/wait --to prometheus", "For a node exporter's textfile folder:")],
-        see_also: &["tardy-report(1)"],
+        examples: &[
+            ("tardy export /tmp/wait --to hlog -o wait.hlog", "For HdrHistogram's tools:"),
+            ("tardy export /tmp/wait --to prometheus", "For a node exporter's textfile folder:"),
+        ],
+        see_also: &["tardy-report(1)", "tardy-schema(1)"],
+    },
+    Page {
+        verb: Some("hwtstamp"),
+        description: &[
+            "Shows or sets which packets a network device stamps, for the plan of a path `wire` and for taking it back. There is no reason to call it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-run(1)", "tardy-undo(1)"],
     },
     Page {
         verb: Some("man"),
