@@ -92,12 +92,14 @@ fn verbs(command: &Command) -> Vec<Block> {
 }
 
 fn see_also(page: &Page) -> String {
-    let main = page.see_also.first().filter(|_| page.verb.is_some()).map(|_| "`tardy`(1)".to_owned());
+    let main = page.verb.map(|_| "`tardy`(1)".to_owned());
     let others = page.see_also.iter().map(|name| {
         let (name, section) = name.split_once('(').unwrap_or((name, "1)"));
         format!("`{name}`({section}")
     });
-    main.into_iter().chain(others).collect::<Vec<_>>().join(", ") + "; the book: docs/ in the repository, `make book`"
+    let pages: Vec<String> = main.into_iter().chain(others).collect();
+    let separator = if pages.is_empty() { "" } else { "; " };
+    format!("{}{separator}the book: docs/ in the repository, `make book`", pages.join(", "))
 }
 
 /// What stands below the flags in `--help`: the first examples, and the exit codes where they tell more than success.

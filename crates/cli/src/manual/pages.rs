@@ -105,7 +105,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("plan"),
         description: &[
-            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, no rights are needed, and the machine is not looked at.",
+            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],
