@@ -8,14 +8,15 @@ RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 # Tests and runs make network namespaces: as root, or by sudo.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
 
-.PHONY: help setup setup-test setup-bench build build-all demo test bench soak lint clean
+.PHONY: help setup setup-test setup-bench build build-all demo test bench soak book lint clean
 
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
 	@echo 'make test   build, then all tests'
 	@echo 'make bench  build, then time tardy beside its peers; writes docs/performance.md (half an hour, on a quiet machine)'
 	@echo 'make soak   build, then the slow tests'
-	@echo 'make build  the static binary at dist/tardy'
+	@echo 'make build  the static binary at dist/tardy, man pages and completions beside it'
+	@echo 'make book   build, then the manual as a book at $(TARDY_CACHE)/book'
 	@echo 'make lint   format and clippy'
 
 setup:
@@ -28,7 +29,7 @@ setup-bench:
 	@packaging/setup.sh build bench
 
 # A running tardy keeps its file: the new one takes the name.
-INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy
+INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy && packaging/pages.sh
 
 build: setup
 	cargo build --release --locked
@@ -51,6 +52,9 @@ bench: setup-bench build
 
 soak: build-all
 	TARDY_SOAK=1 TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh netns
+
+book: build
+	@TARDY=$(CURDIR)/dist/tardy packaging/book.sh
 
 lint:
 	cargo fmt --check

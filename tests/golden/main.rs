@@ -4,6 +4,8 @@
 mod analyze;
 mod deps;
 mod frame;
+mod help;
+mod manual;
 mod plan;
 mod report;
 mod runner;

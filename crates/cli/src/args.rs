@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verbs and flags, defined once: help texts come from here.
+//! Verbs and flags, defined once: help texts, man pages, completions and the manual's reference come from here. What a page
+//! says beyond the flags stands in `manual/pages.rs`.
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use crate::manual;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{
+    Arg, ArgAction, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
+};
 use std::path::PathBuf;
 
-/// How late packets are on a Linux packet path, whether that number can be believed, and where the lateness comes from.
+/// How late packets are on a Linux packet path, whether that number can be believed, and where the lateness comes from
 #[derive(Debug, Parser)]
-#[command(name = "tardy", version, max_term_width = 110)]
+#[command(name = "tardy", version, max_term_width = 110, disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
     pub verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
+#[command(subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
 pub enum Verb {
-    /// Build each cell of an experiment, measure it, judge it, tear it down
+    /// Build, measure, judge and tear down each cell of an experiment
     Run(Run),
-    /// Print the cells, and every command that would be run, as a pasteable script
+    /// Print the cells and all commands of a run, as a pasteable script
     Plan(Plan),
     /// Draw any picture of a run, without root
     Report(Report),
@@ -26,18 +32,23 @@ pub enum Verb {
     Undo,
     /// Print the schema of a file
     Schema(Schema),
+    /// Print the manual page of a verb, or write all of them
+    Man(Man),
+    /// Print what a shell needs to complete verbs and flags
+    Completions(Completions),
     /// Be a station (started by `run`; speaks on stdin and stdout)
     #[command(hide = true)]
     Agent(Agent),
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Experiment")]
 pub struct Experiment {
-    /// A file, or the name of a ready-made experiment
-    #[arg(default_value = "host-to-host", value_name = "EXPERIMENT")]
+    /// A file, or a ready-made one's name
+    #[arg(default_value = "host-to-host", value_name = "EXPERIMENT", value_hint = ValueHint::FilePath, display_order = 0)]
     pub experiment: String,
-    /// Set a dotted key of the experiment, such as stream.ctl.count=400
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Set a dotted key, such as stream.ctl.count=400
+    #[arg(long = "set", value_name = "KEY=VALUE", display_order = 1)]
     pub set: Vec<String>,
 }
 
@@ -46,13 +57,13 @@ pub struct Run {
     #[command(flatten)]
     pub experiment: Experiment,
     /// Repetitions of each cell (same as --set trials=N)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Experiment", display_order = 2)]
     pub trials: Option<u32>,
-    /// The run folder, new or empty [default: runs/<UTC time>-<name>]
-    #[arg(long, value_name = "DIR")]
+    /// Run folder, new or empty [default: runs/<UTC time>-<name>]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Print results.json on stdout, and nothing else there
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
 }
 
@@ -65,27 +76,76 @@ pub struct Plan {
 #[derive(Debug, ClapArgs)]
 pub struct Report {
     /// The run folder
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
-    /// text, md, org, html, json or csv
-    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    /// Which picture
+    #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = formats(), help_heading = "Output")]
     pub format: String,
     /// Write to a file instead of stdout
-    #[arg(short, value_name = "FILE")]
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
+}
+
+fn formats() -> PossibleValuesParser {
+    tardy_report::FORMATS
+        .iter()
+        .map(|format| PossibleValue::new(format.name).help(format.says))
+        .collect::<Vec<_>>()
+        .into()
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Schema {
-    /// experiment, results, samples or manifest
-    #[arg(value_name = "FILE")]
-    pub of: String,
+    /// Of which file
+    #[arg(value_name = "FILE", value_enum)]
+    pub of: SchemaOf,
+}
+
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// An experiment file, as JSON
+    Experiment,
+    /// results.json
+    Results,
+    /// samples.parquet: its columns, and a SQL view with every metric
+    Samples,
+    /// manifest.json
+    Manifest,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Man {
+    /// The page of this verb instead of tardy(1)
+    #[arg(value_name = "VERB", conflicts_with_all = ["out", "reference"])]
+    pub verb: Option<String>,
+    /// Write all pages there: tardy.1, tardy-run.1 and so on
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output", conflicts_with = "reference")]
+    pub out: Option<PathBuf>,
+    /// Write the book's reference chapters there, as Markdown
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub reference: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Completions {
+    /// For which shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
+}
+
+/// Shells that can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Agent {
     /// Enter this network namespace first
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Station")]
     pub netns: Option<String>,
 }
 
@@ -100,4 +160,29 @@ pub struct Export {
     /// Write to a file, or into a folder that exists, instead of stdout
     #[arg(short, value_name = "FILE|DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// The whole command line. Each verb's help is one screen, the same for `-h` and `--help`, with examples below the flags.
+pub fn command() -> clap::Command {
+    let help = |about| Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help(about);
+    let mut command = Args::command().disable_help_flag(true).arg(help("Print help, also of a verb"));
+    for page in manual::PAGES {
+        command = match page.verb {
+            None => command.after_help(manual::after_help(page)),
+            Some(verb) if command.find_subcommand(verb).is_some() => command.mut_subcommand(verb, |command| {
+                // Not listed there: who sees the list has found it.
+                let help = help("Print help").hide(true);
+                command.disable_help_flag(true).arg(help).after_help(manual::after_help(page))
+            }),
+            Some(_) => command,
+        };
+    }
+    command
+}
+
+/// Reads the command line. A wrong one ends the program with a message and exit code 2.
+pub fn read() -> Args {
+    let mut command = command();
+    let matches = command.get_matches_mut();
+    Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }

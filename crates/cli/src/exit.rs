@@ -27,6 +27,36 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// All of them.
+    pub const ALL: [Exit; 7] =
+        [Exit::Good, Exit::Unmet, Exit::Usage, Exit::Cannot, Exit::Invalid, Exit::Internal, Exit::Interrupted];
+
+    /// What it means, for help texts and pages; in a few words for the first.
+    pub const fn says(self) -> (&'static str, &'static str) {
+        match self {
+            Exit::Good => {
+                ("good", "It was done. After a run: the numbers are valid, and expectations are met or there are none.")
+            }
+            Exit::Unmet => ("an expectation failed", "It ran, the numbers are valid, and an expectation failed."),
+            Exit::Usage => (
+                "wrong usage",
+                "The command line or the experiment file is wrong, or a run folder is damaged or newer than this version.",
+            ),
+            Exit::Cannot => (
+                "machine cannot",
+                "This machine cannot do it (the message says what is missing), or it failed before the first finished trial.",
+            ),
+            Exit::Invalid => (
+                "not valid",
+                "It ran, but the numbers are not valid, or an agent or the disk failed after a finished trial. Outweighs 1: figures that must not be used are not judged.",
+            ),
+            Exit::Internal => ("own fault", "A fault of tardy's own."),
+            Exit::Interrupted => ("interrupted", "A signal ended it; what was measured is written."),
+        }
+    }
+}
+
 /// An error with the exit code that goes with it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

@@ -5,15 +5,15 @@ mod args;
 mod exit;
 mod interrupt;
 mod judge;
+mod manual;
 mod progress;
 mod recorder;
 mod verbs;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::read();
     // A panic is a fault of tardy's own; the hook has told it by then.
     let end = std::panic::catch_unwind(|| verbs::call(args.verb));
     let end = end.unwrap_or(Ok(exit::Exit::Internal));

@@ -2,7 +2,9 @@
 //! The verbs, one file each.
 
 mod agent;
+mod completions;
 mod export;
+mod man;
 mod plan;
 mod report;
 mod run;
@@ -24,6 +26,8 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Export(args) => export::call(&args),
         Verb::Undo => undo::call(),
         Verb::Schema(args) => schema::call(&args),
+        Verb::Man(args) => man::call(&args),
+        Verb::Completions(args) => completions::call(&args),
         Verb::Agent(args) => agent::call(args),
     }
 }

@@ -8,6 +8,7 @@ mod json;
 mod kind;
 mod table;
 pub(crate) mod units;
+mod words;
 
 pub use json::json_schema;
 pub use kind::Kind;

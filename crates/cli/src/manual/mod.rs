@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The manual's pages as documents: the flags come from `args.rs`, the exit codes from `exit.rs`, what else a page says from
+//! `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a chapter of the book (`markdown.rs`).
+//!
+//! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
+
+mod flags;
+pub mod markdown;
+mod pages;
+pub mod reference;
+pub mod roff;
+
+pub use pages::{PAGES, Page, RUN_FOLDER};
+
+use crate::exit::Exit;
+use clap::Command;
+use std::fmt::Write as _;
+
+/// A page.
+pub struct Document {
+    /// `tardy-run`.
+    pub name: String,
+    /// What it is for, in one line.
+    pub about: String,
+    /// Its sections.
+    pub sections: Vec<Section>,
+}
+
+/// A section of a page.
+pub struct Section {
+    /// As in a man page's heading, in small letters.
+    pub title: &'static str,
+    /// What stands in it.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// A heading within the section.
+    Group(String),
+    /// A term and what it means.
+    Term(String, String),
+    /// What a command does, and the command.
+    Command(String, String),
+}
+
+/// The pages of `tardy` and of each of its verbs.
+pub fn documents(command: &Command) -> Vec<Document> {
+    let verbs = command.get_subcommands().map(|verb| document(command, Some(verb.get_name())));
+    std::iter::once(document(command, None)).chain(verbs).collect()
+}
+
+/// The page of `verb`, or of `tardy` itself. `command` has been built. A verb without an entry in [`PAGES`] gets a page of its
+/// flags alone; a test looks for such.
+pub fn document(command: &Command, verb: Option<&str>) -> Document {
+    let page = PAGES.iter().find(|page| page.verb == verb).unwrap_or(&pages::BARE);
+    let of = verb.and_then(|verb| command.find_subcommand(verb)).unwrap_or(command);
+    let mut sections = vec![Section { title: "synopsis", blocks: vec![Block::Text(flags::synopsis(of))] }];
+    let texts = |texts: &[&str]| texts.iter().map(|text| Block::Text((*text).to_owned())).collect::<Vec<_>>();
+    let terms = |terms: &[(&str, &str)]| -> Vec<Block> {
+        terms.iter().map(|(term, says)| Block::Term(format!("`{term}`"), (*says).to_owned())).collect()
+    };
+    let mut add = |title, blocks: Vec<Block>| {
+        if !blocks.is_empty() {
+            sections.push(Section { title, blocks });
+        }
+    };
+    add("description", texts(page.description));
+    if verb.is_none() {
+        add("verbs", verbs(command));
+    }
+    add("options", flags::options(of));
+    let exits = page.exits.iter().map(|exit| {
+        let code = *exit as u8;
+        Block::Term(format!("`{code}`"), exit.says().1.to_owned())
+    });
+    add("exit status", exits.collect());
+    add("files", terms(page.files));
+    add("environment", terms(page.environment));
+    let examples = page.examples.iter().map(|(line, says)| Block::Command((*line).to_owned(), (*says).to_owned()));
+    add("examples", examples.collect());
+    add("see also", vec![Block::Text(see_also(page))]);
+    let name = of.get_display_name().unwrap_or_else(|| of.get_name()).to_owned();
+    Document { name, about: of.get_about().map(ToString::to_string).unwrap_or_default(), sections }
+}
+
+fn verbs(command: &Command) -> Vec<Block> {
+    let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
+    command.get_subcommands().map(|verb| Block::Term(format!("`tardy-{}`(1)", verb.get_name()), about(verb))).collect()
+}
+
+fn see_also(page: &Page) -> String {
+    let main = page.verb.map(|_| "`tardy`(1)".to_owned());
+    let others = page.see_also.iter().map(|name| {
+        let (name, section) = name.split_once('(').unwrap_or((name, "1)"));
+        format!("`{name}`({section}")
+    });
+    let pages: Vec<String> = main.into_iter().chain(others).collect();
+    let separator = if pages.is_empty() { "" } else { "; " };
+    format!("{}{separator}the book: docs/ in the repository, `make book`", pages.join(", "))
+}
+
+/// What stands below the flags in `--help`: the first examples, and the exit codes where they tell more than success.
+pub fn after_help(page: &Page) -> String {
+    let mut text = String::new();
+    if !page.examples.is_empty() {
+        text += "Examples:\n";
+    }
+    for (line, _) in page.examples.iter().take(2) {
+        let _ = writeln!(text, "  {line}");
+    }
+    if page.verb.is_some() && page.exits.contains(&Exit::Invalid) {
+        let codes: Vec<String> = page.exits.iter().map(|exit| format!("{} {}", *exit as u8, exit.says().0)).collect();
+        let _ = write!(text, "\nExit codes: {}", codes.join(", "));
+    }
+    let verb = page.verb.map(|verb| format!(" {verb}")).unwrap_or_default();
+    let _ = write!(text, "\nThe whole page: tardy man{verb} | man -l -");
+    text.trim_start().to_owned()
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each page says beyond its flags: one entry a verb.
+
+use crate::exit::Exit::{self, Cannot, Good, Internal, Interrupted, Invalid, Unmet, Usage};
+
+/// What a page says beyond its flags. Texts know `` `literal` `` and `*placeholder*`.
+#[derive(Debug)]
+pub struct Page {
+    /// `None` is the page of `tardy` itself.
+    pub verb: Option<&'static str>,
+    /// Paragraphs.
+    pub description: &'static [&'static str],
+    /// Exit codes that it can end with.
+    pub exits: &'static [Exit],
+    /// Files, and what they are.
+    pub files: &'static [(&'static str, &'static str)],
+    /// Environment variables, and what they do.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// Commands, and what they do. `--help` shows the first two.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// Other pages.
+    pub see_also: &'static [&'static str],
+}
+
+/// What lies in a run folder.
+pub const RUN_FOLDER: &[(&str, &str)] = &[
+    ("experiment.toml", "The experiment as it was run, defaults and overrides written out. It can be run again."),
+    ("results.json", "Figures, verdicts and expectations; times are integers in nanoseconds."),
+    (
+        "manifest.json",
+        "The machine, the ruler, what was read back from the kernel, versions. It holds the kernel's command line: look before you publish it.",
+    ),
+    ("report.html", "One page, readable offline."),
+    ("commands.sh", "Every command that was run, in order."),
+    ("events.jsonl", "What happened when."),
+    ("trials/CELL/N/samples.parquet", "One row per intended packet."),
+    ("trials/CELL/N/STREAM.hlog", "HdrHistogram log of each metric."),
+    ("trials/CELL/N/trial.json", "The evidence: clocks, threads, counters, the machine before and after."),
+    (
+        "trials/CELL/N.partial/",
+        "A trial that is being written, or in which a station died. It is renamed when whole, and in no figure before.",
+    ),
+];
+
+const STATE: (&str, &str) = (
+    "TARDY_STATE",
+    "The folder of slots and journals, by default `/run/tardy`. Runs that share a machine must share it.",
+);
+const JOURNAL: (&str, &str) = (
+    "/run/tardy/slots/N/",
+    "What a run has changed, and how to take it back, written before each change: what `tardy undo` reads.",
+);
+const NO_COLOR: (&str, &str) = ("NO_COLOR", "If it is set, the table has no colour.");
+
+/// What a verb without an entry says.
+pub const BARE: Page =
+    Page { verb: None, description: &[], exits: &[], files: &[], environment: &[], examples: &[], see_also: &[] };
+
+/// Every page. An entry for a verb that does not exist is never shown.
+pub const PAGES: &[Page] = &[
+    Page {
+        verb: None,
+        description: &[
+            "An experiment file names a path between two stations, the traffic, the CPU policy, and what may vary. tardy builds each combination (a *cell*), measures it packet by packet in several trials, judges it, takes everything down again, and writes one run folder.",
+            "Lateness counts from the instant at which a packet was intended to be sent. Each metric names its two points, as `scheduled..rx_kernel`. A run ends in two separate judgements: are the numbers valid, and were the expectations met?",
+        ],
+        exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
+        files: &[JOURNAL],
+        environment: &[STATE, NO_COLOR],
+        examples: &[
+            ("sudo tardy run", "Measure the ready-made experiment host-to-host, half a minute:"),
+            ("tardy schema experiment", "Every key of an experiment file with its default and meaning:"),
+        ],
+        see_also: &["tardy-run(1)", "tardy-plan(1)", "tardy-report(1)", "tardy-undo(1)", "tardy-schema(1)"],
+    },
+    Page {
+        verb: Some("run"),
+        description: &[
+            "Measures every cell of the experiment: cases × axes, each as many times as `trials` says, in random order of blocks. The paths are made with plain `ip` and `tc` commands, which stand in `commands.sh`, and are taken down again, also after Ctrl-C. After SIGKILL, `tardy undo` does it.",
+            "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what is refused is read back, said and judged, and the run goes on.",
+            "`--set` takes any dotted key of the experiment file. The value is read as TOML, else as text. A key that is an axis is pinned by it. A later one wins over an earlier one, over the file and its cases.",
+            "On a busy machine expect the numbers to be not valid, and code 4. That is the answer, not a failure.",
+        ],
+        exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
+        files: RUN_FOLDER,
+        environment: &[STATE, NO_COLOR],
+        examples: &[
+            ("sudo tardy run", "Run the ready-made experiment; the folder is `runs/<UTC time>-host-to-host`:"),
+            (
+                "sudo tardy run my.toml --trials 7 --set stream.ctl.count=50_000",
+                "Run a file of one's own, with more trials and longer ones:",
+            ),
+            (
+                "sudo tardy run my.toml --set stream.ctl.rx.wait=spin --out /tmp/spin",
+                "Pin an axis, and name the folder:",
+            ),
+            ("sudo tardy run my.toml --json > results.json", "For a program: nothing but `results.json` on stdout:"),
+            (
+                "tardy run --set stream.ctl.port=sim --set stream.ctl.count=1000",
+                "Try the whole way on a simulated path and simulated clocks, without root:",
+            ),
+        ],
+        see_also: &["tardy-plan(1)", "tardy-report(1)", "tardy-undo(1)", "ip(8)", "tc(8)", "sched(7)"],
+    },
+    Page {
+        verb: Some("plan"),
+        description: &[
+            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed.",
+        ],
+        exits: &[Good, Usage, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy plan", "The ready-made experiment:"),
+            ("tardy plan my.toml --set path.queues=1", "A file of one's own with a key changed:"),
+        ],
+        see_also: &["tardy-run(1)", "ip(8)", "tc(8)"],
+    },
+    Page {
+        verb: Some("report"),
+        description: &[
+            "Draws a run again from its trials: the samples are read, judged by this version's rules, and pictured. Needs no root and not the machine that measured. A run that was killed is judged by the trials that it finished.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: RUN_FOLDER,
+        environment: &[NO_COLOR],
+        examples: &[
+            ("tardy report /tmp/wait", "The table again:"),
+            ("tardy report /tmp/wait --format md -o wait.md", "The same as Markdown, into a file:"),
+            ("tardy report /tmp/wait --format csv > wait.csv", "A row per cell, stream and metric:"),
+        ],
+        see_also: &["tardy-run(1)", "tardy-schema(1)"],
+    },
+    Page {
+        verb: Some("undo"),
+        description: &[
+            "Puts back what killed runs left behind: ends their agents, and runs the inverse of every command that their journals hold, from the last to the first. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[JOURNAL],
+        environment: &[STATE],
+        examples: &[("sudo tardy undo", "After a run was ended by SIGKILL or by a crash:")],
+        see_also: &["tardy-run(1)"],
+    },
+    Page {
+        verb: Some("schema"),
+        description: &[
+            "Prints a JSON document that says what stands in a file: of experiment files, `results.json` and `manifest.json` a JSON Schema (2020-12), for editors and programs; of `samples.parquet` its columns, flags and outcomes, and a SQL view for DuckDB with every metric.",
+            "The formats are stable: a later version adds keys, or raises the number `format`.",
+        ],
+        exits: &[Good, Usage, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy schema experiment > experiment.schema.json", "Every key of an experiment file, for an editor:"),
+            ("tardy schema samples", "The columns of the samples, and the view:"),
+        ],
+        see_also: &["tardy-run(1)"],
+    },
+    Page {
+        verb: Some("export"),
+        description: &[
+            "Writes a run in a form that other tools read, also a run that was killed: HdrHistogram logs, samples as CSV, or figures in Prometheus' text format. Needs no root.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy export /tmp/wait --to hlog -o wait.hlog", "For HdrHistogram's tools:"),
+            ("tardy export /tmp/wait --to prometheus", "For a node exporter's textfile folder:"),
+        ],
+        see_also: &["tardy-report(1)", "tardy-schema(1)"],
+    },
+    Page {
+        verb: Some("hwtstamp"),
+        description: &[
+            "Shows or sets which packets a network device stamps, for the plan of a path `wire` and for taking it back. There is no reason to call it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-run(1)", "tardy-undo(1)"],
+    },
+    Page {
+        verb: Some("man"),
+        description: &[
+            "Prints the page of a verb in man's source form, or of `tardy` itself. With a folder it writes all pages of a kind: man pages, or the reference chapters of the book as Markdown. They are made from the same definitions that read the command line and the experiment file, so they are those of this very binary.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy man run | man -l -", "Read a page:"),
+            ("sudo tardy man --out /usr/local/share/man/man1", "Install all pages:"),
+        ],
+        see_also: &["tardy-completions(1)", "man(1)"],
+    },
+    Page {
+        verb: Some("completions"),
+        description: &["Prints a script that makes a shell complete tardy's verbs, flags and values."],
+        exits: &[Good, Usage, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("source <(tardy completions bash)", "In bash, for this shell:"),
+            (
+                "tardy completions zsh > ~/.zfunc/_tardy",
+                "In zsh, for good; the folder must be in `fpath` before `compinit`:",
+            ),
+            ("tardy completions fish > ~/.config/fish/completions/tardy.fish", "In fish, for good:"),
+        ],
+        see_also: &["tardy-man(1)"],
+    },
+    Page {
+        verb: Some("agent"),
+        description: &[
+            "The station side of a run: a process that `tardy run` starts in each station and speaks with over stdin and stdout, in length-prefixed binary frames. It decides nothing, and ends when its stdin closes. There is no reason to start it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[("/run/netns/NAME", "The network namespace that it enters.")],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-run(1)"],
+    },
+];

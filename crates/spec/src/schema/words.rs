@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kinds of values and defaults in words, for the reference.
+
+use super::units::{SIZE_UNITS, TIME_UNITS};
+use super::{Default, Kind, show_duration};
+use tardy_model::time::Nanos;
+
+impl Kind {
+    /// What may be written, with units and range.
+    pub fn words(&self) -> String {
+        match self {
+            Kind::Name => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
+            Kind::Word => "a station's name".to_owned(),
+            Kind::Integer { min, max } if *max == i64::MAX => format!("a whole number, from {min}"),
+            Kind::Integer { min, max } => format!("a whole number, {min} to {max}"),
+            Kind::Duration { min_ns, max_ns, word } => {
+                let (min, max) = (show_duration(Nanos(*min_ns)), show_duration(Nanos(*max_ns)));
+                let word = word.map(|word| format!("`\"{word}\"`, or ")).unwrap_or_default();
+                format!("{word}a duration in {TIME_UNITS}, `\"{min}\"` to `\"{max}\"`")
+            }
+            Kind::Size { min, max } => format!("a size in {SIZE_UNITS}, `\"{min}B\"` to `\"{max}B\"`"),
+            Kind::Share => "a share: `\"0.1%\"` or `0.001`".to_owned(),
+            Kind::Flag => "`true` or `false`".to_owned(),
+            Kind::Choice { built, .. } => format!("`\"{}\"`", built.join("\"`, `\"")),
+            Kind::Cpu => "`\"auto\"`, `\"same\"`, `\"different\"`, `\"any\"` or a CPU's number".to_owned(),
+            Kind::Policy => {
+                "`\"other\"`, `\"fifo:90\"`, `\"rr:50\"` (priority 1 to 99) or `\"deadline:200us/1ms/1ms\"`".to_owned()
+            }
+            Kind::Points => "a list of points".to_owned(),
+            Kind::Metrics { word } => format!("`\"{word}\"`, or a list of metrics"),
+            Kind::Numbers => "a list of packet numbers".to_owned(),
+            Kind::Limits => "a limit as `\"p99.9 < 80us\"`, or a list of limits".to_owned(),
+        }
+    }
+
+    /// Words of the glossary that this version knows and refuses here.
+    pub fn later(&self) -> &'static [&'static str] {
+        match self {
+            Kind::Choice { later, .. } => later,
+            _ => &[],
+        }
+    }
+}
+
+impl Default {
+    /// The default as it would be written, or what a missing key means.
+    pub fn words(self) -> String {
+        match self {
+            Default::Required => "required".to_owned(),
+            Default::None(says) => says.to_owned(),
+            Default::Text(text) => format!("`\"{text}\"`"),
+            Default::Integer(number) => format!("`{number}`"),
+            Default::Float(number) => format!("`{number}`"),
+            Default::Flag(flag) => format!("`{flag}`"),
+            Default::List([]) => "`[]`".to_owned(),
+            Default::List(items) => format!("`[\"{}\"]`", items.join("\", \"")),
+        }
+    }
+}

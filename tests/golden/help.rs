@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the binary says of itself: help texts, man pages, completions. They come from one definition, so what holds for one verb
+//! is held for all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// The built binary.
+pub fn tardy() -> PathBuf {
+    std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from)
+}
+
+fn call(arguments: &[&str]) -> Output {
+    let mut command = Command::new(tardy());
+    // No terminal anywhere: the width is what COLUMNS says.
+    command.args(arguments).env("COLUMNS", "80").stdin(Stdio::null());
+    command.output().unwrap_or_else(|error| panic!("{}: {error}: run `make build` first", tardy().display()))
+}
+
+fn says(arguments: &[&str]) -> String {
+    let output = call(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The files that a `man` flag writes: name and text.
+pub fn written(flag: &str) -> BTreeMap<String, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let into = folder.path().join("new/one");
+    says(&["man", flag, into.to_str().expect("a name")]);
+    let files = fs::read_dir(&into).expect("it was made").map(|entry| entry.expect("a file").path());
+    let name = |path: &PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
+    files.map(|path| (name(&path), fs::read_to_string(&path).expect("text"))).collect()
+}
+
+/// Every verb, hidden ones too, by its page in the reference, with its flags.
+pub fn verbs() -> BTreeMap<String, Vec<String>> {
+    let page = |(file, text): (String, String)| {
+        let verb = file.strip_prefix("tardy-")?.strip_suffix(".md")?.to_owned();
+        Some((verb, options(&text).into_iter().flat_map(|(flags, _)| flags).collect()))
+    };
+    let verbs: BTreeMap<String, Vec<String>> = written("--reference").into_iter().filter_map(page).collect();
+    for known in ["run", "plan", "report", "undo", "schema", "man", "completions", "agent"] {
+        assert!(verbs.contains_key(known), "{known} is a verb: {verbs:?}");
+    }
+    verbs
+}
+
+/// Flags of a page of the reference, each with what is said of it.
+fn options(page: &str) -> Vec<(Vec<String>, String)> {
+    let Some((_, options)) = page.split_once("\n## Options\n") else { return Vec::new() };
+    let lines = options.split("\n## ").next().unwrap_or_default().lines().filter(|line| line.starts_with("- "));
+    lines
+        .map(|line| {
+            let (term, says) = line.split_once(": ").unwrap_or((line, ""));
+            let flags = term.split('`').filter(|word| word.starts_with('-') && word.len() > 1 && !word.contains(' '));
+            (flags.map(str::to_owned).collect(), says.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn the_help_of_run_is_as_it_was_looked_at() {
+    assert_eq!(says(&["run", "--help"]), include_str!("help/run.txt"));
+}
+
+#[test]
+fn every_help_fits_a_screen() {
+    let verbs = verbs();
+    let all = verbs.keys().map(|verb| vec![verb.as_str()]).chain([vec![]]);
+    for mut verb in all {
+        verb.push("--help");
+        let help = says(&verb);
+        *verb.last_mut().expect("a flag") = "-h";
+        assert_eq!(says(&verb), help, "{verb:?}: the short help is the long one");
+        assert!(help.lines().count() <= 24, "{verb:?} is longer than a screen:\n{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{verb:?} is wider than a screen:\n{help}");
+        assert!(help.contains("Usage: tardy"), "{help}");
+        assert!(verb.contains(&"agent") || help.contains("tardy man"), "{verb:?} leads to its page:\n{help}");
+    }
+}
+
+#[test]
+fn flags_are_grouped_and_every_one_has_a_help_text() {
+    let mut seen = 0;
+    for (file, text) in written("--reference").iter().filter(|(file, _)| file.starts_with("tardy")) {
+        for (flags, says) in options(text) {
+            assert!(says.len() > 8 && says.ends_with('.'), "{file}: {flags:?} says `{says}`");
+            seen += 1;
+        }
+    }
+    assert!(seen > 8, "only {seen} flags were looked at");
+    let run = says(&["run", "-h"]);
+    let at = |heading: &str| run.find(heading).unwrap_or_else(|| panic!("{heading} in\n{run}"));
+    assert!(at("\nExperiment:") < at("--set") && at("--trials") < at("\nOutput:") && at("\nOutput:") < at("--json"));
+}
+
+#[test]
+fn each_verb_has_a_man_page() {
+    let pages = written("--out");
+    let expected: Vec<String> =
+        verbs().keys().map(|verb| format!("tardy-{verb}.1")).chain(["tardy.1".to_owned()]).collect();
+    assert_eq!(pages.len(), expected.len(), "{:?}", pages.keys());
+    for name in &expected {
+        let page = &pages[name];
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"] {
+            let heading = [format!("\n.SH {section}\n"), format!("\n.SH \"{section}\"\n")];
+            assert!(heading.iter().any(|heading| page.contains(heading)), "{name} lacks {section}:\n{page}");
+        }
+        let known = ["TH", "SH", "SS", "TP", "PP", "RS", "RE", "nf", "fi", "ad", "nh", "ie", "el", "ds", "\\\""];
+        for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
+            let request = line[1..].split([' ', '\\']).next().unwrap_or_default();
+            assert!(known.contains(&request) || line.starts_with(".\\\""), "{name}: what is `{line}`?");
+        }
+        assert!(!page.contains('`') && !page.contains('*'), "{name} shows a mark instead of a font");
+    }
+    let run = &pages["tardy-run.1"];
+    for piece in [".SS Experiment\n", ".SS Output\n", ".SH FILES\n", ".SH EXAMPLES\n", "\\fBsamples.parquet", "\\fB130"]
+    {
+        let piece = piece.replace("\\fBsamples", "\\fBtrials/CELL/N/samples");
+        assert!(run.contains(&piece), "tardy-run.1 lacks {piece:?}:\n{run}");
+    }
+    // The page that is printed is the one that is written.
+    assert_eq!(&says(&["man", "run"]), run);
+    assert_eq!(&says(&["man"]), &pages["tardy.1"]);
+}
+
+#[test]
+fn a_page_that_does_not_exist_is_refused_with_those_that_do() {
+    let output = call(&["man", "rum"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("`rum`") && error.contains("run, plan, report"), "{error}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn completions_know_every_verb_and_flag() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = says(&["completions", shell]);
+        for (verb, flags) in verbs().iter().filter(|(verb, _)| says(&["--help"]).contains(&format!("\n  {verb} "))) {
+            assert!(script.contains(verb), "{shell}: {verb}");
+            for flag in flags {
+                // fish writes a long flag as `-l set`, a short one as `-s o`.
+                let fish = flag.strip_prefix("--").map_or_else(|| format!("-s {}", &flag[1..]), |l| format!("-l {l}"));
+                assert!(script.contains(if shell == "fish" { &fish } else { flag }), "{shell}: {verb} {flag}");
+            }
+        }
+        // clap_complete's fish knows the values of flags, not those of arguments.
+        for value in ["html", "manifest"].iter().take(if shell == "fish" { 1 } else { 2 }) {
+            assert!(script.contains(value), "{shell} completes {value}");
+        }
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), says(&["completions", "bash"])).expect("written");
+    let output = Command::new("bash").arg("-n").arg(file.path()).output().expect("bash");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(call(&["completions", "tcsh"]).status.code(), Some(2));
+}
