@@ -8,12 +8,12 @@ RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 # Tests and runs make network namespaces: as root, or by sudo.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
 
-.PHONY: help setup setup-test build build-all demo test soak lint clean
+.PHONY: help setup setup-test setup-soak build build-all demo test soak lint clean
 
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
 	@echo 'make test   build, then all tests'
-	@echo 'make soak   build, then the slow tests'
+	@echo 'make soak   build, then the slow tests and a minute of each fuzz target'
 	@echo 'make build  the static binary at dist/tardy'
 	@echo 'make lint   format and clippy'
 
@@ -22,6 +22,9 @@ setup:
 
 setup-test:
 	@packaging/setup.sh build test
+
+setup-soak:
+	@packaging/setup.sh build test soak
 
 # A running tardy keeps its file: the new one takes the name.
 INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy
@@ -42,8 +45,8 @@ demo: build
 test: build-all
 	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim netns
 
-soak: build-all
-	TARDY_SOAK=1 TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh netns
+soak: setup-soak build-all
+	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/soak.sh
 
 lint:
 	cargo fmt --check

@@ -12,6 +12,7 @@ build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
 test file:/usr/bin/file
+soak g++:/usr/bin/g++
 "
 
 missing=""

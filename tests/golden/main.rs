@@ -4,6 +4,7 @@
 mod analyze;
 mod deps;
 mod frame;
+mod hostile;
 mod plan;
 mod report;
 mod runner;
