@@ -15,6 +15,16 @@ use tardy_spec::{Reason, Source, load};
 use tardy_store::samples::read::SamplesFile;
 use tardy_store::{RunFolder, StoreError};
 
+#[test]
+fn the_picture_of_a_wrong_file_shows_no_control_character_of_it() {
+    let text = "name = \"a\u{1b}[2J\u{7}\u{9b}1m\"\r\nx\r = 5 # \u{1b}]0;\n".to_owned();
+    let error = load(&Source { name: "a\u{1b}[2J.toml".to_owned(), text }, &[]).unwrap_err();
+    let mut picture = String::new();
+    let handler = miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor());
+    handler.render_report(&mut picture, &error).unwrap();
+    assert!(picture.contains("2J") && !picture.chars().any(|c| c.is_control() && c != '\n'), "{picture:?}");
+}
+
 fn experiment(text: String) -> Reason {
     let error = load(&Source { name: "deep.toml".to_owned(), text }, &[]).unwrap_err();
     assert!(error.one_line().lines().count() == 1 && error.one_line().len() < 2_000, "{}", error.one_line());

@@ -113,6 +113,9 @@ fn most_in_parts(seen: &[Held], parts: usize) -> Vec<Held> {
 const AGENT_MAY_GROW_KIB: u64 = 1_024;
 const COORDINATOR_MAY_GROW_KIB: u64 = 4_096;
 const BYTES_A_PACKET: u64 = 8 * 8 * 8;
+/// Descriptors and threads that come and go within a trial, and that a look may meet or not. One that leaked in each trial
+/// would be four at least between the quarters.
+const PASSING: usize = 3;
 
 #[test]
 fn many_trials_in_one_run_take_no_more_descriptors_and_memory() {
@@ -122,7 +125,7 @@ fn many_trials_in_one_run_take_no_more_descriptors_and_memory() {
     let (trials, count) = if is_soak() { (200, 500) } else { (16, 500) };
     let (place, began) = (Place::new(), Instant::now());
     let (n, packets) = (trials.to_string(), format!("stream.ctl.count={count}"));
-    // Two cells on one path: the trials of both go through the same agents.
+    // One cell on one path: all its trials go through the same agents.
     let args =
         ["--trials", &n, "--set", &packets, "--set", "stream.ctl.rx.wait=block", "--set", "stream.ctl.cycle=200us"];
     let mut child = place.start(&mut place.run(&args));
@@ -152,8 +155,8 @@ fn many_trials_in_one_run_take_no_more_descriptors_and_memory() {
         let parts = most_in_parts(seen, 4);
         println!("{who}: {parts:?}");
         let (early, late) = (parts[1], parts[parts.len() - 1]);
-        assert!(late.descriptors <= early.descriptors, "{who}: descriptors {parts:?}");
-        assert!(late.threads <= early.threads, "{who}: threads {parts:?}");
+        assert!(late.descriptors <= early.descriptors + PASSING, "{who}: descriptors {parts:?}");
+        assert!(late.threads <= early.threads + PASSING, "{who}: threads {parts:?}");
         assert!(late.resident_kib <= early.resident_kib + may_grow, "{who}: resident memory {parts:?}");
     }
     println!("{trials} trials in {:.0} s", began.elapsed().as_secs_f64());

@@ -25,14 +25,14 @@ static SOUND: OnceLock<Sound> = OnceLock::new();
 fuzz_target!(init: {
     let sound = SOUND.get_or_init(Sound::new);
     sound.lay();
-    report(sound.path()).expect("the sound folder is reported");
+    report(&sound.path()).expect("the sound folder is reported");
 }, |bytes: &[u8]| -> Corpus {
     let sound = SOUND.get_or_init(Sound::new);
     sound.lay();
     if !edits::apply(bytes, sound) {
         return Corpus::Reject;
     }
-    if let Err(error) = report(sound.path()) {
+    if let Err(error) = report(&sound.path()) {
         assert!(!format!("{error:#}").is_empty());
     }
     Corpus::Keep
