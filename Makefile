@@ -8,13 +8,13 @@ RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 # Tests and runs make network namespaces: as root, or by sudo.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
 
-.PHONY: help setup setup-test setup-bench build build-all demo test bench soak book lint clean
+.PHONY: help setup setup-test setup-bench setup-soak build build-all demo test bench soak book lint clean
 
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
 	@echo 'make test   build, then all tests'
 	@echo 'make bench  build, then time tardy beside its peers; writes docs/performance.md (half an hour, on a quiet machine)'
-	@echo 'make soak   build, then the slow tests'
+	@echo 'make soak   build, then the slow tests and a minute of each fuzz target'
 	@echo 'make build  the static binary at dist/tardy, man pages and completions beside it'
 	@echo 'make book   build, then the manual as a book at $(TARDY_CACHE)/book'
 	@echo 'make lint   format and clippy'
@@ -27,6 +27,9 @@ setup-test:
 
 setup-bench:
 	@packaging/setup.sh build bench
+
+setup-soak:
+	@packaging/setup.sh build test soak
 
 # A running tardy keeps its file: the new one takes the name.
 INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy && packaging/pages.sh
@@ -50,8 +53,8 @@ test: build-all
 bench: setup-bench build
 	@$(AS_ROOT) $(RELEASE)/bench --page docs/performance.md
 
-soak: build-all
-	TARDY_SOAK=1 TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh netns
+soak: setup-soak build-all
+	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/soak.sh
 
 book: build
 	@TARDY=$(CURDIR)/dist/tardy packaging/book.sh

@@ -19,6 +19,7 @@ bench python3-venv:/usr/share/doc/python3-venv
 bench sockperf:/usr/bin/sockperf
 bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
+soak g++:/usr/bin/g++
 "
 
 missing=""

@@ -20,7 +20,11 @@ for layer in "$@"; do
   echo "== $layer"
   binary=$(echo "$built" | grep "/$layer-" | tail -n 1)
   [ -x "$binary" ] || { echo "test: the binary of layer $layer was not built" >&2; exit 1; }
-  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads")
+  # A soak's figures are worth reading, though it passed.
+  show=""
+  [ -z "${TARDY_SOAK:-}" ] || show="--show-output"
+  # shellcheck disable=SC2086
+  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads" $show)
 done
 
 allowed=$(grep -cv '^#' packaging/skips.txt || true)

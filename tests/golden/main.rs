@@ -5,6 +5,7 @@ mod analyze;
 mod deps;
 mod frame;
 mod help;
+mod hostile;
 mod manual;
 mod plan;
 mod report;

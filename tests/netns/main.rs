@@ -2,8 +2,10 @@
 //! Netns layer: the real kernel, in namespaces that the test makes.
 
 mod command;
+mod foreign;
 mod kill;
 mod lab;
 mod run;
+mod soak;
 mod truth;
 mod wrong;

@@ -2,5 +2,7 @@
 //! Sim layer: the real engine on simulated clocks and paths; exact results.
 
 mod engine;
+mod foreign;
 mod ports;
+mod soak;
 mod truth;

@@ -95,6 +95,13 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
     }
 }
 
+/// A text that moves no terminal's cursor and sets no colour: a path, a name or another program's words may hold anything.
+/// Lines stay lines.
+pub fn printable(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
 /// Tells the error and returns its code.
 pub fn tell(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<SpecError>() {
@@ -104,7 +111,7 @@ pub fn tell(error: &anyhow::Error) -> Exit {
             eprintln!("{}", if drawn.is_ok() { picture.trim_end() } else { "the experiment cannot be read" });
         }
         Some(spec) => eprintln!("tardy: {}", spec.one_line()),
-        None => eprintln!("tardy: {error:#}"),
+        None => eprintln!("tardy: {}", printable(&format!("{error:#}"))),
     }
     code_of(error)
 }

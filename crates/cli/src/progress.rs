@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress line on a terminal; nothing in a pipe.
 
+use crate::exit::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -44,6 +45,7 @@ impl Progress {
 
     /// Writes a line above the progress line.
     pub fn say(&self, line: &str) {
+        let line = printable(line);
         if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
     }
 

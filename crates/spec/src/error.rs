@@ -97,6 +97,17 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
+/// The text as it is shown around a place: control characters give way to others of the same length, so that places stay.
+fn shown(text: &str) -> String {
+    let harmless = |c: char| match c {
+        '\n' | '\t' => c,
+        c if c.is_control() && c.len_utf8() == 1 => ' ',
+        c if c.is_control() => '\u{b7}',
+        c => c,
+    };
+    text.chars().map(harmless).collect()
+}
+
 /// Which text a place is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -152,7 +163,7 @@ impl Problem {
             reason: self.reason,
             message: one_line(&self.message).into(),
             help: one_line(&self.help).into(),
-            code: Arc::new(NamedSource::new(if in_file { printable(&file) } else { "--set".into() }, text.to_owned())),
+            code: Arc::new(NamedSource::new(if in_file { printable(&file) } else { "--set".into() }, shown(text))),
             span: Some((start..end.max(start)).into()),
             place: Box::new(Place { file, line, column }),
         }

@@ -3,7 +3,7 @@
 
 use crate::StoreError;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Writes `bytes` to `path` at once: a temporary file beside it, fsync, rename, fsync of the folder.
@@ -26,6 +26,36 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let mut file = File::create(path).map_err(StoreError::io("create", path))?;
     file.write_all(bytes).map_err(StoreError::io("write", path))?;
     file.sync_all().map_err(StoreError::io("sync", path))
+}
+
+/// The largest text file that is read whole: far beyond what any run writes, and within what a machine has.
+const LARGEST: u64 = 1 << 30;
+
+/// Opens a file to read. What is no regular file is refused unopened: a device may bring bytes without an end, and a pipe
+/// never answers.
+pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
+    let about = fs::metadata(path).map_err(StoreError::io("open", path))?;
+    if !about.is_file() {
+        return Err(StoreError::NotAFile { path: path.to_owned() });
+    }
+    File::open(path).map_err(StoreError::io("open", path))
+}
+
+/// A file's bytes, if they are not too many to be one of a run's.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    let file = open(path)?;
+    let length = file.metadata().map_err(StoreError::io("examine", path))?.len();
+    let mut bytes = Vec::new();
+    if length <= LARGEST {
+        // It may still grow.
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
+    }
+    if length.max(bytes.len() as u64) > LARGEST {
+        let why = format!("it has more than {LARGEST} bytes");
+        let mend = "a run writes no such file: copy it again from where the run was made";
+        return Err(StoreError::Damaged { path: path.to_owned(), why, mend });
+    }
+    Ok(bytes)
 }
 
 /// Appends `bytes` by one system call, so that two writers' lines do not mix.

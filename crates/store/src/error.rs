@@ -32,6 +32,12 @@ pub enum StoreError {
         /// What there is.
         path: PathBuf,
     },
+    /// A file was to be read and there is something else: a folder, a device, a pipe.
+    #[error("{} is not a file; put the one there that the run wrote", path.display())]
+    NotAFile {
+        /// What there is.
+        path: PathBuf,
+    },
     /// There is no manifest.
     #[error(
         "{} is not a run folder: it holds no manifest.json; name the folder that `tardy run` wrote (a run that was killed \

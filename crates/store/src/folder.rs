@@ -99,7 +99,11 @@ impl RunFolder {
     /// [`StoreError::Io`] if it is missing or the disk refuses.
     pub fn experiment(&self) -> Result<String, StoreError> {
         let path = self.root.join("experiment.toml");
-        fs::read_to_string(&path).map_err(StoreError::io("read", &path))
+        String::from_utf8(durable::read(&path)?).map_err(|error| StoreError::Damaged {
+            path,
+            why: error.utf8_error().to_string(),
+            mend: "the file was changed: copy it again from where the run was made",
+        })
     }
 
     /// Writes `manifest.json`; at the end of the run once more, over the first one.
@@ -285,7 +289,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
     struct Version {
         format: u64,
     }
-    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
+    let bytes = durable::read(path)?;
     let damaged = |why: serde_json::Error| StoreError::Damaged {
         path: path.to_owned(),
         why: why.to_string(),

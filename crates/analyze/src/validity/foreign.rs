@@ -13,8 +13,16 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         .map(|(stream, record)| {
             let foreign = record.counters.foreign;
             let packets = says::count(foreign, "foreign packet", "foreign packets");
-            let says = format!("{packets} came to the port of {stream} and were ignored");
-            Verdict::new(RULE.id, Level::Note, says).with("stream", stream.as_str()).with("foreign", foreign)
+            let mut says = format!("{packets} came to the port of {stream} and were ignored");
+            // The socket's buffer does not tell whose packets it dropped.
+            let dropped = record.counters.socket_drops;
+            if dropped > 0 {
+                says += &format!("; {dropped} of all packets to that port were dropped at the receiving socket");
+            }
+            Verdict::new(RULE.id, Level::Note, says)
+                .with("stream", stream.as_str())
+                .with("foreign", foreign)
+                .with("socket_drops", dropped)
         })
         .collect()
 }

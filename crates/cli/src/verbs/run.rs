@@ -2,7 +2,7 @@
 //! `tardy run`: builds, measures, judges, tears down; writes the run folder; prints the table.
 
 use crate::args::Run;
-use crate::exit::{Exit, Failure, code_of};
+use crate::exit::{Exit, Failure, code_of, printable};
 use crate::judge::{self, Judged};
 use crate::recorder::{self, Recorder};
 use crate::{interrupt, verbs};
@@ -73,9 +73,9 @@ pub fn call(args: Run) -> Result<Exit> {
     }
     for error in ended.failed.iter().map(ToString::to_string).chain(ended.not_put_back.iter().map(ToString::to_string))
     {
-        eprintln!("tardy: {error}");
+        eprintln!("tardy: {}", printable(&error));
     }
-    unwritten.iter().for_each(|error| eprintln!("tardy: {error}"));
+    unwritten.iter().for_each(|error| eprintln!("tardy: {}", printable(error)));
     Ok(exit(ended, kept, !unwritten.is_empty(), &judged, &manifest))
 }
 

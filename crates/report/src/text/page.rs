@@ -134,7 +134,7 @@ impl Page {
 
     /// A line of which only the `word` at its end is in colour.
     pub fn line_with_end(&mut self, line: &str, word: &str, ink: Ink) {
-        let painted = self.paint(word, ink);
+        let painted = self.paint(&clean(word), ink);
         self.out += &clean(line);
         self.out += &painted;
         self.out.push('\n');
@@ -143,7 +143,7 @@ impl Page {
     /// `label`, padded to `width` columns, in colour, then a sentence, wrapped with a hanging indent. Dim ink takes the
     /// sentence with it.
     pub fn labelled(&mut self, indent: usize, label: &str, width: usize, says: &str, ink: Ink) {
-        let says = clean(says);
+        let (label, says) = (&*clean(label), clean(says));
         let hang = indent + width;
         for (i, text) in wrap(&says, self.width.saturating_sub(hang)).into_iter().enumerate() {
             let text = if ink == Ink::Dim { self.paint(&text, ink) } else { text };

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Input that is wrong on purpose: it costs one error, and no memory, no wait, no cursor of the reader's terminal.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use tardy_engine::message::{self, FromAgent, LONGEST, MessageError, ToAgent};
+use tardy_model::manifest::{CellEntry, Manifest};
+use tardy_model::result::Results;
+use tardy_model::verdict::{Level, Verdict};
+use tardy_report::{Facts, Options, Picture};
+use tardy_spec::{Reason, Source, load};
+use tardy_store::samples::read::SamplesFile;
+use tardy_store::{RunFolder, StoreError};
+
+#[test]
+fn the_picture_of_a_wrong_file_shows_no_control_character_of_it() {
+    let text = "name = \"a\u{1b}[2J\u{7}\u{9b}1m\"\r\nx\r = 5 # \u{1b}]0;\n".to_owned();
+    let error = load(&Source { name: "a\u{1b}[2J.toml".to_owned(), text }, &[]).unwrap_err();
+    let mut picture = String::new();
+    let handler = miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor());
+    handler.render_report(&mut picture, &error).unwrap();
+    assert!(picture.contains("2J") && !picture.chars().any(|c| c.is_control() && c != '\n'), "{picture:?}");
+}
+
+fn experiment(text: String) -> Reason {
+    let error = load(&Source { name: "deep.toml".to_owned(), text }, &[]).unwrap_err();
+    assert!(error.one_line().lines().count() == 1 && error.one_line().len() < 2_000, "{}", error.one_line());
+    error.reason
+}
+
+#[test]
+fn toml_that_is_nested_without_end_is_an_error_and_no_broken_stack() {
+    let deep = 200_000;
+    assert_eq!(experiment(format!("a = {}", "[".repeat(deep))), Reason::Syntax);
+    assert_eq!(experiment(format!("a = {}{}", "[".repeat(deep), "]".repeat(deep))), Reason::Syntax);
+    assert_eq!(experiment(format!("a = {}1{}", "{a=".repeat(deep), "}".repeat(deep))), Reason::Syntax);
+    assert_eq!(experiment(format!("{}a = 1", "a.".repeat(deep))), Reason::Syntax);
+    assert_eq!(experiment(format!("[{}a]\nb = 1", "a.".repeat(deep))), Reason::Syntax);
+}
+
+/// A connection that brings these bytes and counts how many were asked for at once.
+struct Asked<'a> {
+    bytes: &'a [u8],
+    most: usize,
+}
+
+impl Read for Asked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.most = self.most.max(buffer.len());
+        self.bytes.read(buffer)
+    }
+}
+
+#[test]
+fn a_false_length_of_a_message_costs_no_memory() {
+    for length in [1 << 20, LONGEST as u32, LONGEST as u32 + 1, u32::MAX] {
+        let bytes = [&length.to_le_bytes()[..], b"tardy"].concat();
+        let mut from = Asked { bytes: &bytes, most: 0 };
+        let error = message::receive::<FromAgent>(&mut from).unwrap_err();
+        match length as usize > LONGEST {
+            true => assert!(matches!(error, MessageError::Garbled(_)), "{error}"),
+            false => assert!(matches!(error, MessageError::Closed), "{error}"),
+        }
+        assert!(from.most <= 64 << 10, "{} bytes were made ready for {length} that never came", from.most);
+    }
+    // A list inside a message that says it is longer than the message: 2^32 − 1 entries, and none there.
+    for body in [[0, 0xff, 0xff, 0xff, 0xff, 0x0f], [7, 0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        let bytes = [&(body.len() as u32).to_le_bytes()[..], &body].concat();
+        assert!(matches!(message::receive::<ToAgent>(&mut &*bytes), Err(MessageError::Garbled(_))));
+        assert!(matches!(message::receive::<FromAgent>(&mut &*bytes), Err(MessageError::Garbled(_))));
+    }
+}
+
+fn run_with_manifest(path: &Path) -> RunFolder {
+    let run = RunFolder::create(path).expect("a new folder");
+    run.write_manifest(&Manifest { format: tardy_model::FORMAT, ..Manifest::default() }).expect("written");
+    run
+}
+
+#[test]
+fn a_device_a_pipe_or_a_folder_in_place_of_a_file_is_refused_unread() {
+    let keep = tempfile::tempdir().unwrap();
+    let path = keep.path().join("run");
+    let run = run_with_manifest(&path);
+    let files = ["manifest.json", "results.json", "experiment.toml"];
+    let instead: [(&str, fn(&Path)); 4] = [
+        ("bytes without an end", |at| symlink("/dev/zero", at).unwrap()),
+        ("a pipe that nobody writes to", |at| assert!(Command::new("mkfifo").arg(at).status().unwrap().success())),
+        ("a folder", |at| fs::create_dir(at).unwrap()),
+        ("a link to a folder", |at| symlink("/", at).unwrap()),
+    ];
+    for (what, put) in instead {
+        for name in files {
+            let at = path.join(name);
+            let had = fs::read(&at).ok();
+            let _ = fs::remove_file(&at);
+            put(&at);
+            let error = match name {
+                "manifest.json" => RunFolder::open(&path).unwrap_err(),
+                "results.json" => run.results().unwrap_err(),
+                _ => run.experiment().unwrap_err(),
+            };
+            assert!(matches!(error, StoreError::NotAFile { .. }), "{what} as {name}: {error}");
+            assert!(error.to_string().contains(name), "{error}");
+            let _ = fs::remove_file(&at).or_else(|_| fs::remove_dir(&at));
+            had.map(|had| fs::write(&at, had).unwrap()).unwrap_or_default();
+        }
+        let at = keep.path().join("samples.parquet");
+        put(&at);
+        assert!(matches!(SamplesFile::open(&at), Err(StoreError::NotAFile { .. })), "{what} as samples");
+        let _ = fs::remove_file(&at).or_else(|_| fs::remove_dir(&at));
+    }
+    // A link that leads to the file is as good as the file.
+    fs::rename(path.join("manifest.json"), keep.path().join("elsewhere.json")).unwrap();
+    symlink(keep.path().join("elsewhere.json"), path.join("manifest.json")).unwrap();
+    RunFolder::open(&path).unwrap();
+}
+
+#[test]
+fn a_file_too_large_for_a_run_is_refused_and_not_read_into_memory() {
+    let keep = tempfile::tempdir().unwrap();
+    let path = keep.path().join("run");
+    run_with_manifest(&path);
+    let sparse = fs::File::create(path.join("manifest.json")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let error = RunFolder::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }) && error.to_string().contains("more than"), "{error}");
+}
+
+#[test]
+fn no_name_or_sentence_of_a_run_moves_the_cursor() {
+    let bad = "x\u{1b}[2J\u{7}\r\u{9b}y";
+    let verdict = || Verdict::new(bad, Level::Warning, bad).with(bad, bad);
+    let results = Results {
+        format: tardy_model::FORMAT,
+        name: bad.to_owned(),
+        valid: false,
+        expectations_met: None,
+        expectations: Vec::new(),
+        cells: Vec::new(),
+        verdicts: vec![verdict()],
+    };
+    let cell = CellEntry { id: bad.to_owned(), refused: Some(bad.to_owned()), ..CellEntry::default() };
+    let manifest = Manifest { name: bad.to_owned(), cells: vec![cell], ..Manifest::default() };
+    let facts = Facts { paths: vec![bad.to_owned()], ports: vec![bad.to_owned()], ..Facts::default() };
+    let picture = Picture {
+        results: &results,
+        manifest: &manifest,
+        facts: &facts,
+        bars: &|_, _, _| Vec::new(),
+        run_dir: Some(bad),
+        elapsed: None,
+        experiment: Some(bad),
+    };
+    for name in ["text", "md", "org"] {
+        let format = tardy_report::format(name).unwrap();
+        let drawn = (format.make)(&picture, &Options { width: 90, colour: false }).unwrap();
+        assert!(drawn.contains('x') && !drawn.chars().any(|c| c.is_control() && c != '\n'), "{name}: {drawn:?}");
+    }
+}

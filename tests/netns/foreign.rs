@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A million foreign datagrams thrown at a running receiver: each is counted, and no sample is changed.
+
+use crate::command::{Finished, Place, can_run, wait};
+use rand::{Rng, RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::point::Point;
+use tardy_model::sample::{Batch, Flags, Outcome};
+use tardy_store::RunFolder;
+use tardy_sys::process::{enter_netns, signal};
+
+const MILLION: u64 = 1_000_000;
+/// Far more than come before the flood is over: the run is ended by a signal when it is.
+const COUNT: &str = "stream.ctl.count=400000";
+const SIZE: u16 = 64;
+
+/// The address and port of the receiver, seen from within its namespace.
+fn receiver() -> String {
+    let output = Command::new("ip").args(["-4", "-j", "addr"]).output().expect("ip");
+    let links: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let address = links.as_array().into_iter().flatten().find_map(|link| {
+        (link["ifname"] != "lo").then(|| link["addr_info"][0]["local"].as_str().map(str::to_owned)).flatten()
+    });
+    format!("{}:5800", address.expect("the receiver's address"))
+}
+
+/// All that a port may meet, made before the flood so that throwing it costs a system call each.
+fn strangers() -> Vec<Vec<u8>> {
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    let mut made = vec![Vec::new()];
+    for _ in 0..512 {
+        let mut noise = vec![0; random.random_range(1..1_400)];
+        random.fill_bytes(&mut noise);
+        // Another trial's packet: all of it is right but for the nonce, which is 64 random bits.
+        let other = Frame {
+            kind: if random.random() { Kind::Test } else { Kind::WarmUp },
+            stream: random.random_range(0..2),
+            size: SIZE,
+            nonce: random.random(),
+            seq: random.random_range(0..400_000),
+        };
+        let mut frame = vec![0; SIZE.into()];
+        other.write(&mut frame);
+        let mut damaged = frame.clone();
+        let bit = random.random_range(0..HEAD * 8);
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let cut = frame[..random.random_range(1..frame.len())].to_vec();
+        let long = [frame.as_slice(), &noise].concat();
+        // Twice: a duplicate of another trial's is foreign twice.
+        made.extend([noise, frame.clone(), frame, damaged, cut, long, Vec::new()]);
+    }
+    made
+}
+
+/// Throws a million into the namespace, on one CPU if it is named; returns how many the kernel took.
+fn flood(netns: &str, cpu: Option<u32>) -> u64 {
+    let path = Path::new("/run/netns").join(netns);
+    let thrower = std::thread::spawn(move || {
+        enter_netns(&path).expect("the receiver's namespace");
+        if let Some(cpu) = cpu {
+            tardy_sys::thread::pin(cpu).expect("that CPU");
+        }
+        let (strangers, to) = (strangers(), receiver());
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket.connect(&to).expect("a receiver");
+        let all = strangers.iter().cycle().take(MILLION as usize);
+        all.map(|stranger| u64::from(socket.send(stranger).is_ok())).sum()
+    });
+    thrower.join().expect("the flood is thrown")
+}
+
+struct Flooded {
+    place: Place,
+    run: Finished,
+    thrown: u64,
+}
+
+/// A run in which a million datagrams are thrown at the receiver in the middle of the trial.
+fn flooded(args: &[&str], throw: impl FnOnce(&Place) -> u64) -> Flooded {
+    let place = Place::new();
+    let child = place.start(place.run(&["--trials", "1", "--set", COUNT]).args(args));
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(800));
+    let thrown = throw(&place);
+    assert!(thrown >= MILLION * 99 / 100, "the flood came about: {thrown}");
+    // What still waits in the socket is received; the trial ends with what was sent by then.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(child.id(), libc::SIGINT).expect("the signal is sent");
+    let run = place.finish(child);
+    assert_eq!(run.code, Some(130), "{}{}", run.stdout, run.stderr);
+    Flooded { place, run, thrown }
+}
+
+impl Flooded {
+    fn counter(&self, name: &str) -> u64 {
+        let file = self.place.out().join("trials/all/1/trial.json");
+        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON");
+        record["streams"]["ctl"]["counters"][name].as_u64().expect("a counter")
+    }
+
+    /// Every row is one packet of the trial, in its place, its stamps in the order of its way. Returns the lost ones.
+    fn check_rows(&self) -> u64 {
+        let folder = RunFolder::open(self.place.out()).expect("the run folder opens");
+        let (mut row, mut lost, mut first) = (0, 0, None);
+        for batch in folder.batches("all", 1, "ctl").expect("samples") {
+            let batch: Batch = batch.expect("whole samples");
+            for at in 0..batch.len() {
+                let base = *first.get_or_insert(batch.scheduled_ns[0]);
+                assert_eq!(batch.seq[at], row);
+                assert_eq!(batch.scheduled_ns[at], base + row * 500_000, "packet {row}");
+                assert_ne!(batch.outcome[at], Outcome::NotSent, "packet {row}: the sender's way is another");
+                let flags = batch.flags[at];
+                assert!(!flags.has(Flags::DUPLICATE) && !flags.has(Flags::REORDERED), "packet {row}: {flags:?}");
+                if batch.outcome[at] == Outcome::Lost {
+                    lost += 1;
+                    assert!(batch.offset(at, Point::RxKernel).is_none() && batch.offset(at, Point::Receive).is_none());
+                } else {
+                    let way = [
+                        Point::Scheduled,
+                        Point::Wakeup,
+                        Point::Send,
+                        Point::TxKernel,
+                        Point::RxKernel,
+                        Point::Receive,
+                    ];
+                    let stamps: Vec<i64> = way.iter().filter_map(|point| batch.offset(at, *point)).collect();
+                    assert_eq!(stamps.len(), way.len(), "packet {row} has all its stamps");
+                    // Stamps of the kernel are REALTIME, those of the program TAI: their conversion has an error of some ns.
+                    assert!(stamps.windows(2).all(|pair| pair[1] >= pair[0] - 1_000), "packet {row}: {stamps:?}");
+                }
+                row += 1;
+            }
+        }
+        assert_eq!(row as u64, self.run.outcome("intended"), "a row for each packet that was reached");
+        lost
+    }
+}
+
+#[test]
+fn a_million_foreign_packets_at_a_running_receiver_change_no_sample() {
+    if !can_run("a_million_foreign_packets_at_a_running_receiver_change_no_sample") {
+        return;
+    }
+    let cpus = tardy_host::cpus::usable();
+    let (least, most) = (*cpus.iter().min().expect("a CPU"), *cpus.iter().max().expect("a CPU"));
+    let (tx, rx) = (format!("stream.ctl.tx.cpu={most}"), format!("stream.ctl.rx.cpu={least}"));
+    // On the receiver's own CPU and below its priority: it takes each datagram before the next one is thrown, so that its
+    // buffer never overflows, however slow the machine is.
+    let flooded = flooded(&["--set", &tx, "--set", &rx], |place| flood(&place.netns("b"), Some(least)));
+    assert_eq!(flooded.counter("socket_drops"), 0, "{}", flooded.run.stdout);
+    assert_eq!(flooded.counter("foreign"), flooded.thrown, "each one is counted");
+    assert_eq!(flooded.check_rows(), 0, "none is lost");
+    for counter in ["duplicates", "records_dropped", "tx_stamps_unmatched"] {
+        assert_eq!(flooded.counter(counter), 0, "{counter}");
+    }
+    assert!(flooded.run.ids("note").contains(&"foreign".to_owned()), "{}", flooded.run.stdout);
+    assert!(!flooded.run.ids("invalid").contains(&"loss".to_owned()), "{}", flooded.run.stdout);
+}
+
+#[test]
+fn a_flood_that_overflows_the_socket_is_told_and_accounted_for() {
+    if !can_run("a_flood_that_overflows_the_socket_is_told_and_accounted_for") {
+        return;
+    }
+    let flooded = flooded(&["--set", "stream.ctl.max_loss=0"], |place| {
+        let receiver = place.agent("b");
+        let netns = place.netns("b");
+        // While the receiver stands still nothing is taken out of its buffer; when it goes on, it runs beside the flood.
+        signal(receiver, libc::SIGSTOP).expect("stopped");
+        let thrower = std::thread::spawn(move || flood(&netns, None));
+        let full = wait(Duration::from_secs(20), || dropped(&place.netns("b")).then_some(()));
+        std::thread::sleep(Duration::from_millis(20));
+        signal(receiver, libc::SIGCONT).expect("continued");
+        full.expect("the buffer is full within 20 s");
+        thrower.join().expect("the flood is thrown")
+    });
+    let (foreign, drops) = (flooded.counter("foreign"), flooded.counter("socket_drops"));
+    let lost = flooded.check_rows();
+    assert!(drops > 0, "{}", flooded.run.stdout);
+    assert_eq!(foreign + drops, flooded.thrown + lost, "received or dropped at the socket: none is unaccounted for");
+    assert_eq!(flooded.counter("duplicates"), 0);
+    assert!(flooded.run.ids("note").contains(&"foreign".to_owned()), "{}", flooded.run.stdout);
+    assert_eq!(flooded.run.ids("invalid").contains(&"loss".to_owned()), lost > 0, "{}", flooded.run.stdout);
+    let told = format!("{drops} of all packets to that port were dropped at the receiving socket");
+    let grouped: String = flooded.run.stdout.chars().filter(|c| !c.is_whitespace()).collect();
+    let told: String = told.chars().filter(|c| !c.is_whitespace()).collect();
+    assert!(grouped.contains(&told), "the overflow is told: {}", flooded.run.stdout);
+}
+
+/// True once datagrams were dropped at a socket in the namespace: field `drops` of /proc/net/udp.
+fn dropped(netns: &str) -> bool {
+    let output = Command::new("ip").args(["netns", "exec", netns, "cat", "/proc/net/udp"]).output().expect("ip");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().skip(1).any(|line| line.split_whitespace().last().is_some_and(|drops| drops != "0"))
+}
