@@ -17,27 +17,27 @@ def load(path):
     return json.load(open(path))
 
 
-def places(schema, root, document, at=()):
-    """Every object of a document with the keys that its schema requires."""
+def places(schema, root, document, seen, at=()):
+    """Each key that the schema requires, where the document first has it."""
     while "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
     if isinstance(document, dict):
         for key in schema.get("required", []):
-            if key in document:
+            if key in document and (id(schema), key) not in seen:
+                seen.add((id(schema), key))
                 yield at, key
         for key, value in document.items():
             below = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
             if isinstance(below, dict):
-                yield from places(below, root, value, at + (key,))
+                yield from places(below, root, value, seen, at + (key,))
     elif isinstance(document, list) and isinstance(schema.get("items"), dict):
-        # The first and the last of a list stand for the others.
-        for i in sorted({0, len(document) - 1}) if document else []:
-            yield from places(schema["items"], root, document[i], at + (i,))
+        for i in range(len(document)):
+            yield from places(schema["items"], root, document[i], seen, at + (i,))
 
 
 def wrong(schema, document, kind):
     """Copies with one fault each."""
-    for at, key in places(schema, schema, document):
+    for at, key in places(schema, schema, document, set()):
         for what in ("missing", "of another type"):
             bad = copy.deepcopy(document)
             place = bad
