@@ -56,7 +56,8 @@ bench: setup-bench build
 soak: setup-soak build-all
 	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/soak.sh
 
-book: build
+# BUILT=1 takes the binary that `make test` has built: built apart, it would cost minutes again.
+book: $(if $(BUILT),,build)
 	@TARDY=$(CURDIR)/dist/tardy packaging/book.sh
 
 lint:

@@ -16,7 +16,7 @@ pub fn chapter(document: &Document) -> String {
             let _ = match block {
                 Block::Text(text) => write!(out, "{}\n\n", escaped(text)),
                 Block::Group(title) => write!(out, "### {title}\n\n"),
-                Block::Term(term, says) => write!(out, "- {}: {}\n", escaped(term), escaped(says)),
+                Block::Term(term, says) => writeln!(out, "- {}: {}", escaped(term), escaped(says)),
                 Block::Command(line, says) => write!(out, "{}\n\n```sh\n{line}\n```\n\n", escaped(says)),
             };
         }
