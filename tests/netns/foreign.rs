@@ -11,6 +11,7 @@ use std::time::Duration;
 use tardy_model::frame::{Frame, HEAD, Kind};
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
+use tardy_model::stream::Policy;
 use tardy_store::RunFolder;
 use tardy_sys::process::{enter_netns, signal};
 
@@ -64,6 +65,9 @@ fn flood(netns: &str, cpu: Option<u32>) -> u64 {
         enter_netns(&path).expect("the receiver's namespace");
         if let Some(cpu) = cpu {
             tardy_sys::thread::pin(cpu).expect("that CPU");
+            // Before all that is not realtime, so that a busy machine does not stretch the flood; below the receiver. Where it
+            // is refused the flood takes longer.
+            let _ = tardy_sys::thread::set_policy(Policy::Fifo(1));
         }
         let (strangers, to) = (strangers(), receiver());
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
