@@ -9,3 +9,4 @@ mod report;
 mod runner;
 mod spec;
 mod store;
+mod wire;

@@ -6,4 +6,5 @@ mod kill;
 mod lab;
 mod run;
 mod truth;
+mod wire;
 mod wrong;

@@ -2,6 +2,7 @@
 //! The verbs, one file each.
 
 mod agent;
+mod hwtstamp;
 mod plan;
 mod report;
 mod run;
@@ -23,6 +24,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Undo => undo::call(),
         Verb::Schema(args) => schema::call(&args),
         Verb::Agent(args) => agent::call(args),
+        Verb::Hwtstamp(args) => hwtstamp::call(&args),
     }
 }
 
