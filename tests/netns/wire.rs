@@ -115,6 +115,12 @@ impl Drop for Host {
     }
 }
 
+/// Packets received in each trial of a cell. Its own figures leave out trials that a busy machine made invalid.
+fn received(cell: &Value) -> Vec<u64> {
+    let trials = cell["trials"].as_array().into_iter().flatten();
+    trials.filter_map(|trial| trial["streams"]["ctl"]["outcomes"]["received"].as_u64()).collect()
+}
+
 const TAKE: [&str; 2] = ["--set", "path.take=true"];
 
 #[test]
@@ -127,7 +133,7 @@ fn a_wire_is_measured_and_its_devices_come_back() {
     let run = host.call(&TAKE);
     run.ran();
     assert!(run.stdout.contains("wire, udp"), "{}", run.stdout);
-    assert_eq!((run.outcome("intended"), run.outcome("received")), (1_200, 1_200), "{}", run.stdout);
+    assert_eq!(received(run.cell()), [600; 2], "{}", run.stdout);
     host.same(&before);
     let read = |file: &str| -> Value {
         serde_json::from_slice(&std::fs::read(host.place.out().join(file)).expect("it is there")).expect("JSON")
@@ -168,7 +174,7 @@ fn wire_and_veth_are_two_cells_of_one_run() {
         cells.iter().map(|cell| cell["id"].as_str()).collect::<Vec<_>>(),
         [Some("path.kind=veth"), Some("path.kind=wire")]
     );
-    assert!(cells.iter().all(|cell| cell["streams"]["ctl"]["outcomes"]["received"] == 800), "{}", run.stdout);
+    assert_eq!(cells.iter().map(received).collect::<Vec<_>>(), [[400; 2]; 2], "{}", run.stdout);
     host.same(&before);
 }
 
