@@ -12,3 +12,4 @@ mod report;
 mod runner;
 mod spec;
 mod store;
+mod wire;

@@ -10,7 +10,7 @@ use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{Batch, Command, Step};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::names::{Names, SLOTS, Side, Slot, other_runs};
-use tardy_lab::path::PathError;
+use tardy_lab::path::{Found, PathError};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::runner::{Failure, Output, RunError, Runner, failures};
@@ -27,7 +27,7 @@ fn setup(stations: &[&str]) -> Setup {
 }
 
 fn two() -> Plan {
-    plan(&setup(&["a", "b"]), Names::FIRST).expect("two stations can be joined")
+    plan(&setup(&["a", "b"]), Names::FIRST, &Found::default()).expect("two stations can be joined")
 }
 
 const SCRIPT: &str = "\
@@ -82,14 +82,14 @@ fn the_script_is_the_plan_then_its_inverse() {
 #[test]
 fn what_veth_cannot_join_is_refused() {
     for stations in [&[][..], &["a"], &["a", "b", "c"]] {
-        let error = plan(&setup(stations), Names::FIRST).expect_err("not two stations");
+        let error = plan(&setup(stations), Names::FIRST, &Found::default()).expect_err("not two stations");
         let owned = stations.iter().map(|s| (*s).to_owned()).collect();
         assert_eq!(error, PlanError::Path(PathError::TwoStations { kind: "veth", stations: owned }));
     }
-    let three = plan(&setup(&["a", "b", "c"]), Names::FIRST).unwrap_err().to_string();
+    let three = plan(&setup(&["a", "b", "c"]), Names::FIRST, &Found::default()).unwrap_err().to_string();
     assert_eq!(three, "veth joins exactly two stations, and the experiment has 3 (a, b, c): name two in [station.*]");
     for name in ["", "a/b", "a b", "a\n", &"x".repeat(201)] {
-        let error = plan(&setup(&[name, "b"]), Names::FIRST).expect_err("no file can be called so");
+        let error = plan(&setup(&[name, "b"]), Names::FIRST, &Found::default()).expect_err("no file can be called so");
         assert_eq!(error, PlanError::StationName { name: name.to_owned() });
     }
 }

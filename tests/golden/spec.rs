@@ -81,7 +81,7 @@ fn every_default_is_filled_in() {
     let [cell] = experiment.cells.as_slice() else { panic!("{:?}", ids(&experiment)) };
     assert_eq!((cell.id.as_str(), cell.axes.len(), cell.expect.len()), ("all", 0, 0));
     assert_eq!(cell.setup.stations.values().collect::<Vec<_>>(), [&Station::Netns; 2]);
-    assert_eq!((cell.setup.path, cell.setup.shaper), (Joined::Veth { queues: 4, mtu: 1500 }, Shaper::None));
+    assert_eq!((&cell.setup.path, cell.setup.shaper), (&Joined::Veth { queues: 4, mtu: 1500 }, Shaper::None));
     let stream = &cell.setup.streams[0];
     assert_eq!((stream.port, stream.overrun, stream.rx.wait), (Port::Udp, Overrun::Burst, Wait::Block));
     assert_eq!((stream.cycle, stream.deadline), (Nanos::from_micros(500), Nanos::from_micros(500)));
@@ -111,6 +111,21 @@ fn host_to_host_is_as_its_table_says() {
         let experiment = load(&ready_made(name).expect("listed"), &[]).expect("a ready-made experiment loads");
         assert_eq!(&experiment.name, name);
     }
+}
+
+#[test]
+fn a_path_is_an_axis_like_any_other() {
+    let keys = "[path]\na = \"eth1\"\nb = \"eth2\"\nqueues = 2\n";
+    let cells = good(&format!("{keys}[matrix]\n\"path.kind\" = [\"veth\", \"wire\"]"), &[]).cells;
+    let wire = |take| Joined::Wire { a: "eth1".into(), b: "eth2".into(), mtu: 1500, take };
+    assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::Veth { queues: 2, mtu: 1500 }, &wire(false)]);
+    let cases = "[[case]]\nname = \"pair\"\n[[case]]\nname = \"cards\"\n\
+                 set = { path.kind = \"wire\", path.a = \"eth1\", path.b = \"eth2\", path.take = true }";
+    let cells = good(cases, &[]).cells;
+    assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::Veth { queues: 4, mtu: 1500 }, &wire(true)]);
+    let set = ["path.kind=wire", "path.a=eth1", "path.b=eth2"];
+    assert!(!good("", &set).effective.contains("queues"), "the devices have their own");
+    assert!(!good("", &[]).effective.contains("take"));
 }
 
 #[test]
@@ -209,9 +224,10 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
     assert_eq!(ids(&experiment), ["idle", "deep"]);
     assert!(experiment.cells.iter().all(|cell| cell.setup.streams[0].rx.wait == Wait::Poll));
     assert_eq!((experiment.trials, experiment.name.as_str(), experiment.seed), (3, "short", 7));
-    let queues = |set: &[&str]| -> Vec<Joined> { good(body, set).cells.iter().map(|cell| cell.setup.path).collect() };
-    assert_eq!(queues(&["path.queues=2"]), [Joined::Veth { queues: 2, mtu: 1500 }; 4]);
-    assert_eq!(queues(&["path={queues = 3, mtu = 9000}"]), [Joined::Veth { queues: 3, mtu: 9000 }; 4]);
+    let queues =
+        |set: &[&str]| -> Vec<Joined> { good(body, set).cells.into_iter().map(|cell| cell.setup.path).collect() };
+    assert_eq!(queues(&["path.queues=2"]), vec![Joined::Veth { queues: 2, mtu: 1500 }; 4]);
+    assert_eq!(queues(&["path={queues = 3, mtu = 9000}"]), vec![Joined::Veth { queues: 3, mtu: 9000 }; 4]);
     let stream = |set: &[&str]| good("", set).cells[0].setup.streams[0].clone();
     assert_eq!(stream(&["stream.ctl.cycle=1ms", "stream.ctl.cycle=2ms"]).cycle, Nanos::from_millis(2));
     assert_eq!(stream(&["stream.ctl.tx.cpu=0x1"]).tx.cpu, CpuChoice::Number(1));

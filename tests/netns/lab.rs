@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{self as lab, Step};
 use tardy_lab::names::{Names, Slot, other_runs};
-use tardy_lab::path::LinkEnd;
+use tardy_lab::path::{Found, LinkEnd};
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::runner::Processes;
@@ -27,7 +27,7 @@ fn two(names: Names) -> Plan {
         shaper: Shaper::None,
         streams: Vec::new(),
     };
-    plan(&setup, names).expect("two stations can be joined")
+    plan(&setup, names, &Found::default()).expect("two stations can be joined")
 }
 
 /// Why namespaces cannot be made here, if they cannot.

@@ -8,4 +8,5 @@ mod lab;
 mod run;
 mod soak;
 mod truth;
+mod wire;
 mod wrong;

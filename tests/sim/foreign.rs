@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use tardy_engine::matcher::{Match, Matched};
 use tardy_engine::order::{ReceiveOrder, StreamOrder, ThreadOrder};
-use tardy_engine::port::{ReceivePort, Received, Timer, sim};
+use tardy_engine::port::{Inbox, ReceivePort, Received, Timer, sim};
 use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
 use tardy_model::frame::{Frame, HEAD, Kind};
 use tardy_model::point::{Point, Source};
@@ -113,7 +113,7 @@ impl Crowded {
 }
 
 impl ReceivePort for Crowded {
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, i32> {
+    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
         let before = self.next.checked_sub(1).map_or(BASE_NS, |before| self.packets[before].0);
         let (payload, at) = if self.left > 0 {
             self.left -= 1;
@@ -127,9 +127,8 @@ impl ReceivePort for Crowded {
             (payload, at)
         };
         self.now.set(at + 9_000);
-        let length = payload.len().min(buffer.len());
-        buffer[..length].copy_from_slice(&payload[..length]);
-        Ok(Received::Packet { length, stamp: Some(Instant::from_ns(at - 37_000_000_000)) })
+        inbox.put(0, &payload, Some(Instant::from_ns(at - 37_000_000_000)));
+        Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {
         false

@@ -3,10 +3,12 @@
 
 use crate::Bench;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tardy_lab::apply::apply;
+use tardy_lab::path::Found;
 use tardy_lab::names::{STATE, Side, Slot};
 use tardy_lab::plan::plan;
 use tardy_lab::runner::Processes;
@@ -34,7 +36,8 @@ pub fn joined<T>(bench: &Bench, experiment: &str, work: impl FnOnce(&End, &End) 
     let experiment = tardy_spec::load(&tardy_spec::read(&file)?, &[])?;
     let cell = experiment.cells.first().context("no cell")?;
     let slot = Slot::claim(Path::new(STATE))?;
-    let plan = plan(&cell.setup, slot.names())?;
+    let nobodys = Found { home: std::process::id(), nics: BTreeMap::new() };
+    let plan = plan(&cell.setup, slot.names(), &nobodys)?;
     let mut runner = Processes::new(|_| ()).holding(&slot)?;
     let applied = apply(&plan, slot.journal()?, &mut runner)?;
     let end = |station: &str, side| End { netns: slot.names().netns(station), address: slot.names().address(side) };

@@ -39,6 +39,9 @@ pub enum Verb {
     /// Be a station (started by `run`; speaks on stdin and stdout)
     #[command(hide = true)]
     Agent(Agent),
+    /// Show or set what a network device stamps (used by `run` and `undo`)
+    #[command(hide = true)]
+    Hwtstamp(Hwtstamp),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -160,6 +163,29 @@ pub struct Export {
     /// Write to a file, or into a folder that exists, instead of stdout
     #[arg(short, value_name = "FILE|DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// As linuxptp's hwstamp_ctl, which a machine may lack: commands of a plan must run everywhere.
+#[derive(Debug, ClapArgs)]
+pub struct Hwtstamp {
+    /// show, set, or restore: set, and fail if it is not exactly so then
+    #[arg(value_parser = ["show", "set", "restore"])]
+    pub what: String,
+    /// The device
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// Network namespaces to look for it in, the first that has it counting [default: this one]
+    #[arg(long, value_name = "NAME")]
+    pub netns: Vec<String>,
+    /// HWTSTAMP_TX_*: 0 off, 1 on
+    #[arg(long, value_name = "N", required_if_eq_any([("what", "set"), ("what", "restore")]))]
+    pub tx: Option<i32>,
+    /// HWTSTAMP_FILTER_*: 0 none, 1 all
+    #[arg(long, value_name = "N", required_if_eq_any([("what", "set"), ("what", "restore")]))]
+    pub rx: Option<i32>,
+    /// HWTSTAMP_FLAG_*
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub flags: i32,
 }
 
 /// The whole command line. Each verb's help is one screen, the same for `-h` and `--help`, with examples below the flags.

@@ -12,7 +12,7 @@ use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::Facts;
-use tardy_spec::experiment::{Cell, Experiment, Path};
+use tardy_spec::experiment::{Cell, Experiment};
 use tardy_store::{RunFolder, StoreError};
 
 /// The cells of a run, trial by trial.
@@ -147,9 +147,8 @@ pub fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
 pub fn facts(experiment: &Experiment) -> Facts {
     let mut facts = Facts::default();
     for cell in &experiment.cells {
-        let Path::Veth { .. } = cell.setup.path;
         let simulated = tardy_lab::orders::is_simulated(&cell.setup);
-        facts.paths.push(if simulated { "simulated" } else { "veth" }.to_owned());
+        facts.paths.push(if simulated { "simulated" } else { cell.setup.path.kind() }.to_owned());
         for stream in &cell.setup.streams {
             facts.ports.push(if simulated { "sim" } else { "udp" }.to_owned());
             facts.cycles.push(stream.cycle);

@@ -5,6 +5,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// The name of this program in a command; the runner starts the binary that it is part of.
+pub const OURSELVES: &str = "tardy";
+
 /// A program with its arguments. Displays as a line of POSIX shell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -28,9 +31,30 @@ impl Command {
         Command::new("ip", &[&["-n", netns], args].concat())
     }
 
+    /// `tardy hwtstamp DEV --netns netns… args…`: what a device stamps. No program of Debian 12 can do it.
+    pub fn hwtstamp(what: &str, device: &str, places: &[&str], args: &[&str]) -> Self {
+        let places = places.iter().flat_map(|netns| ["--netns", netns]);
+        let words: Vec<&str> =
+            ["hwtstamp", what, device].into_iter().chain(places).chain(args.iter().copied()).collect();
+        Command::new(OURSELVES, &words)
+    }
+
     /// `tc -n netns args…`.
     pub fn tc_in(netns: &str, args: &[&str]) -> Self {
         Command::new("tc", &[&["-n", netns], args].concat())
+    }
+
+    /// The namespace that this command deletes.
+    pub(crate) fn ends_namespace(&self) -> Option<&str> {
+        match &self.argv[..] {
+            [ip, netns, del, name] if ip == "ip" && netns == "netns" && del == "del" => Some(name),
+            _ => None,
+        }
+    }
+
+    /// True if `word` is among its arguments.
+    pub(crate) fn names(&self, word: &str) -> bool {
+        self.argv.iter().skip(1).any(|argument| argument == word)
     }
 
     /// The program's name.

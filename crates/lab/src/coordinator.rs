@@ -7,6 +7,8 @@ use crate::apply::{self, ApplyError};
 use crate::journal::JournalError;
 use crate::names::{self, ClaimError, Slot};
 use crate::orders::{PlaceError, Turn, built_alike, is_simulated, orders, place, random_of, turns};
+use crate::path::Found;
+use crate::path::wire::{self, WireError};
 use crate::plan::{self, Plan, PlanError};
 use crate::runner::Processes;
 use crate::trial::{Broken, Ran, Stations, TrialError};
@@ -129,6 +131,9 @@ pub enum RunError {
     /// The path cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A wire's devices cannot be had.
+    #[error(transparent)]
+    Wire(#[from] WireError),
     /// It cannot be built.
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -185,6 +190,7 @@ struct Run<'a> {
     options: &'a Options<'a>,
     sink: &'a mut dyn Sink,
     refused: Vec<String>,
+    found: Found,
     measured: bool,
     of: u32,
 }
@@ -193,17 +199,18 @@ struct Run<'a> {
 pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
     let turns = turns(experiment);
     let of = turns.len() as u32;
-    let mut run = Run { experiment, options, sink, refused: Vec::new(), measured: false, of };
+    let mut run = Run { experiment, options, sink, refused: Vec::new(), found: Found::default(), measured: false, of };
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
 }
 
-/// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory.
+/// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory, network
+/// devices that may be taken. Gives what was found, for the plan; devices are to go back to the namespace of process `home`.
 ///
 /// # Errors
-/// [`RunError::Place`] and [`RunError::Memory`].
-pub fn possible(experiment: &Experiment) -> Result<(), RunError> {
+/// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
+pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     for cell in &experiment.cells {
         let needed: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
         if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
@@ -214,7 +221,17 @@ pub fn possible(experiment: &Experiment) -> Result<(), RunError> {
             place(&cell.setup)?;
         }
     }
-    Ok(())
+    found(experiment, home)
+}
+
+/// What of the machine a plan of the experiment rests on.
+///
+/// # Errors
+/// [`RunError::Wire`].
+pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
+    // Two runs at once must not both believe a device free, nor one read what the other has set.
+    let _claim = wire::claim(experiment)?;
+    Ok(Found { home, nics: wire::look(experiment)? })
 }
 
 impl Run<'_> {
@@ -224,6 +241,9 @@ impl Run<'_> {
 
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
+        // Until the devices are back.
+        let _claim = wire::claim(self.experiment)?;
+        self.found.nics = wire::look(self.experiment)?;
         let mut slot = None;
         let mut at = 0;
         while at < turns.len() && !self.stopped() {
@@ -248,7 +268,7 @@ impl Run<'_> {
 
     /// Tells what could not be had and was replaced.
     fn check(&mut self) -> Result<(), RunError> {
-        possible(self.experiment)?;
+        self.found = possible(self.experiment, std::process::id())?;
         let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
         for cell in built {
             for what in place(&cell.setup)?.1 {
@@ -285,7 +305,7 @@ impl Run<'_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
-        let plan = plan::plan(setup, slot.names())?;
+        let plan = plan::plan(setup, slot.names(), &self.found)?;
         // Commands are told when their batch is over; the sink is busy elsewhere meanwhile, so they are kept until then.
         let ran = std::cell::RefCell::new(Vec::new());
         let mut runner = Processes::new(|batch: &crate::runner::Ran<'_>| {
@@ -326,6 +346,9 @@ impl Run<'_> {
         turns: &[Turn<'_>],
         ran: &Told,
     ) -> Result<(), RunError> {
+        if let tardy_spec::experiment::Path::Wire { .. } = turns[0].cell.setup.path {
+            wire::wait_for_link(&plan.ends, self.options.stop)?;
+        }
         let read_back = applied.read_back(plan)?;
         self.tell_commands(ran);
         let (tell, inbox) = mpsc::channel();

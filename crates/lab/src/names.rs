@@ -55,6 +55,11 @@ impl Names {
         format!("tardy-{}-{station}", self.slot)
     }
 
+    /// The name under which a run keeps the network namespace that its devices came from. No station is called so.
+    pub fn home(self) -> String {
+        format!("tardy-{}-_home", self.slot)
+    }
+
     /// The link at one end: at most 15 characters (IFNAMSIZ − 1).
     pub fn link(self, side: Side) -> String {
         format!("tardy{}-{}", self.slot, side as u8)

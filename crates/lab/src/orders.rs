@@ -2,6 +2,7 @@
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
+use crate::path::wire;
 use crate::plan::Plan;
 use crate::trial::Ordered;
 use rand::seq::SliceRandom;
@@ -13,7 +14,7 @@ use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_host::cpus::{self, NoSuchCpu};
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::Nanos;
-use tardy_spec::experiment::{Cell, Experiment, Setup};
+use tardy_spec::experiment::{Cell, Experiment, Path, Setup};
 use tardy_spec::placement::{self, End};
 
 /// A thread that cannot have the CPU that is asked for.
@@ -156,5 +157,11 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[cpus::Chosen], random: &mut 
 
 /// True if two cells need the same path.
 pub fn built_alike(a: &Setup, b: &Setup) -> bool {
-    a.stations == b.stations && a.path == b.path && a.shaper == b.shaper && is_simulated(a) == is_simulated(b)
+    // What a wire's devices are set to stamp depends on what is asked of them.
+    let stamps = || !matches!(a.path, Path::Wire { .. }) || wire::asked(a) == wire::asked(b);
+    a.stations == b.stations
+        && a.path == b.path
+        && a.shaper == b.shaper
+        && is_simulated(a) == is_simulated(b)
+        && stamps()
 }

@@ -4,7 +4,7 @@
 
 use crate::command::{Command, Step};
 use crate::names::Names;
-use crate::path::{self, LinkEnd, PathError};
+use crate::path::{self, Found, LinkEnd, PathError};
 use crate::shaper;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -41,11 +41,11 @@ pub enum PlanError {
 /// Longest name of a station, bytes. A namespace is a file, whose name ends at 255.
 const STATION_NAME: usize = 200;
 
-/// Plans a set-up under these names.
+/// Plans a set-up under these names, on what was found of the machine.
 ///
 /// # Errors
 /// If the path cannot join the stations, or a station's name cannot be used.
-pub fn plan(setup: &Setup, names: Names) -> Result<Plan, PlanError> {
+pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanError> {
     let usable = |name: &str| {
         (1..=STATION_NAME).contains(&name.len())
             && !name.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
@@ -53,14 +53,14 @@ pub fn plan(setup: &Setup, names: Names) -> Result<Plan, PlanError> {
     if let Some(name) = setup.stations.keys().find(|name| !usable(name)) {
         return Err(PlanError::StationName { name: name.clone() });
     }
-    let laid = path::lay(setup, names)?;
+    let laid = path::lay(setup, names, found)?;
     let shaped = shaper::set(&setup.shaper, &laid.ends);
     let device = |end: &LinkEnd| {
         let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
         [show("addr"), show("neigh")]
     };
-    let read_back = laid.ends.values().flat_map(device).chain(shaped.read_back).collect();
+    let read_back = laid.ends.values().flat_map(device).chain(laid.read_back).chain(shaped.read_back).collect();
     Ok(Plan { steps: laid.steps.into_iter().chain(shaped.steps).collect(), read_back, ends: laid.ends })
 }
 

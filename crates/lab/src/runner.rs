@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one place that starts programs. A narrow trait, so that everything above it can be tried without a machine.
 
-use crate::command::{Batch, Command, Process};
+use crate::command::{Batch, Command, OURSELVES, Process};
 use crate::names::Slot;
 use std::fs::File;
 use std::io::{self, Write};
@@ -92,7 +92,9 @@ impl<'a> Processes<'a> {
     }
 
     fn child(&self, process: &Process, reads: bool) -> io::Result<process::Output> {
-        let mut command = process::Command::new(&process.argv[0]);
+        // This very binary, also where it is not in PATH or was replaced meanwhile.
+        let program = if process.argv[0] == OURSELVES { "/proc/self/exe" } else { &process.argv[0] };
+        let mut command = process::Command::new(program);
         command.args(&process.argv[1..]).env("LC_ALL", "C").stderr(Stdio::piped());
         // Ctrl-C at the terminal goes to the whole foreground group: it must end the run, not a command half-way.
         command.process_group(0);

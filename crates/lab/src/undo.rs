@@ -8,7 +8,7 @@ use crate::command::{Batch, Command};
 use crate::journal::{self, Journal, JournalError};
 use crate::names::{self, Hold};
 use crate::process::Identity;
-use crate::runner::{RunError, Runner};
+use crate::runner::{Failure, RunError, Runner};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,27 +82,36 @@ pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result
     let commands: Vec<(u32, Command)> =
         begun.iter().rev().flat_map(|(step, undo)| undo.iter().map(|command| (*step, command.clone()))).collect();
 
-    let mut failed = Vec::new();
+    let mut failed: Vec<(u32, NotUndone)> = Vec::new();
     let mut rest = &commands[..];
     for batch in Batch::group(commands.iter().map(|(_, command)| command.clone())) {
-        let batch = batch.keep_going(true);
         let (now, later) = rest.split_at(batch.commands().len());
-        let output = runner.run(&batch)?;
-        let failures = output.failures.iter().filter(|failure| !GONE.iter().any(|gone| failure.says.contains(gone)));
-        let failed_before = failed.len();
-        failed.extend(failures.map(|failure| {
-            let command = batch.commands().get(failure.index).unwrap_or(&batch.commands()[0]).clone();
-            NotUndone { command, says: failure.says.clone() }
+        rest = later;
+        // A namespace goes with all that is in it, so it must not go while something that was to leave it is still there.
+        let is_needed = |name: &str| failed.iter().any(|(_, it)| it.command.names(name));
+        let (kept, now_run): (Vec<_>, Vec<_>) =
+            now.iter().partition(|(_, command)| command.ends_namespace().is_some_and(is_needed));
+        failed.extend(kept.into_iter().map(|(step, command)| {
+            (*step, NotUndone { command: command.clone(), says: "kept: something in it was not put back".to_owned() })
         }));
+        if let Some(batch) = Batch::group(now_run.iter().map(|(_, command)| command.clone())).pop() {
+            let output = runner.run(&batch.keep_going(true))?;
+            let is_gone = |failure: &&Failure| GONE.iter().any(|gone| failure.says.contains(gone));
+            failed.extend(output.failures.iter().filter(|failure| !is_gone(failure)).map(|failure| {
+                let (step, command) = now_run.get(failure.index).unwrap_or(&now_run[0]);
+                (*step, NotUndone { command: command.clone(), says: failure.says.clone() })
+            }));
+        }
         // A step is done with when its last inverse is. A mark that cannot be written is no reason to stop undoing.
         let mut done: Vec<u32> = now.iter().map(|(step, _)| *step).collect();
         done.dedup();
         done.retain(|step| later.first().is_none_or(|(next, _)| next != step));
-        if failed.len() == failed_before {
+        done.retain(|step| failed.iter().all(|(of, _)| of != step));
+        if !done.is_empty() {
             let _ = journal.undone(&done);
         }
-        rest = later;
     }
+    let failed: Vec<NotUndone> = failed.into_iter().map(|(_, it)| it).collect();
     if !failed.is_empty() {
         return Err(UndoError::Failed(failed));
     }

@@ -77,6 +77,17 @@ impl<'a> View<'a> {
         rows.into_iter()
     }
 
+    /// True if some cell of the experiment has `word` for `key`.
+    pub(crate) fn is_somewhere(&self, key: &str, word: &str) -> bool {
+        let sheet = self.sheet;
+        let written = sheet.base.get(key);
+        let cases = sheet.cases.iter().filter_map(|case| case.set.get(key));
+        let axes = sheet.axes.iter().filter(|axis| axis.key == key).flat_map(|axis| &axis.values);
+        let mut all = written.into_iter().chain(cases).chain(axes);
+        let by_default = || written.is_none() && DEFAULTS.get(key) == Some(&Value::Text(word.to_owned()));
+        all.any(|assignment| assignment.value == Value::Text(word.to_owned())) || by_default()
+    }
+
     /// The keys of one table of the file; `name` stands for the pattern's `*`.
     pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
         Table { view: self, pattern, name }
@@ -168,6 +179,11 @@ impl Table<'_> {
             let message = format!("the table of keys and its reader disagree on `{key}`");
             Problem::new(Reason::Internal, &self.view.header(&key), message, "this is a fault of tardy: report it")
         })
+    }
+
+    /// A key that others of the table need and that is not there.
+    pub(crate) fn missing(&self, because_of: &[&str], message: String, help: impl Into<String>) -> Problem {
+        Problem { reason: Reason::MissingKey, ..self.wrong(because_of, message, help) }
     }
 
     /// A fault that several of its keys make together; the first is blamed if none was set later than the others.

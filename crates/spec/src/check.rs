@@ -10,6 +10,22 @@ use tardy_model::stream::{CpuChoice, Policy, Port, Stream};
 /// Bytes of an IPv4 and a UDP header.
 const HEADERS: u32 = 28;
 
+/// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
+pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
+    let of = [("a", "wire"), ("b", "wire"), ("take", "wire"), ("queues", "veth")];
+    for (field, other) in of.into_iter().filter(|(_, of)| *of != kind) {
+        if table.is_written(field) && !view.is_somewhere("path.kind", other) {
+            let message = format!("`path.{field}` has no meaning on path `{kind}`");
+            let help = match other {
+                "wire" => "write kind = \"wire\", or leave it out",
+                _ => "leave it out: a device keeps its queues",
+            };
+            return Err(table.wrong(&[field, "kind"], message, help));
+        }
+    }
+    Ok(())
+}
+
 /// Within one stream.
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let cycle = show_duration(stream.cycle);

@@ -92,6 +92,11 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     if key.pattern.starts_with("stream.*.sim.") && streams().any(|stream| stream.port != Port::Sim) {
         return None;
     }
+    // What belongs to the path of one kind has no meaning where no cell has one.
+    let of = |kind: &str| cells.iter().any(|cell| cell.setup.path.kind() == kind);
+    if (key.pattern == "path.queues" && !of("veth")) || (key.pattern == "path.take" && !of("wire")) {
+        return None;
+    }
     key.default.node().map(|node| node.toml())
 }
 

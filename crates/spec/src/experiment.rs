@@ -54,7 +54,7 @@ pub enum Station {
 }
 
 /// How two stations are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Path {
     /// A veth pair.
     Veth {
@@ -63,6 +63,27 @@ pub enum Path {
         /// Greatest IP packet, bytes.
         mtu: u32,
     },
+    /// Two network devices of this host, cabled back to back.
+    Wire {
+        /// Device of the station that comes first by name.
+        a: String,
+        /// Device of the other one.
+        b: String,
+        /// Greatest IP packet, bytes.
+        mtu: u32,
+        /// Devices that have addresses may be taken too.
+        take: bool,
+    },
+}
+
+impl Path {
+    /// The name in files.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Path::Veth { .. } => "veth",
+            Path::Wire { .. } => "wire",
+        }
+    }
 }
 
 /// The sender's queue discipline.

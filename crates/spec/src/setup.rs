@@ -19,11 +19,9 @@ const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 
 /// Works out one cell.
 pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Problem> {
-    let stations = stations(view)?;
-    let path = view.table("path", None);
-    path.get("kind", text)?;
-    let mtu = path.get("mtu", integer)? as u32;
-    let path = Path::Veth { queues: path.get("queues", integer)? as u32, mtu };
+    let path = path(view)?;
+    let stations = stations(view, path.kind())?;
+    let (Path::Veth { mtu, .. } | Path::Wire { mtu, .. }) = path;
     view.table("shaper", None).get("kind", text)?;
 
     let names = view.streams();
@@ -52,12 +50,36 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     Ok((Setup { stations, path, shaper: Shaper::None, streams }, expect))
 }
 
-fn stations(view: &View<'_>) -> Result<BTreeMap<String, Station>, Problem> {
+fn path(view: &View<'_>) -> Result<Path, Problem> {
+    let table = view.table("path", None);
+    let kind = table.get("kind", text)?;
+    check::path(view, &table, &kind)?;
+    let mtu = table.get("mtu", integer)? as u32;
+    if kind != "wire" {
+        return Ok(Path::Veth { queues: table.get("queues", integer)? as u32, mtu });
+    }
+    let device = |field: &str, example: &str| match table.find(field) {
+        Some(Value::Text(device)) => Ok(device.clone()),
+        _ => {
+            let message = format!("`path.{field}` is missing: path wire needs a network device for each station");
+            Err(table.missing(&["kind"], message, format!("write {field} = \"{example}\", as `ip link` shows it")))
+        }
+    };
+    let (a, b) = (device("a", "enp1s0")?, device("b", "enp2s0")?);
+    if a == b {
+        let message = format!("`path.a` and `path.b` are both \"{a}\": a wire has two ends");
+        return Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"));
+    }
+    let take = table.get("take", |value| if let Value::Flag(flag) = value { Some(*flag) } else { None })?;
+    Ok(Path::Wire { a, b, mtu, take })
+}
+
+fn stations(view: &View<'_>, path: &str) -> Result<BTreeMap<String, Station>, Problem> {
     let names = view.stations();
     match names {
         [_, _] => {}
         [_, _, third, ..] => {
-            let message = format!("a veth path joins two stations, the experiment has {}", names.len());
+            let message = format!("a {path} path joins two stations, the experiment has {}", names.len());
             return Err(Problem::new(Reason::Combination, &third.at, message, "leave the others out"));
         }
         _ => {

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod control;
 pub mod error;
+pub mod hwtstamp;
 pub mod nic;
 pub mod process;
 pub mod thread;

@@ -15,6 +15,22 @@ pub fn enter_netns(path: &Path) -> Result<(), SysError> {
     Ok(())
 }
 
+/// Does something in a network namespace, by a thread of its own: the calling one stays where it is.
+///
+/// # Errors
+/// If the namespace cannot be entered.
+pub fn in_netns<T: Send>(path: &Path, then: impl FnOnce() -> T + Send) -> Result<T, SysError> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| enter_netns(path).map(|()| then()));
+        let broke = |_| SysError {
+            call: "a thread",
+            on: path.display().to_string(),
+            source: std::io::Error::other("it broke"),
+        };
+        thread.join().map_err(broke)?
+    })
+}
+
 /// Makes the process the leader of its own session, out of reach of the terminal's Ctrl-C.
 pub fn leave_terminal() {
     // SAFETY: takes nothing. It fails for a group leader, which is out of reach already.

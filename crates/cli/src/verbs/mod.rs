@@ -4,6 +4,7 @@
 mod agent;
 mod completions;
 mod export;
+mod hwtstamp;
 mod man;
 mod plan;
 mod report;
@@ -29,6 +30,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Man(args) => man::call(&args),
         Verb::Completions(args) => completions::call(&args),
         Verb::Agent(args) => agent::call(args),
+        Verb::Hwtstamp(args) => hwtstamp::call(&args),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::verbs::count;
 use anyhow::Result;
 use std::fmt::Write;
+use tardy_lab::coordinator;
 use tardy_lab::names::Names;
 use tardy_lab::orders::is_simulated;
 use tardy_lab::plan;
@@ -16,12 +17,15 @@ pub fn call(args: Plan) -> Result<Exit> {
     let mut out = String::from("#!/bin/sh\n");
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     let _ = writeln!(out, "# {}: {cells}, {trials} of each", experiment.name);
+    // The shell that this is printed for stands where the script is likely to run.
+    let home = std::os::unix::process::parent_id();
+    let found = coordinator::found(&experiment, home)?;
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let script = if is_simulated(&cell.setup) {
             "# port sim: nothing is built, no command is run\n".to_owned()
         } else {
-            plan::plan(&cell.setup, Names::FIRST).map_err(tardy_lab::coordinator::RunError::from)?.script()
+            plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?.script()
         };
         match said.iter_mut().find(|(known, _)| *known == script) {
             Some((_, cells)) => cells.push(&cell.id),

@@ -34,13 +34,14 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         super::undo::offer(&state)?;
     }
-    coordinator::possible(&experiment)?;
+    let found = coordinator::possible(&experiment, std::process::id())?;
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
         None => create_default(&experiment.name)?,
     };
     folder.write_experiment(&experiment.effective)?;
-    let manifest = manifest(&experiment);
+    let mut manifest = manifest(&experiment);
+    manifest.machine.extend(found.nics.values().flat_map(tardy_host::nic::Nic::facts));
     folder.write_manifest(&manifest)?;
 
     let mut recorder = Recorder::new(&experiment, &folder, manifest);

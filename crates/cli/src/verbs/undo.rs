@@ -19,6 +19,10 @@ fn put_back(state: &Path) -> Result<Exit> {
         for command in batch.commands {
             eprintln!("  {command}");
         }
+        // Most of it is something that was gone already, and no fault; what it was is told all the same.
+        for failure in batch.failures {
+            eprintln!("  # {}: {}", batch.commands.get(failure.index).unwrap_or(&batch.commands[0]), failure.says);
+        }
     });
     let report = undo_all(state, &mut runner, &mut |slot, put_back| match put_back {
         Ok(put_back) => eprintln!("slot {slot}: {} steps undone, {} agents ended", put_back.steps, put_back.agents),

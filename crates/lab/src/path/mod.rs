@@ -2,13 +2,24 @@
 //! How two stations are joined. A kind is one file and one line in [`lay`].
 
 pub mod veth;
+pub mod wire;
 
-use crate::command::Step;
+use crate::command::{Command, Step};
 use crate::names::Names;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use tardy_host::nic::Nic;
 use tardy_spec::experiment::{Path, Setup};
 use thiserror::Error;
+
+/// What of the machine a plan rests on. Read before, so that planning stays pure.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// A process in the network namespace to which devices go back.
+    pub home: u32,
+    /// Devices that are taken, by the name that the experiment has for them.
+    pub nics: BTreeMap<String, Nic>,
+}
 
 /// Where a station meets the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +43,12 @@ pub enum PathError {
         /// The stations there are.
         stations: Vec<String>,
     },
+    /// A device was not looked at before.
+    #[error("nothing is known of network device `{device}`: it was not looked at")]
+    Unread {
+        /// Which.
+        device: String,
+    },
 }
 
 fn list(stations: &[String]) -> String {
@@ -43,6 +60,8 @@ fn list(stations: &[String]) -> String {
 pub struct Laid {
     /// Steps that build it.
     pub steps: Vec<Step>,
+    /// Commands that tell what the kernel has made of it, beside the links and addresses.
+    pub read_back: Vec<Command>,
     /// Where it ends, by station.
     pub ends: BTreeMap<String, LinkEnd>,
 }
@@ -51,8 +70,9 @@ pub struct Laid {
 ///
 /// # Errors
 /// If the path cannot join these stations.
-pub fn lay(setup: &Setup, names: Names) -> Result<Laid, PathError> {
-    match setup.path {
-        Path::Veth { queues, mtu } => veth::lay(&setup.stations, queues, mtu, names),
+pub fn lay(setup: &Setup, names: Names, found: &Found) -> Result<Laid, PathError> {
+    match &setup.path {
+        Path::Veth { queues, mtu } => veth::lay(&setup.stations, *queues, *mtu, names),
+        Path::Wire { a, b, mtu, .. } => wire::lay(setup, [a, b], *mtu, names, found),
     }
 }

@@ -11,14 +11,14 @@ use std::net::IpAddr;
 use tardy_spec::experiment::Station;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
-const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
+pub(super) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
 
-struct Joint<'a> {
-    station: &'a str,
-    netns: String,
-    link: String,
-    mac: String,
-    address: IpAddr,
+pub(super) struct Joint<'a> {
+    pub(super) station: &'a str,
+    pub(super) netns: String,
+    pub(super) link: String,
+    pub(super) mac: String,
+    pub(super) address: IpAddr,
 }
 
 /// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
@@ -48,11 +48,11 @@ pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: N
             (joint.station.to_owned(), end)
         })
         .into();
-    Ok(Laid { steps, ends })
+    Ok(Laid { steps, read_back: Vec::new(), ends })
 }
 
 /// A step of its own for each, so that a name that is taken is never mistaken for one that this step made.
-fn namespace(at: &Joint<'_>) -> Step {
+pub(super) fn namespace(at: &Joint<'_>) -> Step {
     Step {
         does: vec![Command::ip(&["netns", "add", &at.netns])],
         undoes: vec![Command::ip(&["netns", "del", &at.netns])],
@@ -78,7 +78,7 @@ fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
     }
 }
 
-fn quiet(at: &Joint<'_>) -> Step {
+pub(super) fn quiet(at: &Joint<'_>) -> Step {
     Step {
         does: vec![Command::ip_in(&at.netns, &["link", "set", "dev", &at.link, "addrgenmode", "none"])],
         undoes: Vec::new(),
@@ -87,7 +87,7 @@ fn quiet(at: &Joint<'_>) -> Step {
     }
 }
 
-fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
+pub(super) fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
     let ip = |args: &[&str]| Command::ip_in(&near.netns, args);
     let (link, address) = (near.link.as_str(), format!("{}/{}", near.address, Names::PREFIX));
     let peer = far.address.to_string();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
 
-use super::kind::LAST_CPU;
+use super::kind::{LAST_CPU, LONGEST_DEVICE};
 use super::{Default, KEYS, Key, Kind, units};
 use serde_json::{Map, Value, json};
 use tardy_model::point::Point;
@@ -129,6 +129,9 @@ fn kind(kind: &Kind) -> Value {
     match kind {
         Kind::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": 100}),
         Kind::Word => json!({"type": "string", "minLength": 1}),
+        Kind::Device => {
+            json!({"type": "string", "pattern": "^[A-Za-z0-9_@+][A-Za-z0-9._@+-]*$", "maxLength": LONGEST_DEVICE})
+        }
         Kind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
         Kind::Duration { min_ns, word, .. } => {
             let sign = if *min_ns < 0 { "-?" } else { "" };

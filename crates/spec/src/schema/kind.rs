@@ -18,6 +18,8 @@ pub enum Kind {
     Name,
     /// A station's name.
     Word,
+    /// A network device's name.
+    Device,
     /// A whole number.
     Integer {
         /// Least.
@@ -92,6 +94,8 @@ pub(crate) enum Value {
 
 /// Highest CPU number that a Linux kernel can be built for.
 pub(super) const LAST_CPU: i64 = 8191;
+/// IFNAMSIZ − 1.
+pub(super) const LONGEST_DEVICE: usize = 15;
 const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";
 const LIMIT: &str = "write \"p99.9 < 80us\"";
 
@@ -105,7 +109,8 @@ impl Kind {
         Ok(match (self, &node.value) {
             (Kind::Name, Toml::Text(text)) => Value::Text(name(key, text, node)?),
             (Kind::Word, Toml::Text(text)) => Value::Text(text.clone()),
-            (Kind::Name | Kind::Word, _) => return Err(not("text", &format!("write {}", quote(node)))),
+            (Kind::Device, Toml::Text(text)) => Value::Text(device(key, text, node)?),
+            (Kind::Name | Kind::Word | Kind::Device, _) => return Err(not("text", &format!("write {}", quote(node)))),
             (Kind::Integer { min, max }, Toml::Integer(number)) => {
                 Value::Integer(within(key, node, *number, (*min, *max), |n| n.to_string())?)
             }
@@ -198,6 +203,20 @@ fn numbers(key: &str, node: &Node) -> Problem {
 fn name(key: &str, text: &str, node: &Node) -> Result<String, Problem> {
     checked_name(text, 100, |c| c.is_ascii_alphanumeric() || "._-".contains(c))
         .map_err(|wrong| Problem::new(Reason::Value, &node.at, format!("`{key}`: {}", wrong.message), wrong.help))
+}
+
+/// What the kernel takes as a device's name (`dev_valid_name` in net/core/dev.c), but for characters that a shell or iproute2
+/// would take apart.
+fn device(key: &str, text: &str, node: &Node) -> Result<String, Problem> {
+    let fits = (1..=LONGEST_DEVICE).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte))
+        && !matches!(text.as_bytes()[0], b'-' | b'.');
+    if fits {
+        return Ok(text.to_owned());
+    }
+    let message = format!("`{key}`: \"{text}\" cannot be a network device's name");
+    let help = format!("write a name as `ip link` shows it, at most {LONGEST_DEVICE} characters: \"enp1s0\"");
+    Err(Problem::new(Reason::Value, &node.at, message, help))
 }
 
 /// A name that can be part of a file's name: begins with a letter or digit, holds only what `allowed` says.

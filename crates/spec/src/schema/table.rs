@@ -37,9 +37,12 @@ pub const KEYS: &[Key] = &[
 
     key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
 
-    key("path.kind", choice(&["veth"], &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio", "wire"]), Text("veth"), "How the two stations are joined."),
-    key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end."),
+    key("path.kind", choice(&["veth", "wire"], &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, or two network devices of this host, cabled back to back."),
+    key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
+    key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back."),
+    key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
+    key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses of their own; they get them back afterwards."),
 
     key("shaper.kind", choice(&["none"], &["etf", "taprio", "mqprio", "cbs"]), Text("none"), "The sender's queue discipline; `none` leaves the device's own."),
 

@@ -22,6 +22,7 @@ impl Kind {
             Kind::Share => "a share: `\"0.1%\"` or `0.001`".to_owned(),
             Kind::Flag => "`true` or `false`".to_owned(),
             Kind::Choice { built, .. } => format!("`\"{}\"`", built.join("\"`, `\"")),
+            Kind::Device => "a network device's name".to_owned(),
             Kind::Cpu => "`\"auto\"`, `\"same\"`, `\"different\"`, `\"any\"` or a CPU's number".to_owned(),
             Kind::Policy => {
                 "`\"other\"`, `\"fifo:90\"`, `\"rr:50\"` (priority 1 to 99) or `\"deadline:200us/1ms/1ms\"`".to_owned()

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Path `wire`: a veth pair in a namespace of the test's own plays two cabled network cards. Whatever happens, they are
+//! back afterwards as they were.
+
+use crate::command::{Finished, Place, can_run, tardy, wait};
+use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A network namespace as the host whose cards are taken. It goes when this does.
+struct Host {
+    name: String,
+    place: Place,
+}
+
+fn ip(args: &[&str]) -> String {
+    let output = Command::new("ip").args(args).output().expect("ip is installed");
+    assert!(output.status.success(), "ip {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl Host {
+    /// With the cards enp1s0 and enp2s0, cabled; the first has an address, an MTU and is up, the second is as it came.
+    fn new() -> Host {
+        let host = Host::empty();
+        host.ip("link add enp1s0 type veth peer name enp2s0");
+        host.ip("link set dev enp1s0 mtu 1400 up");
+        host.ip("addr add 192.0.2.1/24 brd 192.0.2.255 dev enp1s0");
+        host.ip("addr add 2001:db8::1/64 dev enp1s0 nodad");
+        host
+    }
+
+    fn empty() -> Host {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tardytest-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        ip(&["netns", "add", &name]);
+        ip(&["-n", &name, "link", "set", "dev", "lo", "up"]);
+        Host { name, place: Place::new() }
+    }
+
+    fn ip(&self, args: &str) -> String {
+        let words: Vec<&str> = ["-n", &self.name].into_iter().chain(args.split(' ')).collect();
+        ip(&words)
+    }
+
+    /// `tardy run` there, with the cards as path; not by `ip netns exec`, whose mounts end with it.
+    fn run(&self, place: &Place, args: &[&str]) -> Command {
+        let file = place.path("wire.toml");
+        let text = "name = \"wire\"\ntrials = 2\n[station.a]\n[station.b]\n[path]\nkind = \"wire\"\na = \"enp1s0\"\n\
+                    b = \"enp2s0\"\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 600\n";
+        std::fs::write(&file, text).expect("a file");
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.name)).arg(tardy()).arg("run").arg(file).args(args);
+        command.arg("--out").arg(place.out()).env("TARDY_STATE", self.place.state()).stdin(Stdio::null());
+        command
+    }
+
+    fn call(&self, args: &[&str]) -> Finished {
+        self.place.call(&mut self.run(&self.place, args))
+    }
+
+    /// Everything of its devices that a person would miss.
+    fn devices(&self) -> Value {
+        let rows: Value = serde_json::from_str(&self.ip("-j -d addr show")).expect("JSON");
+        let device = |row: &Value| {
+            let is_up = row["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "UP"));
+            let addresses = row["addr_info"].as_array().into_iter().flatten();
+            let address =
+                |row: &Value| json!([row["local"], row["prefixlen"], row["broadcast"], row["scope"], row["label"]]);
+            let mut addresses: Vec<String> = addresses.map(|row| address(row).to_string()).collect();
+            addresses.sort();
+            json!([row["ifname"], row["address"], row["mtu"], is_up, row["master"], addresses])
+        };
+        let mut devices: Vec<String> =
+            rows.as_array().into_iter().flatten().map(|row| device(row).to_string()).collect();
+        devices.sort();
+        json!(devices)
+    }
+
+    /// All is as it was `before`; the kernel's own addresses take a moment.
+    #[track_caller]
+    fn same(&self, before: &Value) {
+        wait(Duration::from_secs(10), || (self.devices() == *before).then_some(()));
+        assert_eq!(self.devices(), *before);
+        let names = ip(&["netns"]);
+        let names = names.lines().filter_map(|line| line.split(' ').next());
+        let left: Vec<&str> = names.filter(|name| self.is_home(name)).collect();
+        assert!(left.is_empty(), "namespaces are left: {left:?}");
+    }
+
+    /// The name under which a run keeps this host as the home of its devices.
+    fn is_home(&self, name: &str) -> bool {
+        let inode = |name: &str| std::fs::metadata(Path::new("/run/netns").join(name)).map(|file| file.ino()).ok();
+        name.ends_with("-_home") && inode(name) == inode(&self.name)
+    }
+
+    #[track_caller]
+    fn refuses(&self, args: &[&str], code: i32, says: &[&str]) {
+        let before = self.devices();
+        let run = self.call(args);
+        assert_eq!(run.code, Some(code), "{}", run.stderr);
+        says.iter().for_each(|text| assert!(run.stderr.contains(text), "`{text}` is not in: {}", run.stderr));
+        assert_eq!(run.stderr.trim().lines().count(), 1, "one error, not {}", run.stderr);
+        assert_eq!(self.devices(), before, "before anything is touched");
+        assert!(!self.place.out().exists(), "the folder stays free for the next try");
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
+
+/// Packets received in each trial of a cell. Its own figures leave out trials that a busy machine made invalid.
+fn received(cell: &Value) -> Vec<u64> {
+    let trials = cell["trials"].as_array().into_iter().flatten();
+    trials.filter_map(|trial| trial["streams"]["ctl"]["outcomes"]["received"].as_u64()).collect()
+}
+
+const TAKE: [&str; 2] = ["--set", "path.take=true"];
+
+#[test]
+fn a_wire_is_measured_and_its_devices_come_back() {
+    if !can_run("a_wire_is_measured_and_its_devices_come_back") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let run = host.call(&TAKE);
+    run.ran();
+    assert!(run.stdout.contains("wire, udp"), "{}", run.stdout);
+    assert_eq!(received(run.cell()), [600; 2], "{}", run.stdout);
+    host.same(&before);
+    let read = |file: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(host.place.out().join(file)).expect("it is there")).expect("JSON")
+    };
+    let manifest = read("manifest.json");
+    assert_eq!(manifest["machine"]["nic.enp1s0.driver"], "veth");
+    let stamps = manifest["machine"]["nic.enp2s0.hwtstamp"].as_str().expect("why it has none");
+    assert!(stamps.contains("Operation not supported"), "{stamps}");
+    let absent = &read("trials/all/1/trial.json")["streams"]["ctl"]["absent"];
+    for point in ["tx_hw", "rx_hw"] {
+        assert!(absent[point].as_str().is_some_and(|why| why.contains("offers no hardware")), "{absent}");
+    }
+    let commands = std::fs::read_to_string(host.place.out().join("commands.sh")).expect("commands");
+    assert!(commands.contains("ip link set dev enp1s0 netns tardy-"), "{commands}");
+}
+
+#[test]
+fn wire_and_veth_are_two_cells_of_one_run() {
+    if !can_run("wire_and_veth_are_two_cells_of_one_run") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let file = host.place.path("both.toml");
+    let text = "trials = 2\n[station.a]\n[station.b]\n[path]\na = \"enp1s0\"\nb = \"enp2s0\"\ntake = true\nqueues = 2\n\
+                [stream.ctl]\nfrom = \"b\"\nto = \"a\"\ncount = 400\n[matrix]\n\"path.kind\" = [\"veth\", \"wire\"]\n";
+    std::fs::write(&file, text).expect("a file");
+    let mut command = host.run(&host.place, &[]);
+    let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+    let args = args.into_iter().map(|arg| if arg == host.place.path("wire.toml") { file.clone().into() } else { arg });
+    let args: Vec<_> = args.collect();
+    command = Command::new("nsenter");
+    command.args(args).env("TARDY_STATE", host.place.state()).stdin(Stdio::null());
+    let run = host.place.call(&mut command);
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(
+        cells.iter().map(|cell| cell["id"].as_str()).collect::<Vec<_>>(),
+        [Some("path.kind=veth"), Some("path.kind=wire")]
+    );
+    assert_eq!(cells.iter().map(received).collect::<Vec<_>>(), [[400; 2]; 2], "{}", run.stdout);
+    host.same(&before);
+}
+
+#[test]
+fn a_device_in_use_is_refused_before_anything_is_touched() {
+    if !can_run("a_device_in_use_is_refused_before_anything_is_touched") {
+        return;
+    }
+    let host = Host::new();
+    host.refuses(&[], 3, &["`enp1s0` has the address 192.0.2.1/24", "take = true"]);
+    host.refuses(&["--set", "path.b=enp9s0", TAKE[0], TAKE[1]], 3, &["no network device `enp9s0`", "enp1s0, enp2s0"]);
+    host.refuses(&["--set", "path.b=enp1s0"], 2, &["path.a", "path.b", "a wire has two ends"]);
+    host.refuses(&["--set", "path.b=lo", TAKE[0], TAKE[1]], 3, &["`lo` is the loopback"]);
+    host.refuses(&["--set", "path.mtu=65536", TAKE[0], TAKE[1]], 2, &["path.mtu"]);
+    host.ip("route add default via 192.0.2.254");
+    host.refuses(&TAKE, 3, &["`enp1s0` carries the default route"]);
+    host.ip("route del default");
+    host.ip("route add 198.51.100.0/24 via 192.0.2.254");
+    host.refuses(&TAKE, 3, &["the route to 198.51.100.0/24, which would be lost"]);
+    host.ip("route del 198.51.100.0/24");
+    host.ip("link add br0 type bridge");
+    host.ip("link set dev enp2s0 master br0");
+    host.refuses(&TAKE, 3, &["`enp2s0` is a port of `br0`", "nomaster"]);
+    host.ip("link set dev enp2s0 nomaster");
+    host.ip("link add mac0 link enp2s0 type macvlan");
+    host.refuses(&TAKE, 3, &["`enp2s0` carries mac0", "ip link del dev mac0"]);
+}
+
+#[test]
+fn a_kill_then_undo_gives_the_devices_back() {
+    if !can_run("a_kill_then_undo_gives_the_devices_back") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    // With the path built; at moments while it is being built or taken down; and with a device that went back by itself.
+    for moment in 0..6_u64 {
+        let place = Place::new();
+        let mut child = place.start(host.run(&place, &TAKE).args(["--trials", "50"]));
+        if moment.is_multiple_of(3) {
+            place.wait_for("built");
+        } else {
+            std::thread::sleep(Duration::from_millis(70 * moment));
+        }
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it ends");
+        if moment == 0 {
+            let next = Place::new();
+            let run = next.call(&mut host.run(&next, &TAKE));
+            assert_eq!(run.code, Some(3), "{}", run.stderr);
+            assert!(run.stderr.contains("`enp1s0` is in namespace tardy-"), "{}", run.stderr);
+            assert!(run.stderr.contains("run `tardy undo`"), "{}", run.stderr);
+        }
+        if moment == 3 {
+            let built = place.wait_for("built");
+            let netns = built["stations"]["a"]["netns"].as_str().expect("a namespace").to_owned();
+            ip(&["-n", &netns, "link", "set", "dev", "enp1s0", "netns", &host.name]);
+        }
+        // From another network namespace than the run's.
+        let undo = host.place.undo();
+        assert_eq!(undo.code, Some(0), "moment {moment}: {}", undo.stderr);
+        host.same(&before);
+        assert_eq!(host.place.undo().stderr.trim(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn a_second_run_that_wants_the_device_is_refused_by_name() {
+    if !can_run("a_second_run_that_wants_the_device_is_refused_by_name") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let (one, other) = (Place::new(), Place::new());
+    let child = one.start(host.run(&one, &TAKE).args(["--set", "stream.ctl.count=4000"]));
+    one.wait_for("built");
+    let run = other.call(&mut host.run(&other, &TAKE));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("another run of tardy has network device `enp1s0`"), "{}", run.stderr);
+    one.finish(child).ran();
+    host.same(&before);
+}
+
+#[test]
+fn a_device_that_vanishes_ends_the_run_and_the_other_comes_back() {
+    if !can_run("a_device_that_vanishes_ends_the_run_and_the_other_comes_back") {
+        return;
+    }
+    let host = Host::empty();
+    host.ip("link add br0 type bridge");
+    for n in 1..=2 {
+        host.ip(&format!("link add enp{n}s0 type veth peer name far{n}"));
+        host.ip(&format!("link set dev far{n} master br0 up"));
+    }
+    host.ip("link set dev br0 up");
+    let child = host.place.start(&mut host.run(&host.place, &["--trials", "4", "--set", "stream.ctl.count=2000"]));
+    let found = wait(Duration::from_secs(30), || {
+        host.place.events().iter().any(|event| event["event"] == "trial" && event["n"] == 2).then_some(())
+    });
+    assert!(found.is_some(), "the second trial begins");
+    let netns = host.place.netns("a");
+    ip(&["-n", &netns, "link", "del", "dev", "enp1s0"]);
+    let run = host.place.finish(child);
+    assert_eq!(run.code, Some(4), "after a finished trial: {}", run.stderr);
+    let errors: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("tardy: ")).collect();
+    assert_eq!(errors.len(), 1, "{}", run.stderr);
+    assert!(errors[0].contains("enp1s0"), "{}", errors[0]);
+    let devices = host.devices().to_string();
+    assert!(devices.contains("enp2s0") && !devices.contains("enp1s0"), "{devices}");
+    assert!(!Path::new("/run/netns").join(netns).exists(), "nothing is left of the run");
+    assert_eq!(host.place.undo().stderr.trim(), "nothing is left behind");
+}
+
+#[test]
+fn devices_without_a_link_are_told_and_come_back() {
+    if !can_run("devices_without_a_link_are_told_and_come_back") {
+        return;
+    }
+    let host = Host::empty();
+    for n in 1..=2 {
+        host.ip(&format!("link add enp{n}s0 type veth peer name far{n}"));
+    }
+    let before = host.devices();
+    let run = host.call(&[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("`enp1s0` has no link") && run.stderr.contains("cable"), "{}", run.stderr);
+    host.same(&before);
+}
+
+#[test]
+fn a_mount_namespace_that_would_strand_the_devices_is_refused() {
+    if !can_run("a_mount_namespace_that_would_strand_the_devices_is_refused") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let args: Vec<_> = host.run(&host.place, &TAKE).get_args().skip(1).map(std::ffi::OsStr::to_owned).collect();
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &host.name]).args(args).env("TARDY_STATE", host.place.state());
+    let run = host.place.call(&mut command);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("nsenter --net=/run/netns/NAME tardy run"), "{}", run.stderr);
+    assert_eq!(host.devices(), before);
+}
+
+#[test]
+fn what_a_device_stamps_is_told_with_the_kernels_reason() {
+    if !can_run("what_a_device_stamps_is_told_with_the_kernels_reason") {
+        return;
+    }
+    let host = Host::new();
+    let verb = |args: &[&str]| host.place.call(host.place.command("hwtstamp").args(args));
+    let show = verb(&["show", "enp1s0", "--netns", "tardytest-none", "--netns", &host.name]);
+    assert_eq!(show.code, Some(0), "{}", show.stderr);
+    assert!(show.stdout.contains("SIOCGHWTSTAMP on enp1s0: Operation not supported"), "{}", show.stdout);
+    let set = verb(&["set", "enp1s0", "--netns", &host.name, "--tx", "1", "--rx", "1"]);
+    assert_eq!(set.code, Some(3), "{}", set.stderr);
+    assert!(set.stderr.contains("SIOCSHWTSTAMP on enp1s0: Operation not supported"), "{}", set.stderr);
+    let gone = verb(&["restore", "enp9s0", "--netns", &host.name, "--tx", "0", "--rx", "0"]);
+    assert!(gone.stderr.contains("No such device"), "what is gone is no error of an undo: {}", gone.stderr);
+}
