@@ -54,7 +54,7 @@ fn digests(batch: &Batch) -> BTreeMap<Metric, MetricDigest> {
 fn written(batch: &Batch) -> Vec<u8> {
     let (_keep, run) = new_run();
     let trial = run.begin_trial("all", 1).unwrap();
-    let values = digests(batch).iter().map(|(metric, digest)| (*metric, digest.histogram().clone())).collect();
+    let values = digests(batch).iter().map(|(metric, digest)| (*metric, digest.histogram())).collect();
     trial.write_histograms("ctl", Nanos::from_secs(10), &values).unwrap();
     fs::read(trial.path().join("ctl.hlog")).unwrap()
 }
@@ -111,7 +111,7 @@ fn a_histogram_log_does_not_disagree_with_the_results() {
     let log = histograms(&written(&batch));
     let mut compared = 0;
     for (metric, digest) in digests(&batch) {
-        let result = digest.finish("kernel", None);
+        let result = digest.finish("kernel", None).0;
         let Some(histogram) = log.get(&metric.to_string()) else {
             assert_eq!(result.count, 0, "{metric}");
             continue;

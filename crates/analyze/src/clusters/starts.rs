@@ -103,14 +103,16 @@ impl Starts {
         }
     }
 
-    /// Continues a trial of which the packets before were not looked at: the first value counts for them.
+    /// Continues a trial of which the packets before were not looked at: the first values stand in for them, and start
+    /// nothing.
     pub fn add_after_unseen(&mut self, values: &[i64]) {
         self.apart();
-        if let Some((first, rest)) = values.split_first() {
-            self.window.push(bucket_of(*first));
+        let (first, rest) = values.split_at(values.len().min(self.gap));
+        for value in first {
+            self.window.push(bucket_of(*value));
             self.window.at += 1;
-            self.add(rest);
         }
+        self.add(rest);
     }
 
     fn above(&mut self, value: i64) {
