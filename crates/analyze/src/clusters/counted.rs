@@ -6,7 +6,7 @@ use super::starts::Starts;
 /// Values of a block of which all or none are looked at.
 const BLOCK: usize = 1024;
 /// One block in so many is looked at for the lower quantiles, beyond which there are clusters everywhere.
-const SAMPLED: usize = 16;
+const SAMPLED: usize = 64;
 
 /// For the quantiles whose clusters end after one packet (p50, p90), and for those with the longest gap.
 #[derive(Clone, Debug, PartialEq, Eq)]

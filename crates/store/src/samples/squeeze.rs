@@ -11,7 +11,7 @@ use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_end, ZSTD_e_flush};
-use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, Strategy, compress_bound, get_error_name};
+use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strategy, compress_bound, get_error_name};
 
 const BYTES: usize = size_of::<i64>();
 
@@ -27,11 +27,12 @@ impl<'a> Squeeze<'a> {
     pub(crate) fn new(sink: &'a mut TrackedWrite<Vec<u8>>, nullable: bool) -> Result<Self> {
         let mut context = CCtx::create();
         let parameters = [
-            CParameter::CompressionLevel(3),
-            // Noise repeats three bytes now and then; what that saves is little, and each repeat costs the reader a jump.
-            CParameter::Strategy(Strategy::ZSTD_dfast),
+            CParameter::Strategy(Strategy::ZSTD_fast),
+            // Noise repeats itself by chance. A match here and there saves little, and each costs the reader a jump; a look
+            // every so often still finds the long runs of one byte that rare outliers leave.
+            CParameter::TargetLength(32),
+            CParameter::LiteralCompressionMode(ParamSwitch::Enable),
             CParameter::MinMatch(7),
-            CParameter::ContentSizeFlag(true),
         ];
         for parameter in parameters {
             context.set_parameter(parameter).map_err(why)?;
