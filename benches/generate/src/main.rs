@@ -39,7 +39,8 @@ fn main() -> Result<()> {
     ensure!(trials > 0 && arguments.rows.is_multiple_of(trials), "{trials} trials cannot share the rows equally");
     let count = u32::try_from(arguments.rows / trials).context("a trial has at most 2^32 packets: take more trials")?;
     ensure!(count > 0, "a trial needs packets");
-    let experiment = tardy_spec::load(&Source { name: "generated.toml".to_owned(), text: experiment(&arguments, count) }, &[])?;
+    let experiment =
+        tardy_spec::load(&Source { name: "generated.toml".to_owned(), text: experiment(&arguments, count) }, &[])?;
     let folder = RunFolder::create(&arguments.dir)?;
     folder.write_experiment(&experiment.effective)?;
     let cells = experiment.cells.iter().map(|cell| CellEntry {

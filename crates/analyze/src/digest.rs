@@ -281,9 +281,13 @@ impl MetricDigest {
         self.counted + self.spilled.moments.count()
     }
 
-    /// The figures, and the histogram that they are of. The caller says whose stamp the later one is, and why there are no
-    /// values if there are none.
-    pub fn finish(&self, source: &str, why: Option<String>) -> (MetricResult, Histogram) {
+    /// The figures. The caller says whose stamp the later one is, and why there are no values if there are none.
+    pub fn finish(&self, source: &str, why: Option<String>) -> MetricResult {
+        self.finish_with_histogram(source, why).0
+    }
+
+    /// The figures, and the histogram of the same values.
+    pub fn finish_with_histogram(&self, source: &str, why: Option<String>) -> (MetricResult, Histogram) {
         let count = self.count();
         let summary = self.summary();
         let mut result = MetricResult {

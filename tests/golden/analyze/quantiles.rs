@@ -27,7 +27,7 @@ fn digest_of(trial: u32, values: &[i64], exact_rows: usize) -> MetricDigest {
 }
 
 fn finish(values: &[i64]) -> MetricResult {
-    digest(values).finish("kernel", None).0
+    digest(values).finish("kernel", None)
 }
 
 /// The quantile by sorting, and its clusters by their definition: an exceedance that has no other among the `gap` before it.
@@ -122,7 +122,7 @@ fn losing_the_worst_packets_does_not_improve_p99() {
     (0..200).for_each(|n| packets[n * 50] = if n % 2 == 0 { lost(0) } else { not_sent() });
     let wanted = Wanted { metrics: vec![LEAD], ..Wanted::default() };
     let digest = distribution(1, &wanted, batches(&packets, 999));
-    let result = digest.metrics[&LEAD].finish("kernel", None).0;
+    let result = digest.metrics[&LEAD].finish("kernel", None);
     assert_eq!(
         digest.outcomes,
         Outcomes { intended: 10_000, received: 9_800, lost: 100, not_sent: 100, ..Outcomes::default() }
@@ -156,7 +156,7 @@ fn a_missing_stamp_leaves_the_ranks_and_shows_in_the_coverage() {
         ..Wanted::default()
     };
     let digest = distribution(1, &wanted, batches(&packets, 105));
-    let result = digest.metrics[&LEAD].finish("kernel", None).0;
+    let result = digest.metrics[&LEAD].finish("kernel", None);
     assert_eq!((result.count, result.coverage, result.negative), (989, 0.989, 1));
     let mut sorted: Vec<i64> = packets.iter().filter_map(|packet| packet.rx_kernel).collect();
     sorted.sort_unstable();
@@ -165,7 +165,7 @@ fn a_missing_stamp_leaves_the_ranks_and_shows_in_the_coverage() {
     let bursts = digest.coverage.points[&Point::RxKernel];
     assert_eq!((bursts.missing, bursts.bursts, bursts.longest, bursts.longest_from_seq), (11, 2, 10, 100));
     assert_eq!(digest.coverage.points[&Point::TxKernel].coverage(), 1.0);
-    assert_eq!(digest.metrics[&span].finish("kernel", None).0.figures.max_ns, Some(400));
+    assert_eq!(digest.metrics[&span].finish("kernel", None).figures.max_ns, Some(400));
     let absent = digest.metrics[&absent].finish("", Some("no clock".to_owned()));
     assert_eq!((absent.count, absent.coverage, absent.why.as_deref()), (0, 0.0, Some("no clock")));
     assert_eq!(absent.figures, Default::default());
@@ -182,7 +182,7 @@ fn twenty_packets_in_step_leave_p50_unresolved_and_two_hundred_do_not() {
 fn above_the_bound_the_histogram_stands_in_and_says_so() {
     let values = noise(5, 30_000);
     let exact = finish(&values);
-    let result = digest_of(1, &values, 10_000).finish("kernel", None).0;
+    let result = digest_of(1, &values, 10_000).finish("kernel", None);
     assert_eq!((exact.percentiles.as_str(), result.percentiles.as_str()), ("exact", "hdr3"));
     assert_eq!(result.unresolved, exact.unresolved);
     for (got, exact) in result.figures.quantiles.as_array().into_iter().zip(exact.figures.quantiles.as_array()) {
@@ -199,13 +199,13 @@ fn above_the_bound_the_histogram_stands_in_and_says_so() {
     // Pooling two trials that each are small enough crosses the bound too.
     let mut pooled = digest_of(1, &values[..9_000], 10_000);
     pooled.merge(digest_of(2, &values[9_000..18_000], 10_000));
-    assert_eq!(pooled.finish("kernel", None).0.percentiles, "hdr3");
+    assert_eq!(pooled.finish("kernel", None).percentiles, "hdr3");
     // Without values there is still a resolved answer for many equal ones, and none for one stall.
-    let equal = digest_of(1, &vec![500_000; 30_000], 10_000).finish("kernel", None).0;
+    let equal = digest_of(1, &vec![500_000; 30_000], 10_000).finish("kernel", None);
     assert_eq!(equal.figures.quantiles.p99_ns, Some(500_000));
     let mut stall = vec![1_000; 30_000];
     (0..300).for_each(|n| stall[20_000 + n] = 1_000_000 - 3_000 * n as i64);
-    let stall = digest_of(1, &stall, 10_000).finish("kernel", None).0;
+    let stall = digest_of(1, &stall, 10_000).finish("kernel", None);
     assert!(stall.unresolved.contains(&"p99.9".to_owned()));
 }
 
@@ -214,7 +214,7 @@ fn the_maximum_names_its_packet_and_trial() {
     let mut pooled = digest_of(3, &[5, 9, 2], 100);
     pooled.merge(digest_of(1, &[4, 1, 9], 100));
     pooled.merge(digest_of(2, &[8, INFINITE], 100));
-    let result = pooled.finish("kernel", None).0;
+    let result = pooled.finish("kernel", None);
     assert_eq!((result.figures.max_ns, result.max_trial, result.max_seq), (Some(9), Some(1), Some(2)));
 }
 
@@ -246,7 +246,7 @@ proptest! {
         let one = digest_of(1, &values.concat(), exact_rows);
         let mut merged = MetricDigest::with_exact_rows(1, exact_rows);
         values.iter().for_each(|values| merged.merge(digest_of(1, values, exact_rows)));
-        let (one, merged) = (one.finish("kernel", None).0, merged.finish("kernel", None));
+        let (one, merged) = (one.finish("kernel", None), merged.finish("kernel", None));
         prop_assert_eq!(&one.percentiles, &merged.percentiles);
         prop_assert_eq!((one.count, one.coverage, one.negative), (merged.count, merged.coverage, merged.negative));
         let moments = |r: &MetricResult| (r.figures.min_ns, r.figures.mean_ns, r.figures.stddev_ns, r.figures.max_ns);

@@ -111,7 +111,7 @@ fn a_histogram_log_does_not_disagree_with_the_results() {
     let log = histograms(&written(&batch));
     let mut compared = 0;
     for (metric, digest) in digests(&batch) {
-        let result = digest.finish("kernel", None).0;
+        let result = digest.finish("kernel", None);
         let Some(histogram) = log.get(&metric.to_string()) else {
             assert_eq!(result.count, 0, "{metric}");
             continue;

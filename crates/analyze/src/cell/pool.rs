@@ -58,7 +58,7 @@ impl Pool {
         for (stream, (outcomes, metrics)) in self.streams {
             let mut result = StreamResult { outcomes, metrics: BTreeMap::new() };
             for (metric, pooled) in metrics {
-                let (found, histogram) = pooled.digest.finish(&pooled.source, pooled.why);
+                let (found, histogram) = pooled.digest.finish_with_histogram(&pooled.source, pooled.why);
                 result.metrics.insert(metric.to_string(), found);
                 histograms.insert((stream.clone(), metric), histogram);
             }
@@ -78,7 +78,7 @@ pub(super) fn stream_result(
     let (mut result, mut histograms) = (StreamResult { outcomes: *counts, ..StreamResult::default() }, BTreeMap::new());
     for (metric, digest) in metrics {
         let why = why(*metric, record, delta_of, counts.received);
-        let (found, histogram) = digest.finish(&source(*metric, record, delta_of), Some(why));
+        let (found, histogram) = digest.finish_with_histogram(&source(*metric, record, delta_of), Some(why));
         result.metrics.insert(metric.to_string(), found);
         histograms.insert(*metric, histogram);
     }

@@ -10,7 +10,6 @@
 //! How it is packed: stages as BYTE_STREAM_SPLIT under zstd, each byte stream in a block of its own ([`squeeze`]), for noise
 //! is best left as it is and the zeros above it cost nothing; DELTA_BINARY_PACKED is larger, for the difference of two noisy
 //! values is noisier than they are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
-//! docs/adr/0001 has the figures.
 
 pub(crate) mod layout;
 mod page;

@@ -2,11 +2,11 @@
 //! Reads `samples.parquet` back: stamps from stages, one stream at a time, memory flat.
 
 use super::layout::{self, FIXED, Layout, StreamLayout};
-use super::{GROUP_ROWS, PAGE_ROWS};
-use crate::StoreError;
 use super::page::hybrid::{self, Numbers};
 use super::page::split::Split;
 use super::page::{self, BYTE_STREAM_SPLIT, Chunk, DELTA_BINARY_PACKED, RLE_DICTIONARY, delta};
+use super::{GROUP_ROWS, PAGE_ROWS};
+use crate::StoreError;
 use crc32fast::Hasher;
 use parquet::basic::CompressionCodec;
 use parquet::errors::ParquetError;

@@ -79,7 +79,10 @@ impl PageWriter for Squeeze<'_> {
         let Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } =
             page.compressed_page()
         else {
-            return Err(ParquetError::General(format!("a compressed column has a page of type {:?}", page.page_type())));
+            return Err(ParquetError::General(format!(
+                "a compressed column has a page of type {:?}",
+                page.page_type()
+            )));
         };
         let levels = if self.nullable { levels_length(buf)? } else { 0 };
         let stream = if *encoding == Encoding::BYTE_STREAM_SPLIT { (buf.len() - levels) / BYTES } else { 0 };

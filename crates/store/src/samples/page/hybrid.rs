@@ -36,12 +36,7 @@ pub(crate) fn places<'a>(mut page: &[u8], rows: usize, room: &'a mut Vec<u8>) ->
 }
 
 /// `rows` numbers of `width` bits, at most 8.
-fn numbers<'a>(
-    mut bytes: &[u8],
-    width: u8,
-    rows: usize,
-    room: &'a mut Vec<u8>,
-) -> Result<Numbers<'a>, ParquetError> {
+fn numbers<'a>(mut bytes: &[u8], width: u8, rows: usize, room: &'a mut Vec<u8>) -> Result<Numbers<'a>, ParquetError> {
     room.clear();
     while room.len() < rows {
         let head = varint(&mut bytes)?;
@@ -63,8 +58,7 @@ fn numbers<'a>(
                 return Err(damaged("a run of nothing"));
             }
             for _ in 0..groups {
-                let (group, rest) =
-                    bytes.split_at_checked(width.into()).ok_or_else(|| damaged("a page ends early"))?;
+                let (group, rest) = bytes.split_at_checked(width.into()).ok_or_else(|| damaged("a page ends early"))?;
                 bytes = rest;
                 let packed = group.iter().rev().fold(0u64, |packed, byte| packed << 8 | u64::from(*byte));
                 let mask = (1u64 << width) - 1;

@@ -67,7 +67,8 @@ impl Chunk {
         let Some(page) = header.data else { return Err(damaged("a data page is missing")) };
         let same = page.encoding == encoding || (page.encoding, encoding) == (PLAIN_DICTIONARY, RLE_DICTIONARY);
         if page.values != rows || !same {
-            let why = format!("a page has {} rows in encoding {}, not {rows} in {encoding}", page.values, page.encoding);
+            let why =
+                format!("a page has {} rows in encoding {}, not {rows} in {encoding}", page.values, page.encoding);
             return Err(damaged(why));
         }
         let stored = &self.bytes[body];

@@ -42,9 +42,9 @@ impl<'a> Split<'a> {
         let [a, b, c, d, ..] = self.streams;
         let sum = |before: &V, stage: u32| some(at(*before).wrapping_add(i64::from(stage)));
         match self.used {
-            0..=2 => out.extend(
-                before.iter().zip(a).zip(b).map(|((v, a), b)| sum(v, u32::from(*a) | u32::from(*b) << 8)),
-            ),
+            0..=2 => {
+                out.extend(before.iter().zip(a).zip(b).map(|((v, a), b)| sum(v, u32::from(*a) | u32::from(*b) << 8)))
+            }
             3 => out.extend(
                 before
                     .iter()
@@ -56,9 +56,9 @@ impl<'a> Split<'a> {
             4 => out.extend(before.iter().zip(a).zip(b).zip(c).zip(d).map(|((((v, a), b), c), d)| {
                 sum(v, u32::from(*a) | u32::from(*b) << 8 | u32::from(*c) << 16 | u32::from(*d) << 24)
             })),
-            _ => out.extend(
-                before.iter().enumerate().map(|(row, before)| some(at(*before).wrapping_add(self.get(row)))),
-            ),
+            _ => {
+                out.extend(before.iter().enumerate().map(|(row, before)| some(at(*before).wrapping_add(self.get(row)))))
+            }
         }
     }
 }
