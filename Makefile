@@ -51,6 +51,7 @@ test: build-all
 	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim outside netns
 
 bench: setup-bench build
+	cargo build --release --locked -p tardy-bench -p tardy-bench-generate
 	@$(AS_ROOT) $(RELEASE)/bench --page docs/performance.md
 
 soak: setup-soak build-all

@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tardy_lab::apply::apply;
-use tardy_lab::path::Found;
 use tardy_lab::names::{STATE, Side, Slot};
+use tardy_lab::path::Found;
 use tardy_lab::plan::plan;
 use tardy_lab::runner::Processes;
 

@@ -5,7 +5,7 @@
 //! arrive long before it is scheduled, so what was stamped [`EARLIEST_NS`] before the newest row's scheduled instant is
 //! settled. Where that fails (a clock was set back), the trial is sorted as a whole, up to [`KEPT_ROWS`] rows.
 
-use crate::chunk::{Chunk, there};
+use crate::chunk::Chunk;
 use crate::clusters::INFINITE;
 use crate::digest::MetricDigest;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ pub const EARLIEST_NS: i64 = 100_000_000;
 
 /// Rows of a trial that are kept for sorting it as a whole. Above it, a packet that comes before those already settled has no
 /// `delta`, and the coverage says so.
-pub const KEPT_ROWS: usize = 10_000_000;
+pub const KEPT_ROWS: usize = 1_000_000;
 
 /// Arrivals are settled when so many have come, or twice as many as had to wait the last time.
 const SETTLED_AT: usize = 4096;
@@ -142,7 +142,7 @@ impl ArrivalPass {
         let rows = &mut self.in_order;
         let start = rows.stamps.len();
         let after = rows.stamps.last().copied().or(self.last.map(|((stamp, ..), _)| stamp)).unwrap_or(i64::MIN);
-        let stamps = chunk.scheduled_ns.iter().zip(offsets).map(|(at, offset)| at.wrapping_add(there(*offset)));
+        let stamps = chunk.scheduled_ns.iter().zip(offsets).map(|(at, offset)| at.wrapping_add(offset.or_lowest()));
         rows.stamps.extend(stamps);
         let new = &rows.stamps[start..];
         let rising = new.windows(2).fold(true, |rising, pair| rising & (pair[0] < pair[1]));
@@ -152,11 +152,11 @@ impl ArrivalPass {
         }
         match chunk.whole_column(Point::Receive) {
             Some(receive) => {
-                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(there(*o), Some(there(*r)))))
+                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(o.or_lowest(), Some(r.or_lowest()))))
             }
             None => {
                 let receive = (0..chunk.len()).map(|row| chunk.offset(row, Point::Receive));
-                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(there(*o), r)));
+                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(o.or_lowest(), r)));
             }
         }
         rows.seqs.extend_from_slice(chunk.seq);

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use tardy_model::expect::{Expectation, Limit};
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{CellResult, ExpectationResult, StreamResult, TrialResult};
+use tardy_model::result::{CellResult, ExpectationResult, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 
@@ -136,26 +136,17 @@ impl CellAnalysis {
         let TrialPass { record, streams } = pass;
         let digests: BTreeMap<String, StreamDigest> =
             streams.into_iter().map(|(stream, pass)| (stream, pass.finish())).collect();
-        let results: BTreeMap<String, StreamResult> = digests
-            .iter()
-            .filter_map(|(stream, digest)| {
-                let of = record.streams.get(stream)?;
-                Some((stream.clone(), stream_result(&digest.outcomes, &digest.metrics, of, delta_of(of))))
-            })
-            .collect();
+        let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
+        for (stream, digest) in &digests {
+            let Some(of) = record.streams.get(stream) else { continue };
+            let (result, found) = stream_result(&digest.outcomes, &digest.metrics, of, delta_of(of));
+            results.insert(stream.clone(), result);
+            histograms.extend(found.into_iter().map(|(metric, histogram)| ((stream.clone(), metric), histogram)));
+        }
         let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
         let verdicts = judge_trial(record, &results, &coverage);
         let valid = is_valid(&verdicts);
         let result = TrialResult { n: record.n, valid, streams: results, verdicts };
-        let histograms = digests
-            .iter()
-            .flat_map(|(stream, digest)| {
-                let named = |(metric, digest): (&Metric, &crate::digest::MetricDigest)| {
-                    ((stream.clone(), *metric), digest.histogram().clone())
-                };
-                digest.metrics.iter().map(named).collect::<Vec<_>>()
-            })
-            .collect();
         self.take(record, &result, digests);
         self.trials.push(result.clone());
         TrialAnswer { result, histograms }

@@ -29,8 +29,11 @@ impl<'a> Chunk<'a> {
             let columns =
                 std::array::from_fn(|at| batch.offsets[at].as_deref().and_then(|column| column.get(rows.clone())));
             let whole = columns.map(|column: Option<&[MaybeNanos]>| {
-                // Without a way out, so that the compiler makes vectors of it.
-                column.is_some_and(|column| column.iter().map(|stamp| u64::from(!stamp.is_some())).sum::<u64>() == 0)
+                // Absence is the lowest number, so where none is negative none is absent; only else is it worth a closer look.
+                column.is_some_and(|column| {
+                    column.iter().fold(0, |any, stamp| any | stamp.or_lowest()) >= 0
+                        || column.iter().all(|stamp| stamp.is_some())
+                })
             });
             Chunk {
                 seq: &batch.seq[rows.clone()],
@@ -71,10 +74,4 @@ impl<'a> Chunk<'a> {
     pub fn is_received(&self, row: usize) -> bool {
         self.outcome[row] == Outcome::Received
     }
-}
-
-/// The value of a stamp that is known to be there.
-#[inline]
-pub(crate) fn there(stamp: MaybeNanos) -> i64 {
-    stamp.get().unwrap_or(0)
 }

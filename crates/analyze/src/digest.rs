@@ -2,19 +2,29 @@
 //! All that is kept of one metric: mergeable across the trials of a cell, bounded in memory.
 
 use crate::chunk::ROWS;
-use crate::clusters::counted::Counted;
+use crate::clusters::counted::{Counted, Floors};
 use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
+use crate::counts::{self, Counts};
 use crate::moments::Moments;
 use crate::quantiles::{Quantile, named, rank_of};
 use tardy_model::histogram::Histogram;
-use tardy_model::result::{Figures, MetricResult, QUANTILES, Quantiles};
+use tardy_model::result::{Figures, MetricResult, QUANTILES};
 
 /// Up to so many rows in the pooled cell, quantiles are exact; above, they come from the histogram.
 pub const EXACT_ROWS: usize = 10_000_000;
 
-/// Above that many, values below this quantile of what was seen until then are passed over when the clusters beyond p99 and
-/// higher are counted.
-const FLOOR: f64 = 0.9;
+/// Up to so many rows, values are kept in their order; above, clusters are counted as the values pass by.
+pub const KEPT_ROWS: usize = 250_000;
+
+/// Above that many, values below these quantiles of what was seen until then are passed over when the clusters beyond p99 and
+/// higher are counted, in the sampled blocks and everywhere.
+const FLOORS: [f64; 2] = [0.9, 0.98];
+
+/// Values without a counter of their own that are held together once they need not be exact.
+const SPILL: usize = 1 << 16;
+
+/// After so many values the counters, of 32 bits, are emptied.
+const EMPTIED_AT: u64 = 1 << 31;
 
 /// The greatest value and its packet; of equals, the earliest trial's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +54,49 @@ enum Rows {
 pub struct MetricDigest {
     trial: u32,
     exact_rows: usize,
-    /// Of the packets that arrived with both stamps.
-    histogram: Histogram,
-    moments: Moments,
+    /// Of the packets that arrived with both stamps, as far as they are in `spilled` not.
+    counts: Counts,
+    /// Values in `counts`.
+    counted: u64,
+    /// What was taken out of `counts`: then it is not exact.
+    spilled: Spilled,
     greatest: Option<Greatest>,
     /// Lost or not sent.
     infinite: u64,
     /// Values there would be if no stamp were missing.
     possible: u64,
-    negative: u64,
     rows: Rows,
+}
+
+/// All that is said of values but exact quantiles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Spilled {
+    histogram: Histogram,
+    moments: Moments,
+    negative: u64,
+}
+
+impl Spilled {
+    fn add(&mut self, value: i64, n: u64) {
+        self.histogram.record_n(value, n);
+        self.moments.add_n(value, n);
+        if value < 0 {
+            self.negative += n;
+        }
+    }
+
+    fn merge(&mut self, other: &Spilled) {
+        self.histogram.merge(&other.histogram);
+        self.moments.merge(&other.moments);
+        self.negative += other.negative;
+    }
+}
+
+/// What is read off the counts at the end.
+struct Summary {
+    all: Spilled,
+    /// Each value with how many are not greater, in ascending order; `None` if not exact.
+    upto: Option<Vec<(i64, u64)>>,
 }
 
 impl MetricDigest {
@@ -67,67 +110,113 @@ impl MetricDigest {
         MetricDigest {
             trial,
             exact_rows,
-            histogram: Histogram::new(),
-            moments: Moments::default(),
+            counts: Counts::default(),
+            counted: 0,
+            spilled: Spilled::default(),
             greatest: None,
             infinite: 0,
             possible: 0,
-            negative: 0,
             rows: Rows::Kept { values: Vec::new(), trials: vec![0] },
         }
     }
 
     /// Adds rows in scheduled order: `values` in ns, [`INFINITE`] for a packet that never arrived; a packet that arrived
     /// without the stamp is left out. `seqs` are their numbers, equally many.
-    pub fn absorb(&mut self, values: &[i64], seqs: &[i64]) {
-        for (values, seqs) in values.chunks(ROWS).zip(seqs.chunks(ROWS)) {
-            if values.iter().map(|value| u64::from(*value == INFINITE)).sum::<u64>() == 0 {
-                self.absorb_finite(values, seqs);
-            } else {
-                let finite = values.iter().zip(seqs).filter(|(value, _)| **value != INFINITE);
-                let (finite, their_seqs): (Vec<i64>, Vec<i64>) = finite.unzip();
-                self.infinite += (values.len() - finite.len()) as u64;
-                self.absorb_finite(&finite, &their_seqs);
+    pub fn absorb(&mut self, mut values: &[i64], mut seqs: &[i64]) {
+        while !values.is_empty() {
+            // Filled to the bound before the values are given up: the outcome must not depend on where batches are cut.
+            let room = match &self.rows {
+                Rows::Kept { values, .. } => self.kept_rows() - values.len(),
+                Rows::Counted(_) => ROWS,
+            };
+            if room == 0 {
+                self.count_instead();
+                continue;
             }
-            self.keep(values);
+            let (now, later) = values.split_at(values.len().min(ROWS).min(room));
+            let (their_seqs, later_seqs) = seqs.split_at(now.len().min(seqs.len()));
+            self.absorb_chunk(now, their_seqs);
+            (values, seqs) = (later, later_seqs);
         }
     }
 
-    fn absorb_finite(&mut self, values: &[i64], seqs: &[i64]) {
-        let Some(first) = values.first() else { return };
-        let (min, max) = values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)));
-        self.moments.add_up_to(values, min.unsigned_abs().max(max.unsigned_abs()));
-        if min < 0 {
-            self.negative += values.iter().filter(|value| **value < 0).count() as u64;
+    fn absorb_chunk(&mut self, values: &[i64], seqs: &[i64]) {
+        if counts::in_span(values) {
+            // Far from the ends, so that a difference tells which is greater; unlike a comparison, many are made at once.
+            let greatest = self.greatest.map_or(i64::MIN, |greatest| greatest.ns).max(counts::LEAST - 1);
+            if values.iter().fold(0, |any, value| any | greatest.wrapping_sub(*value)) < 0 {
+                self.look_for_greatest(values, seqs);
+            }
+            self.counts.add_in_span(values);
+            self.counted += values.len() as u64;
+        } else {
+            let finite = values.iter().zip(seqs).filter(|(value, _)| **value != INFINITE);
+            let (finite, their_seqs): (Vec<i64>, Vec<i64>) = finite.unzip();
+            self.infinite += (values.len() - finite.len()) as u64;
+            self.look_for_greatest(&finite, &their_seqs);
+            self.counts.add(&finite);
+            self.counted += finite.len() as u64;
         }
+        self.spill_if_needed();
+        match &mut self.rows {
+            Rows::Kept { values: kept, .. } => kept.extend_from_slice(values),
+            Rows::Counted(counted) => counted.add(values),
+        }
+    }
+
+    fn look_for_greatest(&mut self, values: &[i64], seqs: &[i64]) {
+        let Some(max) = values.iter().copied().max() else { return };
         if self.greatest.is_none_or(|greatest| max > greatest.ns) {
             let seq = values.iter().zip(seqs).find(|(value, _)| **value == max).map_or(0, |(_, seq)| *seq);
             self.greatest = Some(Greatest { ns: max, trial: self.trial, seq });
         }
-        self.histogram.record_within(values, min, max);
     }
 
-    fn keep(&mut self, mut new: &[i64]) {
-        if let Rows::Kept { values, .. } = &mut self.rows {
-            // Filled to the bound before it is given up: the outcome must not depend on where batches are cut.
-            let (now, later) = new.split_at(new.len().min(self.exact_rows - values.len()));
-            values.extend_from_slice(now);
-            if later.is_empty() {
-                return;
+    fn kept_rows(&self) -> usize {
+        self.exact_rows.min(KEPT_ROWS)
+    }
+
+    fn is_exact(&self) -> bool {
+        self.count() + self.infinite <= self.exact_rows as u64 && self.spilled.moments.count() == 0
+    }
+
+    /// Once it is not exact any more, memory is held flat.
+    fn spill_if_needed(&mut self) {
+        if self.count() + self.infinite <= self.exact_rows as u64 {
+            return;
+        }
+        if self.counts.listed() >= SPILL {
+            let listed = self.counts.take_listed();
+            self.counted -= listed.len() as u64;
+            listed.into_iter().for_each(|value| self.spilled.add(value, 1));
+        }
+        if self.counted >= EMPTIED_AT {
+            let counts = std::mem::take(&mut self.counts);
+            counts.each(|value, n| self.spilled.add(value, n));
+            self.counted = 0;
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let mut all = self.spilled.clone();
+        let mut upto = self.is_exact().then(Vec::new);
+        let mut before = 0;
+        self.counts.each(|value, n| {
+            all.add(value, n);
+            before += n;
+            if let Some(upto) = &mut upto {
+                upto.push((value, before));
             }
-            new = later;
-            self.count_instead();
-        }
-        if let Rows::Counted(counted) = &mut self.rows {
-            counted.add(new);
-        }
+        });
+        Summary { all, upto }
     }
 
     /// Gives the values up for the clusters' starts.
     fn count_instead(&mut self) {
         let Rows::Kept { values, trials } = &self.rows else { return };
-        let floor_ns = self.histogram.value_at_rank(rank_of(FLOOR, self.count()));
-        let mut counted = Box::new(Counted::new(floor_ns));
+        let histogram = self.summary().all.histogram;
+        let [sampled_ns, all_ns] = FLOORS.map(|q| histogram.value_at_rank(rank_of(q, self.count())));
+        let mut counted = Box::new(Counted::new(Floors { sampled_ns, all_ns }));
         for trial in slices(values, trials) {
             counted.next_trial();
             counted.add(trial);
@@ -142,13 +231,8 @@ impl MetricDigest {
 
     /// Adds another trial's digest, or that of several; both must be complete.
     pub fn merge(&mut self, mut other: MetricDigest) {
-        self.histogram.merge(&other.histogram);
-        self.moments.merge(&other.moments);
-        self.greatest = Greatest::of(self.greatest, other.greatest);
-        self.infinite += other.infinite;
-        self.possible += other.possible;
-        self.negative += other.negative;
-        if self.kept() + other.kept() > self.exact_rows {
+        let kept = self.kept() + other.kept();
+        if kept > self.kept_rows() {
             self.count_instead();
         }
         if matches!(other.rows, Rows::Counted(_)) {
@@ -156,6 +240,13 @@ impl MetricDigest {
         } else if matches!(self.rows, Rows::Counted(_)) {
             other.count_instead();
         }
+        self.counts.merge(std::mem::take(&mut other.counts));
+        self.counted += other.counted;
+        self.spilled.merge(&other.spilled);
+        self.greatest = Greatest::of(self.greatest, other.greatest);
+        self.infinite += other.infinite;
+        self.possible += other.possible;
+        self.spill_if_needed();
         match (&mut self.rows, other.rows) {
             (Rows::Kept { values, trials }, Rows::Kept { values: mut more, trials: starts }) => {
                 trials.extend(starts.iter().map(|start| start + values.len()));
@@ -181,78 +272,90 @@ impl MetricDigest {
     }
 
     /// The distribution of the packets that arrived with both stamps.
-    pub fn histogram(&self) -> &Histogram {
-        &self.histogram
+    pub fn histogram(&self) -> Histogram {
+        self.summary().all.histogram
     }
 
     /// Values.
     pub fn count(&self) -> u64 {
-        self.moments.count()
+        self.counted + self.spilled.moments.count()
     }
 
     /// The figures. The caller says whose stamp the later one is, and why there are no values if there are none.
     pub fn finish(&self, source: &str, why: Option<String>) -> MetricResult {
+        self.finish_with_histogram(source, why).0
+    }
+
+    /// The figures, and the histogram of the same values.
+    pub fn finish_with_histogram(&self, source: &str, why: Option<String>) -> (MetricResult, Histogram) {
         let count = self.count();
-        let exact = matches!(self.rows, Rows::Kept { .. });
+        let summary = self.summary();
         let mut result = MetricResult {
             clock: "tai".to_owned(),
             source: source.to_owned(),
             coverage: if self.possible == 0 { 0.0 } else { count as f64 / self.possible as f64 },
             count,
-            percentiles: if exact { "exact" } else { "hdr3" }.to_owned(),
+            percentiles: if summary.upto.is_some() { "exact" } else { "hdr3" }.to_owned(),
             ..MetricResult::default()
         };
         if count == 0 {
             result.why = why;
-            return result;
+            return (result, summary.all.histogram);
         }
-        let all = named(QUANTILES.map(|(_, _, q)| self.quantile(q, true)));
+        let all = named(QUANTILES.map(|(_, _, q)| self.quantile_of(&summary, q, true)));
         if self.infinite > 0 {
-            let received = named(QUANTILES.map(|(_, _, q)| self.quantile(q, false))).quantiles;
+            let received = named(QUANTILES.map(|(_, _, q)| self.quantile_of(&summary, q, false))).quantiles;
             result.received_only = (received != all.quantiles).then_some(received);
         }
-        result.figures = self.figures(all.quantiles);
+        result.figures = Figures {
+            min_ns: summary.all.histogram.min(),
+            mean_ns: summary.all.moments.mean(),
+            stddev_ns: summary.all.moments.stddev(),
+            max_ns: summary.all.histogram.max(),
+            quantiles: all.quantiles,
+        };
         (result.infinite, result.unresolved) = (all.infinite, all.unresolved);
         result.max_seq = self.greatest.map(|greatest| greatest.seq);
         result.max_trial = self.greatest.map(|greatest| greatest.trial);
-        result.negative = self.negative;
-        result
-    }
-
-    fn figures(&self, quantiles: Quantiles) -> Figures {
-        Figures {
-            min_ns: self.histogram.min(),
-            mean_ns: self.moments.mean(),
-            stddev_ns: self.moments.stddev(),
-            max_ns: self.histogram.max(),
-            quantiles,
-        }
+        result.negative = summary.all.negative;
+        (result, summary.all.histogram)
     }
 
     /// A quantile over intended packets, or over those received only.
     pub fn quantile(&self, q: f64, with_infinite: bool) -> Quantile {
+        self.quantile_of(&self.summary(), q, with_infinite)
+    }
+
+    fn quantile_of(&self, summary: &Summary, q: f64, with_infinite: bool) -> Quantile {
         let count = self.count();
         let rank = rank_of(q, if with_infinite { count + self.infinite } else { count });
-        let Some((bucket, before)) = self.histogram.bucket_at_rank(rank) else { return Quantile::Infinite };
+        let histogram = &summary.all.histogram;
+        let Some((bucket, before)) = histogram.bucket_at_rank(rank) else { return Quantile::Infinite };
         let gap = gap_of(q);
-        match &self.rows {
-            Rows::Kept { values, trials } => {
-                let (value_ns, below, tied) = if bucket.low_ns == bucket.high_ns {
-                    (bucket.low_ns, before, bucket.count)
-                } else {
-                    within(values, bucket.low_ns, bucket.high_ns, before, rank)
-                };
+        let exact = summary.upto.as_ref().and_then(|upto| at_rank(upto, rank));
+        let value_ns = exact.map_or(bucket.high_ns.min(histogram.max().unwrap_or(bucket.high_ns)), |(value, ..)| value);
+        match (&self.rows, exact) {
+            (Rows::Kept { values, trials }, Some((_, below, tied))) => {
                 let beyond = Beyond { value_ns, tied, tied_beyond: below + tied - rank, gap, with_infinite };
                 resolved(value_ns, separate(slices(values, trials), &beyond).into())
             }
-            Rows::Counted(counted) => {
-                let value_ns = bucket.high_ns.min(self.histogram.max().unwrap_or(bucket.high_ns));
+            (Rows::Counted(counted), _) => {
                 // Those of the same bucket that rank beyond have no places any more: one in `gap` counts.
                 let tied = (before + bucket.count - rank) / gap as u64;
                 resolved(value_ns, counted.beyond(value_ns, gap, with_infinite) + tied)
             }
+            // Values that are kept are counted exactly too.
+            (Rows::Kept { .. }, None) => Quantile::Unresolved,
         }
     }
+}
+
+/// The value of a rank, how many values are less, and how many are equal to it.
+fn at_rank(upto: &[(i64, u64)], rank: u64) -> Option<(i64, u64, u64)> {
+    let at = upto.partition_point(|(_, upto)| *upto < rank);
+    let (value, with) = *upto.get(at)?;
+    let below = at.checked_sub(1).map_or(0, |before| upto[before].1);
+    Some((value, below, with - below))
 }
 
 fn resolved(value_ns: i64, clusters: u64) -> Quantile {
@@ -263,16 +366,4 @@ fn resolved(value_ns: i64, clusters: u64) -> Quantile {
 fn slices<'a>(values: &'a [i64], trials: &'a [usize]) -> impl Iterator<Item = &'a [i64]> {
     let ends = trials.iter().skip(1).copied().chain([values.len()]);
     trials.iter().zip(ends).map(|(start, end)| &values[*start..end])
-}
-
-/// The value of a rank that lies in a bucket, how many values are less, and how many are equal to it.
-fn within(values: &[i64], low: i64, high: i64, before: u64, rank: u64) -> (i64, u64, u64) {
-    // Infinity lies in no bucket but the last, and values of 292 years do not come here.
-    let mut inside: Vec<i64> =
-        values.iter().copied().filter(|value| (low..=high).contains(value) && *value != INFINITE).collect();
-    let at = ((rank - before - 1) as usize).min(inside.len().saturating_sub(1));
-    let value = *inside.select_nth_unstable(at).1;
-    let less = inside.iter().filter(|other| **other < value).count() as u64;
-    let equal = inside.iter().filter(|other| **other == value).count() as u64;
-    (value, before + less, equal)
 }

@@ -2,7 +2,7 @@
 //! One pass over the rows of one stream in one trial: every metric, the outcomes, the coverage, the blocks.
 
 use crate::arrival::ArrivalPass;
-use crate::chunk::{Chunk, ROWS, there};
+use crate::chunk::{Chunk, ROWS};
 use crate::clusters::INFINITE;
 use crate::coverage::CoverageByBurst;
 use crate::digest::MetricDigest;
@@ -121,11 +121,11 @@ fn gather<'a>(chunk: &Chunk<'a>, from: Point, to: Point, values: &mut Vec<i64>, 
     let to_all = chunk.whole_column(to);
     match (from, chunk.whole_column(from), to_all) {
         (Point::Scheduled, _, Some(to)) => {
-            values.extend(to.iter().map(|to| there(*to)));
+            values.extend(to.iter().map(|to| to.or_lowest()));
             chunk.seq
         }
         (_, Some(from), Some(to)) => {
-            values.extend(from.iter().zip(to).map(|(from, to)| there(*to).wrapping_sub(there(*from))));
+            values.extend(from.iter().zip(to).map(|(from, to)| to.or_lowest().wrapping_sub(from.or_lowest())));
             chunk.seq
         }
         _ => {

@@ -103,13 +103,16 @@ pub fn short(what: &str) -> Verdict {
 /// Judges a run folder anew, from its trials.
 pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged> {
     let mut judge = Judge::new(experiment);
+    let mut batch = Batch::default();
     for id in run.trials()? {
         let record = run.record(&id.cell, id.n)?;
         let Some((_, cell)) = judge.cells.iter_mut().find(|(cell, _)| *cell == id.cell) else { continue };
         let mut pass = cell.begin(&record);
+        let samples = run.samples(&id.cell, id.n)?;
         for stream in record.streams.keys() {
-            for batch in run.batches(&id.cell, id.n, stream)? {
-                pass.push(stream, &batch?);
+            let mut batches = samples.batches(stream)?;
+            while batches.read(&mut batch)? {
+                pass.push(stream, &batch);
             }
         }
         cell.end(pass);

@@ -75,6 +75,11 @@ impl MaybeNanos {
     pub const fn get(self) -> Option<i64> {
         if self.0 == i64::MIN { None } else { Some(self.0) }
     }
+    /// The value, the lowest `i64` if there is none: for columns that were looked at as a whole.
+    #[inline]
+    pub const fn or_lowest(self) -> i64 {
+        self.0
+    }
     /// True if there is a value.
     #[inline]
     pub const fn is_some(self) -> bool {

@@ -54,7 +54,7 @@ fn digests(batch: &Batch) -> BTreeMap<Metric, MetricDigest> {
 fn written(batch: &Batch) -> Vec<u8> {
     let (_keep, run) = new_run();
     let trial = run.begin_trial("all", 1).unwrap();
-    let values = digests(batch).iter().map(|(metric, digest)| (*metric, digest.histogram().clone())).collect();
+    let values = digests(batch).iter().map(|(metric, digest)| (*metric, digest.histogram())).collect();
     trial.write_histograms("ctl", Nanos::from_secs(10), &values).unwrap();
     fs::read(trial.path().join("ctl.hlog")).unwrap()
 }

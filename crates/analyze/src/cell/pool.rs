@@ -58,8 +58,9 @@ impl Pool {
         for (stream, (outcomes, metrics)) in self.streams {
             let mut result = StreamResult { outcomes, metrics: BTreeMap::new() };
             for (metric, pooled) in metrics {
-                result.metrics.insert(metric.to_string(), pooled.digest.finish(&pooled.source, pooled.why));
-                histograms.insert((stream.clone(), metric), pooled.digest.histogram().clone());
+                let (found, histogram) = pooled.digest.finish_with_histogram(&pooled.source, pooled.why);
+                result.metrics.insert(metric.to_string(), found);
+                histograms.insert((stream.clone(), metric), histogram);
             }
             results.insert(stream, result);
         }
@@ -67,18 +68,21 @@ impl Pool {
     }
 }
 
-/// One trial's stream.
+/// One trial's stream, and its histograms.
 pub(super) fn stream_result(
     counts: &Outcomes,
     metrics: &BTreeMap<Metric, MetricDigest>,
     record: &StreamRecord,
     delta_of: Point,
-) -> StreamResult {
-    let result = |(metric, digest): (&Metric, &MetricDigest)| {
+) -> (StreamResult, BTreeMap<Metric, Histogram>) {
+    let (mut result, mut histograms) = (StreamResult { outcomes: *counts, ..StreamResult::default() }, BTreeMap::new());
+    for (metric, digest) in metrics {
         let why = why(*metric, record, delta_of, counts.received);
-        (metric.to_string(), digest.finish(&source(*metric, record, delta_of), Some(why)))
-    };
-    StreamResult { outcomes: *counts, metrics: metrics.iter().map(result).collect() }
+        let (found, histogram) = digest.finish_with_histogram(&source(*metric, record, delta_of), Some(why));
+        result.metrics.insert(metric.to_string(), found);
+        histograms.insert(*metric, histogram);
+    }
+    (result, histograms)
 }
 
 /// A metric that was asked for and is not to be had.

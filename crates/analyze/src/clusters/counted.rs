@@ -6,42 +6,64 @@ use super::starts::Starts;
 /// Values of a block of which all or none are looked at.
 const BLOCK: usize = 1024;
 /// One block in so many is looked at for the lower quantiles, beyond which there are clusters everywhere.
-const SAMPLED: usize = 16;
+const SAMPLED: usize = 64;
 
 /// For the quantiles whose clusters end after one packet (p50, p90), and for those with the longest gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// In the sampled blocks only.
     low: Starts,
-    /// Above the floor only; one for each trial, for each has its own floor. The last one is being added to.
-    high: Vec<Starts>,
+    /// For each trial, for each has its own floors; the last one is being added to.
+    trials: Vec<Tail>,
     /// Values seen in the trial.
     seen: usize,
 }
 
+/// The long-gapped clusters of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Tail {
+    /// In the sampled blocks only, above a floor well below p99.
+    sampled: Starts,
+    /// Of all values, above a floor near p99.
+    all: Starts,
+}
+
+/// Below these, values are passed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Floors {
+    pub sampled_ns: Option<i64>,
+    pub all_ns: Option<i64>,
+}
+
 impl Counted {
-    /// Values below `floor_ns` are passed over for p99 and higher.
-    pub fn new(floor_ns: Option<i64>) -> Self {
-        Counted { low: Starts::new(1, None), high: vec![Starts::new(super::LONGEST_GAP, floor_ns)], seen: 0 }
+    /// Values below the floors are passed over for p99 and higher.
+    pub fn new(floors: Floors) -> Self {
+        let starts = |floor_ns| Starts::new(super::LONGEST_GAP, floor_ns);
+        let tail = Tail { sampled: starts(floors.sampled_ns), all: starts(floors.all_ns) };
+        Counted { low: Starts::new(1, None), trials: vec![tail], seen: 0 }
     }
 
     /// What comes next is another trial.
     pub fn next_trial(&mut self) {
         self.low.apart();
-        self.high.iter_mut().for_each(Starts::apart);
+        for tail in &mut self.trials {
+            tail.sampled.apart();
+            tail.all.apart();
+        }
         self.seen = 0;
     }
 
     /// Continues a trial.
     pub fn add(&mut self, mut values: &[i64]) {
-        if let Some(high) = self.high.last_mut() {
-            high.add(values);
-        }
+        let Some(tail) = self.trials.last_mut() else { return };
+        tail.all.add(values);
         while !values.is_empty() {
             let (block, inside) = (self.seen / BLOCK, self.seen % BLOCK);
             let (now, later) = values.split_at(values.len().min(BLOCK - inside));
             if block.is_multiple_of(SAMPLED) {
-                if inside == 0 { self.low.add_after_unseen(now) } else { self.low.add(now) }
+                for starts in [&mut self.low, &mut tail.sampled] {
+                    if inside == 0 { starts.add_after_unseen(now) } else { starts.add(now) }
+                }
             }
             self.seen += now.len();
             values = later;
@@ -51,13 +73,17 @@ impl Counted {
     /// Adds other trials.
     pub fn merge(&mut self, other: Counted) {
         self.low.merge(&other.low);
-        self.high.extend(other.high);
+        self.trials.extend(other.trials);
         self.seen = 0;
     }
 
     /// Clusters beyond a quantile's value whose clusters end after `gap` packets, at least.
     pub fn beyond(&self, value_ns: i64, gap: usize, with_infinite: bool) -> u64 {
-        let starts = if gap <= 1 { std::slice::from_ref(&self.low) } else { &self.high };
-        starts.iter().map(|starts| starts.beyond(value_ns, with_infinite)).sum()
+        if gap <= 1 {
+            return self.low.beyond(value_ns, with_infinite);
+        }
+        // Neither counts one that is not there, so the greater is right.
+        let of = |tail: &Tail| [&tail.sampled, &tail.all].map(|starts| starts.beyond(value_ns, with_infinite));
+        self.trials.iter().map(|tail| of(tail).into_iter().max().unwrap_or(0)).sum()
     }
 }

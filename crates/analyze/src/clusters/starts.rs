@@ -29,7 +29,7 @@ pub struct Starts {
 }
 
 /// Values that are looked at together.
-const CHUNK: usize = 256;
+const CHUNK: usize = 16;
 
 /// Places in the window: a power of two above the longest gap.
 const PLACES: usize = 16;
@@ -86,31 +86,42 @@ impl Starts {
 
     /// Continues a trial.
     pub fn add(&mut self, values: &[i64]) {
-        let floor = self.floor_ns.unwrap_or(i64::MIN);
+        let Some(floor) = self.floor_ns.filter(|floor| *floor > 0) else {
+            for value in values {
+                if self.floor_ns.is_none_or(|floor| *value >= floor) {
+                    self.above(*value);
+                }
+                self.window.at += 1;
+            }
+            return;
+        };
         for values in values.chunks(CHUNK) {
-            // Found first, without a branch that nobody can predict.
-            let (mut above, mut count) = ([0u16; CHUNK], 0);
-            for (at, value) in values.iter().enumerate() {
-                above[count] = at as u16;
-                count += usize::from(*value >= floor);
+            // Negative if the value is above, or so far below that the difference wraps; unlike a comparison, many are made
+            // at once.
+            if values.iter().fold(0, |any, value| any | (floor - 1).wrapping_sub(*value)) < 0 {
+                for (at, value) in (self.window.at..).zip(values) {
+                    if *value >= floor {
+                        self.window.at = at;
+                        self.above(*value);
+                    }
+                    self.window.at = at + 1;
+                }
+            } else {
+                self.window.at += values.len() as u64;
             }
-            let first = self.window.at;
-            for at in &above[..count] {
-                self.window.at = first + u64::from(*at);
-                self.above(values[usize::from(*at)]);
-            }
-            self.window.at = first + values.len() as u64;
         }
     }
 
-    /// Continues a trial of which the packets before were not looked at: the first value counts for them.
+    /// Continues a trial of which the packets before were not looked at: the first values stand in for them, and start
+    /// nothing.
     pub fn add_after_unseen(&mut self, values: &[i64]) {
         self.apart();
-        if let Some((first, rest)) = values.split_first() {
-            self.window.push(bucket_of(*first));
+        let (first, rest) = values.split_at(values.len().min(self.gap));
+        for value in first {
+            self.window.push(bucket_of(*value));
             self.window.at += 1;
-            self.add(rest);
         }
+        self.add(rest);
     }
 
     fn above(&mut self, value: i64) {

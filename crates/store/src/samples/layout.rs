@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which columns a file has, and which of them a stream uses.
 
-use flate2::Crc;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
@@ -57,9 +56,7 @@ impl Layout {
 
     /// The sum to keep, when `chunks` is that of all bytes before the footer: it covers the layout too.
     pub(crate) fn sum(&self, chunks: u32) -> Result<u32, ParquetError> {
-        let mut sum = Crc::new();
-        sum.update(Layout { crc32: chunks, ..self.clone() }.json()?.as_bytes());
-        Ok(sum.sum())
+        Ok(crc32fast::hash(Layout { crc32: chunks, ..self.clone() }.json()?.as_bytes()))
     }
 }
 

@@ -7,23 +7,22 @@
 //! stamp cannot be told by a stage and stands in the *full-width* column `scheduled..POINT` instead, which a file has only if
 //! a row needs it. So nothing is lost: whatever column `a..b` is not null, it is the stamp of b − the stamp of a.
 //!
-//! How it is packed (measured on 10,000 packets over veth on a busy machine, bytes a row for the three stages of the
-//! four-stamp case): DELTA_BINARY_PACKED 5.7, for the difference of two noisy values is noisier than they are;
-//! BYTE_STREAM_SPLIT and gzip 5.2; the same with each of the noisy bytes in a deflate block of its own ([`squeeze`]) 5.0.
-//! `seq` and `scheduled_ns` are all but constant differences: delta and gzip, nothing. The rest are dictionaries.
+//! How it is packed: stages as BYTE_STREAM_SPLIT under zstd, each byte stream in a block of its own ([`squeeze`]), for noise
+//! is best left as it is and the zeros above it cost nothing; DELTA_BINARY_PACKED is larger, for the difference of two noisy
+//! values is noisier than they are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
 
 pub(crate) mod layout;
+mod page;
 pub mod read;
 pub mod sql;
 mod squeeze;
 pub mod write;
 
-/// A reader hands out at most so many rows at a time.
-pub const BATCH_ROWS: usize = 65_536;
-
 /// A row group has at most so many rows, all of one stream.
 pub(crate) const GROUP_ROWS: usize = 1_000_000;
 
-/// A page has at most so many rows. Eight byte streams of a page then lie within deflate's window of 32 KiB from each other,
-/// so that the sign bytes of a value that may be negative are stored once and not six times.
+/// A page has at most so many rows. A page of each column of a stream then fits the second-level cache.
 pub(crate) const PAGE_ROWS: usize = 16_384;
+
+/// A reader hands out at most so many rows at a time: a page of each column.
+pub const BATCH_ROWS: usize = PAGE_ROWS;

@@ -2,20 +2,21 @@
 //! Reads `samples.parquet` back: stamps from stages, one stream at a time, memory flat.
 
 use super::layout::{self, FIXED, Layout, StreamLayout};
-use super::{BATCH_ROWS, GROUP_ROWS};
+use super::page::hybrid::{self, Numbers};
+use super::page::split::Split;
+use super::page::{self, BYTE_STREAM_SPLIT, Chunk, DELTA_BINARY_PACKED, RLE_DICTIONARY, delta};
+use super::{GROUP_ROWS, PAGE_ROWS};
 use crate::{StoreError, durable};
-use flate2::CrcReader;
+use crc32fast::Hasher;
 use parquet::basic::CompressionCodec;
-use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
-use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader};
-use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
@@ -23,10 +24,14 @@ use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 /// Bytes before the first chunk.
 const MARK: u64 = 4;
 
+/// Values that a dictionary can have: its columns are of a byte or less.
+const MOST_VALUES: usize = 256;
+
 /// An open `samples.parquet`.
 pub struct SamplesFile {
     path: PathBuf,
-    reader: SerializedFileReader<File>,
+    file: File,
+    metadata: Arc<ParquetMetaData>,
     layout: Layout,
 }
 
@@ -38,16 +43,15 @@ impl SamplesFile {
     /// it, [`StoreError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = durable::open(path)?;
-        let reader = SerializedFileReader::new(file.try_clone().map_err(StoreError::io("open", path))?)
-            .map_err(StoreError::reading(path))?;
-        let layout = read_layout(path, &reader)?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(StoreError::reading(path))?;
+        let layout = read_layout(path, &metadata)?;
         let (footer, chunks) = sum_of_chunks(&file).map_err(StoreError::io("read", path))?;
         // A fuzzer would never get past the sum; what stands behind it must hold without.
         if layout.sum(chunks).map_err(StoreError::reading(path))? != layout.crc32 && !cfg!(fuzzing) {
             return Err(StoreError::damaged_samples(path, "its bytes do not have their check sum"));
         }
-        check_chunks(&reader, footer).map_err(|why| StoreError::damaged_samples(path, why))?;
-        Ok(SamplesFile { path: path.to_owned(), reader, layout })
+        check_chunks(&metadata, footer).map_err(|why| StoreError::damaged_samples(path, why))?;
+        Ok(SamplesFile { path: path.to_owned(), file, metadata: Arc::new(metadata), layout })
     }
 
     /// The streams' names, in the order of their rows.
@@ -78,7 +82,7 @@ impl SamplesFile {
     /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] if a column of the stream is missing.
     pub fn batches(&self, stream: &str) -> Result<Batches, StoreError> {
         let (first_group, entry) = self.find(stream)?;
-        let schema = self.reader.metadata().file_metadata().schema_descr();
+        let schema = self.metadata.file_metadata().schema_descr();
         let place = |name: &str| (0..schema.num_columns()).find(|i| schema.column(*i).name() == name);
         let mut spans = Vec::new();
         for (before, at) in entry.stages() {
@@ -86,16 +90,27 @@ impl SamplesFile {
             let lost = || StoreError::damaged_samples(&self.path, format!("column `{name}` is missing"));
             let full =
                 if before == Point::Scheduled { None } else { place(&layout::column_name((Point::Scheduled, at))) };
-            spans.push(Span { before, at, stage: place(&name).ok_or_else(lost)?, full });
+            let stage = Column::new(place(&name).ok_or_else(lost)?);
+            spans.push(Span { before, at, stage, full: full.map(Column::new) });
         }
-        // Opened again: two iterators over one open file would share its position, which threads must not.
-        let file = durable::open(&self.path)?;
-        let reader = SerializedFileReader::new(file).map_err(StoreError::reading(&self.path))?;
-        let path = self.path.clone();
-        Ok(Batches { path, reader, stream: entry.clone(), spans, group: first_group, done: 0, open: None })
+        Ok(Batches {
+            path: self.path.clone(),
+            // Read by position only, so that iterators over one file can be used side by side.
+            file: self.file.try_clone().map_err(StoreError::io("open", &self.path))?,
+            metadata: Arc::clone(&self.metadata),
+            stream: entry.clone(),
+            first_group,
+            done: 0,
+            seq: Column::new(0),
+            scheduled: Column::new(1),
+            outcome: Dictionary::new(3),
+            flags: Dictionary::new(4),
+            pcp: Dictionary::new(5),
+            spans,
+            room: Room::default(),
+        })
     }
 
-    /// The stream and its first row group.
     fn find(&self, name: &str) -> Result<(usize, &StreamLayout), StoreError> {
         let mut group = 0;
         for stream in &self.layout.streams {
@@ -109,13 +124,13 @@ impl SamplesFile {
     }
 }
 
-fn read_layout(path: &Path, reader: &SerializedFileReader<File>) -> Result<Layout, StoreError> {
+fn read_layout(path: &Path, metadata: &ParquetMetaData) -> Result<Layout, StoreError> {
     #[derive(Deserialize)]
     struct Version {
         format: u64,
     }
     let damaged = |why: String| StoreError::damaged_samples(path, why);
-    let entries = reader.metadata().file_metadata().key_value_metadata();
+    let entries = metadata.file_metadata().key_value_metadata();
     let json = entries
         .and_then(|entries| entries.iter().find(|entry| entry.key == layout::KEY)?.value.as_deref())
         .ok_or_else(|| damaged(format!("its footer has no `{}` entry, so tardy did not write it", layout::KEY)))?;
@@ -125,7 +140,7 @@ fn read_layout(path: &Path, reader: &SerializedFileReader<File>) -> Result<Layou
     }
     let layout: Layout = serde_json::from_str(json).map_err(|why| damaged(format!("its footer says: {why}")))?;
 
-    let schema = reader.metadata().file_metadata().schema_descr();
+    let schema = metadata.file_metadata().schema_descr();
     let kinds: Vec<_> = (0..schema.num_columns()).map(|i| (schema.column(i).name().to_owned(), i)).collect();
     let expected = layout::schema(&[]).map_err(StoreError::reading(path))?;
     for (i, column) in expected.get_fields().iter().enumerate() {
@@ -157,7 +172,7 @@ fn read_layout(path: &Path, reader: &SerializedFileReader<File>) -> Result<Layou
     if let Some((name, _)) = spans.clone().find(|(name, _)| !known.contains(name)) {
         return Err(damaged(format!("column `{name}` belongs to no stream")));
     }
-    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+    let groups: Vec<i64> = metadata.row_groups().iter().map(|group| group.num_rows()).collect();
     let differ = || damaged("its row groups are not those that its footer promises".to_owned());
     // The count first: a damaged number of rows must not become a long list.
     if layout.streams.iter().fold(0, |sum: usize, stream| sum.saturating_add(stream.groups())) != groups.len() {
@@ -182,19 +197,26 @@ fn sum_of_chunks(mut file: &File) -> io::Result<(u64, u32)> {
     file.read_exact(&mut length)?;
     let footer = end.saturating_sub(u64::from(u32::from_le_bytes(length)));
     file.seek(SeekFrom::Start(0))?;
-    let mut chunks = CrcReader::new(file.take(footer));
-    io::copy(&mut chunks, &mut io::sink())?;
-    Ok((footer, chunks.crc().sum()))
+    let mut sum = Hasher::new();
+    let mut part = vec![0; (256 << 10).min(footer as usize)];
+    let mut left = footer;
+    while left > 0 {
+        let part = &mut part[..usize::try_from(left).map_or(256 << 10, |left| left.min(256 << 10))];
+        file.read_exact(part)?;
+        sum.update(part);
+        left -= part.len() as u64;
+    }
+    Ok((footer, sum.finalize()))
 }
 
 /// The library takes a footer at its word. Chunks stand one after another up to the footer, as they were written.
-fn check_chunks(reader: &SerializedFileReader<File>, footer: u64) -> Result<(), String> {
-    let mut at = reader.metadata().row_groups().first().map_or(footer, |_| MARK);
-    for group in reader.metadata().row_groups() {
+fn check_chunks(metadata: &ParquetMetaData, footer: u64) -> Result<(), String> {
+    let mut at = metadata.row_groups().first().map_or(footer, |_| MARK);
+    for group in metadata.row_groups() {
         for (i, chunk) in group.columns().iter().enumerate() {
             let (dictionary, codec) = match FIXED.get(i) {
                 Some(&("stream" | "outcome" | "flags" | "pcp")) => (true, CompressionCodec::UNCOMPRESSED),
-                _ => (false, CompressionCodec::GZIP),
+                _ => (false, CompressionCodec::ZSTD),
             };
             let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
             let fits = u64::try_from(start) == Ok(at)
@@ -213,169 +235,280 @@ fn check_chunks(reader: &SerializedFileReader<File>, footer: u64) -> Result<(), 
 struct Span {
     before: Point,
     at: Point,
-    stage: usize,
-    full: Option<usize>,
+    stage: Column,
+    full: Option<Column>,
+}
+
+/// A column of the stream: which one, and its bytes in the row group that is open.
+struct Column {
+    index: usize,
+    chunk: Chunk,
+}
+
+/// A column of a few values.
+struct Dictionary<V> {
+    column: Column,
+    values: Vec<V>,
 }
 
 /// The rows of one stream, batch by batch.
 pub struct Batches {
     path: PathBuf,
-    reader: SerializedFileReader<File>,
+    file: File,
+    metadata: Arc<ParquetMetaData>,
     stream: StreamLayout,
-    spans: Vec<Span>,
-    group: usize,
+    /// The stream's first row group.
+    first_group: usize,
     done: usize,
-    open: Option<Group>,
+    seq: Column,
+    scheduled: Column,
+    outcome: Dictionary<Outcome>,
+    flags: Dictionary<Flags>,
+    pcp: Dictionary<u8>,
+    spans: Vec<Span>,
+    room: Room,
 }
 
-/// The column readers of one row group.
-struct Group {
-    left: usize,
-    seq: Column<Int64Type>,
-    scheduled: Column<Int64Type>,
-    outcome: Column<ByteArrayType>,
-    flags: Column<Int32Type>,
-    pcp: Option<Column<Int32Type>>,
-    spans: Vec<(Column<Int64Type>, Option<Column<Int64Type>>)>,
+/// What is used again for every page.
+#[derive(Default)]
+struct Room {
+    levels: Vec<u8>,
+    full_levels: Vec<u8>,
+    places: Vec<u8>,
+    zeros: Vec<MaybeNanos>,
 }
 
 impl Iterator for Batches {
     type Item = Result<Batch, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done >= self.stream.rows {
-            return None;
+        let mut batch = Batch::default();
+        match self.read(&mut batch) {
+            Ok(true) => Some(Ok(batch)),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
         }
-        let read = self.read();
-        match &read {
-            Ok(batch) => self.done += batch.len(),
-            // What follows a broken page cannot be trusted.
-            Err(_) => self.done = self.stream.rows,
-        }
-        Some(read)
     }
 }
 
 impl Batches {
-    fn read(&mut self) -> Result<Batch, StoreError> {
-        let path = self.path.clone();
-        if self.open.as_ref().is_none_or(|group| group.left == 0) {
-            self.open = Some(self.open_group().map_err(StoreError::reading(&path))?);
-            self.group += 1;
+    /// Replaces a batch by the next rows, using its memory again; false if there are no more.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`]; no rows come after it.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, StoreError> {
+        if self.done >= self.stream.rows {
+            return Ok(false);
         }
-        let Some(group) = self.open.as_mut() else { return Ok(Batch::default()) };
-        let rows = group.left.min(BATCH_ROWS);
-        let batch = group.read(rows, &self.spans).map_err(StoreError::reading(&path))?;
-        group.left -= rows;
-        Ok(batch)
+        match self.read_page(batch) {
+            Ok(rows) => self.done += rows,
+            Err(error) => {
+                // What follows a broken page cannot be trusted.
+                self.done = self.stream.rows;
+                return Err(StoreError::reading(&self.path)(error));
+            }
+        }
+        Ok(true)
     }
 
-    fn open_group(&self) -> Result<Group, ParquetError> {
-        let group = self.reader.get_row_group(self.group)?;
-        let group = group.as_ref();
-        let mut spans = Vec::new();
-        for span in &self.spans {
-            spans.push((Column::open(group, span.stage)?, span.full.map(|i| Column::open(group, i)).transpose()?));
+    fn read_page(&mut self, batch: &mut Batch) -> Result<usize, ParquetError> {
+        let in_group = self.done % GROUP_ROWS;
+        if in_group == 0 {
+            self.open_group(self.first_group + self.done / GROUP_ROWS)?;
         }
-        Ok(Group {
-            left: (self.stream.rows - self.done).min(GROUP_ROWS),
-            seq: Column::open(group, 0)?,
-            scheduled: Column::open(group, 1)?,
-            outcome: Column::open(group, 3)?,
-            flags: Column::open(group, 4)?,
-            pcp: if self.stream.pcp { Some(Column::open(group, 5)?) } else { None },
-            spans,
-        })
-    }
-}
-
-impl Group {
-    fn read(&mut self, rows: usize, spans: &[Span]) -> Result<Batch, ParquetError> {
-        let mut batch = Batch {
-            seq: self.seq.dense(rows)?,
-            scheduled_ns: self.scheduled.dense(rows)?,
-            outcome: self.outcome.dense(rows)?.iter().map(|text| outcome(text.data())).collect::<Result<_, _>>()?,
-            flags: self.flags.dense(rows)?.into_iter().map(flags).collect::<Result<_, _>>()?,
-            ..Batch::default()
-        };
-        if let Some(column) = &mut self.pcp {
-            batch.pcp =
-                column.nullable(rows)?.into_iter().map(|value| value.map(pcp).transpose()).collect::<Result<_, _>>()?;
+        let rows = (self.stream.rows - self.done).min(GROUP_ROWS - in_group).min(PAGE_ROWS);
+        delta::decode(self.seq.chunk.data(rows, DELTA_BINARY_PACKED)?, rows, &mut batch.seq)?;
+        delta::decode(self.scheduled.chunk.data(rows, DELTA_BINARY_PACKED)?, rows, &mut batch.scheduled_ns)?;
+        self.outcome.read(rows, &mut self.room, &mut batch.outcome)?;
+        self.flags.read(rows, &mut self.room, &mut batch.flags)?;
+        batch.pcp.clear();
+        if self.stream.pcp {
+            self.pcp.read_nullable(rows, &mut self.room, &mut batch.pcp)?;
         }
-        for (span, (stage, full)) in spans.iter().zip(&mut self.spans) {
-            let stages = stage.nullable(rows)?;
-            let fulls = full.as_mut().map(|column| column.nullable(rows)).transpose()?;
-            let stamp = |(row, stage): (usize, Option<i64>)| {
-                let by_stage = match (batch.offset(row, span.before), stage) {
-                    (Some(before), Some(stage)) => Some(before.wrapping_add(stage)),
-                    _ => None,
-                };
-                MaybeNanos::from(by_stage.or_else(|| fulls.as_ref()?[row]))
+        let mut offsets = std::mem::take(&mut batch.offsets);
+        let mut whole = [false; Point::COUNT];
+        whole[Point::Scheduled.index()] = true;
+        self.room.zeros.resize(rows, MaybeNanos::some(0));
+        for span in &mut self.spans {
+            let mut stamps = offsets[span.at.index()].take().unwrap_or_default();
+            stamps.clear();
+            let before = batch.offsets[span.before.index()].as_deref().unwrap_or(&self.room.zeros);
+            let page = span.stage.chunk.data(rows, BYTE_STREAM_SPLIT)?;
+            let (levels, values) = hybrid::levels(page, rows, &mut self.room.levels)?;
+            let values = Split::of(values)?;
+            check_count(levels, values, rows)?;
+            let full = match &mut span.full {
+                Some(full) => {
+                    let page = full.chunk.data(rows, BYTE_STREAM_SPLIT)?;
+                    let (levels, values) = hybrid::levels(page, rows, &mut self.room.full_levels)?;
+                    let values = Split::of(values)?;
+                    check_count(levels, values, rows)?;
+                    Some((levels, values)).filter(|_| values.len() > 0)
+                }
+                None => None,
             };
-            let stamps = stages.into_iter().enumerate().map(stamp).collect();
+            if whole[span.before.index()] && levels == Numbers::All(1) {
+                values.add_to(before, MaybeNanos::or_lowest, MaybeNanos::some, &mut stamps);
+                whole[span.at.index()] = true;
+            } else {
+                let mut stages = nullable(levels, values);
+                let mut fulls = full.map(|(levels, values)| nullable(levels, values));
+                stamps.extend(before.iter().map(|before| {
+                    let (stage, full) = (stages(), fulls.as_mut().and_then(|full| full()));
+                    MaybeNanos::from(before.get().zip(stage).map(|(before, stage)| before.wrapping_add(stage)).or(full))
+                }));
+            }
             batch.offsets[span.at.index()] = Some(stamps);
         }
-        Ok(batch)
-    }
-}
-
-fn outcome(text: &[u8]) -> Result<Outcome, ParquetError> {
-    Outcome::ALL
-        .into_iter()
-        .find(|outcome| outcome.name().as_bytes() == text)
-        .ok_or_else(|| ParquetError::General(format!("`{}` is not an outcome", String::from_utf8_lossy(text))))
-}
-
-fn flags(bits: i32) -> Result<Flags, ParquetError> {
-    u8::try_from(bits).map(Flags).map_err(|_| ParquetError::General(format!("{bits} is not a set of flags")))
-}
-
-fn pcp(value: i32) -> Result<u8, ParquetError> {
-    u8::try_from(value).map_err(|_| ParquetError::General(format!("{value} is not a VLAN priority")))
-}
-
-/// A column of one row group, read from its beginning to its end.
-struct Column<T: DataType> {
-    reader: ColumnReaderImpl<T>,
-    levels: Vec<i16>,
-    values: Vec<T::T>,
-}
-
-impl<T: DataType> Column<T> {
-    fn open(group: &dyn RowGroupReader, column: usize) -> Result<Self, ParquetError> {
-        let reader = get_typed_column_reader(group.get_column_reader(column)?);
-        Ok(Column { reader, levels: Vec::new(), values: Vec::new() })
+        Ok(rows)
     }
 
-    fn fill(&mut self, rows: usize) -> Result<(), ParquetError> {
-        self.levels.clear();
-        self.values.clear();
-        let mut read = 0;
-        while read < rows {
-            let (more, _, _) = self.reader.read_records(rows - read, Some(&mut self.levels), None, &mut self.values)?;
-            if more == 0 {
-                return Err(ParquetError::EOF(format!("a column ends {} rows early", rows - read)));
+    fn open_group(&mut self, group: usize) -> Result<(), ParquetError> {
+        let (file, group) = (&self.file, self.metadata.row_group(group));
+        self.seq.open(file, group)?;
+        self.scheduled.open(file, group)?;
+        self.outcome.open(file, group, |bytes| outcome(text(bytes)?))?;
+        self.flags.open(file, group, |bytes| small(bytes).map(Flags))?;
+        if self.stream.pcp {
+            self.pcp.open(file, group, small)?;
+        }
+        for span in &mut self.spans {
+            span.stage.open(file, group)?;
+            if let Some(full) = &mut span.full {
+                full.open(file, group)?;
             }
-            read += more;
+        }
+        Ok(())
+    }
+}
+
+impl Column {
+    fn new(index: usize) -> Self {
+        Column { index, chunk: Chunk::default() }
+    }
+
+    fn open(&mut self, file: &File, group: &RowGroupMetaData) -> Result<(), ParquetError> {
+        let about = group.column(self.index);
+        let (start, length) = about.byte_range();
+        let length = usize::try_from(length).map_err(|_| page::damaged("a column is too long"))?;
+        let compressed = about.compression_codec() != CompressionCodec::UNCOMPRESSED;
+        Ok(self.chunk.load(file, start, length, compressed)?)
+    }
+}
+
+impl<V: Copy> Dictionary<V> {
+    fn new(index: usize) -> Self {
+        Dictionary { column: Column::new(index), values: Vec::new() }
+    }
+
+    /// `value` takes one off the front of the dictionary's bytes.
+    fn open(
+        &mut self,
+        file: &File,
+        group: &RowGroupMetaData,
+        value: impl Fn(&mut &[u8]) -> Result<V, ParquetError>,
+    ) -> Result<(), ParquetError> {
+        self.column.open(file, group)?;
+        let (count, mut bytes) = self.column.chunk.dictionary()?;
+        // Places are of a byte; a damaged count must not become a long list.
+        let values: Result<Vec<V>, _> = (0..count.min(MOST_VALUES)).map(|_| value(&mut bytes)).collect();
+        self.values = values?;
+        Ok(())
+    }
+
+    fn read(&mut self, rows: usize, room: &mut Room, out: &mut Vec<V>) -> Result<(), ParquetError> {
+        out.clear();
+        let page = self.column.chunk.data(rows, RLE_DICTIONARY)?;
+        match hybrid::places(page, rows, &mut room.places)? {
+            Numbers::All(place) => out.resize(rows, value_at(&self.values, place)?),
+            Numbers::Each(places) => {
+                for place in places {
+                    out.push(value_at(&self.values, *place)?);
+                }
+            }
         }
         Ok(())
     }
 
-    /// The next values of a column that is never null.
-    fn dense(&mut self, rows: usize) -> Result<Vec<T::T>, ParquetError> {
-        self.fill(rows)?;
-        if self.values.len() != rows {
-            return Err(ParquetError::General("a column has nulls and must not".to_owned()));
+    fn read_nullable(&mut self, rows: usize, room: &mut Room, out: &mut Vec<Option<V>>) -> Result<(), ParquetError> {
+        let page = self.column.chunk.data(rows, RLE_DICTIONARY)?;
+        let (levels, page) = hybrid::levels(page, rows, &mut room.levels)?;
+        let values = count(levels, rows);
+        if values == 0 {
+            out.resize(rows, None);
+            return Ok(());
         }
-        Ok(std::mem::take(&mut self.values))
+        let places = hybrid::places(page, values, &mut room.places)?;
+        let mut next = 0;
+        for row in 0..rows {
+            let value = match places {
+                _ if !has(levels, row) => None,
+                Numbers::All(place) => Some(value_at(&self.values, place)?),
+                Numbers::Each(places) => {
+                    next += 1;
+                    Some(value_at(&self.values, places[next - 1])?)
+                }
+            };
+            out.push(value);
+        }
+        Ok(())
     }
+}
 
-    /// The next values of a nullable column.
-    fn nullable(&mut self, rows: usize) -> Result<Vec<Option<T::T>>, ParquetError> {
-        self.fill(rows)?;
-        let mut values = self.values.drain(..);
-        let row = |level: &i16| if *level == 0 { Ok(None) } else { values.next().map(Some).ok_or(()) };
-        let out: Result<Vec<_>, ()> = self.levels.iter().map(row).collect();
-        out.map_err(|()| ParquetError::EOF("a column has fewer values than its levels say".to_owned()))
+fn value_at<V: Copy>(values: &[V], place: u8) -> Result<V, ParquetError> {
+    let lost = || page::damaged(format!("a dictionary of {} values has no place {place}", values.len()));
+    values.get(usize::from(place)).copied().ok_or_else(lost)
+}
+
+fn has(levels: Numbers<'_>, row: usize) -> bool {
+    match levels {
+        Numbers::All(level) => level == 1,
+        Numbers::Each(levels) => levels[row] == 1,
     }
+}
+
+/// Values of a nullable column that are not null.
+fn count(levels: Numbers<'_>, rows: usize) -> usize {
+    match levels {
+        Numbers::All(level) => rows * usize::from(level == 1),
+        Numbers::Each(levels) => levels.iter().map(|level| usize::from(*level == 1)).sum(),
+    }
+}
+
+fn check_count(levels: Numbers<'_>, values: Split<'_>, rows: usize) -> Result<(), ParquetError> {
+    let (said, there) = (count(levels, rows), values.len());
+    if said == there { Ok(()) } else { Err(page::damaged(format!("a page has {there} values, its levels say {said}"))) }
+}
+
+/// The values of a nullable column, row after row; their count was checked.
+fn nullable<'a>(levels: Numbers<'a>, values: Split<'a>) -> impl FnMut() -> Option<i64> + use<'a> {
+    let (mut row, mut next) = (0, 0);
+    move || {
+        row += 1;
+        has(levels, row - 1).then(|| {
+            next += 1;
+            values.get(next - 1)
+        })
+    }
+}
+
+fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
+    let ends = || page::damaged("a dictionary ends early");
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(ends)?;
+    let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(ends)?;
+    *bytes = rest;
+    Ok(text)
+}
+
+fn outcome(text: &[u8]) -> Result<Outcome, ParquetError> {
+    let found = Outcome::ALL.into_iter().find(|outcome| outcome.name().as_bytes() == text);
+    found.ok_or_else(|| page::damaged(format!("`{}` is not an outcome", String::from_utf8_lossy(text))))
+}
+
+/// Flags or a VLAN priority.
+fn small(bytes: &mut &[u8]) -> Result<u8, ParquetError> {
+    let (int, rest) = bytes.split_first_chunk().ok_or_else(|| page::damaged("a dictionary ends early"))?;
+    *bytes = rest;
+    let int = i32::from_le_bytes(*int);
+    u8::try_from(int).map_err(|_| page::damaged(format!("{int} is no set of flags and no VLAN priority")))
 }

@@ -1,30 +1,77 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packs the pages of a noisy column closer than a plain BYTE_STREAM_SPLIT page with gzip.
+//! Compresses the pages of a column, each byte stream of a noisy one by itself.
 //!
 //! BYTE_STREAM_SPLIT puts the lowest bytes of all values first, then the second lowest, and so on. The lowest are noise, the
-//! second follow a distribution, the others are nearly all zero. deflate has one code table a block, and a block that
-//! stretches over two of them fits neither. A flush between them ends the block; the result is an ordinary gzip stream.
+//! second follow a distribution, the others are nearly all zero. A zstd block has one code table and is raw, Huffman-coded
+//! or one repeated byte: a block for each stream is the best of these three for each, and is read as fast as it can be. A
+//! flush between the streams ends the block; the result is an ordinary zstd frame.
 
-use flate2::{Compression, GzBuilder};
 use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
-use std::io::Write;
+use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_end, ZSTD_e_flush};
+use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strategy, compress_bound, get_error_name};
 
-/// Byte streams that get a block of their own: values up to 65 µs are within two bytes, those above are few.
-const OWN_BLOCKS: usize = 2;
 const BYTES: usize = size_of::<i64>();
 
 /// A page writer between a column writer that does not compress and the file.
 pub(crate) struct Squeeze<'a> {
     pages: SerializedPageWriter<'a, Vec<u8>>,
+    /// Bytes of a page before its values are told by the levels, which only a nullable column has.
+    nullable: bool,
+    context: CCtx<'static>,
 }
 
 impl<'a> Squeeze<'a> {
-    pub(crate) fn new(sink: &'a mut TrackedWrite<Vec<u8>>) -> Self {
-        Squeeze { pages: SerializedPageWriter::new(sink) }
+    pub(crate) fn new(sink: &'a mut TrackedWrite<Vec<u8>>, nullable: bool) -> Result<Self> {
+        let mut context = CCtx::create();
+        let parameters = [
+            CParameter::Strategy(Strategy::ZSTD_fast),
+            // Noise repeats itself by chance. A match here and there saves little, and each costs the reader a jump; a look
+            // every so often still finds the long runs of one byte that rare outliers leave.
+            CParameter::TargetLength(32),
+            CParameter::LiteralCompressionMode(ParamSwitch::Enable),
+            CParameter::MinMatch(7),
+        ];
+        for parameter in parameters {
+            context.set_parameter(parameter).map_err(why)?;
+        }
+        Ok(Squeeze { pages: SerializedPageWriter::new(sink), nullable, context })
     }
+
+    /// Compresses a page in parts that end at `cuts`.
+    fn squeeze(&mut self, page: &[u8], cuts: impl Iterator<Item = usize>) -> Result<Vec<u8>> {
+        self.context.set_pledged_src_size(Some(page.len() as u64)).map_err(why)?;
+        // A block costs three bytes that the bound does not know of.
+        let mut squeezed = Vec::with_capacity(compress_bound(page.len()) + 64);
+        let mut from = 0;
+        for to in cuts.chain([page.len()]) {
+            let mut input = InBuffer::around(&page[from..to]);
+            let directive = if to == page.len() { ZSTD_e_end } else { ZSTD_e_flush };
+            loop {
+                let written = squeezed.len();
+                let left = self.context.compress_stream2(
+                    &mut OutBuffer::around_pos(&mut squeezed, written),
+                    &mut input,
+                    directive,
+                );
+                if left.map_err(why)? == 0 {
+                    break;
+                }
+                squeezed.reserve(page.len() + 64);
+            }
+            from = to;
+            if to == page.len() {
+                break;
+            }
+        }
+        Ok(squeezed)
+    }
+}
+
+fn why(code: usize) -> ParquetError {
+    ParquetError::General(format!("zstd: {}", get_error_name(code)))
 }
 
 impl PageWriter for Squeeze<'_> {
@@ -32,14 +79,16 @@ impl PageWriter for Squeeze<'_> {
         let Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } =
             page.compressed_page()
         else {
-            return Err(ParquetError::General(format!("a noisy column has a page of type {:?}", page.page_type())));
+            return Err(ParquetError::General(format!(
+                "a compressed column has a page of type {:?}",
+                page.page_type()
+            )));
         };
-        let levels = levels_length(buf)?;
-        if *encoding != Encoding::BYTE_STREAM_SPLIT || !(buf.len() - levels).is_multiple_of(BYTES) {
-            return Err(ParquetError::General(format!("a noisy column is encoded as {encoding}")));
-        }
+        let levels = if self.nullable { levels_length(buf)? } else { 0 };
+        let stream = if *encoding == Encoding::BYTE_STREAM_SPLIT { (buf.len() - levels) / BYTES } else { 0 };
+        let cuts = (1..BYTES).map(|n| levels + n * stream).filter(|_| stream > 0);
         let squeezed = Page::DataPage {
-            buf: squeeze(buf, levels)?.into(),
+            buf: self.squeeze(buf, cuts)?.into(),
             num_values: *num_values,
             encoding: *encoding,
             def_level_encoding: *def_level_encoding,
@@ -60,19 +109,4 @@ fn levels_length(page: &[u8]) -> Result<usize> {
         .map(|length| 4 + u32::from_le_bytes(*length) as usize)
         .filter(|length| *length <= page.len())
         .ok_or_else(|| ParquetError::General("a page is shorter than its levels".to_owned()))
-}
-
-fn squeeze(page: &[u8], levels: usize) -> Result<Vec<u8>> {
-    let stream = (page.len() - levels) / BYTES;
-    // No time and no file name in the header: the same samples give the same bytes.
-    let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::new(6));
-    let mut from = 0;
-    for block in 1..=OWN_BLOCKS {
-        let to = levels + block * stream;
-        gzip.write_all(&page[from..to])?;
-        gzip.flush()?;
-        from = to;
-    }
-    gzip.write_all(&page[from..])?;
-    Ok(gzip.finish()?)
 }

@@ -6,8 +6,8 @@ use super::squeeze::Squeeze;
 use super::{GROUP_ROWS, PAGE_ROWS};
 use crate::StoreError;
 use bytes::Bytes;
-use flate2::Crc;
-use parquet::basic::{Compression, CompressionCodec, Encoding, GzipLevel};
+use crc32fast::Hasher;
+use parquet::basic::{CompressionCodec, Encoding};
 use parquet::column::writer::{get_column_writer, get_typed_column_writer};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -75,7 +75,7 @@ fn encode<W: Write + Send>(to: W, streams: &[(&str, &Batch)]) -> Result<W, Parqu
     let mut layout = Layout::of(streams);
     let spans = layout::spans(&layout, streams);
     let properties = Arc::new(properties()?);
-    let to = Summed { to, crc: Crc::new() };
+    let to = Summed { to, crc: Hasher::new() };
     let mut file = SerializedFileWriter::new(to, layout::schema(&spans)?, Arc::clone(&properties))?;
     let columns = file.schema_descr().columns().to_vec();
     for (stream, (name, batch)) in layout.streams.iter().zip(streams) {
@@ -83,16 +83,19 @@ fn encode<W: Write + Send>(to: W, streams: &[(&str, &Batch)]) -> Result<W, Parqu
         for start in (0..batch.len()).step_by(GROUP_ROWS) {
             let rows = start..batch.len().min(start + GROUP_ROWS);
             let mut group = file.next_row_group()?;
+            for (column, values) in columns.iter().zip([&batch.seq, &batch.scheduled_ns]) {
+                write_squeezed(&mut group, column, &properties, &rows, |row| Some(values[row]))?;
+            }
             write_fixed(&mut group, name, batch, &rows)?;
             for (span, column) in spans.iter().zip(&columns[layout::FIXED.len()..]) {
                 let values = |row| span_value(batch, row, *span, &stages);
-                write_noisy(&mut group, column, &properties, &rows, values)?;
+                write_squeezed(&mut group, column, &properties, &rows, values)?;
             }
             group.close()?;
         }
     }
     file.flush()?;
-    layout.crc32 = layout.sum(file.inner().crc.sum())?;
+    layout.crc32 = layout.sum(file.inner().crc.clone().finalize())?;
     file.append_key_value_metadata(KeyValue::new(layout::KEY.to_owned(), layout.json()?));
     Ok(file.into_inner()?.to)
 }
@@ -100,7 +103,7 @@ fn encode<W: Write + Send>(to: W, streams: &[(&str, &Batch)]) -> Result<W, Parqu
 /// A sink that sums up what goes into it.
 struct Summed<W> {
     to: W,
-    crc: Crc,
+    crc: Hasher,
 }
 
 impl<W: Write> Write for Summed<W> {
@@ -128,9 +131,7 @@ fn properties() -> Result<WriterProperties, ParquetError> {
         .set_dictionary_enabled(false)
         .set_encoding(Encoding::BYTE_STREAM_SPLIT);
     for name in ["seq", "scheduled_ns"] {
-        properties = properties
-            .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED)
-            .set_column_compression(path(name), Compression::GZIP(GzipLevel::try_new(6)?));
+        properties = properties.set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
     for name in ["stream", "outcome", "flags", "pcp"] {
         properties =
@@ -151,8 +152,6 @@ fn write_fixed<W: Write + Send>(
         let of_row = batch.outcome[row];
         outcomes.iter().find(|(outcome, _)| *outcome == of_row).map(|(_, text)| text.clone()).unwrap_or_default()
     };
-    write_dense::<Int64Type, W>(group, rows, |row| batch.seq[row])?;
-    write_dense::<Int64Type, W>(group, rows, |row| batch.scheduled_ns[row])?;
     write_dense::<ByteArrayType, W>(group, rows, |_| name.clone())?;
     write_dense::<ByteArrayType, W>(group, rows, outcome)?;
     write_dense::<Int32Type, W>(group, rows, |row| i32::from(batch.flags[row].0))?;
@@ -178,8 +177,8 @@ fn write_dense<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// A column of noisy values. It goes through [`Squeeze`] into memory first, for only a finished chunk can be appended.
-fn write_noisy<W: Write + Send>(
+/// A column of 64-bit values, compressed. It goes through [`Squeeze`] into memory first, for only a finished chunk can be appended.
+fn write_squeezed<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     column: &ColumnDescPtr,
     properties: &WriterPropertiesPtr,
@@ -187,16 +186,17 @@ fn write_noisy<W: Write + Send>(
     value: impl Fn(usize) -> Option<i64>,
 ) -> Result<(), ParquetError> {
     let mut chunk = TrackedWrite::new(Vec::new());
-    let pages = Box::new(Squeeze::new(&mut chunk));
+    let is_nullable = column.max_def_level() > 0;
+    let pages = Box::new(Squeeze::new(&mut chunk, is_nullable)?);
     let writer = get_column_writer(Arc::clone(column), Arc::clone(properties), pages);
     let mut writer = get_typed_column_writer::<Int64Type>(writer);
     for part in parts(rows) {
         let (levels, values) = nullable(part, &value);
-        writer.write_batch(&values, Some(&levels), None)?;
+        writer.write_batch(&values, is_nullable.then_some(levels.as_slice()), None)?;
     }
     let mut closed = writer.close()?;
     // The column writer compressed nothing; its pages were squeezed behind its back.
-    closed.metadata = closed.metadata.into_builder().set_compression_codec(CompressionCodec::GZIP).build()?;
+    closed.metadata = closed.metadata.into_builder().set_compression_codec(CompressionCodec::ZSTD).build()?;
     group.append_column(&Bytes::from(chunk.into_inner()?), closed)
 }
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The evidence beside the samples: of a machine on which all was well.
+
+use crate::noise::POINTS;
+use std::collections::BTreeMap;
+use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
+use tardy_model::point::{Point, Source};
+use tardy_model::sample::{Batch, Outcome};
+use tardy_model::time::{ClockReading, Conversion};
+use tardy_model::trial::{Counters, StreamRecord, TrialRecord, WarmUp};
+
+/// Of the stream.
+pub const CYCLE_NS: i64 = 500_000;
+
+/// The scheduled instant of a trial's first packet, TAI.
+pub fn base_ns(trial: u32) -> i64 {
+    1_800_000_037_000_000_000 + i64::from(trial) * 100_000_000_000_000
+}
+
+/// From the first to the last scheduled instant.
+pub fn span_ns(count: u32) -> i64 {
+    i64::from(count.saturating_sub(1)) * CYCLE_NS
+}
+
+fn clocks(at_ns: i64) -> ClockReading {
+    ClockReading {
+        tai_ns: at_ns,
+        realtime_ns: at_ns - 37_000_000_000,
+        monotonic_ns: at_ns - 1_700_000_000_000_000_000,
+        bound_ns: 150,
+        tai_offset_s: 37,
+    }
+}
+
+fn machine(at_ns: i64) -> MachineState {
+    let cpu = CpuTimes { busy_ns: 0, idle_ns: at_ns, steal_ns: 0 };
+    MachineState {
+        clocks: clocks(at_ns),
+        cpus: BTreeMap::from([(0, cpu), (1, cpu)]),
+        tasks: BTreeMap::new(),
+        rt_limit: None,
+        cpu_dma_latency_us: None,
+        other_runs: 0,
+    }
+}
+
+fn thread(tid: u32, cpu: u32) -> ThreadRecord {
+    ThreadRecord {
+        tid,
+        policy_asked: "other".to_owned(),
+        policy_granted: "other".to_owned(),
+        cpu_asked: Some(cpu),
+        affinity: vec![cpu],
+        cpus_seen: vec![cpu],
+        memory_locked: true,
+        ..ThreadRecord::default()
+    }
+}
+
+/// The record of a trial of these samples.
+pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
+    let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+    let span = span_ns(count);
+    let (before, after) = (machine(base_ns(n) - 20_000_000), machine(base_ns(n) + span + 20_000_000));
+    let both = [before.clocks, after.clocks];
+    let source = |point: Point| match point {
+        Point::TxKernel => Source::Driver,
+        Point::TxSched | Point::RxKernel => Source::Kernel,
+        _ => Source::App,
+    };
+    let lost = batch.outcome.iter().filter(|outcome| **outcome != Outcome::Received).count();
+    let stream = StreamRecord {
+        intended: count,
+        cycle_ns: CYCLE_NS,
+        intended_span_ns: span,
+        sent_span_ns: Some(span),
+        max_loss: 1.0,
+        sources: POINTS.into_iter().chain([Point::Scheduled]).map(|point| (point, source(point))).collect(),
+        absent: BTreeMap::new(),
+        tx_conversion: Conversion::between(&both[0], &both[1]),
+        rx_conversion: Conversion::between(&both[0], &both[1]),
+        tx_clocks: both,
+        rx_clocks: both,
+        tx: thread(101, 0),
+        rx: thread(102, 1),
+        warmup: WarmUp { sent: 50, received: 50, flowed: true, took_ns: 25_000_000, ..WarmUp::default() },
+        counters: Counters { sent: count.into(), socket_drops: lost as u64, ..Counters::default() },
+        spin_gaps: None,
+        tx_spin_gaps: None,
+        error_queue_bytes: 4 << 20,
+    };
+    TrialRecord {
+        format: tardy_model::FORMAT,
+        cell: cell.to_owned(),
+        n,
+        order: n - 1,
+        nonce: format!("{n:016x}"),
+        phase_ns: 0,
+        base_tai_ns: base_ns(n),
+        interrupted: false,
+        failed: None,
+        before,
+        after,
+        streams: BTreeMap::from([("ctl".to_owned(), stream)]),
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pages of a column chunk, read without the library: it copies a page three times and looks at each value by itself.
+//!
+//! Only what `write` writes is known here: version 1 data pages of one level, each preceded by its header in Thrift's compact
+//! protocol (apache/parquet-format, `parquet.thrift`). Whatever else is found is damage.
+
+pub(crate) mod delta;
+pub(crate) mod hybrid;
+pub(crate) mod split;
+mod thrift;
+
+use parquet::errors::ParquetError;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use thrift::Header;
+use zstd::bulk::Decompressor;
+
+/// No page that is written is longer: levels, eight bytes a row, and room for what a dictionary or a header takes.
+const LONGEST: usize = 16 * super::PAGE_ROWS;
+
+/// `Encoding` in `parquet.thrift`.
+const PLAIN: i64 = 0;
+/// The former name of both `PLAIN` in a dictionary and [`RLE_DICTIONARY`] in a data page, which version 1 still uses.
+const PLAIN_DICTIONARY: i64 = 2;
+pub(crate) const DELTA_BINARY_PACKED: i64 = 5;
+pub(crate) const RLE_DICTIONARY: i64 = 8;
+pub(crate) const BYTE_STREAM_SPLIT: i64 = 9;
+
+pub(crate) fn damaged(why: impl Into<String>) -> ParquetError {
+    ParquetError::General(why.into())
+}
+
+/// One column of one row group, page after page.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    bytes: Vec<u8>,
+    at: usize,
+    decompressor: Option<Decompressor<'static>>,
+    page: Vec<u8>,
+}
+
+impl Chunk {
+    /// Reads the bytes of another chunk.
+    pub fn load(&mut self, file: &File, start: u64, length: usize, compressed: bool) -> io::Result<()> {
+        self.bytes.resize(length, 0);
+        file.read_exact_at(&mut self.bytes, start)?;
+        self.at = 0;
+        if compressed && self.decompressor.is_none() {
+            self.decompressor = Some(Decompressor::new()?);
+        }
+        Ok(())
+    }
+
+    /// The values of the dictionary, in PLAIN, and how many there are. Comes before the data pages.
+    pub fn dictionary(&mut self) -> Result<(usize, &[u8]), ParquetError> {
+        let (header, body) = self.header()?;
+        match header.dictionary {
+            Some(page) if [PLAIN, PLAIN_DICTIONARY].contains(&page.encoding) => Ok((page.values, &self.bytes[body])),
+            _ => Err(damaged("a dictionary is missing")),
+        }
+    }
+
+    /// The bytes of the next data page: levels, if the column is nullable, and values.
+    pub fn data(&mut self, rows: usize, encoding: i64) -> Result<&[u8], ParquetError> {
+        let (header, body) = self.header()?;
+        let Some(page) = header.data else { return Err(damaged("a data page is missing")) };
+        let same = page.encoding == encoding || (page.encoding, encoding) == (PLAIN_DICTIONARY, RLE_DICTIONARY);
+        if page.values != rows || !same {
+            let why =
+                format!("a page has {} rows in encoding {}, not {rows} in {encoding}", page.values, page.encoding);
+            return Err(damaged(why));
+        }
+        let stored = &self.bytes[body];
+        let Some(decompressor) = &mut self.decompressor else { return Ok(stored) };
+        if self.page.len() != header.uncompressed {
+            self.page.resize(header.uncompressed, 0);
+        }
+        match decompressor.decompress_to_buffer(stored, self.page.as_mut_slice()) {
+            Ok(length) if length == header.uncompressed => Ok(&self.page),
+            Ok(length) => Err(damaged(format!("a page has {length} bytes, not {}", header.uncompressed))),
+            Err(why) => Err(damaged(format!("a page cannot be decompressed: {why}"))),
+        }
+    }
+
+    /// The next page's header, and where its bytes are.
+    fn header(&mut self) -> Result<(Header, std::ops::Range<usize>), ParquetError> {
+        let mut rest = self.bytes.get(self.at..).unwrap_or_default();
+        let header = Header::read(&mut rest)?;
+        let start = self.bytes.len() - rest.len();
+        if header.compressed > rest.len() || header.uncompressed > LONGEST {
+            return Err(damaged("a page is longer than its column"));
+        }
+        self.at = start + header.compressed;
+        Ok((header, start..self.at))
+    }
+}
