@@ -11,7 +11,9 @@ build gcc:/usr/bin/gcc
 build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
+build npm:/usr/bin/npm
 test file:/usr/bin/file
+test chromium:/usr/bin/chromium
 "
 
 missing=""

@@ -12,6 +12,7 @@ pub mod clusters;
 pub mod coverage;
 pub mod digest;
 pub mod distribution;
+pub mod envelope;
 pub mod expectations;
 pub mod moments;
 pub mod outcomes;

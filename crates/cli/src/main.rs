@@ -7,6 +7,7 @@ mod interrupt;
 mod judge;
 mod progress;
 mod recorder;
+mod traces;
 mod verbs;
 
 use clap::Parser;
