@@ -117,6 +117,7 @@ impl Browser {
                 "Escape" => 27,
                 "ArrowLeft" => 37,
                 "ArrowRight" => 39,
+                "ArrowDown" => 40,
                 _ => key.bytes().next().map_or(0, i64::from),
             };
             let mut what = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code });

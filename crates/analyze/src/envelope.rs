@@ -171,9 +171,7 @@ impl TracePass {
             },
             follow: spans.map(|metric| (*metric, Follow::new())).collect(),
             stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
-            delta: metrics
-                .contains(&Metric::Delta)
-                .then(|| (DeltaPass::new(crate::cell::delta_of(of)), Follow::new())),
+            delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::cell::delta_of(of)), Follow::new())),
         })
     }
 

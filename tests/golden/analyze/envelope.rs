@@ -2,8 +2,8 @@
 //! Envelopes: bounded, true to the rows, the same however the rows are cut.
 
 use super::fixture::{CYCLE_NS, LEAD, batch, batches, healthy_packets, lost, noise, received, record};
-use tardy_analyze::envelope::{MOST_BUCKETS, Shape, Trace, TracePass, buckets_each};
 use tardy_analyze::envelope::bins;
+use tardy_analyze::envelope::{MOST_BUCKETS, Shape, Trace, TracePass, buckets_each};
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Outcome};

@@ -112,7 +112,9 @@ fn page_answers_first() {
 fn figures_of_a_sole_cell_stand_large_on_top() {
     let page = words(&run(&["all"]).draw("html", 100));
     let top = between(&page, "<dl class=\"leading\">", "</dl>");
-    for part in ["<dt>scheduled..rx_kernel</dt><dd>in µs</dd>", "<dt>p50</dt><dd>14.0</dd>", "<dt>p99</dt><dd>23.3</dd>"] {
+    for part in
+        ["<dt>scheduled..rx_kernel</dt><dd>in µs</dd>", "<dt>p50</dt><dd>14.0</dd>", "<dt>p99</dt><dd>23.3</dd>"]
+    {
         assert!(top.contains(part), "{part}: {top}");
     }
     assert!(top.contains("<dt>max</dt><dd>915.0 <small>packet #4\u{202f}211, trial 3</small></dd>"), "{top}");

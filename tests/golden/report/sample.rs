@@ -186,7 +186,15 @@ pub fn run(cells: &[&str]) -> Run {
         cycles: vec![Nanos::from_micros(500), Nanos::from_micros(500)],
         packets: vec![10_000, 10_000],
     };
-    Run { results, manifest, facts, bars: bars(), run_dir: Some("runs/20261121T212600Z-host-to-host".into()), traces: Vec::new(), commands: "ip netns add tardy1a\n".into() }
+    Run {
+        results,
+        manifest,
+        facts,
+        bars: bars(),
+        run_dir: Some("runs/20261121T212600Z-host-to-host".into()),
+        traces: Vec::new(),
+        commands: "ip netns add tardy1a\n".into(),
+    }
 }
 
 fn ruler(station: &str, cpu: u32, stamp: i64, timer_p99: i64, gap: i64) -> RulerRecord {

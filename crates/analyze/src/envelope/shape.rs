@@ -72,7 +72,10 @@ impl Shape {
 
 /// At most `most` bins out of bars on a histogram's buckets (least value, greatest value, count), ascending.
 pub fn bins(bars: &[(i64, i64, u64)], most: usize) -> Vec<(i64, i64, u64)> {
-    coarse(bars.iter().map(|(low, high, count)| (Histogram::bucket_of(low + high.saturating_sub(*low) / 2), *count)), most)
+    coarse(
+        bars.iter().map(|(low, high, count)| (Histogram::bucket_of(low + high.saturating_sub(*low) / 2), *count)),
+        most,
+    )
 }
 
 /// Joins 2, 4, 8, … neighbouring buckets until few enough hold something.

@@ -47,8 +47,7 @@ pub fn call(args: Report) -> Result<Exit> {
     let judged = judge::folder(&run, &experiment, &manifest)?;
     // Only the page has pictures over time, and they take a second look at the samples.
     let page = format.name == "html";
-    let traces =
-        if page { Traces::of_folder(&run, &experiment, &judged.results)? } else { Traces::new(&experiment) };
+    let traces = if page { Traces::of_folder(&run, &experiment, &judged.results)? } else { Traces::new(&experiment) };
     let commands = run.commands().ok();
     let run_dir = args.run.display().to_string();
     let picture = Picture {

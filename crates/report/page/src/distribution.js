@@ -13,11 +13,14 @@ function valueAxis(name, all) {
   const bins = some.flatMap((metric) => metric.bins);
   const middle = middleOf(least, bins);
   const { to, from } = stretch(middle);
-  const edge = Math.max((to(greatest + 1) - to(least)) * 0.02, 1e-6);
+  // Where all values are one, there is still an axis.
+  const edge = greatest - least < 4 ? 0.05 : Math.max((to(greatest + 1) - to(least)) * 0.02, 1e-6);
   const medians = some.map((metric) => metric.q[0]).filter((p50) => typeof p50 === "number");
   const unit = unitFor(name === "delta" ? null : medians.length ? Math.min(...medians) : null, Math.max(Math.abs(least), Math.abs(greatest)));
   const text = (ns) => inUnit(ns, unit);
-  return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, linear: false, label: `${name}, ${unit}`, unit, text };
+  // Ticks are round, so their digits are needed: between 499.99 and 500.01 four would name all alike.
+  const tick = (ns) => inUnit(ns, unit, 8);
+  return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, linear: false, label: `${name}, ${unit}`, unit, text, tick };
 }
 
 /** The percentiles, the greatest value and the user's limits as lines. */

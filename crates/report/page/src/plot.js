@@ -112,7 +112,7 @@ class Plot {
         const place = (value) => u.valToPos(value, key);
         const extent = (text) => (key === "x" ? textWidth(text) + 14 : 20);
         labels.clear();
-        const named = ticks.map((tick) => [tick, of.text(tick)]).filter(([, text]) => text !== "");
+        const named = ticks.map((tick) => [tick, (of.tick ?? of.text)(tick)]).filter(([, text]) => text !== "");
         spaced(named, place, extent).forEach(([tick, text]) => labels.set(tick, text));
         const lines = spaced(ticks.map((tick) => [tick, ""]), place, () => 6).map(([tick]) => tick);
         return [...new Set([...labels.keys(), ...lines])].sort((a, b) => a - b);

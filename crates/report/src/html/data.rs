@@ -101,7 +101,7 @@ impl Maker<'_> {
             let of = json!({
                 "count": line.shape.count,
                 "inf": 0,
-                "q": result.map_or(Value::Null, |result| quantiles(&result.figures.quantiles, &result.infinite)),
+                "q": result.map_or_else(|| json!([]), |result| quantiles(&result.figures.quantiles, &result.infinite)),
                 "min": line.shape.min_ns,
                 "max": line.shape.max_ns,
                 "limits": [],

@@ -98,10 +98,9 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
     };
     let unit = cell_unit(cell);
     let at = match (metric.max_seq, metric.max_trial) {
-        (Some(seq), Some(trial)) => format!(
-            " <small>packet {}, trial {trial}</small>",
-            escape(&Value::Packet(seq).show(unit, Some(THIN)))
-        ),
+        (Some(seq), Some(trial)) => {
+            format!(" <small>packet {}, trial {trial}</small>", escape(&Value::Packet(seq).show(unit, Some(THIN))))
+        }
         _ => String::new(),
     };
     *out += &format!("<dl class=\"leading{}\">\n", if cell.valid { "" } else { " doubted" });
@@ -153,7 +152,8 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     }
     *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n<div class=\"figures\">\n";
     *out += &figure("cells", "", "Cells", &format!("{METRIC} on one scale"));
-    *out += &figure("cells-ccdf", "", "Cells, how many are later", &format!("share of packets above a value of {METRIC}"));
+    *out +=
+        &figure("cells-ccdf", "", "Cells, how many are later", &format!("share of packets above a value of {METRIC}"));
     *out += "</div>\n</section>\n";
 }
 
@@ -181,7 +181,9 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         more += &table(&document::verdicts(&cell.verdicts), "verdicts with their evidence");
     }
     if !more.is_empty() {
-        *out += &format!("<details><summary>trials, stages, latest packets, threads, evidence</summary>\n{more}</details>\n");
+        *out += &format!(
+            "<details><summary>trials, stages, latest packets, threads, evidence</summary>\n{more}</details>\n"
+        );
     }
     *out += "</section>\n";
 }
@@ -237,7 +239,10 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
             ];
             told.rows.push(row.to_vec());
         }
-        out += &table(&told, &format!("{who}stages, received packets with both stamps; their means add up, their percentiles do not"));
+        out += &table(
+            &told,
+            &format!("{who}stages, received packets with both stamps; their means add up, their percentiles do not"),
+        );
     }
     let traces = data::of_stream(picture.traces, cell, stream);
     let leading = cell.streams.get(stream).and_then(|result| lead(std::iter::once(result)));
