@@ -160,7 +160,7 @@ fn hovering_reads_out_value_percentile_and_packet() {
         let words: &[&str] = match kind.as_str() {
             "histogram" => &["packets", "at or below", "µs"],
             "ccdf" | "cells-ccdf" => &["at or below", "µs"],
-            "time" => &["trial 1", "packets 1", "min", "p50", "max", "at packet #"],
+            "time" => &["trial 1", "packets 2", "min", "p50", "max", "at packet #"],
             "trials" => &["trial 1: p50", "max", "at or below"],
             "cells" => &["loss = ", "p50", "max"],
             "stages" => &["..", "mean", "p50", "p99", "max", "µs"],
