@@ -4,11 +4,12 @@
 export TARDY_CACHE ?= $(CURDIR)/.cache
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO_TARGET_DIR := $(TARDY_CACHE)/target
+PAGE := crates/report/page
 RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 # Tests and runs make network namespaces: as root, or by sudo.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
 
-.PHONY: help setup setup-test setup-bench setup-soak build build-all demo test bench soak book lint clean
+.PHONY: help setup setup-test setup-bench setup-soak page build build-all demo test bench soak book lint clean
 
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
@@ -34,21 +35,35 @@ setup-soak:
 # A running tardy keeps its file: the new one takes the name.
 INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy && packaging/pages.sh
 
-build: setup
+# What the page is drawn with, from npm's registry, checked against the lock file; the crate's build puts it into the binary.
+$(PAGE)/node_modules/.package-lock.json: $(PAGE)/package-lock.json
+	cd $(PAGE) && npm_config_cache=$(TARDY_CACHE)/npm npm ci --ignore-scripts --loglevel=error
+	@touch $@
+
+# After the setup, which brings npm.
+page: setup
+	@$(MAKE) --no-print-directory $(PAGE)/node_modules/.package-lock.json
+
+build: page
 	cargo build --release --locked
 	$(INSTALL)
 
 # Binary and tests in one go: built apart, they would choose other features of shared dependencies and build those twice.
-build-all: setup-test
+build-all: setup-test page
 	cargo build --release --locked --workspace --all-targets
 	$(INSTALL)
 
+DEMO := runs/demo-$(shell date -u +%Y%m%dT%H%M%SZ)
+
 demo: build
-	@$(AS_ROOT) dist/tardy run; code=$$?; [ $$code = 4 ] && echo 'demo: the table stands, its numbers are not valid: see the verdicts above'; [ $$code = 0 ] || [ $$code = 4 ]
+	@$(AS_ROOT) dist/tardy run --out $(DEMO); code=$$?; \
+	[ $$code = 4 ] && echo 'demo: the table stands, its numbers are not valid: see the verdicts above'; \
+	[ $$code = 0 ] || [ $$code = 4 ] || exit $$code; \
+	echo 'the page, for any browser:'; echo $(CURDIR)/$(DEMO)/report.html
 
 # One binary a layer, one test at a time in netns: its tests measure.
 test: build-all
-	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim outside netns
+	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns
 
 bench: setup-bench build
 	cargo build --release --locked -p tardy-bench -p tardy-bench-generate
@@ -61,9 +76,9 @@ soak: setup-soak build-all
 book: $(if $(BUILT),,build)
 	@TARDY=$(CURDIR)/dist/tardy packaging/book.sh
 
-lint:
+lint: page
 	cargo fmt --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 
 clean:
-	rm -rf dist $(CARGO_TARGET_DIR)
+	rm -rf dist $(CARGO_TARGET_DIR) $(PAGE)/node_modules

@@ -11,6 +11,7 @@ build gcc:/usr/bin/gcc
 build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
+build npm:/usr/bin/npm
 test file:/usr/bin/file
 test python3:/usr/bin/python3
 test python3-venv:/usr/share/doc/python3-venv
@@ -20,6 +21,7 @@ bench sockperf:/usr/bin/sockperf
 bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
 soak g++:/usr/bin/g++
+test chromium:/usr/bin/chromium
 "
 
 missing=""

@@ -3,6 +3,7 @@
 
 mod cells;
 mod delta;
+mod envelope;
 mod fixture;
 mod histogram;
 mod quantiles;

@@ -154,6 +154,8 @@ fn no_name_or_sentence_of_a_run_moves_the_cursor() {
         run_dir: Some(bad),
         elapsed: None,
         experiment: Some(bad),
+        traces: &[],
+        commands: Some(bad),
     };
     for name in ["text", "md", "org"] {
         let format = tardy_report::format(name).unwrap();

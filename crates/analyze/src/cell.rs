@@ -244,6 +244,12 @@ impl CellAnalysis {
     }
 }
 
+/// The trials whose rows a cell's figures are of.
+pub fn counted(trials: &[TrialResult]) -> Vec<u32> {
+    let any = trials.iter().any(counts);
+    trials.iter().filter(|trial| counts(trial) || !any).map(|trial| trial.n).collect()
+}
+
 /// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the path's doing.
 fn counts(trial: &TrialResult) -> bool {
     trial.valid || path_failed(&trial.verdicts)

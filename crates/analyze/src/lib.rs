@@ -13,6 +13,7 @@ mod counts;
 pub mod coverage;
 pub mod digest;
 pub mod distribution;
+pub mod envelope;
 pub mod expectations;
 pub mod moments;
 pub mod outcomes;

@@ -8,6 +8,7 @@ mod judge;
 mod manual;
 mod progress;
 mod recorder;
+mod traces;
 mod verbs;
 
 use std::process::ExitCode;

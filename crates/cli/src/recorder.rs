@@ -3,6 +3,7 @@
 
 use crate::judge::{self, Judge};
 use crate::progress::Progress;
+use crate::traces::Traces;
 use serde::Serialize;
 use std::error::Error;
 use std::fmt::Write;
@@ -23,6 +24,8 @@ pub struct Recorder<'a> {
     pub manifest: Manifest,
     /// The cells so far.
     pub judge: Judge,
+    /// The trials over time.
+    pub traces: Traces,
     /// Trials kept.
     pub kept: u32,
     /// The first thing that could not be written.
@@ -53,7 +56,8 @@ impl<'a> Recorder<'a> {
     /// Into an open folder.
     pub fn new(experiment: &'a Experiment, folder: &'a RunFolder, manifest: Manifest) -> Self {
         let (judge, progress) = (Judge::new(experiment), Progress::new());
-        Recorder { folder, manifest, judge, kept: 0, failed: None, progress }
+        let traces = Traces::new(experiment);
+        Recorder { folder, manifest, judge, traces, kept: 0, failed: None, progress }
     }
 
     /// A line for `events.jsonl`.
@@ -178,6 +182,9 @@ impl Sink for Recorder<'_> {
         let answer = self.judge.trial(record, streams);
         self.keep(record, streams, answer.as_ref())?;
         self.kept += 1;
+        if let Some(answer) = &answer {
+            self.traces.trial(record, &answer.result, streams);
+        }
         let valid = answer.map(|answer| answer.result.valid);
         self.log("trial_kept", serde_json::json!({ "cell": record.cell, "n": record.n, "valid": valid }));
         Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bins of equal width on a logarithmic scale, out of a histogram's buckets, and the ticks of such a scale.
+//! Bins of equal width on a logarithmic scale, out of a histogram's buckets.
 
 /// Where a value stands between the least and the greatest one. Logarithmic; where values reach down to zero or below, the
 /// inverse hyperbolic sine, which is linear about zero and logarithmic further out.
@@ -71,43 +71,4 @@ impl Scale {
         }
         counts
     }
-
-    /// Values to write on the axis, in ns, each with true if it is the one of a whole decade. 1, 2 and 5 of each decade;
-    /// where the whole range is less than a decade, even steps.
-    pub fn ticks(&self) -> Vec<(i64, bool)> {
-        let inside = |ns: f64| ns >= self.low && ns <= self.high;
-        let mut ticks = Vec::new();
-        let narrow = self.middle.is_none() && self.high / self.low.max(1.0) < 8.0;
-        if narrow {
-            let step = even_step((self.high - self.low) / 6.0);
-            let mut tick = (self.low / step).ceil() * step;
-            while tick <= self.high && ticks.len() < 20 {
-                ticks.push((tick as i64, true));
-                tick += step;
-            }
-            return ticks;
-        }
-        let least = self.middle.map_or(1.0, |middle| middle * 2.0);
-        for exponent in 0..19 {
-            for mantissa in [1.0, 2.0, 5.0] {
-                let ns: f64 = mantissa * 10f64.powi(exponent);
-                for ns in [ns, -ns] {
-                    if ns.abs() >= least && inside(ns) {
-                        ticks.push((ns as i64, mantissa == 1.0));
-                    }
-                }
-            }
-        }
-        if self.middle.is_some() && inside(0.0) {
-            ticks.push((0, true));
-        }
-        ticks.sort_unstable();
-        ticks
-    }
-}
-
-/// The least of 1, 2, 5 × 10ⁿ ns that is not below `about`.
-fn even_step(about: f64) -> f64 {
-    let decade = 10f64.powf(about.max(1.0).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * decade).find(|step| *step >= about).unwrap_or(decade * 10.0)
 }

@@ -4,6 +4,7 @@
 //! A format is one file here and one line in [`FORMATS`].
 
 use std::fmt;
+use tardy_analyze::envelope::Trace;
 use tardy_model::histogram::Histogram;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
@@ -51,6 +52,10 @@ pub struct Picture<'a> {
     pub elapsed: Option<Nanos>,
     /// The effective experiment file.
     pub experiment: Option<&'a str>,
+    /// The trials over time, of which only the page is made; empty for the other formats.
+    pub traces: &'a [Trace],
+    /// Every command that was run, of which only the page is made.
+    pub commands: Option<&'a str>,
 }
 
 /// What was sent. Each list may hold one entry per cell and stream; repetitions are dropped when shown.

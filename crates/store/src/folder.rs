@@ -162,6 +162,15 @@ impl RunFolder {
         durable::append(&self.root.join("commands.sh"), text.as_bytes(), b"#!/bin/sh\n", true)
     }
 
+    /// Reads `commands.sh`.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if it cannot be read, for one because nothing was run.
+    pub fn commands(&self) -> Result<String, StoreError> {
+        let path = self.root.join("commands.sh");
+        fs::read_to_string(&path).map_err(StoreError::io("read", &path))
+    }
+
     /// Appends one JSON object as a line to `events.jsonl`; it is with the kernel when this returns.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! Runs made of figures that are written down here, so that every picture of them is known.
 
 use std::collections::BTreeMap;
+use tardy_analyze::envelope::Trace;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{CellEntry, Manifest, StationEntry};
 use tardy_model::result::{
@@ -19,6 +20,8 @@ pub struct Run {
     pub facts: Facts,
     pub bars: Bars,
     pub run_dir: Option<String>,
+    pub traces: Vec<Trace>,
+    pub commands: String,
 }
 
 impl Run {
@@ -36,6 +39,8 @@ impl Run {
             run_dir: self.run_dir.as_deref(),
             elapsed: Some(Nanos::from_secs(53)),
             experiment: Some("name = \"host-to-host\"\n"),
+            traces: &self.traces,
+            commands: Some(&self.commands),
         };
         (format(name).expect("a known format").make)(&picture, &options).expect("a picture")
     }
@@ -181,7 +186,15 @@ pub fn run(cells: &[&str]) -> Run {
         cycles: vec![Nanos::from_micros(500), Nanos::from_micros(500)],
         packets: vec![10_000, 10_000],
     };
-    Run { results, manifest, facts, bars: bars(), run_dir: Some("runs/20261121T212600Z-host-to-host".into()) }
+    Run {
+        results,
+        manifest,
+        facts,
+        bars: bars(),
+        run_dir: Some("runs/20261121T212600Z-host-to-host".into()),
+        traces: Vec::new(),
+        commands: "ip netns add tardy1a\n".into(),
+    }
 }
 
 fn ruler(station: &str, cpu: u32, stamp: i64, timer_p99: i64, gap: i64) -> RulerRecord {

@@ -4,6 +4,7 @@
 use crate::args::Report;
 use crate::exit::{Exit, Failure};
 use crate::judge;
+use crate::traces::Traces;
 use anyhow::Result;
 use std::io::IsTerminal;
 use tardy_model::manifest::Manifest;
@@ -44,6 +45,10 @@ pub fn call(args: Report) -> Result<Exit> {
     };
     let experiment = tardy_spec::load(&source, &[])?;
     let judged = judge::folder(&run, &experiment, &manifest)?;
+    // Only the page has pictures over time, and they take a second look at the samples.
+    let page = format.name == "html";
+    let traces = if page { Traces::of_folder(&run, &experiment, &judged.results)? } else { Traces::new(&experiment) };
+    let commands = run.commands().ok();
     let run_dir = args.run.display().to_string();
     let picture = Picture {
         results: &judged.results,
@@ -54,6 +59,8 @@ pub fn call(args: Report) -> Result<Exit> {
         run_dir: args.run.join("report.html").exists().then_some(&*run_dir),
         elapsed: elapsed(&manifest),
         experiment: Some(&experiment.effective),
+        traces: &traces.all,
+        commands: commands.as_deref(),
     };
     let terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let drawn = (format.make)(&picture, &look(terminal))?;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Instant;
+use tardy_analyze::envelope::Trace;
 use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
 use tardy_lab::orders;
 use tardy_model::manifest::{CellEntry, Manifest};
@@ -53,7 +54,7 @@ pub fn call(args: Run) -> Result<Exit> {
     };
     let ended = coordinator::run(&experiment, &options, &mut recorder as &mut dyn Sink);
     recorder.quiet();
-    let Recorder { mut manifest, mut judge, kept, failed, .. } = say_how_it_ended(recorder, &ended);
+    let Recorder { mut manifest, mut judge, traces, kept, failed, .. } = say_how_it_ended(recorder, &ended);
     manifest.ended_utc = Some(recorder::utc());
     if let Some(error) = &ended.failed {
         let why = error.to_string();
@@ -64,7 +65,14 @@ pub fn call(args: Run) -> Result<Exit> {
         judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
     }
     let judged = judge.finish();
-    let run = Finished { experiment: &experiment, manifest: &manifest, judged: &judged, folder: &folder, began };
+    let run = Finished {
+        experiment: &experiment,
+        manifest: &manifest,
+        judged: &judged,
+        traces: &traces.all,
+        folder: &folder,
+        began,
+    };
     let mut unwritten: Vec<String> = failed.iter().map(ToString::to_string).collect();
     unwritten.extend(run.write());
     unwritten.dedup();
@@ -151,6 +159,7 @@ struct Finished<'a> {
     experiment: &'a Experiment,
     manifest: &'a Manifest,
     judged: &'a Judged,
+    traces: &'a [Trace],
     folder: &'a RunFolder,
     began: Instant,
 }
@@ -159,6 +168,8 @@ impl Finished<'_> {
     fn draw(&self, format: &str) -> Result<String> {
         let facts = judge::facts(self.experiment);
         let run_dir = self.folder.path().display().to_string();
+        // A simulated run has none.
+        let commands = self.folder.commands().ok();
         let picture = Picture {
             results: &self.judged.results,
             manifest: self.manifest,
@@ -167,6 +178,8 @@ impl Finished<'_> {
             run_dir: Some(&run_dir),
             elapsed: Some(Nanos(self.began.elapsed().as_nanos() as i64)),
             experiment: Some(&self.experiment.effective),
+            traces: self.traces,
+            commands: commands.as_deref(),
         };
         Ok((tardy_report::format(format)?.make)(&picture, &super::report::look(std::io::stdout().is_terminal()))?)
     }

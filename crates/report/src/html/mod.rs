@@ -1,32 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One page that needs nothing but itself: no script, no request. Verdict first, then each cell's figures and shape, then what
-//! made them.
+//! One page that needs nothing but itself: verdict first, then each cell's figures and pictures, then what made them. Tables and
+//! words stand in the page; the pictures are drawn by its own script from [`data`], and nothing is fetched.
 
-mod chart;
+mod data;
 
-use crate::column::{cell_unit, lead, title};
+use crate::column::{Column, Value, cell_unit, in_order, lead, title};
 use crate::document::{self, Block, Table};
 use crate::figure::{self, THIN};
 use crate::{Options, Picture, ReportError, summary};
 use tardy_model::result::{CellResult, StreamResult};
 use tardy_model::verdict::Level;
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
+const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
+/// The browser itself holds that the page stays alone.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+                      base-uri 'none'; form-action 'none'";
+/// Longer texts are cut here; the file in the run folder is whole.
+const LONGEST_TEXT: usize = 200_000;
+/// Packets in the table of those that stand out.
+const OUTLIERS: usize = 10;
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
     let results = picture.results;
     let name = escape(&results.name);
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{name} · {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
         summary::state(results)
     );
     head(picture, &mut out);
-    out += "<div class=\"cells\">\n";
-    for cell in &results.cells {
-        of_cell(picture, cell, &mut out);
+    bar(picture, &mut out);
+    side_by_side(picture, &mut out);
+    for (i, cell) in results.cells.iter().enumerate() {
+        of_cell(picture, i, cell, &mut out);
     }
     for id in summary::not_run(picture) {
         let why = summary::refused(id, picture.manifest).map_or("none finished".to_owned(), |remark| remark.says);
@@ -36,9 +46,11 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
             escape(&why)
         );
     }
-    out += "</div>\n";
     made_by(picture, &mut out);
-    out += "</main>\n</body>\n</html>\n";
+    out += &format!(
+        "</main>\n<script type=\"application/json\" id=\"run\">{}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        data::json(picture)
+    );
     Ok(out)
 }
 
@@ -61,6 +73,7 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     if let (true, Some(answer)) = (results.valid, summary::answer(picture)) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
+    leading(picture, out);
     remarks(summary::of_verdicts(&results.verdicts), out);
     if summary::failing(results).next().is_some() {
         *out += "<ul class=\"remarks\">\n";
@@ -75,19 +88,91 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture.manifest)));
 }
 
-fn of_cell(picture: &Picture<'_>, cell: &CellResult, out: &mut String) {
+/// The leading metric's figures, large, where there is one stream of one cell; several are compared in a table.
+fn leading(picture: &Picture<'_>, out: &mut String) {
+    let [cell] = picture.results.cells.as_slice() else { return };
+    let mut streams = cell.streams.values();
+    let (Some(stream), None) = (streams.next(), streams.next()) else { return };
+    let Some((name, metric)) = lead(std::iter::once(stream)).and_then(|name| stream.metrics.get_key_value(name)) else {
+        return;
+    };
+    let unit = cell_unit(cell);
+    let at = match (metric.max_seq, metric.max_trial) {
+        (Some(seq), Some(trial)) => {
+            format!(" <small>packet {}, trial {trial}</small>", escape(&Value::Packet(seq).show(unit, Some(THIN))))
+        }
+        _ => String::new(),
+    };
+    *out += &format!("<dl class=\"leading{}\">\n", if cell.valid { "" } else { " doubted" });
+    *out += &format!("<div class=\"of\"><dt>{}</dt><dd>in {}</dd></div>\n", escape(name), unit.sign());
+    for column in [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max] {
+        let more = if column == Column::Max { &at } else { "" };
+        let value = column.value(metric).show(unit, Some(THIN));
+        *out += &format!("<div><dt>{}</dt><dd>{}{more}</dd></div>\n", column.title(), escape(&value));
+    }
+    *out += "</dl>\n";
+}
+
+/// What the reader chooses for the whole page: the metric of the pictures, and the theme.
+fn bar(picture: &Picture<'_>, out: &mut String) {
+    let streams = || picture.results.cells.iter().flat_map(|cell| cell.streams.values());
+    let leading = lead(streams());
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in streams().flat_map(in_order) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    *out += "<div class=\"bar\">\n<fieldset>\n<legend>pictures of</legend>\n";
+    for name in names {
+        let checked = if Some(name) == leading { " checked" } else { "" };
+        *out += &format!(
+            "<label><input type=\"radio\" name=\"metric\" value=\"{0}\"{checked}><span>{0}</span></label>\n",
+            escape(name)
+        );
+    }
+    *out += "</fieldset>\n<button type=\"button\" id=\"theme\">dark</button>\n</div>\n\
+             <noscript><p class=\"sent\">The pictures are drawn by a script, which is switched off here. Every figure \
+             stands in the tables.</p></noscript>\n";
+}
+
+/// A place for a picture, which the script fills.
+fn figure(kind: &str, place: &str, heading: &str, says: &str) -> String {
+    format!(
+        "<figure data-kind=\"{kind}\"{place}><figcaption><b>{heading}</b> <span class=\"says\">{says}</span></figcaption></figure>\n"
+    )
+}
+
+const METRIC: &str = "<span class=\"metric\"></span>";
+
+fn side_by_side(picture: &Picture<'_>, out: &mut String) {
+    let cells = &picture.results.cells;
+    if cells.iter().map(|cell| cell.streams.len()).sum::<usize>() < 2 {
+        return;
+    }
+    *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n<div class=\"figures\">\n";
+    *out += &figure("cells", "", "Cells", &format!("{METRIC} on one scale"));
+    *out +=
+        &figure("cells-ccdf", "", "Cells, how many are later", &format!("share of packets above a value of {METRIC}"));
+    *out += "</div>\n</section>\n";
+}
+
+fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String) {
     let state = if cell.valid { "" } else { " <span class=\"bad\">not valid</span>" };
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
-    for (name, stream) in &cell.streams {
+    remarks(summary::of_cell(cell, picture.manifest), out);
+    for (k, (name, stream)) in cell.streams.iter().enumerate() {
         if cell.streams.len() > 1 {
             *out += &format!("<h3>{}</h3>\n", escape(name));
         }
-        of_stream(picture, cell, name, stream, out);
+        of_stream(picture, cell, &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }
-    remarks(summary::of_cell(cell, picture.manifest), out);
     let mut more = String::new();
     if let Some(trials) = document::trials(cell, Some(THIN)).filter(|_| cell.trials.len() > 1) {
         more += &table(&trials, "trial by trial");
+    }
+    for name in cell.streams.keys() {
+        more += &of_traces(picture, cell, name);
     }
     if !cell.placement.is_empty() {
         more += &table(&document::placement(cell), "where the threads ran");
@@ -96,23 +181,20 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult, out: &mut String) {
         more += &table(&document::verdicts(&cell.verdicts), "verdicts with their evidence");
     }
     if !more.is_empty() {
-        *out += &format!("<details><summary>trials, threads, evidence</summary>\n{more}</details>\n");
+        *out += &format!(
+            "<details><summary>trials, stages, latest packets, threads, evidence</summary>\n{more}</details>\n"
+        );
     }
     *out += "</section>\n";
 }
 
-fn of_stream(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamResult, out: &mut String) {
-    if let Some(metric) = lead(std::iter::once(stream)) {
-        let bars = (picture.bars)(&cell.id, name, metric);
-        let limits: Vec<(String, i64)> = picture
-            .results
-            .expectations
-            .iter()
-            .filter(|e| e.cell == cell.id && e.stream == name && e.metric == metric)
-            .filter_map(|e| Some((format!("limit of {}", e.of), e.limit_ns?)))
-            .collect();
-        *out += &chart::draw(metric, &stream.metrics[metric], &bars, &limits);
-    }
+fn of_stream(
+    picture: &Picture<'_>,
+    cell: &CellResult,
+    place: &str,
+    (name, stream): (&String, &StreamResult),
+    out: &mut String,
+) {
     *out += &table(&document::metrics(stream, cell_unit(cell), Some(THIN)), "");
     *out += &format!("<p class=\"outcomes\">{}</p>\n", escape(&document::outcomes(&stream.outcomes)));
     if let Some(Block::List(entries)) = document::reasons(stream) {
@@ -122,6 +204,65 @@ fn of_stream(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &Stre
         }
         *out += "</ul>\n";
     }
+    if stream.metrics.values().all(|metric| metric.count == 0) {
+        return;
+    }
+    *out += "<div class=\"figures\">\n";
+    *out += &figure("histogram", place, "Histogram", &format!("packets per bin of {METRIC}, logarithmic"));
+    *out += &figure("ccdf", place, "How many are later", &format!("share of packets above a value of {METRIC}"));
+    if !data::of_stream(picture.traces, cell, name).is_empty() {
+        *out += &figure("time", &format!("{place} class=\"wide\""), "Over time", METRIC);
+        *out += &figure("trials", place, "Trials", &format!("{METRIC} on one scale"));
+        *out += &figure("stages", place, "Stages", "from point to point, over received packets");
+    }
+    *out += "</div>\n";
+}
+
+/// What the pictures over time and of the stages show, as tables.
+fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
+    let who = if cell.streams.len() > 1 { format!("{stream}: ") } else { String::new() };
+    let mut out = String::new();
+    let stages = data::pooled_stages(picture.traces, cell, stream);
+    let whole: f64 = stages.iter().filter_map(|(_, shape)| shape.mean_ns()).sum();
+    if !stages.is_empty() {
+        let mut told = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
+        let ns = |ns: Option<i64>| ns.map_or(figure::ABSENT.to_owned(), figure::about);
+        for (stage, shape) in &stages {
+            let mean = shape.mean_ns().unwrap_or(0.0);
+            let row = [
+                stage.clone(),
+                figure::about(mean.round() as i64),
+                if whole > 0.0 { format!("{:.1} %", 100.0 * mean / whole) } else { figure::ABSENT.to_owned() },
+                ns(shape.quantile_ns(0.5)),
+                ns(shape.quantile_ns(0.99)),
+                figure::about(shape.max_ns),
+            ];
+            told.rows.push(row.to_vec());
+        }
+        out += &table(
+            &told,
+            &format!("{who}stages, received packets with both stamps; their means add up, their percentiles do not"),
+        );
+    }
+    let traces = data::of_stream(picture.traces, cell, stream);
+    let leading = cell.streams.get(stream).and_then(|result| lead(std::iter::once(result)));
+    let mut latest: Vec<(i64, u32, i64)> = Vec::new();
+    for trace in traces {
+        for (_, line) in trace.metrics.iter().filter(|(metric, _)| Some(&*metric.to_string()) == leading) {
+            latest.extend(line.outliers(OUTLIERS).iter().map(|bucket| (bucket.max_ns, trace.n, bucket.max_seq)));
+        }
+    }
+    latest.sort_by_key(|(ns, trial, seq)| (std::cmp::Reverse(*ns), *trial, *seq));
+    latest.truncate(OUTLIERS);
+    if let (false, Some(leading)) = (latest.is_empty(), leading) {
+        let mut told = Table::new(0, &["packet", "trial", leading]);
+        told.rows.extend(latest.iter().map(|(ns, trial, seq)| {
+            let packet = figure::count(u64::try_from(*seq).unwrap_or(0), THIN);
+            vec![format!("#{packet}"), trial.to_string(), figure::exact(*ns)]
+        }));
+        out += &table(&told, &format!("{who}the packets that stand out, each from a time of its own"));
+    }
+    out
 }
 
 fn made_by(picture: &Picture<'_>, out: &mut String) {
@@ -138,10 +279,13 @@ fn made_by(picture: &Picture<'_>, out: &mut String) {
         "<p>Every command that built and removed the set-up stands in <code>{}/commands.sh</code>.</p>\n",
         escape(&dir)
     );
-    if let Some(experiment) = picture.experiment {
+    for (heading, text) in [("commands", picture.commands), ("effective experiment", picture.experiment)] {
+        let Some(text) = text.filter(|text| !text.is_empty()) else { continue };
+        let shown = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+        let cut = if shown.len() < text.len() { "\n… cut here; the file in the run folder is whole\n" } else { "" };
         *out += &format!(
-            "<details><summary>effective experiment</summary>\n<pre>{}</pre>\n</details>\n",
-            escape(experiment)
+            "<details><summary>{heading}</summary>\n<pre tabindex=\"0\">{}{cut}</pre>\n</details>\n",
+            escape(shown)
         );
     }
     *out += "</section>\n";

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a picture needs of a trial and a table does not: each metric over time as an envelope, the shape of each stage, where
+//! packets were lost. Bounded, however many packets there are, and a function of the rows alone.
+//!
+//! A [`TracePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a [`Trace`].
+
+mod delta;
+mod shape;
+
+pub use shape::{Shape, bins};
+
+use delta::DeltaPass;
+use std::collections::BTreeMap;
+use tardy_model::histogram::Histogram;
+use tardy_model::point::{Metric, Point};
+use tardy_model::sample::{Batch, Outcome};
+use tardy_model::trial::{StreamRecord, TrialRecord};
+
+/// Most buckets of one metric in one trial: more than a wide window has columns for.
+pub const MOST_BUCKETS: usize = 400;
+
+/// Buckets of all metrics in all trials of a run together, while there are at most so many of those.
+pub const ALL_BUCKETS: usize = 30_000;
+
+/// How many buckets each of `traces` metrics in trials may have, so that the whole run stays within [`ALL_BUCKETS`].
+pub fn buckets_each(traces: usize) -> usize {
+    (ALL_BUCKETS / traces.max(1)).clamp(1, MOST_BUCKETS)
+}
+
+/// Some packets in a row: least, median and greatest value, and which packet the greatest is of. Of equals, the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Least, ns.
+    pub min_ns: i64,
+    /// Median, nearest rank, ns.
+    pub p50_ns: i64,
+    /// Greatest, ns.
+    pub max_ns: i64,
+    /// The packet of the greatest.
+    pub max_seq: i64,
+}
+
+/// One metric of one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// In order of time; `None` where nothing has a value. As many as packets were reached.
+    pub buckets: Vec<Option<Bucket>>,
+    /// All values that were received.
+    pub shape: Shape,
+}
+
+impl Line {
+    /// The greatest values, each from a bucket of its own, so that one stall of many packets is one; the greatest first.
+    pub fn outliers(&self, most: usize) -> Vec<Bucket> {
+        let mut found: Vec<Bucket> = self.buckets.iter().flatten().copied().collect();
+        found.sort_by_key(|bucket| (std::cmp::Reverse(bucket.max_ns), bucket.max_seq));
+        found.truncate(most);
+        found
+    }
+}
+
+/// One stream of one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Cell id.
+    pub cell: String,
+    /// Number of the trial in the cell.
+    pub n: u32,
+    /// Stream.
+    pub stream: String,
+    /// Between two scheduled instants, ns.
+    pub cycle_ns: i64,
+    /// Packets in a bucket; the last one may have fewer.
+    pub packets_each: u64,
+    /// Rows seen.
+    pub packets: u64,
+    /// Metrics over time.
+    pub metrics: BTreeMap<Metric, Line>,
+    /// From each point that was stamped to the next one, in causal order.
+    pub stages: Vec<(Metric, Shape)>,
+    /// Buckets in which packets never arrived, and how many.
+    pub missing: Vec<(u32, u64)>,
+}
+
+/// The stages between neighbouring points that somebody stamped.
+pub fn stages(record: &StreamRecord) -> Vec<Metric> {
+    let there = |point: &Point| *point == Point::Scheduled || record.sources.contains_key(point);
+    let points: Vec<Point> = Point::ALL.into_iter().filter(there).collect();
+    points.windows(2).map(|pair| Metric::Span(pair[0], pair[1])).collect()
+}
+
+/// A metric that is being followed.
+#[derive(Debug)]
+struct Follow {
+    buckets: Vec<Option<Bucket>>,
+    /// Values of the bucket that is open.
+    open: Vec<i64>,
+    open_at: usize,
+    greatest: (i64, i64),
+    histogram: Histogram,
+    sum: i128,
+}
+
+impl Follow {
+    fn new() -> Self {
+        Follow {
+            buckets: Vec::new(),
+            open: Vec::new(),
+            open_at: 0,
+            greatest: (i64::MIN, 0),
+            histogram: Histogram::new(),
+            sum: 0,
+        }
+    }
+
+    fn add(&mut self, at: usize, seq: i64, value: i64) {
+        if at > self.open_at {
+            self.close();
+            self.open_at = at;
+        }
+        if value > self.greatest.0 || self.open.is_empty() {
+            self.greatest = (value, seq);
+        }
+        self.open.push(value);
+        self.histogram.record(value);
+        self.sum += i128::from(value);
+    }
+
+    fn close(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let middle = (self.open.len() - 1) / 2;
+        let min_ns = self.open.iter().copied().min().unwrap_or(0);
+        let p50_ns = *self.open.select_nth_unstable(middle).1;
+        self.buckets.resize(self.open_at, None);
+        self.buckets.push(Some(Bucket { min_ns, p50_ns, max_ns: self.greatest.0, max_seq: self.greatest.1 }));
+        self.open.clear();
+    }
+
+    fn finish(mut self, buckets: usize) -> Line {
+        self.close();
+        self.buckets.resize(buckets, None);
+        Line { buckets: self.buckets, shape: Shape::of(&self.histogram, self.sum) }
+    }
+}
+
+/// A trial's stream whose rows are being added.
+#[derive(Debug)]
+pub struct TracePass {
+    trace: Trace,
+    follow: Vec<(Metric, Follow)>,
+    stages: Vec<(Metric, Histogram, i128)>,
+    delta: Option<(DeltaPass, Follow)>,
+}
+
+impl TracePass {
+    /// For one stream of a trial; each of `metrics` gets at most `buckets` buckets.
+    pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], buckets: usize) -> Option<Self> {
+        let of = record.streams.get(stream)?;
+        let packets_each = u64::from(of.intended).div_ceil(buckets.max(1) as u64).max(1);
+        let spans = metrics.iter().filter(|metric| **metric != Metric::Delta);
+        Some(TracePass {
+            trace: Trace {
+                cell: record.cell.clone(),
+                n: record.n,
+                stream: stream.to_owned(),
+                cycle_ns: of.cycle_ns,
+                packets_each,
+                ..Trace::default()
+            },
+            follow: spans.map(|metric| (*metric, Follow::new())).collect(),
+            stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
+            delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::cell::delta_of(of)), Follow::new())),
+        })
+    }
+
+    /// Adds the next rows.
+    pub fn push(&mut self, batch: &Batch) {
+        let each = self.trace.packets_each;
+        let bucket_of = |seq: i64| (u64::try_from(seq).unwrap_or(0) / each) as usize;
+        for (row, outcome) in batch.outcome.iter().enumerate() {
+            let seq = batch.seq[row];
+            let at = bucket_of(seq);
+            if *outcome != Outcome::Received {
+                match self.trace.missing.last_mut() {
+                    Some((last, count)) if *last as usize == at => *count += 1,
+                    _ => self.trace.missing.push((at as u32, 1)),
+                }
+                continue;
+            }
+            for (metric, follow) in &mut self.follow {
+                if let Some(value) = batch.span_ns(row, *metric) {
+                    follow.add(at, seq, value);
+                }
+            }
+            for (stage, histogram, sum) in &mut self.stages {
+                if let Some(value) = batch.span_ns(row, *stage) {
+                    histogram.record(value);
+                    *sum += i128::from(value);
+                }
+            }
+        }
+        if let Some((delta, follow)) = &mut self.delta {
+            // In order of arrival: one that was overtaken stands where it came.
+            delta.push(batch, |seq, value| follow.add(bucket_of(seq).max(follow.open_at), seq, value));
+        }
+        self.trace.packets += batch.len() as u64;
+    }
+
+    /// What was found.
+    pub fn finish(mut self) -> Trace {
+        let each = self.trace.packets_each;
+        let buckets = self.trace.packets.div_ceil(each) as usize;
+        if let Some((delta, mut follow)) = self.delta.take() {
+            delta.finish(|seq, value| {
+                follow.add(((u64::try_from(seq).unwrap_or(0) / each) as usize).max(follow.open_at), seq, value);
+            });
+            self.follow.push((Metric::Delta, follow));
+        }
+        self.trace.metrics = self.follow.into_iter().map(|(metric, follow)| (metric, follow.finish(buckets))).collect();
+        let shape = |(stage, histogram, sum): (Metric, Histogram, i128)| (stage, Shape::of(&histogram, sum));
+        self.trace.stages = self.stages.into_iter().map(shape).filter(|(_, shape)| shape.count > 0).collect();
+        self.trace
+    }
+}

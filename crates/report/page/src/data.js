@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the page brings with it, unpacked: bins, envelopes, and what can be asked of a distribution.
+"use strict";
+
+/** Flat triples (gap from the last bin's end, width, count) to bins from `low` to below `end`. */
+function unpackBins(flat) {
+  const bins = [];
+  let at = 0;
+  for (let i = 0; i < flat.length; i += 3) {
+    const low = at + flat[i];
+    at = low + flat[i + 1];
+    bins.push({ low, end: at, count: flat[i + 2] });
+  }
+  return bins;
+}
+
+/** Flat fours (least, median − least, greatest − median, packet − first packet) to buckets; a negative third is empty. */
+function unpackEnvelope(flat, each) {
+  const buckets = [];
+  for (let i = 0; i < flat.length; i += 4) {
+    if (flat[i + 2] < 0) continue;
+    const at = i / 4;
+    const middle = flat[i] + flat[i + 1];
+    buckets.push({ at, min: flat[i], p50: middle, max: middle + flat[i + 2], seq: at * each + flat[i + 3] });
+  }
+  return buckets;
+}
+
+/** Where zero and below occur, the axis is linear within ± this and logarithmic beyond; else null: a plain logarithm. */
+function middleOf(low, bins) {
+  if (low > 0) return null;
+  const sorted = bins.map((bin) => [Math.abs((bin.low + bin.end) / 2), bin.count]).sort((a, b) => a[0] - b[0]);
+  const half = sorted.reduce((sum, entry) => sum + entry[1], 0) / 2;
+  let below = 0;
+  const median = sorted.find((entry) => (below += entry[1]) > half);
+  return Math.max(1, (median ? median[0] : 10) / 10);
+}
+
+/** How a scale stretches values, and back. */
+function stretch(middle) {
+  return middle === null
+    ? { to: (v) => Math.log(Math.max(v, 1e-3)), from: Math.exp }
+    : { to: (v) => Math.asinh(v / middle), from: (s) => Math.sinh(s) * middle };
+}
+
+/** Counts in `n` bins of equal width on the stretched axis; a bin that is wider is spread over those it covers. */
+function rebin(bins, low, high, n, middle) {
+  const { to } = stretch(middle);
+  const start = to(low);
+  const scale = n / (to(high) - start);
+  const counts = new Float64Array(n);
+  for (const bin of bins) {
+    const from = (to(bin.low) - start) * scale;
+    const end = (to(bin.end) - start) * scale;
+    if (end < 0 || from > n) continue;
+    if (end - from <= 1) {
+      const at = Math.floor((from + end) / 2);
+      if (at >= 0 && at < n) counts[at] += bin.count;
+      continue;
+    }
+    for (let i = Math.max(0, Math.floor(from)); i < Math.min(n, Math.ceil(end)); i++) {
+      counts[i] += (bin.count * (Math.min(end, i + 1) - Math.max(from, i))) / (end - from);
+    }
+  }
+  return counts;
+}
+
+/** How many values lie beyond `x`; within a bin by its share. */
+function beyond(bins, x) {
+  let sum = 0;
+  for (const bin of bins) {
+    if (bin.low >= x) sum += bin.count;
+    else if (bin.end > x) sum += (bin.count * (bin.end - x)) / (bin.end - bin.low);
+  }
+  return sum;
+}
+
+/** The page's data, with everything unpacked once. */
+function load() {
+  const data = JSON.parse(document.getElementById("run").textContent);
+  for (const cell of data.cells) {
+    for (const stream of cell.streams) {
+      stream.cell = cell;
+      for (const metric of Object.values(stream.metrics)) metric.bins = unpackBins(metric.bins);
+      for (const trial of stream.trials) {
+        for (const metric of Object.values(trial.metrics)) {
+          metric.bins = unpackBins(metric.bins);
+          metric.envelope = unpackEnvelope(metric.envelope, trial.each);
+        }
+      }
+    }
+  }
+  return data;
+}

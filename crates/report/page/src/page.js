@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The page comes alive: plots are drawn when they come near the window, the picker chooses the metric, the button the theme.
+"use strict";
+
+const data = load();
+const root = document.documentElement;
+const plots = [];
+let metric = data.lead;
+
+/** All streams of all cells, for the pictures that stand them side by side. */
+const lines = (name) => {
+  const several = data.cells.some((cell) => cell.streams.length > 1);
+  const all = data.cells.flatMap((cell) => cell.streams.map((stream) => ({ cell, stream })));
+  return all.map(({ cell, stream }, i) => ({
+    title: several ? `${cell.title}, ${stream.name}` : cell.title,
+    metric: stream.metrics[name] ?? emptyMetric,
+    valid: cell.valid,
+    colour: () => seriesColour(i),
+    hidden: hidden.has(i),
+  }));
+};
+const hidden = new Set();
+
+/** By `data-kind`: what is drawn of a stream, or of all of them; nothing where there is nothing to draw. */
+const KINDS = {
+  histogram: (stream) => has(stream) && histogram(metric, stream.metrics[metric], stream),
+  ccdf: (stream) =>
+    has(stream) && ccdf(metric, [{ title: "", metric: stream.metrics[metric], valid: stream.cell.valid, colour: () => seriesColour(0) }]),
+  time: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.envelope.length) && overTime(metric, stream),
+  trials: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.count) && trialStrips(metric, stream),
+  stages: (stream) => stream.stages.length > 0 && stageBars(stream),
+  cells: () => lines(metric).some((line) => line.metric.count > 0) && cellStrips(metric, lines(metric)),
+  "cells-ccdf": () => lines(metric).some((line) => line.metric.count > 0) && ccdf(metric, lines(metric)),
+};
+const has = (stream) => (stream.metrics[metric]?.count ?? 0) > 0;
+
+function draw(entry) {
+  const drawing = KINDS[entry.kind](entry.stream);
+  entry.figure.classList.toggle("empty", !drawing);
+  entry.figure.querySelectorAll(".metric").forEach((span) => (span.textContent = drawing?.caption || metric));
+  if (!drawing) {
+    const why = entry.stream?.metrics[metric]?.why;
+    entry.output.textContent = `no values of ${metric}${why ? ": " + why : ""}`;
+    return;
+  }
+  entry.plot ??= new Plot(entry.host, entry.output, `${entry.figure.querySelector("figcaption b").textContent}. Arrow keys move the cursor, plus and minus zoom, 0 shows all.`);
+  entry.plot.show(drawing);
+  entry.figure.dataset.drawn = metric;
+  if (entry.kind === "stages" && !entry.figure.querySelector(".shares")) shares(entry);
+}
+
+/** Where the mean goes, in one bar: means add up, percentiles do not. */
+function shares({ figure, host, stream }) {
+  const sum = stream.stages.reduce((sum, stage) => sum + stage.mean, 0);
+  if (stream.stages.some((stage) => stage.mean < 0) || sum <= 0) return;
+  const bar = document.createElement("div");
+  bar.className = "shares";
+  bar.setAttribute("role", "img");
+  const texts = stream.stages.map((stage) => `${stage.name} ${((100 * stage.mean) / sum).toFixed(1)} %`);
+  bar.setAttribute("aria-label", "shares of the mean: " + texts.join(", "));
+  stream.stages.forEach((stage, i) => {
+    const part = document.createElement("span");
+    part.style.flexGrow = String(stage.mean / sum);
+    part.style.background = `var(--series-${i % 8})`;
+    part.title = texts[i];
+    if (stage.mean / sum > 0.06) part.textContent = Math.round((100 * stage.mean) / sum) + THIN + "%";
+    bar.append(part);
+  });
+  figure.insertBefore(bar, host);
+}
+
+const near = new IntersectionObserver(
+  (seen) => {
+    for (const { target, isIntersecting } of seen) {
+      const entry = plots.find((entry) => entry.figure === target);
+      entry.near = isIntersecting;
+      if (isIntersecting && entry.stale) {
+        entry.stale = false;
+        draw(entry);
+      }
+    }
+  },
+  { rootMargin: "500px" },
+);
+
+function redrawAll() {
+  for (const entry of plots) {
+    if (entry.near) draw(entry);
+    else entry.stale = true;
+  }
+}
+
+function legend(figure) {
+  const list = document.createElement("div");
+  list.className = "legend";
+  lines(metric).forEach((line, i) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = line.title;
+    button.style.setProperty("--key", `var(--series-${i % 8})`);
+    button.setAttribute("aria-pressed", "true");
+    button.addEventListener("click", () => {
+      hidden.has(i) ? hidden.delete(i) : hidden.add(i);
+      button.setAttribute("aria-pressed", String(!hidden.has(i)));
+      plots.filter((entry) => entry.figure === figure).forEach(draw);
+    });
+    list.append(button);
+  });
+  figure.append(list);
+}
+
+for (const figure of document.querySelectorAll("figure[data-kind]")) {
+  const [cell, stream] = [figure.dataset.cell, figure.dataset.stream];
+  const host = document.createElement("div");
+  host.className = "plot";
+  const output = document.createElement("output");
+  const reset = document.createElement("button");
+  reset.type = "button";
+  reset.className = "reset";
+  reset.textContent = "show all";
+  figure.querySelector("figcaption").append(reset);
+  figure.append(host, output);
+  const of = cell === undefined ? null : data.cells[cell].streams[stream];
+  const entry = { figure, host, output, kind: figure.dataset.kind, stream: of, plot: null, near: false, stale: true };
+  reset.addEventListener("click", () => {
+    entry.plot?.reset();
+    host.focus({ preventScroll: true });
+  });
+  if (entry.kind === "cells-ccdf") legend(figure);
+  plots.push(entry);
+  near.observe(figure);
+}
+
+for (const radio of document.querySelectorAll("input[name=metric]")) {
+  radio.addEventListener("change", () => {
+    metric = radio.value;
+    redrawAll();
+  });
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const theme = document.getElementById("theme");
+const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+function themed() {
+  colours = new Map();
+  theme.textContent = isDark() ? "light" : "dark";
+  theme.setAttribute("aria-label", `show the page ${theme.textContent}`);
+  plots.forEach((entry) => entry.plot?.repaint());
+}
+theme.addEventListener("click", () => {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  themed();
+});
+dark.addEventListener("change", themed);
+// Paper has no window to come near to.
+addEventListener("beforeprint", () => plots.filter((entry) => entry.stale).forEach((entry) => ((entry.stale = false), draw(entry))));
+root.classList.add("live");
+const chosen = document.querySelector("input[name=metric]:checked")?.parentElement;
+if (chosen) chosen.parentElement.scrollLeft = chosen.offsetLeft - chosen.parentElement.offsetLeft;
+themed();

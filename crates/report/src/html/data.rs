@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the page's script draws from, as JSON: bins and envelopes, never samples, so that its size does not grow with the run's
+//! packets.
+
+use crate::Picture;
+use crate::column::{in_order, lead, title};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use tardy_analyze::cell::counted;
+use tardy_analyze::envelope::{Line, Shape, Trace, bins};
+use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult, TrialResult};
+
+/// Bins of all pooled distributions together, of all trials' together, and the most and least of one.
+const POOLED: (usize, usize, usize) = (24_000, 480, 24);
+const OF_TRIALS: (usize, usize, usize) = (16_000, 64, 8);
+
+/// How many bins each of `many` may have.
+fn share((all, most, least): (usize, usize, usize), many: usize) -> usize {
+    (all / many.max(1)).clamp(least, most)
+}
+
+/// The data, safe inside a script element.
+pub(super) fn json(picture: &Picture<'_>) -> String {
+    let cells = &picture.results.cells;
+    let metrics = |stream: &StreamResult| stream.metrics.len();
+    let pooled: usize = cells.iter().flat_map(|cell| cell.streams.values()).map(metrics).sum();
+    let trials = cells.iter().flat_map(|cell| &cell.trials);
+    let single: usize = trials.flat_map(|trial| trial.streams.values()).map(metrics).sum();
+    let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single) };
+    let cells: Vec<Value> = cells.iter().map(|cell| maker.cell(cell)).collect();
+    let leading = lead(picture.results.cells.iter().flat_map(|cell| cell.streams.values()));
+    let text = json!({ "lead": leading, "cells": cells }).to_string();
+    // No `<` at all: neither an end tag nor a comment can begin in it.
+    text.replace('<', "\\u003c")
+}
+
+struct Maker<'a> {
+    picture: &'a Picture<'a>,
+    pooled: usize,
+    single: usize,
+}
+
+impl Maker<'_> {
+    fn cell(&self, cell: &CellResult) -> Value {
+        let streams = cell.streams.iter().map(|(name, stream)| self.stream(cell, name, stream));
+        json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams.collect::<Vec<_>>() })
+    }
+
+    fn stream(&self, cell: &CellResult, name: &str, stream: &StreamResult) -> Value {
+        let missing = stream.outcomes.lost + stream.outcomes.not_sent;
+        let metrics: Map<String, Value> = in_order(stream)
+            .into_iter()
+            .map(|(metric, result)| (metric.to_owned(), self.metric(cell, name, metric, result, missing)))
+            .collect();
+        let counted = counted(&cell.trials);
+        let traces = of_stream(self.picture.traces, cell, name);
+        let trials = cell.trials.iter().filter_map(|trial| {
+            let trace = traces.iter().find(|trace| trace.n == trial.n)?;
+            Some(self.trial(trial, trace, counted.contains(&trial.n)))
+        });
+        let stages = pooled_stages(self.picture.traces, cell, name);
+        let stages = stages.iter().filter_map(|(stage, shape)| {
+            Some(json!({
+                "name": stage, "mean": shape.mean_ns()?, "min": shape.min_ns, "max": shape.max_ns,
+                "p50": shape.quantile_ns(0.5)?, "p99": shape.quantile_ns(0.99)?,
+            }))
+        });
+        json!({
+            "name": name,
+            "cycle": traces.first().map_or(0, |trace| trace.cycle_ns),
+            "metrics": metrics,
+            "trials": trials.collect::<Vec<_>>(),
+            "stages": stages.collect::<Vec<_>>(),
+        })
+    }
+
+    fn metric(&self, cell: &CellResult, stream: &str, name: &str, metric: &MetricResult, missing: u64) -> Value {
+        let bars = (self.picture.bars)(&cell.id, stream, name);
+        let limits = self.picture.results.expectations.iter();
+        let limits = limits.filter(|e| e.cell == cell.id && e.stream == stream && e.metric == name);
+        // Nothing is judged in a run that is not valid.
+        let met = |met: bool| self.picture.results.valid.then_some(met);
+        let limits: Vec<Value> = limits.filter_map(|e| Some(json!([e.of, e.limit_ns?, met(e.met)]))).collect();
+        json!({
+            "count": if bars.is_empty() { 0 } else { metric.count },
+            "inf": missing,
+            "q": quantiles(&metric.figures.quantiles, &metric.infinite),
+            "min": metric.figures.min_ns.unwrap_or(0),
+            "max": metric.figures.max_ns.unwrap_or(0),
+            "why": metric.why,
+            "limits": limits,
+            "bins": flat(&bins(&bars, self.pooled)),
+        })
+    }
+
+    fn trial(&self, trial: &TrialResult, trace: &Trace, counted: bool) -> Value {
+        let results = trial.streams.get(&trace.stream);
+        let metrics = trace.metrics.iter().filter(|(_, line)| line.shape.count > 0).map(|(metric, line)| {
+            let name = metric.to_string();
+            let result = results.and_then(|stream| stream.metrics.get(&name));
+            let of = json!({
+                "count": line.shape.count,
+                "inf": 0,
+                "q": result.map_or_else(|| json!([]), |result| quantiles(&result.figures.quantiles, &result.infinite)),
+                "min": line.shape.min_ns,
+                "max": line.shape.max_ns,
+                "limits": [],
+                "bins": flat(&line.shape.bins(self.single)),
+                "envelope": envelope(line, trace.packets_each),
+            });
+            (name, of)
+        });
+        let missing: Vec<u64> = trace.missing.iter().flat_map(|(at, count)| [u64::from(*at), *count]).collect();
+        json!({
+            "n": trial.n, "counted": counted, "packets": trace.packets, "each": trace.packets_each,
+            "missing": missing, "metrics": metrics.collect::<Map<_, _>>(),
+        })
+    }
+}
+
+/// A stream's traces, by trial.
+pub(super) fn of_stream<'a>(traces: &'a [Trace], cell: &CellResult, stream: &str) -> Vec<&'a Trace> {
+    let mut found: Vec<&Trace> =
+        traces.iter().filter(|trace| trace.cell == cell.id && trace.stream == stream).collect();
+    found.sort_by_key(|trace| trace.n);
+    found
+}
+
+/// The stages over the trials that the cell's figures are of, in causal order.
+pub(super) fn pooled_stages(traces: &[Trace], cell: &CellResult, stream: &str) -> Vec<(String, Shape)> {
+    let counted = counted(&cell.trials);
+    let mut pooled = BTreeMap::new();
+    for trace in of_stream(traces, cell, stream).into_iter().filter(|trace| counted.contains(&trace.n)) {
+        for (stage, shape) in &trace.stages {
+            pooled.entry(*stage).or_insert_with(Shape::default).merge(shape);
+        }
+    }
+    pooled.into_iter().map(|(stage, shape)| (stage.to_string(), shape)).collect()
+}
+
+/// Values, `"inf"` where the rank falls on a packet that never arrived, null where there is none.
+fn quantiles(quantiles: &Quantiles, infinite: &[String]) -> Value {
+    let each = QUANTILES.iter().zip(quantiles.as_array()).map(|((stem, name, _), value)| match value {
+        Some(ns) => json!(ns),
+        None if infinite.iter().any(|other| other == stem || other == name) => json!("inf"),
+        None => Value::Null,
+    });
+    each.collect()
+}
+
+/// Triples: gap from the last bin's end, width, count.
+fn flat(bins: &[(i64, i64, u64)]) -> Vec<i64> {
+    let mut at = 0i64;
+    let mut out = Vec::with_capacity(bins.len() * 3);
+    for (low, high, count) in bins {
+        let end = high.saturating_add(1);
+        out.extend([low.saturating_sub(at), end.saturating_sub(*low), i64::try_from(*count).unwrap_or(i64::MAX)]);
+        at = end;
+    }
+    out
+}
+
+/// Fours: least, median − least, greatest − median (−1: nothing there), packet of the greatest − first packet of the bucket,
+/// negative where that packet was overtaken.
+fn envelope(line: &Line, packets_each: u64) -> Vec<i64> {
+    let each = i64::try_from(packets_each).unwrap_or(i64::MAX);
+    let four = |(i, bucket): (usize, &Option<tardy_analyze::envelope::Bucket>)| match bucket {
+        Some(b) => [
+            b.min_ns,
+            b.p50_ns.saturating_sub(b.min_ns),
+            b.max_ns.saturating_sub(b.p50_ns),
+            b.max_seq.saturating_sub((i as i64).saturating_mul(each)),
+        ],
+        None => [0, 0, -1, 0],
+    };
+    line.buckets.iter().enumerate().flat_map(four).collect()
+}

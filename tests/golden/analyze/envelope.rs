@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Envelopes: bounded, true to the rows, the same however the rows are cut.
+
+use super::fixture::{CYCLE_NS, LEAD, batch, batches, healthy_packets, lost, noise, received, record};
+use tardy_analyze::envelope::bins;
+use tardy_analyze::envelope::{MOST_BUCKETS, Shape, Trace, TracePass, buckets_each};
+use tardy_model::histogram::Histogram;
+use tardy_model::point::{Metric, Point};
+use tardy_model::sample::{Batch, Outcome};
+
+const METRICS: [Metric; 3] = [Metric::Span(Point::Scheduled, Point::Wakeup), LEAD, Metric::Delta];
+
+fn trace(batches: &[Batch], count: u32, buckets: usize) -> Trace {
+    let record = record(1, count);
+    let mut pass = TracePass::new(&record, "ctl", &METRICS, buckets).expect("the record has the stream");
+    batches.iter().for_each(|batch| pass.push(batch));
+    pass.finish()
+}
+
+#[test]
+fn each_bucket_is_what_a_plain_reckoning_gives() {
+    let values = noise(7, 1000);
+    let packets = healthy_packets(7, 1000);
+    let trace = trace(&batches(&packets, 1000), 1000, 30);
+    assert_eq!((trace.packets_each, trace.packets, trace.cycle_ns), (34, 1000, CYCLE_NS));
+    let line = &trace.metrics[&LEAD];
+    assert_eq!(line.buckets.len(), 30);
+    for (i, bucket) in line.buckets.iter().enumerate() {
+        let bucket = bucket.expect("every bucket has packets");
+        let mut of = values[i * 34..values.len().min((i + 1) * 34)].to_vec();
+        let first = of.iter().position(|ns| *ns == bucket.max_ns).expect("the greatest is one of them");
+        assert_eq!(bucket.max_seq, (i * 34 + first) as i64);
+        of.sort_unstable();
+        assert_eq!((bucket.min_ns, bucket.max_ns), (of[0], of[of.len() - 1]));
+        assert_eq!(bucket.p50_ns, of[of.len().div_ceil(2) - 1], "nearest rank");
+    }
+    let outliers = line.outliers(5);
+    assert_eq!(outliers[0].max_ns, *values.iter().max().expect("values"));
+    assert!(outliers.windows(2).all(|pair| pair[0].max_ns >= pair[1].max_ns));
+}
+
+#[test]
+fn cuts_between_batches_change_nothing() {
+    let packets = healthy_packets(3, 5000);
+    let whole = trace(&batches(&packets, 5000), 5000, 40);
+    for size in [1, 7, 1024, 3333] {
+        assert_eq!(trace(&batches(&packets, size), 5000, 40), whole, "cut every {size}");
+    }
+}
+
+#[test]
+fn a_bound_holds_for_any_number_of_packets_and_trials() {
+    for count in [1u32, 10, 399, 400, 401, 100_000] {
+        let packets = vec![received(20_000); count as usize];
+        let trace = trace(&batches(&packets, 4096), count, MOST_BUCKETS);
+        assert!(trace.metrics.values().all(|line| line.buckets.len() <= MOST_BUCKETS), "{count}");
+        assert_eq!(trace.metrics[&LEAD].buckets.len() as u64, u64::from(count).div_ceil(trace.packets_each));
+    }
+    assert_eq!(buckets_each(10), MOST_BUCKETS);
+    assert_eq!(buckets_each(3_000), 10);
+    assert_eq!((buckets_each(1_000_000), buckets_each(0)), (1, MOST_BUCKETS));
+}
+
+#[test]
+fn lost_packets_are_counted_where_they_are_missing() {
+    let mut packets = vec![received(20_000); 100];
+    for seq in [12, 13, 57] {
+        packets[seq] = lost(20_000);
+    }
+    packets[30..40].fill(lost(20_000));
+    let trace = trace(&batches(&packets, 9), 100, 10);
+    assert_eq!(trace.missing, [(1, 2), (3, 10), (5, 1)]);
+    assert_eq!(trace.metrics[&LEAD].buckets[3], None, "nothing was received there");
+    assert_eq!(trace.metrics[&LEAD].shape.count, 87);
+}
+
+#[test]
+fn delta_follows_the_order_of_arrival() {
+    // Packet 1 comes after packet 2, which then follows packet 0.
+    let packets = [received(10_000), received(600_000), received(10_000), received(10_000)];
+    let line = trace(&[batch(0, &packets)], 4, 4).metrics.remove(&Metric::Delta).expect("delta");
+    let values: Vec<i64> = line.buckets.iter().flatten().map(|bucket| bucket.max_ns).collect();
+    assert_eq!(line.shape.count, 3);
+    assert_eq!((line.shape.min_ns, line.shape.max_ns), (90_000, 1_000_000));
+    assert!(values.contains(&1_000_000), "{values:?}");
+}
+
+#[test]
+fn stages_go_from_each_stamped_point_to_the_next() {
+    let trace = trace(&[batch(0, &healthy_packets(1, 50))], 50, 10);
+    assert!(trace.stages.windows(2).all(|pair| match (pair[0].0, pair[1].0) {
+        (Metric::Span(_, end), Metric::Span(start, _)) => end == start,
+        _ => false,
+    }));
+    let wakeup = trace.stages.iter().find(|(stage, _)| *stage == METRICS[0]).expect("the first stage");
+    let values: Vec<i64> = noise(1, 50).into_iter().map(|ns| ns - 2_000).collect();
+    let mean = values.iter().sum::<i64>() as f64 / 50.0;
+    assert!(wakeup.1.mean_ns().is_some_and(|got| (got - mean).abs() < 1e-6));
+}
+
+#[test]
+fn shapes_merge_and_coarsen_without_losing_a_value() {
+    let of = |seed: u64| {
+        let values = noise(seed, 4000);
+        let mut histogram = Histogram::new();
+        histogram.record_all(&values);
+        (Shape::of(&histogram, values.iter().map(|ns| i128::from(*ns)).sum()), values)
+    };
+    let ((mut one, mut values), (two, more)) = (of(1), of(2));
+    one.merge(&two);
+    one.merge(&Shape::default());
+    values.extend(more);
+    values.sort_unstable();
+    assert_eq!((one.count, one.min_ns, one.max_ns), (8000, values[0], values[7999]));
+    for q in [0.5, 0.9, 0.99] {
+        let (got, exact) = (one.quantile_ns(q).expect("values"), values[(q * 8000.0) as usize - 1]);
+        assert!(got >= exact && (got - exact) as f64 <= exact as f64 / 1000.0, "{q}: {got} for {exact}");
+    }
+    for most in [1, 8, 64, 100_000] {
+        let bins = one.bins(most);
+        assert!(bins.len() <= most.max(2), "{} of {most}", bins.len());
+        assert_eq!(bins.iter().map(|bin| bin.2).sum::<u64>(), 8000);
+        assert!(bins.windows(2).all(|pair| pair[0].1 < pair[1].0) && bins.iter().all(|bin| bin.0 <= bin.1));
+        assert!(bins[0].0 <= values[0] && bins[bins.len() - 1].1 >= values[7999]);
+    }
+    assert_eq!(Shape::default().quantile_ns(0.5), None);
+    assert_eq!(bins(&[(-5, -5, 1), (0, 0, 2), (3, 3, 4)], 10), [(-5, -5, 1), (0, 0, 2), (3, 3, 4)]);
+}
+
+#[test]
+fn a_trial_that_was_cut_short_has_fewer_buckets() {
+    let trace = trace(&batches(&healthy_packets(5, 300), 100), 1000, 10);
+    assert_eq!((trace.packets, trace.metrics[&LEAD].buckets.len()), (300, 3));
+    let none = trace_of_nothing();
+    assert!(none.metrics.values().all(|line| line.buckets.is_empty()) && none.stages.is_empty());
+}
+
+fn trace_of_nothing() -> Trace {
+    let nothing = Batch { outcome: Vec::<Outcome>::new(), ..Batch::default() };
+    trace(&[nothing], 1000, 10)
+}
