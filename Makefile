@@ -66,7 +66,7 @@ test: build-all
 	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns
 
 bench: setup-bench build
-	cargo build --release --locked -p tardy-bench -p tardy-bench-generate
+	cargo build --release --locked -p tardy-bench-compare -p tardy-bench-generate
 	@$(AS_ROOT) $(RELEASE)/bench --page docs/performance.md
 
 soak: setup-soak build-all

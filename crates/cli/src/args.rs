@@ -155,13 +155,13 @@ pub struct Agent {
 #[derive(Debug, ClapArgs)]
 pub struct Export {
     /// The run folder
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
     /// hlog (HdrHistogram log), csv (the samples) or prometheus (text format)
-    #[arg(long, value_name = "TOOL")]
+    #[arg(long, value_name = "TOOL", help_heading = "Output")]
     pub to: String,
     /// Write to a file, or into a folder that exists, instead of stdout
-    #[arg(short, value_name = "FILE|DIR")]
+    #[arg(short, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
 
@@ -177,13 +177,13 @@ pub struct Hwtstamp {
     /// Network namespaces to look for it in, the first that has it counting [default: this one]
     #[arg(long, value_name = "NAME")]
     pub netns: Vec<String>,
-    /// HWTSTAMP_TX_*: 0 off, 1 on
+    /// Which sent packets are stamped: 0 none, 1 all
     #[arg(long, value_name = "N", required_if_eq_any([("what", "set"), ("what", "restore")]))]
     pub tx: Option<i32>,
-    /// HWTSTAMP_FILTER_*: 0 none, 1 all
+    /// Which received packets are stamped: 0 none, 1 all, others as the kernel numbers them
     #[arg(long, value_name = "N", required_if_eq_any([("what", "set"), ("what", "restore")]))]
     pub rx: Option<i32>,
-    /// HWTSTAMP_FLAG_*
+    /// Flags, as the kernel numbers them
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub flags: i32,
 }
