@@ -191,7 +191,7 @@ fn a_histogram_log_counts_what_the_results_count() {
     for metric in ["scheduled..rx_kernel", "rx_kernel..receive", "delta"] {
         let negative = run.metric(metric)["negative"].as_u64().unwrap_or(0);
         let values = run.metric(metric)["count"].as_u64().expect("a count") - negative;
-        let line = format!("#{metric}: {values} values, {negative} negative ones left out\n");
+        let line = format!("#{metric}: {values} values, {negative} negative ones counted at 0\n");
         assert!(log.contains(&line), "{line}{log:.900}");
     }
 }

@@ -99,14 +99,10 @@ impl SendPort for Socket {
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         self.batches.push(keys.len());
         for (n, key) in keys.iter_mut().enumerate() {
-            let before = self.next_key;
             match self.send(&payloads[n * size..][..size], *key) {
                 Ok(stamped) => *key = stamped,
-                // As sendmmsg does: what went out is told, and the refusal when it is tried again.
-                Err(errno) => {
-                    self.next_key = before;
-                    return if n == 0 { Err(errno) } else { Ok(n) };
-                }
+                // As sendmmsg does: what went out is told, and the refusal, which used a key up, when it is tried again.
+                Err(errno) => return if n == 0 { Err(errno) } else { Ok(n) },
             }
         }
         Ok(keys.len())

@@ -21,9 +21,6 @@ pub trait Timer {
 
 /// The sending end of a port.
 pub trait SendPort {
-    /// Called once, when the receiving end is known to be there and before the first packet: a port may try out what this
-    /// machine can.
-    fn begin(&mut self) {}
     /// Hands one packet over under `key`; returns the key that its tx stamps will carry, or errno.
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32>;
     /// Hands a batch of packets over, each of `size` bytes, one behind the other, with a key for each; by one system call
@@ -42,7 +39,7 @@ pub trait SendPort {
     /// Takes tx stamps that have come back, a bounded number of them, and never waits. Returns how many; fewer than
     /// [`DRAIN`] means that there are no more.
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize;
-    /// Called after a refused send, when drained: keys must be unambiguous again.
+    /// Called after a refused send, also within a batch, when drained: keys must be unambiguous again.
     fn renew_keys(&mut self) {}
     /// Bytes that wait in the error queue, and its size.
     fn error_queue(&self) -> (u64, u64) {

@@ -41,8 +41,8 @@ const STAMP_COST: i64 = 1_024;
 /// The sending socket.
 pub struct UdpSend {
     socket: UdpTx,
-    /// Sent once, to find out whether this kernel lets the sender name the stamps' keys.
-    probe: Option<Vec<u8>>,
+    /// Sent after a refused send, to find out whether this kernel lets the sender name the stamps' keys.
+    probe: Vec<u8>,
 }
 
 impl UdpSend {
@@ -57,7 +57,7 @@ impl UdpSend {
         let mut probe = vec![0; usize::from(order.order.size).max(HEAD)];
         let StreamOrder { stream, size, nonce, .. } = order.order;
         Frame { kind: Kind::WarmUp, stream, size, nonce, seq: PROBE }.write(&mut probe);
-        Ok(UdpSend { socket, probe: Some(probe) })
+        Ok(UdpSend { socket, probe })
     }
     /// The error queue's size, read back.
     pub fn error_queue_bytes(&self) -> u64 {
@@ -66,12 +66,6 @@ impl UdpSend {
 }
 
 impl SendPort for UdpSend {
-    fn begin(&mut self) {
-        if let Some(probe) = self.probe.take() {
-            self.socket.try_own_keys(&probe);
-            self.socket.drain(|_| {});
-        }
-    }
     #[inline]
     fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
         self.socket.send(payload, key)
@@ -84,7 +78,7 @@ impl SendPort for UdpSend {
         self.socket.drain(each)
     }
     fn renew_keys(&mut self) {
-        self.socket.renew_keys();
+        self.socket.renew_keys(&self.probe);
     }
     fn error_queue(&self) -> (u64, u64) {
         (self.socket.waiting_bytes(), self.socket.error_queue_bytes())

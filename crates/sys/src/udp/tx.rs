@@ -53,11 +53,26 @@ impl TxStamps {
     }
 }
 
+/// Who gives the packets their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    /// The kernel, counting. The only way that leaves the socket's send path as it is.
+    Counted,
+    /// The sender, by a control message, which costs every packet a route lookup: after a refused send only, for then the
+    /// kernel's count is unsure.
+    Named,
+    /// As `Counted`: this kernel takes no such message (before Linux 6.13).
+    CountedOnly,
+}
+
+/// Keys that the sender names have this bit, so that they are never taken for counted ones.
+const NAMED: u32 = 1 << 31;
+
 /// The sending end.
 pub struct UdpTx {
     fd: OwnedFd,
     stamps: TxStamps,
-    own_keys: bool,
+    keys: Keys,
     next_key: u32,
     error_queue_bytes: u64,
     control: [ControlBuffer<256>; DRAIN],
@@ -86,7 +101,7 @@ impl UdpTx {
         let mut port = UdpTx {
             fd,
             stamps,
-            own_keys: false,
+            keys: Keys::Counted,
             next_key: 0,
             error_queue_bytes,
             control: [ControlBuffer::default(); DRAIN],
@@ -110,19 +125,6 @@ impl UdpTx {
         set(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")
     }
 
-    /// From now on the sender names each packet's key itself, if this kernel can (Linux ≥ 6.13). Says whether it can.
-    /// Tried by sending one datagram, which the receiver must ignore.
-    pub fn try_own_keys(&mut self, probe: &[u8]) -> bool {
-        if self.stamps.any() {
-            self.own_keys = true;
-            match self.send(probe, 0) {
-                Err(libc::EINVAL) => self.own_keys = false,
-                _ => self.next_key += 1,
-            }
-        }
-        self.own_keys
-    }
-
     /// The error queue's size, read back.
     pub fn error_queue_bytes(&self) -> u64 {
         self.error_queue_bytes
@@ -137,20 +139,26 @@ impl UdpTx {
         message.msg_iov = &raw mut io;
         message.msg_iovlen = 1;
         let mut control = ControlBuffer::<KEY_BYTES>::default();
-        if self.own_keys {
-            put_key(&mut message, &mut control, key);
+        if self.keys == Keys::Named {
+            put_key(&mut message, &mut control, key | NAMED);
         }
         // SAFETY: all that `message` points at lives until the call returns; the kernel only reads the payload.
         let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, 0) };
         if sent < 0 {
             return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
         }
-        if self.own_keys {
-            return Ok(key);
+        Ok(self.stamped(key))
+    }
+
+    /// The key that a packet which went out will be stamped with.
+    #[inline]
+    fn stamped(&mut self, key: u32) -> u32 {
+        if self.keys == Keys::Named {
+            return key | NAMED;
         }
         let counted = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
-        Ok(counted)
+        counted
     }
 
     /// Sends a batch of at most [`BATCH`] datagrams of `size` bytes that lie one behind the other, by one call. `keys` holds
@@ -166,28 +174,33 @@ impl UdpTx {
             io[n].iov_base = payloads[n * size..].as_ptr().cast_mut().cast();
             messages[n].msg_hdr.msg_iov = &raw mut io[n];
             messages[n].msg_hdr.msg_iovlen = 1;
-            if self.own_keys {
-                put_key(&mut messages[n].msg_hdr, &mut control[n], keys[n]);
+            if self.keys == Keys::Named {
+                put_key(&mut messages[n].msg_hdr, &mut control[n], keys[n] | NAMED);
             }
         }
         // SAFETY: the first `count` headers point at payloads of `size` bytes, which the kernel only reads, and at control
         // buffers that live until the call returns.
         let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
         let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(0))?;
-        if !self.own_keys {
-            for key in &mut keys[..sent] {
-                *key = self.next_key;
-                self.next_key = self.next_key.wrapping_add(1);
-            }
+        for key in &mut keys[..sent] {
+            *key = self.stamped(*key);
         }
         Ok(sent)
     }
 
-    /// To be called after a refused send, the error queue drained: whether the refused call used a key up differs
-    /// between kernels, so the kernel's counter is started anew. Nothing to do where the sender names the keys.
-    pub fn renew_keys(&mut self) {
-        if self.own_keys || !self.stamps.any() {
+    /// To be called after a refused send, the error queue drained: whether the refused call used a key up differs between
+    /// kernels. From now on the sender names each packet's key, which is tried out by sending `probe`, a datagram that the
+    /// receiver must ignore; where this kernel cannot have that, its count is started anew.
+    pub fn renew_keys(&mut self, probe: &[u8]) {
+        if self.keys == Keys::Named || !self.stamps.any() {
             return;
+        }
+        if self.keys == Keys::Counted {
+            self.keys = Keys::Named;
+            if self.send(probe, 0) != Err(libc::EINVAL) {
+                return;
+            }
+            self.keys = Keys::CountedOnly;
         }
         let off: u32 = 0;
         if set(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &off, "SO_TIMESTAMPING").is_ok()
