@@ -7,6 +7,8 @@ use super::starts::Starts;
 const BLOCK: usize = 1024;
 /// One block in so many is looked at for the lower quantiles, beyond which there are clusters everywhere.
 const SAMPLED: usize = 64;
+/// One in so many for p99.
+const SAMPLED_TAIL: usize = 16;
 
 /// For the quantiles whose clusters end after one packet (p50, p90), and for those with the longest gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +62,8 @@ impl Counted {
         while !values.is_empty() {
             let (block, inside) = (self.seen / BLOCK, self.seen % BLOCK);
             let (now, later) = values.split_at(values.len().min(BLOCK - inside));
-            if block.is_multiple_of(SAMPLED) {
-                for starts in [&mut self.low, &mut tail.sampled] {
+            for (starts, one_in) in [(&mut self.low, SAMPLED), (&mut tail.sampled, SAMPLED_TAIL)] {
+                if block.is_multiple_of(one_in) {
                     if inside == 0 { starts.add_after_unseen(now) } else { starts.add(now) }
                 }
             }

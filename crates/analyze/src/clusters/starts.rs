@@ -29,7 +29,7 @@ pub struct Starts {
 }
 
 /// Values that are looked at together.
-const CHUNK: usize = 16;
+const CHUNK: usize = 32;
 
 /// Places in the window: a power of two above the longest gap.
 const PLACES: usize = 16;
