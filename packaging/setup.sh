@@ -14,9 +14,9 @@ build iproute2:/usr/sbin/ip
 build npm:/usr/bin/npm
 test file:/usr/bin/file
 test python3:/usr/bin/python3
-test python3-venv:/usr/share/doc/python3-venv
+test python3-venv:/usr/lib/python3.11/ensurepip/__init__.py
 bench python3:/usr/bin/python3
-bench python3-venv:/usr/share/doc/python3-venv
+bench python3-venv:/usr/lib/python3.11/ensurepip/__init__.py
 bench sockperf:/usr/bin/sockperf
 bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
@@ -42,7 +42,7 @@ if [ -n "$missing" ]; then
   fi
   $as_root apt-get update -qq
   # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >&2
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 fi
 
 # Rust: Debian 12's own is too old; rustup's is used as it is.

@@ -69,11 +69,13 @@ struct Socket {
     sent: Vec<(u32, u32)>,
     /// Lengths of the batches asked for.
     batches: Vec<usize>,
+    /// Packets that are refused once, and taken when they are tried again.
+    refuse_once: Vec<u32>,
 }
 
 impl Socket {
     fn new(room: usize, refuse: Vec<u32>) -> Socket {
-        Socket { room, queue: VecDeque::new(), next_key: 0, sends: 0, refuse, sent: Vec::new(), batches: Vec::new() }
+        Socket { room, queue: VecDeque::new(), next_key: 0, sends: 0, refuse, sent: Vec::new(), batches: Vec::new(), refuse_once: Vec::new() }
     }
 }
 
@@ -86,6 +88,10 @@ impl SendPort for Socket {
             self.sends += 1;
             if self.refuse.contains(&frame.seq) {
                 return Err(105);
+            }
+            if let Some(at) = self.refuse_once.iter().position(|seq| *seq == frame.seq) {
+                self.refuse_once.remove(at);
+                return Err(1);
             }
             self.sent.push((frame.seq, key));
         }
@@ -195,6 +201,22 @@ fn a_sender_that_is_a_batch_behind_sends_batches_and_every_packet_keeps_its_row(
         assert_eq!(half.tx_kernel[row].get(), (!refused).then(|| 1_000_000 + i64::from(seq)), "packet {seq}");
         assert_eq!(half.send[row].is_some(), !refused);
         assert!(half.wakeup[row].get() <= half.wakeup.get(row + 1).map_or(Some(i64::MAX), |next| next.get()));
+    }
+}
+
+#[test]
+fn a_batch_refused_once_moves_no_stamp_to_another_packet() {
+    // The first of a batch, one in its middle, its last: each refusal uses a key up, and the packet goes out when tried again.
+    for once in [vec![0], vec![32], vec![50], vec![31], vec![0, 40, 72, 200]] {
+        let mut sender = sender(1_000, 20);
+        let mut socket = Socket { refuse_once: once.clone(), ..Socket::new(10_000, Vec::new()) };
+        let mut clock = Clock(1_000_000);
+        sender.run(&mut clock, &mut socket, Instant::from_ns(5), &AtomicBool::new(false), &Live::default());
+        assert_eq!((sender.counters.sent, sender.counters.refused), (1_000, 0), "{once:?}");
+        let half = sender.finish();
+        for seq in 0..1_000u32 {
+            assert_eq!(half.tx_kernel[seq as usize].get(), Some(1_000_000 + i64::from(seq)), "{once:?}: packet {seq}");
+        }
     }
 }
 

@@ -87,25 +87,36 @@ fn main() -> Result<()> {
         pairs: args.pairs.max(1),
         rows: args.rows,
     };
-    let mut rows = Vec::new();
+    if args.page.is_some() && !args.names.is_empty() {
+        bail!("a page holds all comparisons: leave out --page, or the names");
+    }
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for comparison in COMPARISONS {
         if !args.names.is_empty() && !args.names.iter().any(|name| name == comparison.name) {
             continue;
         }
         eprintln!("bench: {}", comparison.name);
         let raw = Raw::create(bench.home.join("results").join(comparison.name))?;
-        let measured = (comparison.measure)(&bench, &raw).with_context(|| format!("comparison {}", comparison.name))?;
-        raw.rows(&measured)?;
-        rows.extend(measured);
+        // One that fails must not take the others' figures with it.
+        match (comparison.measure)(&bench, &raw) {
+            Ok(measured) => {
+                raw.rows(&measured)?;
+                rows.extend(measured);
+            }
+            Err(error) => failed.push(format!("{}: {error:#}", comparison.name)),
+        }
     }
     let table = page::table(&rows);
     println!("{table}");
-    if let Some(page) = args.page {
+    if let Some(page) = args.page.filter(|_| failed.is_empty()) {
         page::write(&page, &table, &page::machine(&bench)?)?;
     }
     let missed: Vec<&str> = rows.iter().filter(|row| row.met() == Some(false)).map(|row| row.what.as_str()).collect();
     if !missed.is_empty() {
         eprintln!("bench: outside its bound: {}", missed.join("; "));
+    }
+    if !failed.is_empty() {
+        bail!("not all could be compared: {}", failed.join("; "));
     }
     Ok(())
 }

@@ -232,6 +232,7 @@ pub fn recorder(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         let run = samples::run(bench, "flood.toml", &[set])?;
         let (text, trial) = run.trial()?;
         raw.keep(pair, side, &text)?;
+        whole(&trial)?;
         let sent = number(&trial, &["streams", "ctl", "counters", "sent"])?;
         let of = |end: &str| Ok::<_, anyhow::Error>(number(&trial, &["streams", "ctl", end, "run_ns"])? / sent);
         Ok([of("tx")?, of("rx")?])

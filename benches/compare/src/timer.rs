@@ -73,6 +73,13 @@ fn at_rank(buckets: &[(i64, usize)], beyond: usize, q: f64) -> Option<f64> {
     })
 }
 
+/// One run of cyclictest.
+fn cyclictest(args: &str) -> Result<(child::Ended, Vec<(i64, usize)>, usize)> {
+    let ended = child::run(Command::new("cyclictest").args(args.split(' ')), &[0], Duration::from_secs(120))?;
+    let (buckets, beyond) = histogram(&ended.stdout)?;
+    Ok((ended, buckets, beyond))
+}
+
 /// Twice as many pairs as other comparisons: a timer's tail differs most from one time to the next.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let cpu = 0;
@@ -93,9 +100,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
                 raw.keep(pair, "tardy", &lines)?;
                 command = run.command;
             } else {
-                let mut cyclictest = Command::new("cyclictest");
-                let ended = child::run(cyclictest.args(peer_args.split(' ')), &[0], Duration::from_secs(120))?;
-                let (buckets, beyond) = histogram(&ended.stdout)?;
+                let (ended, buckets, beyond) = cyclictest(&peer_args)?;
                 let told = |line: &&str| line.starts_with('#') || !line.ends_with(" 000000");
                 let kept: String = ended.stdout.lines().filter(told).map(|line| format!("{line}\n")).collect();
                 raw.keep(pair, "cyclictest", &kept)?;
@@ -108,10 +113,9 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         }
         for (q, pairs) in &mut pairs {
             let mine = mine[rank(*q, mine.len()) - 1] as f64;
-            match at_rank(&buckets, beyond, *q) {
-                Some(peer) => pairs.push((mine / 1e3, Some(peer / 1e3))),
-                None => eprintln!("bench: pair {}: cyclictest's p{} lies beyond 1 ms", pair + 1, *q * 100.0),
-            }
+            // Where it lies beyond the histogram it is more than this, which only makes the ratio worse for us.
+            let peer = at_rank(&buckets, beyond, *q).unwrap_or(HISTOGRAM_NS as f64);
+            pairs.push((mine / 1e3, Some(peer / 1e3)));
         }
     }
     let [p50, p99] = pairs;

@@ -3,10 +3,11 @@
 //! says beyond the flags stands in `manual/pages.rs`.
 
 use crate::manual;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// How late packets are on a Linux packet path, whether that number can be believed, and where the lateness comes from
@@ -53,15 +54,15 @@ pub struct Experiment {
     /// Set a dotted key, such as stream.ctl.count=400
     #[arg(long = "set", value_name = "KEY=VALUE", display_order = 1)]
     pub set: Vec<String>,
+    /// Repetitions of each cell (same as --set trials=N)
+    #[arg(long, value_name = "N", display_order = 2)]
+    pub trials: Option<u32>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Run {
     #[command(flatten)]
     pub experiment: Experiment,
-    /// Repetitions of each cell (same as --set trials=N)
-    #[arg(long, value_name = "N", help_heading = "Experiment", display_order = 2)]
-    pub trials: Option<u32>,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -87,6 +88,28 @@ pub struct Report {
     /// Write to a file instead of stdout
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
+}
+
+/// Values that completions offer; a wrong one is refused by the verb, which knows more to say.
+#[derive(Clone, Copy, Debug)]
+struct Suggest(fn() -> Vec<&'static str>);
+
+impl TypedValueParser for Suggest {
+    type Value = String;
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0().into_iter().map(PossibleValue::new)))
+    }
+}
+
+fn exporters() -> Vec<&'static str> {
+    tardy_report::export::EXPORTERS.iter().map(|exporter| exporter.name).collect()
+}
+
+fn verbs() -> Vec<&'static str> {
+    manual::PAGES.iter().filter_map(|page| page.verb).collect()
 }
 
 fn formats() -> PossibleValuesParser {
@@ -120,7 +143,7 @@ pub enum SchemaOf {
 #[derive(Debug, ClapArgs)]
 pub struct Man {
     /// The page of this verb instead of tardy(1)
-    #[arg(value_name = "VERB", conflicts_with_all = ["out", "reference"])]
+    #[arg(value_name = "VERB", value_parser = Suggest(verbs), hide_possible_values = true, conflicts_with_all = ["out", "reference"])]
     pub verb: Option<String>,
     /// Write all pages there: tardy.1, tardy-run.1 and so on
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output", conflicts_with = "reference")]
@@ -158,7 +181,7 @@ pub struct Export {
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
     /// hlog (HdrHistogram log), csv (the samples) or prometheus (text format)
-    #[arg(long, value_name = "TOOL", help_heading = "Output")]
+    #[arg(long, value_name = "TOOL", value_parser = Suggest(exporters), hide_possible_values = true, help_heading = "Output")]
     pub to: String,
     /// Write to a file, or into a folder that exists, instead of stdout
     #[arg(short, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, help_heading = "Output")]

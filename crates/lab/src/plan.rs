@@ -85,7 +85,7 @@ impl Plan {
         self.read_back.iter().for_each(|command| _ = writeln!(script, "{command}"));
         script.push_str("# the stations: each end is spoken to on stdin and stdout while the trials run\n");
         self.ends.values().for_each(|end| _ = writeln!(script, "# tardy agent --netns {}", end.netns));
-        script.push_str("# put everything back\n");
+        script.push_str("# put everything back\nprintf 'built; Enter puts everything back: '; read _\n");
         self.undo().for_each(|command| _ = writeln!(script, "{command}"));
         script
     }

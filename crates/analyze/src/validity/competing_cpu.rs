@@ -98,6 +98,12 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         }
         let says = match who.as_slice() {
             [(one, _)] => format!("CPU {cpu} also ran {one} for {} of the time", says::share(share)),
+            // Some of that was elsewhere, and how much of each is not known.
+            several if known > ran_ns => {
+                let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
+                let (share, names) = (says::share(share), names.join(", "));
+                format!("CPU {cpu} also ran others for {share} of the time: {names}, which ran elsewhere too")
+            }
             several => {
                 let each = |(name, ran): &(&str, i64)| format!("{name} {}", says::share(*ran as f64 / total as f64));
                 let each: Vec<String> = several.iter().map(each).collect();

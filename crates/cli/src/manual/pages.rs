@@ -100,7 +100,7 @@ pub const PAGES: &[Page] = &[
                 "Try the whole way on a simulated path and simulated clocks, without root:",
             ),
         ],
-        see_also: &["tardy-plan(1)", "tardy-report(1)", "tardy-undo(1)", "ip(8)", "tc(8)", "sched(7)"],
+        see_also: &["tardy-plan(1)", "tardy-report(1)", "tardy-export(1)", "tardy-undo(1)", "ip(8)", "tc(8)", "sched(7)"],
     },
     Page {
         verb: Some("plan"),
@@ -119,7 +119,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("report"),
         description: &[
-            "Draws a run again from its trials: the samples are read, judged by this version's rules, and pictured. Needs no root and not the machine that measured. A run that was killed is judged by the trials that it finished.",
+            "Draws a run again from its trials: the samples are read, judged by this version's rules, and pictured. Needs no root and not the machine that measured. A run that was killed is judged by the trials that it finished. The exit status tells of the drawing alone, not whether the run is valid.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: RUN_FOLDER,
@@ -174,7 +174,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("hwtstamp"),
         description: &[
-            "Shows or sets which packets a network device stamps, for the plan of a path `wire` and for taking it back. There is no reason to call it by hand.",
+            "Shows or sets which packets a network device stamps, for the plan of a path `wire` and for taking it back. By hand one needs it to look: `show`.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[],

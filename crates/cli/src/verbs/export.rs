@@ -35,7 +35,11 @@ pub fn call(args: &Export) -> Result<Exit> {
         }
         Some(path) => into_file(to, &source, path),
     };
-    for note in written? {
+    let mut notes = written?;
+    if !results.valid && !notes.iter().any(|note| note.contains("not valid")) {
+        notes.insert(0, "the run is not valid: its numbers must not be used; `tardy report` says why".to_owned());
+    }
+    for note in notes {
         eprintln!("tardy: note: {note}");
     }
     Ok(Exit::Good)

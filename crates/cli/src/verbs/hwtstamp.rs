@@ -20,6 +20,7 @@ pub fn call(args: &Hwtstamp) -> Result<Exit> {
     let Some((tx, rx)) = wanted else {
         let says = match first_that_has_it(args, || hwtstamp::read(device)) {
             Ok(now) => serde_json::json!({ "tx": now.tx, "rx": now.rx, "flags": now.flags }),
+            Err(error) if error.errno() == ENODEV => return Err(refused(device, &error.to_string()).into()),
             Err(error) => serde_json::json!({ "why": error.to_string() }),
         };
         super::print(&format!("{says}\n"))?;

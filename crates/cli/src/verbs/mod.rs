@@ -54,8 +54,9 @@ fn state() -> PathBuf {
 }
 
 /// The checked experiment that was asked for.
-fn load(args: &Experiment, more: Vec<String>) -> Result<tardy_spec::experiment::Experiment> {
+fn load(args: &Experiment) -> Result<tardy_spec::experiment::Experiment> {
     let source = tardy_spec::resolve(&args.experiment)?;
-    let overrides: Vec<String> = args.set.iter().cloned().chain(more).collect();
+    let trials = args.trials.map(|trials| format!("trials={trials}"));
+    let overrides: Vec<String> = args.set.iter().cloned().chain(trials).collect();
     Ok(tardy_spec::load(&source, &overrides)?)
 }

@@ -13,8 +13,9 @@ use tardy_lab::plan;
 
 /// Prints the script.
 pub fn call(args: Plan) -> Result<Exit> {
-    let experiment = super::load(&args.experiment, Vec::new())?;
-    let mut out = String::from("#!/bin/sh\n");
+    let experiment = super::load(&args.experiment)?;
+    // A step that fails must not let the rest take down what another run has built under these names.
+    let mut out = String::from("#!/bin/sh\nset -e\n");
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     let _ = writeln!(out, "# {}: {cells}, {trials} of each", experiment.name);
     // The shell that this is printed for stands where the script is likely to run.

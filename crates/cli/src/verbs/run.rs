@@ -23,8 +23,7 @@ use tardy_store::{RunFolder, StoreError};
 /// Runs an experiment.
 pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();
-    let more = args.trials.map(|trials| format!("trials={trials}")).into_iter().collect();
-    let experiment = verbs::load(&args.experiment, more)?;
+    let experiment = verbs::load(&args.experiment)?;
     let stop = interrupt::on_signal().context("signal handlers")?;
     let state = verbs::state();
     let real = experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));

@@ -66,7 +66,7 @@ pub enum WireError {
     },
     /// Names of namespaces would not outlive this process, nor the devices in them.
     #[error(
-        "path wire: the names of namespaces made here end with this process, and a kill would strand the devices (is this          `ip netns exec`, or a sandbox?): to run in a namespace, use nsenter --net=/run/netns/NAME tardy run …"
+        "path wire: the names of namespaces made here end with this process, and a kill would strand the devices (is this `ip netns exec`, or a sandbox?): to run in a namespace, use nsenter --net=/run/netns/NAME tardy run …"
     )]
     Sandbox,
     /// It cannot be reserved.

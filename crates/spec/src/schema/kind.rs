@@ -126,8 +126,11 @@ impl Kind {
                 let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
                 Value::Span(Nanos(within(key, node, span.0, (*min_ns, *max_ns), show)?))
             }
-            (Kind::Duration { .. }, Toml::Integer(_) | Toml::Float(_)) => {
-                let help = format!("write \"{}us\"; units: {}", node.plain(), units::TIME_UNITS);
+            (Kind::Duration { min_ns, .. }, Toml::Integer(_) | Toml::Float(_)) => {
+                // A bare 0 is no length of time where one is needed, whatever its unit.
+                let number = node.plain().to_string();
+                let number = if number == "0" && *min_ns > 0 { "500".to_owned() } else { number };
+                let help = format!("write \"{number}us\"; units: {}", units::TIME_UNITS);
                 return Err(value(format!("`{key}` is a duration and needs a unit"), help));
             }
             (Kind::Duration { .. }, _) => return Err(not("a duration in quotes", "write \"500us\"")),
