@@ -3,6 +3,7 @@
 
 mod folder;
 mod hlog;
+mod naive;
 mod samples;
 mod schema;
 

@@ -14,7 +14,7 @@ use tardy_model::result::{Figures, MetricResult, QUANTILES};
 pub const EXACT_ROWS: usize = 10_000_000;
 
 /// Up to so many rows, values are kept in their order; above, clusters are counted as the values pass by.
-pub const KEPT_ROWS: usize = 250_000;
+pub const KEPT_ROWS: usize = 1_000_000;
 
 /// Above that many, values below these quantiles of what was seen until then are passed over when the clusters beyond p99 and
 /// higher are counted, in the sampled blocks and everywhere: beyond p99 there are enough in the sampled ones.

@@ -31,7 +31,7 @@ fn finish(values: &[i64]) -> MetricResult {
 }
 
 /// The quantile by sorting, and its clusters by their definition: an exceedance that has no other among the `gap` before it.
-fn oracle(trials: &[Vec<i64>], q: f64) -> Quantile {
+pub(super) fn oracle(trials: &[Vec<i64>], q: f64) -> Quantile {
     let mut sorted: Vec<i64> = trials.concat();
     sorted.sort_unstable();
     let rank = ((q * 10_000.0).round() as usize * sorted.len()).div_ceil(10_000);

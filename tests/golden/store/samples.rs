@@ -13,7 +13,7 @@ use tardy_store::samples::read::SamplesFile;
 use tardy_store::{StoreError, encode_samples, write_samples};
 
 /// Everything a file holds, by stream, joined from its batches.
-fn read_all(file: &SamplesFile) -> Result<Vec<(String, Batch)>, StoreError> {
+pub(super) fn read_all(file: &SamplesFile) -> Result<Vec<(String, Batch)>, StoreError> {
     let names: Vec<String> = file.streams().map(str::to_owned).collect();
     let mut streams = Vec::new();
     for name in names {
@@ -36,7 +36,7 @@ fn read_all(file: &SamplesFile) -> Result<Vec<(String, Batch)>, StoreError> {
     Ok(streams)
 }
 
-fn round_trip(streams: &[(&str, &Batch)]) -> Vec<(String, Batch)> {
+pub(super) fn round_trip(streams: &[(&str, &Batch)]) -> Vec<(String, Batch)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("samples.parquet");
     write_samples(&path, streams).unwrap();
