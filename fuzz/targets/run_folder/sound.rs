@@ -153,6 +153,7 @@ fn write(path: &Path) {
         ..Manifest::default()
     };
     folder.write_manifest(&manifest).expect("written");
+    folder.append_commands("ip link show\n").expect("written");
     let mut keep = Keep { folder: &folder, judge: Judge::new(&experiment) };
     let options = Options { state: path, program: PathBuf::new(), version: "0.1.0", stop: &AtomicBool::new(false) };
     let ended = run(&experiment, &options, &mut keep);
