@@ -31,6 +31,12 @@ coverage="$coverage -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-
 coverage="$coverage -Cllvm-args=-sanitizer-coverage-trace-compares"
 RUSTFLAGS="$coverage --cfg fuzzing" cargo build --release --locked --quiet --manifest-path fuzz/Cargo.toml --target $target
 
+# Where a target lays its files, which it leaves behind when it ends: in memory if there is room, for a disk would be the slowest part.
+TMPDIR=$(mktemp -d /dev/shm/tardy-fuzz.XXXXXX 2>/dev/null || mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 130' INT TERM
+
 failed=0
 lines=""
 for name in "$@"; do

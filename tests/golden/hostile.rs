@@ -3,17 +3,19 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use tardy_engine::message::{self, FromAgent, LONGEST, MessageError, ToAgent};
 use tardy_model::manifest::{CellEntry, Manifest};
+use tardy_model::point::Point;
 use tardy_model::result::Results;
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::{Facts, Options, Picture};
 use tardy_spec::{Reason, Source, load};
 use tardy_store::samples::read::SamplesFile;
-use tardy_store::{RunFolder, StoreError};
+use tardy_store::{RunFolder, StoreError, encode_samples};
 
 #[test]
 fn the_picture_of_a_wrong_file_shows_no_control_character_of_it() {
@@ -85,7 +87,7 @@ fn a_device_a_pipe_or_a_folder_in_place_of_a_file_is_refused_unread() {
     let keep = tempfile::tempdir().unwrap();
     let path = keep.path().join("run");
     let run = run_with_manifest(&path);
-    let files = ["manifest.json", "results.json", "experiment.toml"];
+    let files = ["manifest.json", "results.json", "experiment.toml", "commands.sh"];
     let instead: [(&str, fn(&Path)); 4] = [
         ("bytes without an end", |at| symlink("/dev/zero", at).unwrap()),
         ("a pipe that nobody writes to", |at| assert!(Command::new("mkfifo").arg(at).status().unwrap().success())),
@@ -101,6 +103,7 @@ fn a_device_a_pipe_or_a_folder_in_place_of_a_file_is_refused_unread() {
             let error = match name {
                 "manifest.json" => RunFolder::open(&path).unwrap_err(),
                 "results.json" => run.results().unwrap_err(),
+                "commands.sh" => run.commands().unwrap_err(),
                 _ => run.experiment().unwrap_err(),
             };
             assert!(matches!(error, StoreError::NotAFile { .. }), "{what} as {name}: {error}");
@@ -128,6 +131,95 @@ fn a_file_too_large_for_a_run_is_refused_and_not_read_into_memory() {
     sparse.set_len(1 << 40).unwrap();
     let error = RunFolder::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }) && error.to_string().contains("more than"), "{error}");
+}
+
+/// Why a file of samples is refused.
+fn damage(bytes: &[u8]) -> String {
+    let keep = tempfile::tempdir().unwrap();
+    let path = keep.path().join("samples.parquet");
+    fs::write(&path, bytes).unwrap();
+    match SamplesFile::open(&path) {
+        Err(StoreError::Damaged { why, .. }) => why,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it opens"),
+    }
+}
+
+/// A file of nothing but a footer.
+fn with_footer(parts: &[&[u8]]) -> Vec<u8> {
+    let footer = parts.concat();
+    [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+#[test]
+fn a_footer_that_promises_more_than_its_bytes_costs_no_memory_no_stack_and_no_wait() {
+    // Thrift's compact protocol: a byte with the step to the field's number and the kind of its value, then the value.
+    const LIST_OF_STRUCTS: u8 = 0xfc;
+    const MOST: [u8; 5] = [0xff, 0xff, 0xff, 0xff, 0x07];
+    let schema = [0x29, 0x1c, 0x48, 1, b'r', 0];
+    let groups = with_footer(&[&schema, &[0x29, LIST_OF_STRUCTS], &MOST]);
+    assert!(damage(&groups).contains("ends early"), "2^31 row groups");
+    let children = [0x29, 0x1c, 0x48, 1, b'r', 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0];
+    assert!(damage(&with_footer(&[&children])).contains("promises 2147483647 columns and has 0"));
+    let folded = [0x35, 0, 0x18, 1, b'c', 0x15, 2, 0].repeat(200_000);
+    let folded = with_footer(&[&[0x29, LIST_OF_STRUCTS, 0xc0, 0x9a, 0x0c], &folded, &[0]]);
+    assert!(damage(&folded).contains("its columns are not those"), "a column in a column, 200,000 times");
+    let truths = [&[0x99, 0xf1][..], &MOST].concat().repeat(1_000);
+    assert!(
+        damage(&with_footer(&[&truths, &[0]])).contains("ends early"),
+        "lists of 2^31 truth values, a thousand times"
+    );
+    let structs = with_footer(&[&[0x9c], &[0x1c; 200_000]]);
+    assert!(damage(&structs).contains("nested too deep"), "structs in structs");
+    let lists = with_footer(&[&[0x99], &[0x19; 200_000]]);
+    assert!(damage(&lists).contains("nested too deep"), "lists in lists");
+    let text = with_footer(&[&[0x68, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]]);
+    assert!(damage(&text).contains("a text ends early"), "a text of 2^64 bytes");
+    assert!(damage(&with_footer(&[&[0]])).contains("tardy did not write it"));
+    assert!(damage(b"PAR1\xff\xff\xff\xffPAR1").contains("a footer of 4294967295 bytes"));
+    assert!(damage(b"PAR1").contains("too few"));
+}
+
+/// One stream of two packets with two stamps.
+fn two_packets() -> Vec<u8> {
+    let mut batch = Batch {
+        seq: vec![0, 1],
+        scheduled_ns: vec![0, 1_000],
+        outcome: vec![Outcome::Received; 2],
+        flags: vec![Flags::default(); 2],
+        ..Batch::default()
+    };
+    for point in [Point::TxKernel, Point::RxKernel] {
+        batch.offsets[point.index()] = Some(vec![MaybeNanos::some(10); 2]);
+    }
+    encode_samples(&[("ctl", &batch)]).unwrap()
+}
+
+#[test]
+fn samples_in_a_file_of_holes_are_refused_unread() {
+    let bytes = two_packets();
+    let keep = tempfile::tempdir().unwrap();
+    let path = keep.path().join("samples.parquet");
+    let holes = fs::File::create(&path).unwrap();
+    let length = 1 << 40;
+    holes.write_all_at(&bytes, length - bytes.len() as u64).unwrap();
+    match SamplesFile::open(&path) {
+        Err(StoreError::Damaged { why, .. }) => assert!(why.contains("more columns than its footer says"), "{why}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("a file with {length} bytes of nothing opens"),
+    }
+}
+
+#[test]
+fn points_out_of_their_order_are_damage_and_no_other_figures() {
+    let bytes = two_packets();
+    let (chain, turned) = (&br#"["tx_kernel","rx_kernel"]"#[..], &br#"["rx_kernel","tx_kernel"]"#[..]);
+    let at = bytes.windows(chain.len()).position(|window| window == chain).expect("the chain is in the footer");
+    for instead in [turned, br#"["rx_kernel","rx_kernel"]"#, br#"["scheduled","rx_kernel"]"#] {
+        let changed = [&bytes[..at], instead, &bytes[at + chain.len()..]].concat();
+        // What is wrong is found before the sum is looked at, which whoever means harm would have made fit.
+        assert!(damage(&changed).contains("its points are not in their order"), "{}", damage(&changed));
+    }
 }
 
 #[test]

@@ -98,12 +98,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if it is missing or the disk refuses.
     pub fn experiment(&self) -> Result<String, StoreError> {
-        let path = self.root.join("experiment.toml");
-        String::from_utf8(durable::read(&path)?).map_err(|error| StoreError::Damaged {
-            path,
-            why: error.utf8_error().to_string(),
-            mend: "the file was changed: copy it again from where the run was made",
-        })
+        text(self.root.join("experiment.toml"))
     }
 
     /// Writes `manifest.json`; at the end of the run once more, over the first one.
@@ -167,8 +162,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if it cannot be read, for one because nothing was run.
     pub fn commands(&self) -> Result<String, StoreError> {
-        let path = self.root.join("commands.sh");
-        fs::read_to_string(&path).map_err(StoreError::io("read", &path))
+        text(self.root.join("commands.sh"))
     }
 
     /// Appends one JSON object as a line to `events.jsonl`; it is with the kernel when this returns.
@@ -291,6 +285,14 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), StoreError> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|why| StoreError::io("encode", path)(why.into()))?;
     bytes.push(b'\n');
     durable::replace(path, &bytes)
+}
+
+fn text(path: PathBuf) -> Result<String, StoreError> {
+    String::from_utf8(durable::read(&path)?).map_err(|error| StoreError::Damaged {
+        path,
+        why: error.utf8_error().to_string(),
+        mend: "the file was changed: copy it again from where the run was made",
+    })
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {

@@ -8,6 +8,9 @@
 #[path = "../../../crates/cli/src/judge.rs"]
 #[allow(dead_code)]
 mod judge;
+#[path = "../../../crates/cli/src/traces.rs"]
+#[allow(dead_code)]
+mod traces;
 
 mod edits;
 mod sound;
@@ -19,6 +22,7 @@ use std::sync::OnceLock;
 use tardy_report::{FORMATS, Options, Picture};
 use tardy_spec::Source;
 use tardy_store::RunFolder;
+use traces::Traces;
 
 static SOUND: OnceLock<Sound> = OnceLock::new();
 
@@ -45,6 +49,8 @@ fn report(path: &Path) -> anyhow::Result<()> {
     let source = Source { name: "experiment.toml".to_owned(), text: run.experiment()? };
     let experiment = tardy_spec::load(&source, &[])?;
     let judged = judge::folder(&run, &experiment, &manifest)?;
+    let traces = Traces::of_folder(&run, &experiment, &judged.results)?;
+    let commands = run.commands().ok();
     let picture = Picture {
         results: &judged.results,
         manifest: &manifest,
@@ -53,6 +59,8 @@ fn report(path: &Path) -> anyhow::Result<()> {
         run_dir: Some("run"),
         elapsed: None,
         experiment: Some(&experiment.effective),
+        traces: &traces.all,
+        commands: commands.as_deref(),
     };
     for format in FORMATS {
         let drawn = (format.make)(&picture, &Options { width: 80, colour: false })?;

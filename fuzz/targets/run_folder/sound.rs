@@ -64,9 +64,7 @@ impl Sound {
         let mut files = Vec::new();
         list(made.path(), &made.path().join("run"), &mut files);
         files.sort();
-        // In memory where there is room for it: a disk would be the slowest part.
-        let folder = TempDir::with_prefix_in("tardy-fuzz-", "/dev/shm");
-        let folder = folder.or_else(|_| TempDir::with_prefix("tardy-fuzz-")).expect("a temporary folder");
+        let folder = TempDir::with_prefix("tardy-fuzz-").expect("a temporary folder");
         Sound { folder, files }
     }
 
@@ -153,6 +151,7 @@ fn write(path: &Path) {
         ..Manifest::default()
     };
     folder.write_manifest(&manifest).expect("written");
+    folder.append_commands("ip link show\n").expect("written");
     let mut keep = Keep { folder: &folder, judge: Judge::new(&experiment) };
     let options = Options { state: path, program: PathBuf::new(), version: "0.1.0", stop: &AtomicBool::new(false) };
     let ended = run(&experiment, &options, &mut keep);

@@ -11,6 +11,7 @@
 //! is best left as it is and the zeros above it cost nothing; DELTA_BINARY_PACKED is larger, for the difference of two noisy
 //! values is noisier than they are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
 
+mod footer;
 pub(crate) mod layout;
 mod page;
 pub mod read;

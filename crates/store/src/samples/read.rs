@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads `samples.parquet` back: stamps from stages, one stream at a time, memory flat.
 
+use super::footer::{Column, Footer, Group};
 use super::layout::{self, FIXED, Layout, StreamLayout};
 use super::page::hybrid::{self, Numbers};
 use super::page::split::Split;
@@ -8,13 +9,13 @@ use super::page::{self, BYTE_STREAM_SPLIT, Chunk, DELTA_BINARY_PACKED, RLE_DICTI
 use super::{GROUP_ROWS, PAGE_ROWS};
 use crate::{StoreError, durable};
 use crc32fast::Hasher;
-use parquet::basic::CompressionCodec;
+use parquet::basic::{Repetition, Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tardy_model::FORMAT;
@@ -31,7 +32,7 @@ const MOST_VALUES: usize = 256;
 pub struct SamplesFile {
     path: PathBuf,
     file: File,
-    metadata: Arc<ParquetMetaData>,
+    footer: Arc<Footer>,
     layout: Layout,
 }
 
@@ -43,15 +44,15 @@ impl SamplesFile {
     /// it, [`StoreError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = durable::open(path)?;
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(StoreError::reading(path))?;
-        let layout = read_layout(path, &metadata)?;
-        let (footer, chunks) = sum_of_chunks(&file).map_err(StoreError::io("read", path))?;
+        let footer = Footer::read(&file).map_err(StoreError::reading(path))?;
+        let layout = read_layout(path, &footer)?;
+        check_chunks(&footer).map_err(|why| StoreError::damaged_samples(path, why))?;
+        let chunks = sum_of_chunks(&file, footer.begins).map_err(StoreError::io("read", path))?;
         // A fuzzer would never get past the sum; what stands behind it must hold without.
         if layout.sum(chunks).map_err(StoreError::reading(path))? != layout.crc32 && !cfg!(fuzzing) {
             return Err(StoreError::damaged_samples(path, "its bytes do not have their check sum"));
         }
-        check_chunks(&metadata, footer).map_err(|why| StoreError::damaged_samples(path, why))?;
-        Ok(SamplesFile { path: path.to_owned(), file, metadata: Arc::new(metadata), layout })
+        Ok(SamplesFile { path: path.to_owned(), file, footer: Arc::new(footer), layout })
     }
 
     /// The streams' names, in the order of their rows.
@@ -82,27 +83,26 @@ impl SamplesFile {
     /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] if a column of the stream is missing.
     pub fn batches(&self, stream: &str) -> Result<Batches, StoreError> {
         let (first_group, entry) = self.find(stream)?;
-        let schema = self.metadata.file_metadata().schema_descr();
-        let place = |name: &str| (0..schema.num_columns()).find(|i| schema.column(*i).name() == name);
+        let place = |name: &str| self.footer.columns.iter().position(|column| column.name == name);
         let mut spans = Vec::new();
         for (before, at) in entry.stages() {
             let name = layout::column_name((before, at));
             let lost = || StoreError::damaged_samples(&self.path, format!("column `{name}` is missing"));
             let full =
                 if before == Point::Scheduled { None } else { place(&layout::column_name((Point::Scheduled, at))) };
-            let stage = Column::new(place(&name).ok_or_else(lost)?);
-            spans.push(Span { before, at, stage, full: full.map(Column::new) });
+            let stage = Opened::new(place(&name).ok_or_else(lost)?);
+            spans.push(Span { before, at, stage, full: full.map(Opened::new) });
         }
         Ok(Batches {
             path: self.path.clone(),
             // Read by position only, so that iterators over one file can be used side by side.
             file: self.file.try_clone().map_err(StoreError::io("open", &self.path))?,
-            metadata: Arc::clone(&self.metadata),
+            footer: Arc::clone(&self.footer),
             stream: entry.clone(),
             first_group,
             done: 0,
-            seq: Column::new(0),
-            scheduled: Column::new(1),
+            seq: Opened::new(0),
+            scheduled: Opened::new(1),
             outcome: Dictionary::new(3),
             flags: Dictionary::new(4),
             pcp: Dictionary::new(5),
@@ -124,44 +124,38 @@ impl SamplesFile {
     }
 }
 
-fn read_layout(path: &Path, metadata: &ParquetMetaData) -> Result<Layout, StoreError> {
+fn read_layout(path: &Path, footer: &Footer) -> Result<Layout, StoreError> {
     #[derive(Deserialize)]
     struct Version {
         format: u64,
     }
     let damaged = |why: String| StoreError::damaged_samples(path, why);
-    let entries = metadata.file_metadata().key_value_metadata();
-    let json = entries
-        .and_then(|entries| entries.iter().find(|entry| entry.key == layout::KEY)?.value.as_deref())
-        .ok_or_else(|| damaged(format!("its footer has no `{}` entry, so tardy did not write it", layout::KEY)))?;
+    let json = footer.layout.as_deref();
+    let json =
+        json.ok_or_else(|| damaged(format!("its footer has no `{}` entry, so tardy did not write it", layout::KEY)))?;
     let Version { format } = serde_json::from_str(json).map_err(|why| damaged(format!("its footer says: {why}")))?;
     if format > u64::from(FORMAT) {
         return Err(StoreError::Newer { path: path.to_owned(), format });
     }
     let layout: Layout = serde_json::from_str(json).map_err(|why| damaged(format!("its footer says: {why}")))?;
-
-    let schema = metadata.file_metadata().schema_descr();
-    let kinds: Vec<_> = (0..schema.num_columns()).map(|i| (schema.column(i).name().to_owned(), i)).collect();
-    let expected = layout::schema(&[]).map_err(StoreError::reading(path))?;
-    for (i, column) in expected.get_fields().iter().enumerate() {
-        let fits = kinds.get(i).is_some_and(|(name, i)| {
-            name == column.name()
-                && schema.column(*i).physical_type() == column.get_physical_type()
-                && (schema.column(*i).max_def_level() == 1) == column.is_optional()
-                && schema.column(*i).max_rep_level() == 0
-        });
-        if !fits {
-            return Err(damaged(format!("column {i} is not `{}`", FIXED[i])));
+    let mut names = BTreeSet::new();
+    for stream in &layout.streams {
+        let is_chain = !stream.points.contains(&Point::Scheduled) && stream.points.is_sorted_by(|a, b| a < b);
+        if !names.insert(&stream.name) || !is_chain {
+            return Err(damaged(format!(
+                "stream `{}` stands there twice, or its points are not in their order",
+                stream.name
+            )));
         }
     }
-    let spans = kinds.iter().skip(FIXED.len());
-    if let Some((name, _)) = spans.clone().find(|(_, i)| {
-        let column = schema.column(*i);
-        column.physical_type() != parquet::basic::Type::INT64
-            || column.max_def_level() != 1
-            || column.max_rep_level() != 0
-    }) {
-        return Err(damaged(format!("column `{name}` is not a nullable INT64")));
+
+    let expected = layout::schema(&[]).map_err(StoreError::reading(path))?;
+    for (i, column) in expected.get_fields().iter().enumerate() {
+        let repetition = if column.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let fits = |found: &&Column| found.name == column.name() && found.is(column.get_physical_type(), repetition);
+        if footer.columns.get(i).filter(fits).is_none() {
+            return Err(damaged(format!("column {i} is not `{}`", FIXED[i])));
+        }
     }
     let known: BTreeSet<String> = layout
         .streams
@@ -169,85 +163,82 @@ fn read_layout(path: &Path, metadata: &ParquetMetaData) -> Result<Layout, StoreE
         .flat_map(StreamLayout::stages)
         .flat_map(|(before, at)| [layout::column_name((before, at)), layout::column_name((Point::Scheduled, at))])
         .collect();
-    if let Some((name, _)) = spans.clone().find(|(name, _)| !known.contains(name)) {
-        return Err(damaged(format!("column `{name}` belongs to no stream")));
+    for column in &footer.columns[FIXED.len()..] {
+        if !column.is(Type::INT64, Repetition::OPTIONAL) {
+            return Err(damaged(format!("column `{}` is not a nullable INT64", column.name)));
+        }
+        if !known.contains(&column.name) {
+            return Err(damaged(format!("column `{}` belongs to no stream", column.name)));
+        }
     }
-    let groups: Vec<i64> = metadata.row_groups().iter().map(|group| group.num_rows()).collect();
     let differ = || damaged("its row groups are not those that its footer promises".to_owned());
     // The count first: a damaged number of rows must not become a long list.
-    if layout.streams.iter().fold(0, |sum: usize, stream| sum.saturating_add(stream.groups())) != groups.len() {
+    let promised = layout.streams.iter().fold(0, |sum: usize, stream| sum.saturating_add(stream.groups()));
+    if promised != footer.groups.len() {
         return Err(differ());
     }
-    let promised: Vec<i64> = layout
+    let promised = layout
         .streams
         .iter()
-        .flat_map(|stream| (0..stream.groups()).map(|g| (stream.rows - g * GROUP_ROWS).min(GROUP_ROWS) as i64))
-        .collect();
-    if groups != promised {
+        .flat_map(|stream| (0..stream.groups()).map(|g| (stream.rows - g * GROUP_ROWS).min(GROUP_ROWS)));
+    if !promised.eq(footer.groups.iter().map(|group| group.rows)) {
         return Err(differ());
     }
     Ok(layout)
 }
 
-/// Where the footer begins, and the sum of the bytes before it.
-fn sum_of_chunks(mut file: &File) -> io::Result<(u64, u32)> {
-    let mut length = [0; 4];
-    // The footer's length stands before the last four bytes, which are the format's mark.
-    let end = file.seek(SeekFrom::End(-8))?;
-    file.read_exact(&mut length)?;
-    let footer = end.saturating_sub(u64::from(u32::from_le_bytes(length)));
-    file.seek(SeekFrom::Start(0))?;
+/// The sum of the bytes before the footer.
+fn sum_of_chunks(file: &File, footer: u64) -> io::Result<u32> {
     let mut sum = Hasher::new();
-    let mut part = vec![0; (256 << 10).min(footer as usize)];
-    let mut left = footer;
-    while left > 0 {
-        let part = &mut part[..usize::try_from(left).map_or(256 << 10, |left| left.min(256 << 10))];
-        file.read_exact(part)?;
-        sum.update(part);
-        left -= part.len() as u64;
+    let mut part = vec![0; 256 << 10];
+    let mut at = 0;
+    while at < footer {
+        let length = usize::try_from(footer - at).map_or(part.len(), |left| left.min(part.len()));
+        file.read_exact_at(&mut part[..length], at)?;
+        sum.update(&part[..length]);
+        at += length as u64;
     }
-    Ok((footer, sum.finalize()))
+    Ok(sum.finalize())
 }
 
-/// The library takes a footer at its word. Chunks stand one after another up to the footer, as they were written.
-fn check_chunks(metadata: &ParquetMetaData, footer: u64) -> Result<(), String> {
-    let mut at = metadata.row_groups().first().map_or(footer, |_| MARK);
-    for group in metadata.row_groups() {
-        for (i, chunk) in group.columns().iter().enumerate() {
-            let (dictionary, codec) = match FIXED.get(i) {
-                Some(&("stream" | "outcome" | "flags" | "pcp")) => (true, CompressionCodec::UNCOMPRESSED),
-                _ => (false, CompressionCodec::ZSTD),
-            };
-            let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-            let fits = u64::try_from(start) == Ok(at)
-                && chunk.dictionary_page_offset().is_some() == dictionary
-                && chunk.compression_codec() == codec
-                && chunk.num_values() == group.num_rows();
-            let size = u64::try_from(chunk.compressed_size()).ok().filter(|_| fits);
-            let end = size.and_then(|size| at.checked_add(size)).filter(|end| *end <= footer);
-            at = end.ok_or_else(|| format!("column `{}` is not where its footer says", chunk.column_descr().name()))?;
+/// A footer is not taken at its word. Chunks stand one after another up to the footer, as they were written, and none is
+/// longer than its pages can be, so that a file of holes costs neither memory nor a wait.
+fn check_chunks(footer: &Footer) -> Result<(), String> {
+    let mut at = footer.groups.first().map_or(footer.begins, |_| MARK);
+    for group in &footer.groups {
+        // A dictionary takes no more than a page, and a page that cannot be compressed grows by little.
+        let longest = (1 + group.rows.div_ceil(PAGE_ROWS)) * 2 * page::LONGEST;
+        for (i, (chunk, column)) in group.chunks.iter().zip(&footer.columns).enumerate() {
+            let is_dictionary = matches!(FIXED.get(i), Some(&("stream" | "outcome" | "flags" | "pcp")));
+            let fits = chunk.start == at
+                && chunk.has_dictionary == is_dictionary
+                && (if is_dictionary { chunk.is_plain() } else { chunk.is_zstd() })
+                && chunk.values == group.rows
+                && chunk.length <= longest;
+            let end = at.checked_add(chunk.length as u64).filter(|end| fits && *end <= footer.begins);
+            at = end.ok_or_else(|| format!("column `{}` is not where its footer says", column.name))?;
         }
     }
-    if at == footer { Ok(()) } else { Err("it has more columns than its footer says".to_owned()) }
+    if at == footer.begins { Ok(()) } else { Err("it has more columns than its footer says".to_owned()) }
 }
 
 /// One pair of neighbours of the stream, with the columns that tell the later one's stamp.
 struct Span {
     before: Point,
     at: Point,
-    stage: Column,
-    full: Option<Column>,
+    stage: Opened,
+    full: Option<Opened>,
 }
 
 /// A column of the stream: which one, and its bytes in the row group that is open.
-struct Column {
+struct Opened {
     index: usize,
     chunk: Chunk,
 }
 
 /// A column of a few values.
 struct Dictionary<V> {
-    column: Column,
+    column: Opened,
     values: Vec<V>,
 }
 
@@ -255,13 +246,13 @@ struct Dictionary<V> {
 pub struct Batches {
     path: PathBuf,
     file: File,
-    metadata: Arc<ParquetMetaData>,
+    footer: Arc<Footer>,
     stream: StreamLayout,
     /// The stream's first row group.
     first_group: usize,
     done: usize,
-    seq: Column,
-    scheduled: Column,
+    seq: Opened,
+    scheduled: Opened,
     outcome: Dictionary<Outcome>,
     flags: Dictionary<Flags>,
     pcp: Dictionary<u8>,
@@ -364,7 +355,7 @@ impl Batches {
     }
 
     fn open_group(&mut self, group: usize) -> Result<(), ParquetError> {
-        let (file, group) = (&self.file, self.metadata.row_group(group));
+        let (file, group) = (&self.file, &self.footer.groups[group]);
         self.seq.open(file, group)?;
         self.scheduled.open(file, group)?;
         self.outcome.open(file, group, |bytes| outcome(text(bytes)?))?;
@@ -382,30 +373,27 @@ impl Batches {
     }
 }
 
-impl Column {
+impl Opened {
     fn new(index: usize) -> Self {
-        Column { index, chunk: Chunk::default() }
+        Opened { index, chunk: Chunk::default() }
     }
 
-    fn open(&mut self, file: &File, group: &RowGroupMetaData) -> Result<(), ParquetError> {
-        let about = group.column(self.index);
-        let (start, length) = about.byte_range();
-        let length = usize::try_from(length).map_err(|_| page::damaged("a column is too long"))?;
-        let compressed = about.compression_codec() != CompressionCodec::UNCOMPRESSED;
-        Ok(self.chunk.load(file, start, length, compressed)?)
+    fn open(&mut self, file: &File, group: &Group) -> Result<(), ParquetError> {
+        let place = group.chunks[self.index];
+        Ok(self.chunk.load(file, place.start, place.length, place.is_zstd())?)
     }
 }
 
 impl<V: Copy> Dictionary<V> {
     fn new(index: usize) -> Self {
-        Dictionary { column: Column::new(index), values: Vec::new() }
+        Dictionary { column: Opened::new(index), values: Vec::new() }
     }
 
     /// `value` takes one off the front of the dictionary's bytes.
     fn open(
         &mut self,
         file: &File,
-        group: &RowGroupMetaData,
+        group: &Group,
         value: impl Fn(&mut &[u8]) -> Result<V, ParquetError>,
     ) -> Result<(), ParquetError> {
         self.column.open(file, group)?;

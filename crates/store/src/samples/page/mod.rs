@@ -7,7 +7,7 @@
 pub(crate) mod delta;
 pub(crate) mod hybrid;
 pub(crate) mod split;
-mod thrift;
+pub(crate) mod thrift;
 
 use parquet::errors::ParquetError;
 use std::fs::File;
@@ -17,7 +17,7 @@ use thrift::Header;
 use zstd::bulk::Decompressor;
 
 /// No page that is written is longer: levels, eight bytes a row, and room for what a dictionary or a header takes.
-const LONGEST: usize = 16 * super::PAGE_ROWS;
+pub(crate) const LONGEST: usize = 16 * super::PAGE_ROWS;
 
 /// `Encoding` in `parquet.thrift`.
 const PLAIN: i64 = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A page's header: a `PageHeader` in Thrift's compact protocol.
+//! Thrift's compact protocol, as far as pages and footers need it, and a page's header in it: a `PageHeader`.
 
 use super::damaged;
 use parquet::errors::ParquetError;
@@ -21,7 +21,12 @@ pub(super) struct About {
 }
 
 const STOP: u8 = 0;
-const STRUCT: u8 = 12;
+pub(crate) const BINARY: u8 = 8;
+pub(crate) const LIST: u8 = 9;
+pub(crate) const STRUCT: u8 = 12;
+
+/// No value that is passed over is nested deeper.
+const DEEPEST: u32 = 8;
 
 impl Header {
     /// Takes a header off the front of some bytes.
@@ -46,7 +51,7 @@ fn about(bytes: &mut &[u8]) -> Result<About, ParquetError> {
     let mut about = About::default();
     fields(bytes, |id, kind, bytes| {
         match (id, kind) {
-            (1, 4..=6) => about.values = usize::try_from(zigzag(bytes)?).map_err(|_| damaged("a page of no rows"))?,
+            (1, 4..=6) => about.values = whole(bytes)?,
             (2, 4..=6) => about.encoding = zigzag(bytes)?,
             _ => skip(bytes, kind, 0)?,
         }
@@ -56,9 +61,9 @@ fn about(bytes: &mut &[u8]) -> Result<About, ParquetError> {
 }
 
 /// Calls back for each field of a struct, with its number and the kind of its value.
-fn fields(
-    bytes: &mut &[u8],
-    mut field: impl FnMut(i64, u8, &mut &[u8]) -> Result<(), ParquetError>,
+pub(crate) fn fields<'a>(
+    bytes: &mut &'a [u8],
+    mut field: impl FnMut(i64, u8, &mut &'a [u8]) -> Result<(), ParquetError>,
 ) -> Result<(), ParquetError> {
     let mut id = 0i64;
     loop {
@@ -72,15 +77,60 @@ fn fields(
     }
 }
 
-fn skip(bytes: &mut &[u8], kind: u8, depth: u32) -> Result<(), ParquetError> {
+/// Calls back for each value of a list, which are of one kind. A callback takes a byte at least, so that a list ends with its
+/// bytes, whatever length it says it has.
+pub(crate) fn list<'a>(
+    bytes: &mut &'a [u8],
+    of: u8,
+    mut item: impl FnMut(&mut &'a [u8]) -> Result<(), ParquetError>,
+) -> Result<(), ParquetError> {
+    let (length, kind) = list_head(bytes)?;
+    if kind != of {
+        return Err(damaged(format!("a list of kind {kind}, not {of}")));
+    }
+    (0..length).try_for_each(|_| item(bytes))
+}
+
+fn list_head(bytes: &mut &[u8]) -> Result<(u64, u8), ParquetError> {
+    let head = byte(bytes)?;
+    let length = if head >> 4 == 15 { varint(bytes)? } else { u64::from(head >> 4) };
+    Ok((length, head & 15))
+}
+
+/// Passes over a value.
+pub(crate) fn skip(bytes: &mut &[u8], kind: u8, depth: u32) -> Result<(), ParquetError> {
+    if depth == DEEPEST {
+        return Err(damaged("its values are nested too deep"));
+    }
     match kind {
         // The kind of a truth value is its value.
         1 | 2 => Ok(()),
         3 => byte(bytes).map(drop),
         4..=6 => varint(bytes).map(drop),
-        STRUCT if depth < 4 => fields(bytes, |_, kind, bytes| skip(bytes, kind, depth + 1)),
-        _ => Err(damaged(format!("a page's header holds a value of kind {kind}"))),
+        BINARY => binary(bytes).map(drop),
+        LIST => {
+            let (length, of) = list_head(bytes)?;
+            // In a list a truth value takes a byte.
+            let of = if matches!(of, 1 | 2) { 3 } else { of };
+            (0..length).try_for_each(|_| skip(bytes, of, depth + 1))
+        }
+        STRUCT => fields(bytes, |_, kind, bytes| skip(bytes, kind, depth + 1)),
+        _ => Err(damaged(format!("a value of kind {kind}"))),
     }
+}
+
+/// A text or other bytes, with their length before them.
+pub(crate) fn binary<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
+    let length = usize::try_from(varint(bytes)?).unwrap_or(usize::MAX);
+    let (taken, rest) = bytes.split_at_checked(length).ok_or_else(|| damaged("a text ends early"))?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+/// A number that is not negative: a count, a length or a place.
+pub(crate) fn whole(bytes: &mut &[u8]) -> Result<usize, ParquetError> {
+    let value = zigzag(bytes)?;
+    usize::try_from(value).map_err(|_| damaged(format!("a count or a place of {value}")))
 }
 
 pub(super) fn byte(bytes: &mut &[u8]) -> Result<u8, ParquetError> {
@@ -103,6 +153,6 @@ pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, ParquetError> {
 }
 
 /// Sign in the lowest bit.
-pub(super) fn zigzag(bytes: &mut &[u8]) -> Result<i64, ParquetError> {
+pub(crate) fn zigzag(bytes: &mut &[u8]) -> Result<i64, ParquetError> {
     varint(bytes).map(|value| (value >> 1) as i64 ^ -((value & 1) as i64))
 }

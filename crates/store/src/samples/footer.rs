@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The footer of a samples file: a `FileMetaData` in Thrift's compact protocol (apache/parquet-format, `parquet.thrift`).
+//!
+//! Read without the library, which makes room for as many row groups and columns as a footer says it has, nests as deep as it
+//! says, and walks lists of nothing to their end. Here every list is as long as its bytes, and a schema is flat.
+
+use super::layout::{FIXED, KEY};
+use super::page::damaged;
+use super::page::thrift::{BINARY, LIST, STRUCT, binary, fields, list, skip, whole, zigzag};
+use parquet::basic::{Repetition, Type};
+use parquet::errors::ParquetError;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use tardy_model::point::Point;
+
+/// At both ends of a file.
+const MARK: &[u8; 4] = b"PAR1";
+
+/// The largest footer that is read: some 30,000 row groups, which are 30 G rows.
+const LARGEST: u64 = 64 << 20;
+
+/// No file has more columns: the fixed ones, and one for each two points.
+const MOST_COLUMNS: usize = FIXED.len() + Point::COUNT * Point::COUNT;
+
+/// What is of use in a footer.
+pub(super) struct Footer {
+    /// Where it begins in the file.
+    pub begins: u64,
+    pub columns: Vec<Column>,
+    pub groups: Vec<Group>,
+    /// The value of tardy's own entry.
+    pub layout: Option<String>,
+}
+
+/// A column's place in the schema.
+pub(super) struct Column {
+    pub name: String,
+    /// `Type` in `parquet.thrift`.
+    physical: i64,
+    /// `FieldRepetitionType`.
+    repetition: i64,
+}
+
+impl Column {
+    pub fn is(&self, physical: Type, repetition: Repetition) -> bool {
+        (self.physical, self.repetition) == (physical as i64, repetition as i64)
+    }
+}
+
+/// A row group.
+#[derive(Default)]
+pub(super) struct Group {
+    pub rows: usize,
+    /// One for each column.
+    pub chunks: Vec<Place>,
+}
+
+/// Where a column's bytes are in a row group.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    pub start: u64,
+    pub length: usize,
+    pub values: usize,
+    pub has_dictionary: bool,
+    /// `CompressionCodec` in `parquet.thrift`: 0 for none, 6 for zstd.
+    codec: i64,
+}
+
+impl Place {
+    pub fn is_plain(&self) -> bool {
+        self.codec == 0
+    }
+
+    pub fn is_zstd(&self) -> bool {
+        self.codec == 6
+    }
+}
+
+impl Footer {
+    pub fn read(file: &File) -> Result<Self, ParquetError> {
+        let length = file.metadata()?.len();
+        let mut ends = [0; 8];
+        let Some(end) = length.checked_sub(8).filter(|end| *end >= MARK.len() as u64) else {
+            return Err(damaged(format!("it has {length} bytes, which is too few for a Parquet file")));
+        };
+        file.read_exact_at(&mut ends, end)?;
+        let [a, b, c, d, mark @ ..] = ends;
+        if mark != *MARK {
+            return Err(damaged("it does not end as a Parquet file does"));
+        }
+        let size = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let begins = end.checked_sub(size).filter(|begins| *begins >= MARK.len() as u64 && size <= LARGEST);
+        let Some(begins) = begins else {
+            return Err(damaged(format!("a footer of {size} bytes cannot be in a file of {length}")));
+        };
+        let mut bytes = vec![0; size as usize];
+        file.read_exact_at(&mut bytes, begins)?;
+        Footer::parse(&mut bytes.as_slice(), begins)
+    }
+
+    fn parse(bytes: &mut &[u8], begins: u64) -> Result<Self, ParquetError> {
+        let mut footer = Footer { begins, columns: Vec::new(), groups: Vec::new(), layout: None };
+        fields(bytes, |id, kind, bytes| {
+            match (id, kind) {
+                (2, LIST) => footer.columns = schema(bytes)?,
+                (4, LIST) => {
+                    list(bytes, STRUCT, |bytes| {
+                        footer.groups.push(group(bytes, footer.columns.len())?);
+                        Ok(())
+                    })?;
+                }
+                (5, LIST) => list(bytes, STRUCT, |bytes| entry(bytes, &mut footer.layout))?,
+                _ => skip(bytes, kind, 0)?,
+            }
+            Ok(())
+        })?;
+        Ok(footer)
+    }
+}
+
+/// The first element is the root; all others are columns.
+fn schema(bytes: &mut &[u8]) -> Result<Vec<Column>, ParquetError> {
+    let mut columns: Option<Vec<Column>> = None;
+    let mut promised = 0;
+    list(bytes, STRUCT, |bytes| {
+        let (mut name, mut physical, mut repetition, mut children) = (String::new(), None, 0, 0);
+        fields(bytes, |id, kind, bytes| {
+            match (id, kind) {
+                (1, 4..=6) => physical = Some(zigzag(bytes)?),
+                (3, 4..=6) => repetition = zigzag(bytes)?,
+                (4, BINARY) => name = String::from_utf8_lossy(binary(bytes)?).into_owned(),
+                (5, 4..=6) => children = whole(bytes)?,
+                _ => skip(bytes, kind, 0)?,
+            }
+            Ok(())
+        })?;
+        match (&mut columns, physical) {
+            (None, None) => {
+                promised = children;
+                columns = Some(Vec::new());
+            }
+            (Some(columns), Some(physical)) if children == 0 && columns.len() < MOST_COLUMNS => {
+                columns.push(Column { name, physical, repetition });
+            }
+            _ => return Err(damaged("its columns are not those of a file of samples")),
+        }
+        Ok(())
+    })?;
+    let columns = columns.unwrap_or_default();
+    if columns.len() != promised {
+        return Err(damaged(format!("its footer promises {promised} columns and has {}", columns.len())));
+    }
+    Ok(columns)
+}
+
+fn group(bytes: &mut &[u8], columns: usize) -> Result<Group, ParquetError> {
+    let mut group = Group { rows: 0, chunks: Vec::with_capacity(columns) };
+    fields(bytes, |id, kind, bytes| {
+        match (id, kind) {
+            (1, LIST) => list(bytes, STRUCT, |bytes| {
+                let place = chunk(bytes)?;
+                if group.chunks.len() == columns {
+                    return Err(damaged("a row group has more columns than the file"));
+                }
+                group.chunks.push(place);
+                Ok(())
+            })?,
+            (3, 4..=6) => group.rows = whole(bytes)?,
+            _ => skip(bytes, kind, 0)?,
+        }
+        Ok(())
+    })?;
+    if group.chunks.len() == columns { Ok(group) } else { Err(damaged("a row group lacks a column")) }
+}
+
+fn chunk(bytes: &mut &[u8]) -> Result<Place, ParquetError> {
+    let mut place = None;
+    fields(bytes, |id, kind, bytes| {
+        match (id, kind) {
+            (1, BINARY) => return Err(damaged("a column is in another file")),
+            (3, STRUCT) => place = Some(about_chunk(bytes)?),
+            _ => skip(bytes, kind, 0)?,
+        }
+        Ok(())
+    })?;
+    place.ok_or_else(|| damaged("its footer does not say where a column is"))
+}
+
+fn about_chunk(bytes: &mut &[u8]) -> Result<Place, ParquetError> {
+    let (mut data, mut dictionary, mut length, mut values, mut codec) = (None, None, None, None, None);
+    fields(bytes, |id, kind, bytes| {
+        match (id, kind) {
+            (4, 4..=6) => codec = Some(zigzag(bytes)?),
+            (5, 4..=6) => values = Some(whole(bytes)?),
+            (7, 4..=6) => length = Some(whole(bytes)?),
+            (9, 4..=6) => data = Some(whole(bytes)? as u64),
+            (11, 4..=6) => dictionary = Some(whole(bytes)? as u64),
+            _ => skip(bytes, kind, 0)?,
+        }
+        Ok(())
+    })?;
+    let (Some(data), Some(length), Some(values), Some(codec)) = (data, length, values, codec) else {
+        return Err(damaged("its footer does not say where a column is"));
+    };
+    Ok(Place { start: dictionary.unwrap_or(data), length, values, has_dictionary: dictionary.is_some(), codec })
+}
+
+/// A key and its value; kept if it is tardy's.
+fn entry(bytes: &mut &[u8], layout: &mut Option<String>) -> Result<(), ParquetError> {
+    let (mut key, mut value) = (&[][..], None);
+    fields(bytes, |id, kind, bytes| {
+        match (id, kind) {
+            (1, BINARY) => key = binary(bytes)?,
+            (2, BINARY) => value = Some(binary(bytes)?),
+            _ => skip(bytes, kind, 0)?,
+        }
+        Ok(())
+    })?;
+    if let (true, Some(value)) = (key == KEY.as_bytes(), value) {
+        let text = str::from_utf8(value).map_err(|why| damaged(format!("its footer is no text: {why}")))?;
+        *layout = Some(text.to_owned());
+    }
+    Ok(())
+}
