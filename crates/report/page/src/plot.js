@@ -127,7 +127,7 @@ class Plot {
     return this.drawing.y ? this.drawing.yRange(...this.view) : [0, this.drawing.rows ?? 1];
   }
 
-  /** Brings a range into view; never less than a millionth of the whole, never beyond it. */
+  /** Brings a range into view; never less than a ten-thousandth of the whole, never beyond it. */
   look(low, high) {
     const { x } = this.drawing;
     const { to, from } = x.linear ? { to: (v) => v, from: (v) => v } : stretch(x.middle);
