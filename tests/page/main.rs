@@ -268,6 +268,17 @@ fn fits_from_a_phone_to_a_wide_screen_in_light_and_dark() {
         );
         assert!(plot.as_f64().is_some_and(|right| right <= f64::from(width)), "{width} px: a plot ends at {plot}");
     }
+    browser.resize(390);
+    browser.open(&run.page());
+    let hidden = browser.eval(
+        "(() => { document.querySelectorAll('details').forEach((details) => (details.open = true)); \
+         return [...document.querySelectorAll('.cards, .cards td, .bar label, .remarks li, .leading dd')].filter((part) => { \
+         const { left, right } = part.getBoundingClientRect(); return left < 0 || right > 390 || part.scrollWidth > part.clientWidth + 1; }) \
+         .filter((part) => getComputedStyle(part).display !== 'inline').map((part) => part.outerHTML.slice(0, 120)); })()",
+    );
+    assert_eq!(hidden.as_array().map(Vec::len), Some(0), "390 px: cut at the right: {hidden}");
+    let unnamed = browser.eval("[...document.querySelectorAll('.cards td')].filter((td) => !td.dataset.of).length");
+    assert_eq!(unnamed, 0, "figures in cards without their column's name");
     let ground = "getComputedStyle(document.body).backgroundColor";
     let (light, light_plots) = (browser.eval(ground), look(&mut browser));
     browser.prefer("dark");
@@ -277,6 +288,36 @@ fn fits_from_a_phone_to_a_wide_screen_in_light_and_dark() {
     browser.eval("document.getElementById('theme').click()");
     assert_eq!(browser.eval(ground), light, "the button overrides what the system prefers");
     assert_eq!(look(&mut browser), light_plots);
+    assert_eq!(complaints(&browser), Vec::<String>::new());
+}
+
+#[test]
+fn one_value_is_one_bar() {
+    if !can_browse("one_value_is_one_bar") {
+        return;
+    }
+    let run = Run::of(1, 2_000, "delay = \"40us\"", "");
+    let mut browser = Browser::start(1280);
+    browser.open(&run.page());
+    for metric in ["scheduled..rx_kernel", "delta"] {
+        browser.eval(&format!("document.querySelector('input[value=\"{metric}\"]').click()"));
+        let plots = look(&mut browser);
+        let n = plots.iter().position(|(kind, ..)| kind == "histogram").expect("a histogram");
+        place(&mut browser, n);
+        // Every pixel's readout, as the cursor goes through the plot.
+        let bars = browser.eval(&format!(
+            "(async () => {{ const figure = {PLOTS}[{n}]; const over = figure.querySelector('.u-over'); \
+             const box = over.getBoundingClientRect(); const bars = new Set(); \
+             for (let x = 1; x < box.width; x += 2) {{ \
+             over.dispatchEvent(new MouseEvent('mousemove', {{ clientX: box.x + x, clientY: box.y + 50, bubbles: true }})); \
+             await new Promise((done) => requestAnimationFrame(done)); \
+             const text = figure.querySelector('output').textContent; if (!text.includes(': 0 packets')) bars.add(text); }} \
+             return [...bars]; }})()"
+        ));
+        let bars = bars.as_array().expect("a list of readouts");
+        let whole = if metric == "delta" { "1\u{202f}999 packets" } else { "2\u{202f}000 packets" };
+        assert!(bars.len() == 1 && bars[0].as_str().is_some_and(|text| text.contains(whole)), "{metric}: {bars:?}");
+    }
     assert_eq!(complaints(&browser), Vec::<String>::new());
 }
 

@@ -109,7 +109,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
         blocks.push(Block::Heading(3, format!("stream {name}")));
         blocks.push(Block::Table(metrics(stream, cell_unit(cell), None)));
         blocks.extend(reasons(stream));
-        blocks.push(Block::Sentence(String::new(), outcomes(&stream.outcomes)));
+        blocks.push(Block::Sentence(String::new(), outcomes(&stream.outcomes, None)));
     }
     blocks.extend(list(summary::of_cell(cell, picture.manifest)));
     if cell.trials.len() > 1 {
@@ -129,8 +129,7 @@ pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>
     for (name, metric) in in_order(stream) {
         let mut row = vec![name.to_owned()];
         row.extend(Column::ALL.iter().map(|column| column.value(metric).show(unit, separator)));
-        let count = separator.map_or(metric.count.to_string(), |s| figure::count(metric.count, s));
-        row.extend([figure::share(metric.coverage), count, metric.source.clone()]);
+        row.extend([figure::share(metric.coverage), packets(metric.count, separator), metric.source.clone()]);
         table.rows.push(row);
         if let Some(received) = &metric.received_only {
             let mut row = vec![format!("{name}, received only")];
@@ -155,7 +154,7 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
         }
         if !metric.unresolved.is_empty() {
             let which = metric.unresolved.join(", ");
-            says.push(format!("{which} {}: fewer than 10 separate clusters of packets lie beyond", figure::ABSENT));
+            says.push(format!("{which} {}: fewer than 10 separate events lie beyond", figure::ABSENT));
         }
         for text in says {
             match found.iter_mut().find(|(_, other)| *other == text) {
@@ -178,11 +177,22 @@ fn negative(name: &str, metric: &MetricResult) -> Option<String> {
 }
 
 /// What became of the packets, all counts.
-pub(crate) fn outcomes(o: &Outcomes) -> String {
-    format!(
-        "intended {} · received {} · lost {} · not_sent {} · early {} · late {} · duplicate {} · reordered {}",
-        o.intended, o.received, o.lost, o.not_sent, o.early, o.late, o.duplicate, o.reordered
-    )
+pub(crate) fn outcomes(o: &Outcomes, separator: Option<char>) -> String {
+    let each = [
+        ("intended", o.intended),
+        ("received", o.received),
+        ("lost", o.lost),
+        ("not_sent", o.not_sent),
+        ("early", o.early),
+        ("late", o.late),
+        ("duplicate", o.duplicate),
+        ("reordered", o.reordered),
+    ];
+    each.map(|(what, n)| format!("{what} {}", packets(n, separator))).join(" · ")
+}
+
+fn packets(n: u64, separator: Option<char>) -> String {
+    separator.map_or(n.to_string(), |s| figure::count(n, s))
 }
 
 /// The leading metric cell by cell, where there are several.
@@ -217,7 +227,7 @@ fn leading_row(
     let metric = stream.metrics.get(name);
     let mut row = vec![label, if valid { "yes" } else { "no" }.to_owned()];
     row.extend(LEADING.map(|c| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator))));
-    row.extend([stream.outcomes.lost.to_string(), stream.outcomes.not_sent.to_string()]);
+    row.extend([stream.outcomes.lost, stream.outcomes.not_sent].map(|n| packets(n, separator)));
     row
 }
 
@@ -342,7 +352,8 @@ pub(crate) fn machine(manifest: &Manifest) -> Table {
     }
     // Documents are passed around; the kernel's command line may hold what is nobody's business and stays in the manifest.
     for (name, value) in manifest.machine.iter().filter(|(name, _)| *name != "kernel.command_line") {
-        add(name.clone(), fact(value));
+        let told = Some(fact(value)).filter(|told| !told.is_empty());
+        add(name.clone(), told.unwrap_or_else(|| "none".to_owned()));
     }
     for (name, version) in &manifest.programs {
         add(name.clone(), version.clone());

@@ -75,16 +75,21 @@ function beyond(bins, x) {
   return sum;
 }
 
+/** A bin is a bucket of the run's histogram; no value lies below the least or above the greatest, so neither does a bin. */
+function trimmed(bins, { min, max }) {
+  return bins.map(({ low, end, count }) => ({ low: Math.max(low, min), end: Math.max(Math.max(low, min) + 1, Math.min(end, max + 1)), count }));
+}
+
 /** The page's data, with everything unpacked once. */
 function load() {
   const data = JSON.parse(document.getElementById("run").textContent);
   for (const cell of data.cells) {
     for (const stream of cell.streams) {
       stream.cell = cell;
-      for (const metric of Object.values(stream.metrics)) metric.bins = unpackBins(metric.bins);
+      for (const metric of Object.values(stream.metrics)) metric.bins = trimmed(unpackBins(metric.bins), metric);
       for (const trial of stream.trials) {
         for (const metric of Object.values(trial.metrics)) {
-          metric.bins = unpackBins(metric.bins);
+          metric.bins = trimmed(unpackBins(metric.bins), metric);
           metric.envelope = unpackEnvelope(metric.envelope, trial.each);
         }
       }

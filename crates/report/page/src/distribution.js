@@ -11,16 +11,18 @@ function valueAxis(name, all) {
   const least = Math.min(...some.map((metric) => metric.min));
   const greatest = Math.max(...some.map((metric) => metric.max));
   const bins = some.flatMap((metric) => metric.bins);
-  const middle = middleOf(least, bins);
+  // Where all values are about one, there is still an axis, on which 1 ns is narrower than a bar.
+  const narrow = greatest - least < 4;
+  const middle = narrow && least < 10e3 ? 100 : middleOf(least, bins);
   const { to, from } = stretch(middle);
-  // Where all values are one, there is still an axis.
-  const edge = greatest - least < 4 ? 0.05 : Math.max((to(greatest + 1) - to(least)) * 0.02, 1e-6);
+  const spread = to(greatest + 1) - to(least);
+  const edge = narrow ? Math.max(0.05, 80 * spread) : Math.max(spread * 0.02, 1e-6);
   const medians = some.map((metric) => metric.q[0]).filter((p50) => typeof p50 === "number");
   const unit = unitFor(name === "delta" ? null : medians.length ? Math.min(...medians) : null, Math.max(Math.abs(least), Math.abs(greatest)));
   const text = (ns) => inUnit(ns, unit);
   // Ticks are round, so their digits are needed: between 499.99 and 500.01 four would name all alike.
   const tick = (ns) => inUnit(ns, unit, 8);
-  return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, linear: false, label: `${name}, ${unit}`, unit, text, tick };
+  return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, narrow, linear: false, label: `${name}, ${unit}`, unit, text, tick };
 }
 
 /** The percentiles, the greatest value and the user's limits as lines. */
@@ -57,6 +59,7 @@ function histogram(name, metric, stream) {
   let view = [x.low, x.high];
   return {
     height: 250,
+    stamp: stream.cell.valid ? "" : "not valid",
     x,
     y: countAxis((n) => (n >= 1e6 ? n / 1e6 + "M" : n >= 1e3 ? n / 1e3 + "k" : n >= 1 ? String(n) : "")),
     yRange: (low, high) => [0.7, Math.max(10, counts(low, high).reduce((a, b) => Math.max(a, b), 0)) * 2.5],
@@ -80,7 +83,6 @@ function histogram(name, metric, stream) {
       ctx.lineWidth = brush.ratio * 1.2;
       ctx.stroke();
       flags(brush, marksOf(metric, x));
-      if (!stream.cell.valid) stamp(brush, "not valid");
     },
     read(at) {
       const [i, from, to] = bin(at, ...view);
@@ -109,10 +111,11 @@ function ccdf(name, lines) {
   const later = (line, at) => (beyond(line.metric.bins, at) + line.metric.inf) / line.total;
   return {
     height: 250,
+    stamp: some.length === 1 && !some[0].valid ? "not valid" : "",
     x,
     y: { ...countAxis(laterText), size: 54 },
     yRange: () => [least, 1.4],
-    idle: some.length > 1 ? "" : "how many packets are later than a value",
+    idle: some.length > 1 ? `the share of packets later than a value${some.some((line) => !line.valid) ? "; dashed: not valid" : ""}` : "how many packets are later than a value",
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       for (const line of some.filter((line) => !line.hidden)) {
@@ -149,7 +152,6 @@ function ccdf(name, lines) {
           write(brush, `limit ${of} ${x.text(at)}`, ...spot, ctx.strokeStyle, right ? "left" : "right");
         }
       }
-      if (some.length === 1 && !some[0].valid) stamp(brush, "not valid");
     },
     read(at) {
       const parts = some.filter((line) => !line.hidden).map((line) => {

@@ -72,7 +72,8 @@ function evenTicks(low, high, wanted) {
 
 /** Ticks of a logarithmic axis, and of one through zero that is linear within ± `middle`; the weightiest first. */
 function logTicks(low, high, middle) {
-  if (middle === null && high / low < 4) return evenTicks(low, high, 6);
+  const linear = middle !== null && Math.max(Math.abs(low), Math.abs(high)) <= middle;
+  if (linear || (low > 0 && high / low < 4)) return evenTicks(low, high, 6);
   const order = [1, 2, 5, 3, 7, 1.5, 4, 6, 8, 9];
   const ticks = low <= 0 && high >= 0 ? [0] : [];
   const top = Math.max(Math.abs(low), Math.abs(high));

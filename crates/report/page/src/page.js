@@ -106,7 +106,7 @@ function legend(figure) {
     });
     list.append(button);
   });
-  figure.append(list);
+  return list;
 }
 
 for (const figure of document.querySelectorAll("figure[data-kind]")) {
@@ -126,7 +126,8 @@ for (const figure of document.querySelectorAll("figure[data-kind]")) {
     entry.plot?.reset();
     host.focus({ preventScroll: true });
   });
-  if (entry.kind === "cells-ccdf") legend(figure);
+  // At the picture, not below the room that the readout keeps.
+  if (entry.kind === "cells-ccdf") figure.insertBefore(legend(figure), output);
   plots.push(entry);
   near.observe(figure);
 }
@@ -155,6 +156,4 @@ dark.addEventListener("change", themed);
 // Paper has no window to come near to.
 addEventListener("beforeprint", () => plots.filter((entry) => entry.stale).forEach((entry) => ((entry.stale = false), draw(entry))));
 root.classList.add("live");
-const chosen = document.querySelector("input[name=metric]:checked")?.parentElement;
-if (chosen) chosen.parentElement.scrollLeft = chosen.offsetLeft - chosen.parentElement.offsetLeft;
 themed();

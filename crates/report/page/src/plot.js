@@ -3,6 +3,8 @@
 "use strict";
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
+// Room in px above a plot, the same with a verdict in it, and beside.
+const [TOP, STAMP, EDGE] = [8, 20, 12];
 const probe = document.createElement("span");
 probe.hidden = true;
 let colours = new Map();
@@ -34,7 +36,7 @@ function textWidth(text) {
 /**
  * A plot's drawing:
  * x: { low, high, middle, linear, label, text(value) }, y: the same or null for rows without an axis;
- * rows: how many, where there are; height in px; yRange(low, high) for what is in view; paint(brush); read(x, y).
+ * rows: how many, where there are; height in px; stamp: what a verdict says of all that is shown, or ""; yRange(low, high) for what is in view; paint(brush); read(x, y).
  */
 class Plot {
   constructor(host, output, label) {
@@ -68,8 +70,8 @@ class Plot {
     this.u = new uPlot(
       {
         width,
-        height: drawing.height,
-        padding: [8, 12, 0, drawing.y ? 0 : 12],
+        height: drawing.height + (drawing.stamp ? STAMP - TOP : 0),
+        padding: [drawing.stamp ? STAMP : TOP, EDGE, 0, drawing.y ? 0 : EDGE],
         legend: none,
         scales: { x: scale(drawing.x, "x"), y: scale(drawing.y ?? { linear: true }, "y") },
         series: [{}, { show: true, paths: () => null, points: none }],
@@ -109,11 +111,17 @@ class Plot {
       space: 1,
       splits: (u, _, low, high) => {
         const ticks = of.linear ? evenTicks(low, high, (key === "x" ? u.width / 90 : u.height / 40) | 0) : logTicks(low, high, of.middle);
-        const place = (value) => u.valToPos(value, key);
         const extent = (text) => (key === "x" ? textWidth(text) + 14 : 20);
+        const place = (value) => u.valToPos(value, key);
+        // A name that would be cut at the picture's edge is none.
+        const left = u.bbox.left / uPlot.pxRatio;
+        const fits = ([value, text]) => {
+          const half = textWidth(text) / 2;
+          return key !== "x" || (place(value) - half >= -left && place(value) + half <= u.width - left);
+        };
         labels.clear();
         const named = ticks.map((tick) => [tick, (of.tick ?? of.text)(tick)]).filter(([, text]) => text !== "");
-        spaced(named, place, extent).forEach(([tick, text]) => labels.set(tick, text));
+        spaced(named.filter(fits), place, extent).forEach(([tick, text]) => labels.set(tick, text));
         const lines = spaced(ticks.map((tick) => [tick, ""]), place, () => 6).map(([tick]) => tick);
         return [...new Set([...labels.keys(), ...lines])].sort((a, b) => a - b);
       },
@@ -220,7 +228,7 @@ class Plot {
   resize() {
     const width = this.host.clientWidth;
     if (this.u && width > 0 && width !== this.u.width) {
-      this.u.setSize({ width, height: this.drawing.height });
+      this.u.setSize({ width, height: this.u.height });
       this.look(...this.view);
     }
   }
@@ -251,6 +259,14 @@ class Plot {
       y: (v) => inside(u.valToPos(floor(v, y), "y", true), bbox.top, bbox.height),
     });
     ctx.restore();
+    // In a row of its own above, where it covers nothing.
+    if (this.drawing.stamp) {
+      ctx.save();
+      ctx.font = FONT.replace("11px", 11 * ratio + "px");
+      ctx.textBaseline = "middle";
+      write({ ctx, ratio }, this.drawing.stamp, bbox.left + bbox.width, bbox.top - 9 * ratio, colour("bad"), "right");
+      ctx.restore();
+    }
   }
 }
 
@@ -287,12 +303,14 @@ function flags(brush, marks) {
     ctx.setLineDash([]);
     mark.place = [at + (left ? -5 : 5) * ratio, bbox.top + (9 + row * 14) * ratio, left ? "right" : "left"];
   }
-  // Names after all lines, so that no line runs through one.
-  for (const mark of marks) if (mark.place) write(brush, mark.text, ...mark.place.slice(0, 2), mark.colour, mark.place[2]);
-}
-
-/** What a verdict says of all that a plot shows. */
-function stamp(brush, text) {
-  const { bbox, ratio } = brush;
-  write(brush, text, bbox.left + bbox.width - 6 * ratio, bbox.top + bbox.height - 10 * ratio, colour("bad"), "right");
+  // Names after all lines, on a piece of ground where another's line would run through.
+  for (const mark of marks.filter((mark) => mark.place)) {
+    const [x, y, align] = mark.place;
+    const width = ctx.measureText(mark.text).width + 6 * ratio;
+    const from = align === "right" ? x - width + 3 * ratio : x - 3 * ratio;
+    ctx.fillStyle = colour("ground");
+    const crossed = marks.some((other) => other.place && brush.x(other.at) > from && brush.x(other.at) < from + width);
+    if (crossed) ctx.fillRect(from, y - 7 * ratio, width, 14 * ratio);
+    write(brush, mark.text, x, y, mark.colour, align);
+  }
 }

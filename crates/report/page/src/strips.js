@@ -19,7 +19,7 @@ function strips(name, rows) {
     x,
     y: null,
     rows: rows.length,
-    idle: "one scale for all; heights are logarithmic; ticks at p50 and, where it is resolved, p99; a dot at the greatest value",
+    idle: "one scale for all; heights are logarithmic; strokes at p50 and, where it is resolved, p99; a dot at the greatest value",
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       const height = bbox.height / rows.length;
@@ -83,7 +83,7 @@ function cellStrips(name, lines) {
   return strips(name, lines.map((line) => ({ ...line, note: line.valid ? "" : "not valid" })));
 }
 
-/** Each stage as a bar from its median to its 99th percentile, with a line from the least to the greatest and a dot at the mean. */
+/** Each stage as a bar from its median to its 99th percentile, with a line from the least to the greatest and a ring at the mean. */
 function stageBars(stream) {
   const { stages } = stream;
   const all = stages.map((stage) => ({ ...stage, count: 1, bins: [{ low: stage.p50, end: stage.p50 + 1, count: 1 }], q: [stage.p50] }));
@@ -92,10 +92,11 @@ function stageBars(stream) {
   const each = 44;
   return {
     height: stages.length * each + 56,
+    stamp: stream.cell.valid ? "" : "not valid",
     x,
     y: null,
     rows: stages.length,
-    idle: "bar from p50 to p99, line from min to max, dot at the mean",
+    idle: "bar from p50 to p99, line from min to max, ring at the mean",
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       const height = bbox.height / stages.length;
@@ -116,7 +117,6 @@ function stageBars(stream) {
         ctx.stroke();
         write(brush, stage.name, bbox.left + 4 * ratio, top + 10 * ratio, colour("ink"));
       });
-      if (!stream.cell.valid) stamp(brush, "not valid");
     },
     read(at, y) {
       const stage = stages[Math.min(stages.length - 1, Math.max(0, Math.floor(stages.length - y)))];

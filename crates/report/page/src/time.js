@@ -25,11 +25,13 @@ function overTime(name, stream) {
   const value = valueAxis(name, [{ ...metric, count: 1, min: least, max: greatest }]);
   const { to, from } = stretch(value.middle);
   const edge = (to(greatest + 1) - to(least)) * 0.08 + 1e-6;
-  const y = { ...value, low: from(to(least) - edge), high: from(to(greatest + 1) + 2 * edge), size: 54 };
-  const worst = all.slice().sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
+  const y = value.narrow ? { ...value, size: 54 } : { ...value, low: from(to(least) - edge), high: from(to(greatest + 1) + 2 * edge), size: 54 };
+  // Where all are alike, none stands out.
+  const worst = (value.narrow ? [] : all.slice()).sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
   const placeOf = ({ part, bucket }) => part.start + ((bucket.seq + 0.5) * stream.cycle) / 1e9;
   return {
     height: 280,
+    stamp: stream.cell.valid ? "" : "not valid",
     caption: `${name}, ${value.unit}`,
     x,
     y,
@@ -89,7 +91,6 @@ function overTime(name, stream) {
         // Beside each other, for two limits may be close.
         write(brush, `limit ${of}`, bbox.left + bbox.width - (6 + i * 76) * ratio, py + (above ? -8 : 9) * ratio, ctx.fillStyle, "right");
       }
-      if (!stream.cell.valid) stamp(brush, "not valid");
     },
     read(at) {
       const part = parts.find((part) => at >= part.start && at < part.end);

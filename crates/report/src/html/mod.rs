@@ -196,7 +196,7 @@ fn of_stream(
     out: &mut String,
 ) {
     *out += &table(&document::metrics(stream, cell_unit(cell), Some(THIN)), "");
-    *out += &format!("<p class=\"outcomes\">{}</p>\n", escape(&document::outcomes(&stream.outcomes)));
+    *out += &format!("<p class=\"outcomes\">{}</p>\n", escape(&document::outcomes(&stream.outcomes, Some(THIN))));
     if let Some(Block::List(entries)) = document::reasons(stream) {
         *out += "<ul class=\"reasons\">\n";
         for (metric, says) in entries {
@@ -307,10 +307,13 @@ fn remarks(remarks: Vec<summary::Remark>, out: &mut String) {
     *out += "</ul>\n";
 }
 
-/// A table in a box of its own, which scrolls sideways where the window is too narrow.
+/// A table in a box of its own. Of more than three columns, each row becomes a card on a narrow window, in which every figure
+/// bears its column's name.
 fn table(table: &Table, caption: &str) -> String {
     let class = |i: usize| if i < table.words { " class=\"w\"" } else { "" };
-    let mut out = String::from("<div class=\"box\" tabindex=\"0\"><table>\n");
+    let mut out = String::from("<div class=\"box\" tabindex=\"0\">");
+    let cards = table.head.len() > 3;
+    out += if cards { "<table class=\"cards\">\n" } else { "<table>\n" };
     if !caption.is_empty() {
         out += &format!("<caption>{}</caption>\n", escape(caption));
     }
@@ -325,6 +328,7 @@ fn table(table: &Table, caption: &str) -> String {
             let text = escape(text);
             out += &match i {
                 0 => format!("<th scope=\"row\" class=\"w\">{text}</th>"),
+                _ if cards => format!("<td{} data-of=\"{}\">{text}</td>", class(i), escape(&table.head[i])),
                 _ => format!("<td{}>{text}</td>", class(i)),
             };
         }
