@@ -151,7 +151,7 @@ fn a_refused_send_moves_no_stamp_to_another_packet() {
 #[test]
 fn a_full_error_queue_is_counted_and_costs_stamps_but_no_packet() {
     // No time between packets to take stamps, and room for few: what does not fit is gone, as in the kernel.
-    let mut sender = sender(20_000, 20);
+    let mut sender = sender(20_000, 5_000);
     let mut socket = Socket::new(8_000, Vec::new());
     run(&mut sender, &mut socket);
     assert_eq!(sender.counters.sent, 20_000);
@@ -167,7 +167,7 @@ fn a_full_error_queue_is_counted_and_costs_stamps_but_no_packet() {
 
 #[test]
 fn a_sender_without_slack_takes_stamps_in_small_batches_and_counts_it() {
-    let mut sender = sender(30_000, 20);
+    let mut sender = sender(30_000, 5_000);
     let mut socket = Socket::new(100_000, Vec::new());
     run(&mut sender, &mut socket);
     assert_eq!(sender.missing(), 0, "every stamp came in the end");
