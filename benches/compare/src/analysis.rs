@@ -65,14 +65,20 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             for turn in 0..2 {
                 if (pair + turn) % 2 == 0 {
                     let ended = ours(bench, &small)?;
-                    told += &format!("tardy, a tenth: cpu_s {} wall_s {} rss_mb {}\n", ended.cpu_s, ended.wall_s, ended.rss_mb);
+                    told += &format!(
+                        "tardy, a tenth: cpu_s {} wall_s {} rss_mb {}\n",
+                        ended.cpu_s, ended.wall_s, ended.rss_mb
+                    );
                     mine_s = ended.cpu_s;
                     if peer == "numpy" {
                         memory.push((mine.rss_mb, Some(ended.rss_mb)));
                     }
                 } else {
                     let ended = theirs(bench, &small, peer)?;
-                    told += &format!("{peer}, a tenth: cpu_s {} wall_s {} rss_mb {}\n", ended.cpu_s, ended.wall_s, ended.rss_mb);
+                    told += &format!(
+                        "{peer}, a tenth: cpu_s {} wall_s {} rss_mb {}\n",
+                        ended.cpu_s, ended.wall_s, ended.rss_mb
+                    );
                     raw.keep(pair, peer, &ended.stdout)?;
                     theirs_s = ended.cpu_s;
                 }

@@ -211,8 +211,12 @@ impl Sender {
                     self.outstanding += sent * stamps;
                     // At once, while they lie in the CPU's caches: left to pile up they cost each packet a quarter more.
                     if self.outstanding > 0 {
-                        self.look_at_queue(port);
-                        self.drain_all(port);
+                        // What is taken at once leaves the queue short; a look now and then tells if that is not so.
+                        if self.counters.forced_drains.is_multiple_of(16) {
+                            self.look_at_queue(port);
+                        }
+                        // As many calls as there may be stamps: one that finds nothing would cost as much as one that does.
+                        while self.outstanding > 0 && self.drain(port) == DRAIN {}
                         self.counters.forced_drains += 1;
                     }
                     known = timer.now();

@@ -13,7 +13,7 @@ pub use rx::{Inbox, Received, UdpRx, Waker};
 pub use tx::{DRAIN, TxPoint, TxStamp, TxStamps, UdpTx};
 
 /// A call moves at most so many packets.
-pub const BATCH: usize = 32;
+pub const BATCH: usize = 64;
 
 fn socket(on: impl Fn() -> String) -> Result<OwnedFd, SysError> {
     // SAFETY: takes numbers only.

@@ -100,7 +100,15 @@ pub const PAGES: &[Page] = &[
                 "Try the whole way on a simulated path and simulated clocks, without root:",
             ),
         ],
-        see_also: &["tardy-plan(1)", "tardy-report(1)", "tardy-export(1)", "tardy-undo(1)", "ip(8)", "tc(8)", "sched(7)"],
+        see_also: &[
+            "tardy-plan(1)",
+            "tardy-report(1)",
+            "tardy-export(1)",
+            "tardy-undo(1)",
+            "ip(8)",
+            "tc(8)",
+            "sched(7)",
+        ],
     },
     Page {
         verb: Some("plan"),
