@@ -88,7 +88,8 @@ fn a_device_a_pipe_or_a_folder_in_place_of_a_file_is_refused_unread() {
     let path = keep.path().join("run");
     let run = run_with_manifest(&path);
     let files = ["manifest.json", "results.json", "experiment.toml", "commands.sh"];
-    let instead: [(&str, fn(&Path)); 4] = [
+    type Put = fn(&Path);
+    let instead: [(&str, Put); 4] = [
         ("bytes without an end", |at| symlink("/dev/zero", at).unwrap()),
         ("a pipe that nobody writes to", |at| assert!(Command::new("mkfifo").arg(at).status().unwrap().success())),
         ("a folder", |at| fs::create_dir(at).unwrap()),

@@ -120,6 +120,12 @@ fn iperf3(bench: &Bench) -> Result<(f64, String)> {
     })
 }
 
+/// Ours and the peer's, pair by pair.
+type Pairs = Vec<(f64, Option<f64>)>;
+
+/// Its name, what is measured, the keys set, the stamp that counts, the peer, who that is, its command, the bound.
+type Side<'a> = (&'a str, &'a str, &'a [&'a str], Point, Peer<'a>, &'a str, String, Bound);
+
 /// A peer's rate and what it printed.
 type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
 
@@ -130,7 +136,7 @@ fn side_by_side(
     set: &[&str],
     point: Point,
     peer: Peer<'_>,
-) -> Result<(Vec<(f64, Option<f64>)>, String)> {
+) -> Result<(Pairs, String)> {
     let (mut pairs, mut command) = (Vec::new(), String::new());
     for pair in 0..bench.pairs {
         let (mut mine, mut theirs) = (0.0, 0.0);
@@ -166,7 +172,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let (stamped, plain) = (|| bare(bench, &program, true), || bare(bench, &program, false));
     let (sockperf, iperf3) = (|| sockperf(bench), || iperf3(bench));
     let mut rows = Vec::new();
-    let sides: [(&str, &str, &[&str], Point, Peer<'_>, &str, String, Bound); 4] = [
+    let sides: [Side<'_>; 4] = [
         (
             "stamped",
             "packets/s, rx and tx kernel stamps recorded",

@@ -73,8 +73,11 @@ fn at_rank(buckets: &[(i64, usize)], beyond: usize, q: f64) -> Option<f64> {
     })
 }
 
+/// Value, ns, and how often it was seen.
+type Buckets = Vec<(i64, usize)>;
+
 /// One run of cyclictest.
-fn cyclictest(args: &str) -> Result<(child::Ended, Vec<(i64, usize)>, usize)> {
+fn cyclictest(args: &str) -> Result<(child::Ended, Buckets, usize)> {
     let ended = child::run(Command::new("cyclictest").args(args.split(' ')), &[0], Duration::from_secs(120))?;
     let (buckets, beyond) = histogram(&ended.stdout)?;
     Ok((ended, buckets, beyond))
