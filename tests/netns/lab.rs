@@ -279,6 +279,41 @@ fn a_run_that_is_killed_at_any_moment_is_put_back() {
 }
 
 #[test]
+fn a_name_whose_namespace_was_never_attached_does_not_stop_undo() {
+    const TEST: &str = "a_name_whose_namespace_was_never_attached_does_not_stop_undo";
+    if let Some(state) = std::env::var_os(STATE) {
+        let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
+        let home = slot.names().home();
+        // What `ip netns attach` has done when its complaint, which nobody reads any more, ends it: the bare file.
+        let torn = Step {
+            does: vec![lab::Command::new("sh", &["-c", &format!("mkdir -p /run/netns; : >/run/netns/{home}")])],
+            undoes: vec![
+                lab::Command::ip_in(&home, &["link", "set", "dev", "enp1s0", "mtu", "1500"]),
+                lab::Command::ip_in(&home, &["link", "set", "dev", "enp1s0", "up"]),
+                lab::Command::ip(&["netns", "del", &home]),
+            ],
+            why: "a name without a namespace",
+            tolerates: &[],
+        };
+        let plan = Plan { steps: vec![torn], ..Plan::default() };
+        let mut runner = Processes::new(|_| ());
+        let _applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it is made");
+        println!("SLOT {}", slot.number());
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    skip_unless_possible!("a_name_whose_namespace_was_never_attached_does_not_stop_undo");
+    let state = tempfile::tempdir().expect("a temporary folder");
+    let mut run = again(TEST, state.path());
+    let number: u16 = wait_for(&mut run, "SLOT ").expect("it has begun").parse().expect("a number");
+    run.kill().expect("it can be killed");
+    run.wait().expect("it ends");
+    assert_eq!(namespaces_of(number).len(), 1);
+    let done = undo_killed(state.path());
+    assert!(done.failed.is_empty(), "{done:?}");
+    assert!(namespaces_of(number).is_empty() && slots(state.path()).is_empty());
+}
+
+#[test]
 fn undo_waits_for_the_last_command_of_a_killed_run() {
     const TEST: &str = "undo_waits_for_the_last_command_of_a_killed_run";
     if let Some(state) = std::env::var_os(STATE) {

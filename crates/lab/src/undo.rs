@@ -23,6 +23,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Complaints of `ip`, `tc` and `kill` that something is already gone.
 const GONE: [&str; 4] = ["No such file or directory", "Cannot find device", "No such device", "No such process"];
 
+/// Also a name that no namespace was ever given to: `ip netns attach` makes the file first, and where the run whose
+/// namespace it is about to name is killed just then, it dies of its complaint before it has removed the file. Nothing was
+/// ever in there. A kernel that refuses to move a device says EINVAL too, but not in these words.
+fn is_gone(says: &str) -> bool {
+    GONE.iter().any(|gone| says.contains(gone))
+        || (says.contains("setting the network namespace") && says.contains("Invalid argument"))
+}
+
 /// Something could not be put back. What is left stands in the journal, for the next `tardy undo`.
 #[derive(Debug, Error)]
 pub enum UndoError {
@@ -96,8 +104,8 @@ pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result
         }));
         if let Some(batch) = Batch::group(now_run.iter().map(|(_, command)| command.clone())).pop() {
             let output = runner.run(&batch.keep_going(true))?;
-            let is_gone = |failure: &&Failure| GONE.iter().any(|gone| failure.says.contains(gone));
-            failed.extend(output.failures.iter().filter(|failure| !is_gone(failure)).map(|failure| {
+            let left = output.failures.iter().filter(|failure| !is_gone(&failure.says));
+            failed.extend(left.map(|failure: &Failure| {
                 let (step, command) = now_run.get(failure.index).unwrap_or(&now_run[0]);
                 (*step, NotUndone { command: command.clone(), says: failure.says.clone() })
             }));
