@@ -53,7 +53,12 @@ proptest! {
 
 #[test]
 fn messages_cross_and_a_cut_one_is_told() {
-    let order = ToAgent::Finish { stream: 4, expected: 70_000, linger: tardy_model::time::Nanos(5) };
+    let order = ToAgent::Finish {
+        stream: 4,
+        side: tardy_engine::message::Side::Rx,
+        expected: 70_000,
+        linger: tardy_model::time::Nanos(5),
+    };
     let mut bytes = Vec::new();
     message::send(&mut bytes, &order).expect("written");
     assert_eq!(message::receive::<ToAgent>(&mut bytes.as_slice()).expect("read"), order);

@@ -6,13 +6,23 @@ use tardy_engine::port::sim::{self, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
 use tardy_engine::schedule::{Schedule, base_time, lead_in};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
-use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::StreamRecord;
 
 /// A stream of 1 000 packets at 500 µs on the simulated path.
 pub fn stream(sim: Sim) -> Stream {
     Stream {
+        kind: Kind::Cyclic,
+        ip: Ip::Ipv4,
+        reply: Reply {
+            size: 64,
+            cpu: CpuChoice::Same,
+            policy: Policy::Other,
+            in_flight: 1,
+            timeout: Nanos::from_secs(1),
+            nodelay: true,
+        },
         name: "ctl".into(),
         from: "a".into(),
         to: "b".into(),
@@ -27,7 +37,13 @@ pub fn stream(sim: Sim) -> Stream {
         warmup: Nanos::ZERO,
         stamps: Point::ALL.into_iter().filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p)).collect(),
         metrics: Metric::DEFAULT.to_vec(),
-        tx: Tx { cpu: CpuChoice::Auto, policy: Policy::Fifo(90), advance: Nanos::ZERO, spin: Nanos::ZERO },
+        tx: Tx {
+            cpu: CpuChoice::Auto,
+            policy: Policy::Fifo(90),
+            advance: Nanos::ZERO,
+            spin: Nanos::ZERO,
+            wait: Wait::Block,
+        },
         rx: Rx { cpu: CpuChoice::Different, policy: Policy::Fifo(80), wait: Wait::Block },
         sim,
     }

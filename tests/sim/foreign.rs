@@ -149,15 +149,20 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         cycle: Nanos(CYCLE_NS),
         count: COUNT,
         size: SIZE,
+        reply_size: SIZE,
+        kind: tardy_model::stream::Kind::Cyclic,
+        port: tardy_model::stream::Port::Udp,
+        nodelay: true,
         stamps: vec![Point::RxKernel, Point::Receive],
     };
     let mut receiver = Receiver::new(ReceiveOrder {
         order,
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST,
-        udp_port: 1,
+        local: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
         device: String::new(),
         wait: Wait::Block,
+        replies: false,
     });
     let shared = Shared::default();
     receiver.run(&mut Clock(now), &mut port, &shared);
@@ -176,6 +181,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         tx: conversion,
         rx: conversion,
         sources: &points.map(|point| (point, Source::App)),
+        reply: None,
     };
     (matched.run(), counters, shared.live.done(), port.thrown)
 }

@@ -39,6 +39,10 @@ fn order(count: u32, cycle_ns: i64) -> StreamOrder {
         cycle: Nanos(cycle_ns),
         count,
         size: 64,
+        reply_size: 64,
+        kind: tardy_model::stream::Kind::Cyclic,
+        port: tardy_model::stream::Port::Udp,
+        nodelay: true,
         stamps: vec![Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive],
     }
 }
@@ -47,14 +51,15 @@ fn sender(count: u32, cycle_ns: i64) -> Sender {
     Sender::new(SendOrder {
         order: order(count, cycle_ns),
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST,
-        peer: Ipv4Addr::LOCALHOST,
-        udp_port: 1,
+        local: Ipv4Addr::LOCALHOST.into(),
+        peer: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
         device: String::new(),
         priority: 0,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,
         overrun: Overrun::Burst,
+        replies: false,
     })
 }
 
@@ -301,10 +306,11 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
     let order = ReceiveOrder {
         order: order(10, 1_000),
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST,
-        udp_port: 1,
+        local: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
         device: String::new(),
         wait,
+        replies: false,
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
     let mut script = Script { steps: steps.into(), wait, many: Vec::new() };
@@ -362,10 +368,11 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
     let order = || ReceiveOrder {
         order: order(200, 1_000),
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST,
-        udp_port: 1,
+        local: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
         device: String::new(),
         wait: Wait::Block,
+        replies: false,
     };
     let script = || {
         let steps = (0..200).map(|seq| packet(Kind::Test, 77, seq)).collect();

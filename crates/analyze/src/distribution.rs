@@ -74,8 +74,11 @@ impl StreamPass {
             outcomes::add_chunk(&mut self.outcomes, &chunk);
             self.coverage.push(&chunk);
             for (metric, digest) in &mut self.spans {
-                let Metric::Span(from, to) = *metric else { continue };
-                let seqs = gather(&chunk, from, to, &mut self.values, &mut self.seqs);
+                let seqs = match *metric {
+                    Metric::Span(from, to) => gather(&chunk, from, to, &mut self.values, &mut self.seqs),
+                    Metric::Transit => gather_transit(&chunk, &mut self.values, &mut self.seqs),
+                    Metric::Delta => continue,
+                };
                 digest.absorb(&self.values, seqs);
                 if let Some((_, blocks)) = self.blocks.as_mut().filter(|(of, _)| of == metric) {
                     blocks.absorb(&self.values);
@@ -144,4 +147,26 @@ fn gather<'a>(chunk: &Chunk<'a>, from: Point, to: Point, values: &mut Vec<i64>, 
             seqs
         }
     }
+}
+
+/// As [`gather`], for the round trip without the reflector's residence.
+fn gather_transit<'a>(chunk: &Chunk<'a>, values: &mut Vec<i64>, seqs: &'a mut Vec<i64>) -> &'a [i64] {
+    values.clear();
+    seqs.clear();
+    let span = |row, from, to| {
+        chunk.offset(row, to).zip(chunk.offset(row, from)).map(|(to, from): (i64, i64)| to.wrapping_sub(from))
+    };
+    for row in 0..chunk.len() {
+        let value = if chunk.is_received(row) {
+            let there_and_back = span(row, Point::Send, Point::ReplyReceive);
+            there_and_back.zip(span(row, Point::Receive, Point::ReplySend)).map(|(all, there)| all.wrapping_sub(there))
+        } else {
+            Some(INFINITE)
+        };
+        if let Some(value) = value {
+            values.push(value);
+            seqs.push(chunk.seq[row]);
+        }
+    }
+    seqs
 }

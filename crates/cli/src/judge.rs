@@ -153,7 +153,7 @@ pub fn facts(experiment: &Experiment) -> Facts {
         let simulated = tardy_lab::orders::is_simulated(&cell.setup);
         facts.paths.push(if simulated { "simulated" } else { cell.setup.path.kind() }.to_owned());
         for stream in &cell.setup.streams {
-            facts.ports.push(if simulated { "sim" } else { "udp" }.to_owned());
+            facts.ports.push(stream.port.name().to_owned());
             facts.cycles.push(stream.cycle);
             facts.packets.push(u64::from(stream.count));
         }

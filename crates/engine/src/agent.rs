@@ -3,6 +3,7 @@
 //! stops its threads and ends, so that a dead coordinator leaves nothing running.
 
 mod end;
+mod threads;
 
 use crate::message::{self, FromAgent, MessageError, Side, ToAgent};
 use crate::ruler;
@@ -80,12 +81,13 @@ impl Station {
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler))
             }
-            ToAgent::Prepare { sends, receives } => {
+            ToAgent::Prepare { ends } => {
                 self.ends.clear();
                 let mut ready = Vec::new();
-                let receives = receives.into_iter().map(|order| End::receive(order, self.events.clone()));
-                let sends = sends.into_iter().map(|order| End::send(order, self.events.clone()));
-                for end in receives.chain(sends) {
+                // Who receives first: nothing that is sent may find a closed door.
+                let (receiving, sending): (Vec<_>, Vec<_>) =
+                    ends.into_iter().partition(|order| order.side() != Side::Tx);
+                for end in receiving.into_iter().chain(sending).map(|order| End::make(order, self.events.clone())) {
                     match end {
                         Ok((end, told)) => {
                             self.ends.insert((told.stream, told.side), end);
@@ -102,17 +104,17 @@ impl Station {
             ToAgent::WarmUp { stream, count, apart } => {
                 self.on(stream, Side::Tx, |end| end.warm_up(count, apart), tell)
             }
-            ToAgent::WarmStatus { stream } => match self.ends.get(&(stream, Side::Rx)) {
+            ToAgent::WarmStatus { stream, side } => match self.ends.get(&(stream, side)) {
                 Some(end) => tell(end.warm_status(stream)),
-                None => tell(unknown(stream, Side::Rx)),
+                None => tell(unknown(stream, side)),
             },
             ToAgent::Start { stream, side, base } => self.on(stream, side, |end| end.start(base), tell),
             ToAgent::StopSending => {
                 self.ends.iter().filter(|((_, side), _)| *side == Side::Tx).for_each(|(_, end)| end.stop());
                 Ok(())
             }
-            ToAgent::Finish { stream, expected, linger } => {
-                self.on(stream, Side::Rx, |end| end.finish(expected, linger), tell)
+            ToAgent::Finish { stream, side, expected, linger } => {
+                self.on(stream, side, |end| end.finish(expected, linger), tell)
             }
             ToAgent::Collect { stream, side } => match self.ends.remove(&(stream, side)) {
                 Some(end) => end.collect(tell),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them: samples and a record.
 
-use crate::matcher::Match;
+use crate::matcher::{Match, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use std::collections::BTreeMap;
@@ -10,7 +10,28 @@ use tardy_model::point::{Point, Source};
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
-use tardy_model::trial::{Counters, SpinGaps, StreamRecord, WarmUp};
+use tardy_model::trial::{Counters, ReplyRecord, SpinGaps, StreamRecord, TcpRecord, WarmUp};
+
+/// What was recorded of a stream's replies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplyHalves {
+    /// The reflector's sending, row by packet number.
+    pub sent: SenderHalf,
+    /// Events of it.
+    pub tx_counters: SenderCounters,
+    /// The replies that arrived.
+    pub arrivals: Vec<Arrival>,
+    /// Events of receiving them.
+    pub rx_counters: ReceiverCounters,
+    /// The thread that received them, where it is one of its own.
+    pub thread: Option<ThreadRecord>,
+    /// Gaps of a spinning wait for them.
+    pub gaps: Option<SpinGaps>,
+    /// TCP's own word at the end that asks, and at the reflector.
+    pub tcp: [Option<TcpRecord>; 2],
+    /// Size of the reflector's error queue.
+    pub error_queue_bytes: u64,
+}
 
 /// All that the two stations recorded of one stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,16 +62,18 @@ pub struct Halves {
     pub error_queue_bytes: u64,
     /// The warm-up.
     pub warmup: WarmUp,
+    /// Replies, where the stream is answered.
+    pub reply: Option<ReplyHalves>,
 }
 
 fn source_of(port: Port, point: Point) -> Source {
     match (port, point) {
         (Port::Sim, _) => Source::Sim,
-        (Port::Udp, Point::Wakeup | Point::Send | Point::Receive) => Source::App,
-        (Port::Udp, Point::TxKernel) => Source::Driver,
-        (Port::Udp, Point::TxHw | Point::RxHw) => Source::Hardware,
-        (Port::Udp, Point::RxXdp) => Source::Bpf,
-        (Port::Udp, _) => Source::Kernel,
+        (_, Point::Wakeup | Point::Send | Point::Receive | Point::ReplySend | Point::ReplyReceive) => Source::App,
+        (_, Point::TxKernel | Point::ReplyTxKernel) => Source::Driver,
+        (_, Point::TxHw | Point::RxHw) => Source::Hardware,
+        (_, Point::RxXdp) => Source::Bpf,
+        (_, _) => Source::Kernel,
     }
 }
 
@@ -69,6 +92,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tx: tx_conversion,
         rx: rx_conversion,
         sources: &sources,
+        reply: halves.reply.as_ref().map(|reply| (&reply.sent, &reply.arrivals[..])),
     }
     .run();
     let sent_rows = || halves.sent.sending.iter().enumerate().filter(|(_, sending)| sending.sent()).map(|(row, _)| row);
@@ -95,6 +119,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         error_queue_overflows: tx.queue_overflows,
         error_queue_high_bytes: tx.queue_high_bytes,
     };
+    let reply = halves.reply.as_ref().map(|reply| reply_record(reply, halves, &matched.reply));
     let record = StreamRecord {
         intended: stream.count,
         cycle_ns: stream.cycle.0,
@@ -114,6 +139,37 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         spin_gaps: halves.gaps,
         tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
+        reply,
     };
     (matched.batch, record)
+}
+
+fn reply_record(reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) -> ReplyRecord {
+    let (tx, rx) = (&reply.tx_counters, &reply.rx_counters);
+    let first = halves.tx_counters.sent_ns.map(|(first, _)| first);
+    let last = reply.arrivals.iter().map(|arrival| arrival.receive_ns).max();
+    ReplyRecord {
+        thread: reply.thread.clone(),
+        counters: Counters {
+            sent: tx.sent,
+            send_errors: tx.refused,
+            first_send_errno: tx.first_errno,
+            foreign: rx.foreign,
+            duplicates: matched.duplicates,
+            empty_wakeups: rx.empty_wakeups,
+            receive_errno: rx.broken_errno,
+            records_dropped: rx.records_dropped,
+            socket_drops: rx.socket_drops,
+            tx_stamps_missing: matched.tx_stamps_missing,
+            tx_stamps_unmatched: tx.unmatched + matched.unmatched,
+            error_queue_overflows: tx.queue_overflows,
+            error_queue_high_bytes: tx.queue_high_bytes,
+            ..Counters::default()
+        },
+        spin_gaps: reply.gaps,
+        span_ns: first.zip(last).map(|(first, last)| last - first),
+        tcp: reply.tcp[0],
+        tcp_reflector: reply.tcp[1],
+        error_queue_bytes: reply.error_queue_bytes,
+    }
 }

@@ -4,12 +4,15 @@
 
 pub mod agent;
 pub mod halves;
+mod keys;
 pub mod live;
 pub mod matcher;
 pub mod message;
 pub mod order;
 pub mod port;
 pub mod receiver;
+pub mod reflector;
+pub mod requester;
 pub mod ruler;
 pub mod schedule;
 pub mod sender;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Joins the sender's and the receiver's halves into samples: pure, no clock, no I/O. Every row is an intended packet.
+//! Joins what the ends recorded into samples: pure, no clock, no I/O. Every row is an intended packet; where the stream is
+//! answered, it is a request with its reply, and received once the reply has come.
 
 use crate::receiver::Arrival;
 use crate::sender::SenderHalf;
@@ -10,7 +11,7 @@ use tardy_model::time::{Conversion, Instant, Nanos};
 /// What the matcher must know beside the halves.
 #[derive(Clone, Debug)]
 pub struct Match<'a> {
-    /// Scheduled instant of packet 0, TAI ns.
+    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half says when each was due.
     pub base_ns: i64,
     /// Time between packets.
     pub cycle: Nanos,
@@ -26,6 +27,8 @@ pub struct Match<'a> {
     pub rx: Conversion,
     /// Who stamps which point; a point that is not in here gets no column.
     pub sources: &'a [(Point, Source)],
+    /// The reflector's sending, row by packet number, and the replies in the order of their arrival.
+    pub reply: Option<(&'a SenderHalf, &'a [Arrival])>,
 }
 
 /// Two clocks read one after the other, and their rounding, may disagree by so much.
@@ -42,22 +45,43 @@ pub struct Matched {
     pub tx_stamps_missing: u64,
     /// Arrivals and tx stamps that fit no sent packet.
     pub unmatched: u64,
+    /// The same of the replies.
+    pub reply: ReplyMatched,
+}
+
+/// What did not become part of a sample, of the replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyMatched {
+    /// Second arrivals.
+    pub duplicates: u64,
+    /// Replies that were sent without a driver stamp, where it was asked for.
+    pub tx_stamps_missing: u64,
+    /// Arrivals and tx stamps that fit no reply.
+    pub unmatched: u64,
+}
+
+/// Arrivals taken into the rows.
+#[derive(Default)]
+struct Taken {
+    duplicates: u64,
+    strangers: u64,
 }
 
 impl Match<'_> {
     /// Joins the halves.
     pub fn run(&self) -> Matched {
         let rows = self.sent.len();
+        let due = |row: usize| match self.sent.scheduled.get(row) {
+            Some(due) => due.get().unwrap_or(self.base_ns),
+            None => self.base_ns + (row as i64 + i64::from(self.sent.first)) * self.cycle.0,
+        };
         let mut batch = Batch {
             seq: (0..rows as i64).map(|row| row + i64::from(self.sent.first)).collect(),
-            scheduled_ns: (0..rows as i64)
-                .map(|row| self.base_ns + (row + i64::from(self.sent.first)) * self.cycle.0)
-                .collect(),
+            scheduled_ns: (0..rows).map(due).collect(),
             outcome: vec![Outcome::NotSent; rows],
             flags: vec![Flags::default(); rows],
             ..Batch::default()
         };
-        let mut unmatched = 0;
         for (row, sending) in self.sent.sending.iter().enumerate() {
             if sending.sent() {
                 batch.outcome[row] = Outcome::Lost;
@@ -66,26 +90,25 @@ impl Match<'_> {
                 batch.flags[row].set(Flags::OVERRUN);
             }
         }
-        for (point, column) in [(Point::Wakeup, &self.sent.wakeup), (Point::Send, &self.sent.send)] {
-            self.put(&mut batch, point, |row| column.get(row)?.get());
+        self.put(&mut batch, Point::Wakeup, |row| self.sent.wakeup.get(row)?.get());
+        let points = [Point::Send, Point::TxSched, Point::TxKernel];
+        let (tx_stamps_missing, mut unmatched) = self.sending(&mut batch, self.sent, &self.tx, points);
+        let points = [Point::RxKernel, Point::Receive];
+        let ends = self.reply.is_none();
+        let taken =
+            self.receive(&mut batch, self.arrivals, &self.rx, points, ends, |row| self.sent.sending[row].sent());
+        unmatched += taken.strangers;
+        let mut reply = ReplyMatched::default();
+        if let Some((sent, arrivals)) = self.reply {
+            let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
+            (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
+            let points = [Point::ReplyRxKernel, Point::ReplyReceive];
+            // A reply stands for its request even where the reflector's half is gone.
+            let taken = self.receive(&mut batch, arrivals, &self.tx, points, true, |row| self.sent.sending[row].sent());
+            reply.duplicates = taken.duplicates;
+            reply.unmatched += taken.strangers;
         }
-        for (point, column) in [(Point::TxSched, &self.sent.tx_sched), (Point::TxKernel, &self.sent.tx_kernel)] {
-            self.put(&mut batch, point, |row| {
-                let stamp = column.get(row)?.get()?;
-                let tai = self.tx.to_tai(Instant::from_ns(stamp)).ns();
-                // A stamp from before the send belongs to another packet that had the same key.
-                let send = self.sent.send.get(row).and_then(|send| send.get());
-                let fits = send.is_none_or(|send| tai >= send - self.tx.bound_ns - STAMP_SLACK_NS);
-                unmatched += u64::from(!fits);
-                fits.then_some(tai)
-            });
-        }
-        let (duplicates, strangers) = self.receive(&mut batch);
-        let driver = batch.offsets[Point::TxKernel.index()].as_ref();
-        let tx_stamps_missing = driver.map_or(0, |column| {
-            column.iter().zip(&self.sent.sending).filter(|(stamp, sending)| sending.sent() && !stamp.is_some()).count()
-        });
-        Matched { batch, duplicates, tx_stamps_missing: tx_stamps_missing as u64, unmatched: unmatched + strangers }
+        Matched { batch, duplicates: taken.duplicates, tx_stamps_missing, unmatched, reply }
     }
 
     fn has(&self, point: Point) -> bool {
@@ -101,29 +124,62 @@ impl Match<'_> {
         batch.offsets[point.index()] = Some(column);
     }
 
-    /// Arrivals into rows; returns second arrivals and arrivals of packets that were never sent.
-    fn receive(&self, batch: &mut Batch) -> (u64, u64) {
+    /// The stamps of a sending half into rows: send call, queue discipline, driver. Returns how many driver stamps are missing,
+    /// and how many tx stamps fit no packet.
+    fn sending(&self, batch: &mut Batch, half: &SenderHalf, clock: &Conversion, points: [Point; 3]) -> (u64, u64) {
+        let [send, sched, driver] = points;
+        let mut unmatched = 0;
+        self.put(batch, send, |row| half.send.get(row)?.get());
+        for (point, column) in [(sched, &half.tx_sched), (driver, &half.tx_kernel)] {
+            self.put(batch, point, |row| {
+                let stamp = column.get(row)?.get()?;
+                let tai = clock.to_tai(Instant::from_ns(stamp)).ns();
+                // A stamp from before the send belongs to another packet that had the same key.
+                let send = half.send.get(row).and_then(|send| send.get());
+                let fits = send.is_none_or(|send| tai >= send - clock.bound_ns - STAMP_SLACK_NS);
+                unmatched += u64::from(!fits);
+                fits.then_some(tai)
+            });
+        }
+        let column = batch.offsets[driver.index()].as_ref();
+        let missing = column.map_or(0, |column| {
+            column.iter().zip(&half.sending).filter(|(stamp, sending)| sending.sent() && !stamp.is_some()).count()
+        });
+        (missing as u64, unmatched)
+    }
+
+    /// Arrivals into rows. Those that end a row's way make it received and say whether it was early, late or overtaken.
+    fn receive(
+        &self,
+        batch: &mut Batch,
+        arrivals: &[Arrival],
+        clock: &Conversion,
+        points: [Point; 2],
+        ends: bool,
+        was_sent: impl Fn(usize) -> bool,
+    ) -> Taken {
         let rows = batch.seq.len();
         let column = |wanted: bool| wanted.then(|| vec![MaybeNanos::NONE; rows]);
-        let mut rx_kernel = column(self.has(Point::RxKernel));
-        let mut receive = column(self.has(Point::Receive));
-        let (mut duplicates, mut strangers, mut newest) = (0, 0, None);
-        for arrival in self.arrivals {
+        let [mut rx_kernel, mut receive] = points.map(|point| column(self.has(point)));
+        let mut seen = vec![false; rows];
+        let (mut taken, mut newest) = (Taken::default(), None);
+        for arrival in arrivals {
             let row = arrival.seq.wrapping_sub(self.sent.first) as usize;
-            match batch.outcome.get(row) {
-                None | Some(Outcome::NotSent) => {
-                    strangers += 1;
+            match seen.get_mut(row) {
+                Some(seen) if was_sent(row) => {
+                    if std::mem::replace(seen, true) {
+                        taken.duplicates += 1;
+                        batch.flags[row].set(Flags::DUPLICATE);
+                        continue;
+                    }
+                }
+                _ => {
+                    taken.strangers += 1;
                     continue;
                 }
-                Some(Outcome::Received) => {
-                    duplicates += 1;
-                    batch.flags[row].set(Flags::DUPLICATE);
-                    continue;
-                }
-                Some(Outcome::Lost) => batch.outcome[row] = Outcome::Received,
             }
             let scheduled = batch.scheduled_ns[row];
-            let kernel = arrival.rx_kernel.get().map(|ns| self.rx.to_tai(Instant::from_ns(ns)).ns() - scheduled);
+            let kernel = arrival.rx_kernel.get().map(|ns| clock.to_tai(Instant::from_ns(ns)).ns() - scheduled);
             let app = arrival.receive_ns - scheduled;
             if let (Some(column), Some(offset)) = (&mut rx_kernel, kernel) {
                 column[row] = MaybeNanos::some(offset);
@@ -131,6 +187,10 @@ impl Match<'_> {
             if let Some(column) = &mut receive {
                 column[row] = MaybeNanos::some(app);
             }
+            if !ends {
+                continue;
+            }
+            batch.outcome[row] = Outcome::Received;
             let flags = &mut batch.flags[row];
             if kernel.unwrap_or(app) < 0 {
                 flags.set(Flags::EARLY);
@@ -143,8 +203,9 @@ impl Match<'_> {
                 _ => newest = Some(arrival.seq),
             }
         }
-        batch.offsets[Point::RxKernel.index()] = rx_kernel;
-        batch.offsets[Point::Receive.index()] = receive;
-        (duplicates, strangers)
+        for (point, column) in points.into_iter().zip([rx_kernel, receive]) {
+            batch.offsets[point.index()] = column;
+        }
+        taken
     }
 }

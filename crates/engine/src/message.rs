@@ -4,7 +4,7 @@
 //! The first frame each way is a greeting in a fixed form, so that two versions can at least tell each other which they are.
 
 use crate::live::Digest;
-use crate::order::{ReceiveOrder, SendOrder, ThreadOrder};
+use crate::order::{EndOrder, ThreadOrder};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,10 +12,10 @@ use std::io::{self, Read, Write};
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::SpinGaps;
+use tardy_model::trial::{SpinGaps, TcpRecord};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -51,10 +51,12 @@ pub enum MessageError {
 /// Which end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Side {
-    /// The sender.
+    /// The sender; of a ping-pong the end that asks.
     Tx,
-    /// The receiver.
+    /// The receiver, or the reflector.
     Rx,
+    /// Who receives the replies of a reflected stream.
+    Reply,
 }
 
 /// To the agent.
@@ -64,10 +66,8 @@ pub enum ToAgent {
     Measure(Vec<ThreadOrder>),
     /// Make these ends ready: sockets, memory, threads.
     Prepare {
-        /// Sending ends.
-        sends: Vec<SendOrder>,
-        /// Receiving ends.
-        receives: Vec<ReceiveOrder>,
+        /// Ends.
+        ends: Vec<EndOrder>,
     },
     /// Send warm-up packets.
     WarmUp {
@@ -82,6 +82,8 @@ pub enum ToAgent {
     WarmStatus {
         /// Stream.
         stream: u8,
+        /// At which end.
+        side: Side,
     },
     /// The trial's base time; a sender starts by it, a receiver needs it for live figures.
     Start {
@@ -98,6 +100,8 @@ pub enum ToAgent {
     Finish {
         /// Stream.
         stream: u8,
+        /// Which end.
+        side: Side,
         /// Packets that were sent.
         expected: u64,
         /// Wait at most so long for them.
@@ -127,6 +131,23 @@ pub struct EndReady {
     pub error_queue_bytes: u64,
 }
 
+/// What an end hands over behind its rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Collected {
+    /// Events of its sending.
+    pub sent: Option<SenderCounters>,
+    /// Events of its receiving.
+    pub arrived: Option<ReceiverCounters>,
+    /// Gaps of a spinning loop.
+    pub gaps: Option<SpinGaps>,
+    /// The thread, read back at the end.
+    pub thread: ThreadRecord,
+    /// This station's clocks.
+    pub clocks: ClockReading,
+    /// What the kernel says of its TCP connection.
+    pub tcp: Option<TcpRecord>,
+}
+
 /// From the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
@@ -150,6 +171,8 @@ pub enum FromAgent {
     WarmStatus {
         /// Stream.
         stream: u8,
+        /// At which end.
+        side: Side,
         /// Received so far.
         received: u32,
         /// Those without a kernel stamp.
@@ -158,6 +181,10 @@ pub enum FromAgent {
         last_stamped: bool,
         /// NAPI context of the socket, 0 for none.
         napi_id: u32,
+        /// Answered so far, by a reflector.
+        answered: u32,
+        /// Answers for which every tx stamp that is asked for came back.
+        answers_stamped: u32,
     },
     /// Live figures, unasked.
     Progress {
@@ -181,28 +208,8 @@ pub enum FromAgent {
     SenderPiece(SenderHalf),
     /// Part of a receiver's half.
     ArrivalPiece(Vec<Arrival>),
-    /// All of a sender's half has been handed over.
-    Sent {
-        /// Events.
-        counters: SenderCounters,
-        /// Gaps of a spinning sender.
-        gaps: Option<SpinGaps>,
-        /// The thread, read back at the end.
-        thread: ThreadRecord,
-        /// This station's clocks.
-        clocks: ClockReading,
-    },
-    /// All of a receiver's half has been handed over.
-    Arrived {
-        /// Events.
-        counters: ReceiverCounters,
-        /// Gaps of a spinning loop.
-        gaps: Option<SpinGaps>,
-        /// The thread, read back at the end.
-        thread: ThreadRecord,
-        /// This station's clocks.
-        clocks: ClockReading,
-    },
+    /// All that an end recorded has been handed over.
+    Collected(Box<Collected>),
     /// It cannot be done; the trial is over, the agent lives.
     Failed(String),
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one end of a stream is ordered to do in one trial. All choices are made by then; a station decides nothing.
 
+use crate::message::Side;
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+use tardy_model::frame::Kind as FrameKind;
 use tardy_model::point::Point;
-use tardy_model::stream::{Overrun, Policy, Wait};
+use tardy_model::stream::{Kind, Overrun, Policy, Port, Wait};
 use tardy_model::time::Nanos;
 
 /// How a measuring thread is to run.
@@ -23,12 +25,20 @@ pub struct StreamOrder {
     pub stream: u8,
     /// The trial's random number.
     pub nonce: u64,
-    /// Time between packets.
+    /// What it does.
+    pub kind: Kind,
+    /// Through what.
+    pub port: Port,
+    /// Time between packets; zero without a schedule.
     pub cycle: Nanos,
     /// Packets.
     pub count: u32,
     /// Payload bytes.
     pub size: u16,
+    /// Payload bytes of a reply.
+    pub reply_size: u16,
+    /// TCP_NODELAY.
+    pub nodelay: bool,
     /// Points to stamp.
     pub stamps: Vec<Point>,
 }
@@ -48,11 +58,11 @@ pub struct SendOrder {
     /// Of the thread.
     pub thread: ThreadOrder,
     /// Local address.
-    pub local: Ipv4Addr,
-    /// The receiver's address.
-    pub peer: Ipv4Addr,
-    /// The receiver's UDP port.
-    pub udp_port: u16,
+    pub local: IpAddr,
+    /// The address at the other end.
+    pub peer: IpAddr,
+    /// The port there.
+    pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
     /// SO_PRIORITY.
@@ -63,6 +73,23 @@ pub struct SendOrder {
     pub spin: Nanos,
     /// What to do with packets whose slot has passed.
     pub overrun: Overrun,
+    /// True for the end that sends the replies.
+    pub replies: bool,
+}
+
+impl SendOrder {
+    /// Payload bytes of what it sends.
+    pub fn size(&self) -> u16 {
+        if self.replies { self.order.reply_size } else { self.order.size }
+    }
+
+    /// The points of its send call and of its kernel's stamps: before the queue discipline, in the driver.
+    pub fn points(&self) -> [Point; 3] {
+        match self.replies {
+            false => [Point::Send, Point::TxSched, Point::TxKernel],
+            true => [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel],
+        }
+    }
 }
 
 /// The receiving end.
@@ -73,11 +100,84 @@ pub struct ReceiveOrder {
     /// Of the thread.
     pub thread: ThreadOrder,
     /// Local address.
-    pub local: Ipv4Addr,
-    /// UDP port to bind.
-    pub udp_port: u16,
+    pub local: IpAddr,
+    /// port to bind.
+    pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
     /// How to wait.
     pub wait: Wait,
+    /// True for the end that receives the replies.
+    pub replies: bool,
+}
+
+impl ReceiveOrder {
+    /// What this end receives, in a trial and while warming up, and its payload bytes.
+    pub fn expects(&self) -> (FrameKind, FrameKind, u16) {
+        match self.replies {
+            false => (FrameKind::Test, FrameKind::WarmUp, self.order.size),
+            true => (FrameKind::Reply, FrameKind::WarmUpReply, self.order.reply_size),
+        }
+    }
+
+    /// The point of its kernel's stamps.
+    pub fn rx_kernel(&self) -> Point {
+        if self.replies { Point::ReplyRxKernel } else { Point::RxKernel }
+    }
+}
+
+/// The end that sends requests and waits for their replies, in one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskOrder {
+    /// How requests are sent.
+    pub send: SendOrder,
+    /// How replies are received.
+    pub receive: ReceiveOrder,
+    /// Requests that may be on their way at once.
+    pub in_flight: u32,
+    /// A request without a reply for so long is given up.
+    pub timeout: Nanos,
+}
+
+/// The end that sends each packet back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReflectOrder {
+    /// How packets are received.
+    pub receive: ReceiveOrder,
+    /// How replies are sent: always to the station of the stream, whoever seems to have sent the packet.
+    pub send: SendOrder,
+}
+
+/// What one end is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum EndOrder {
+    /// Sends by the schedule.
+    Send(SendOrder),
+    /// Receives.
+    Receive(ReceiveOrder),
+    /// Sends requests and receives their replies.
+    Ask(AskOrder),
+    /// Receives and sends back.
+    Reflect(ReflectOrder),
+}
+
+impl EndOrder {
+    /// The stream.
+    pub fn stream(&self) -> u8 {
+        match self {
+            EndOrder::Send(order) => order.order.stream,
+            EndOrder::Receive(order) => order.order.stream,
+            EndOrder::Ask(order) => order.send.order.stream,
+            EndOrder::Reflect(order) => order.receive.order.stream,
+        }
+    }
+
+    /// Which end of it.
+    pub fn side(&self) -> Side {
+        match self {
+            EndOrder::Send(_) | EndOrder::Ask(_) => Side::Tx,
+            EndOrder::Receive(order) if order.replies => Side::Reply,
+            EndOrder::Receive(_) | EndOrder::Reflect(_) => Side::Rx,
+        }
+    }
 }

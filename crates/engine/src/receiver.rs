@@ -52,6 +52,28 @@ pub struct Shared {
     pub warm_last_stamped: AtomicBool,
     /// Scheduled instant of packet 0 for the live figures; 0 while unknown.
     pub base_ns: AtomicI64,
+    /// Warm-up packets that were answered.
+    pub warm_answered: AtomicU32,
+    /// Answers for which every tx stamp that is asked for came back.
+    pub warm_answers_stamped: AtomicU32,
+}
+
+/// What is done with a packet of the stream at once, before anything else: a reflector answers it.
+pub trait Answer {
+    /// A packet arrived for the first time, of the trial or of the warm-up.
+    fn answer<T: Timer>(&mut self, timer: &mut T, kind: Kind, seq: u32, shared: &Shared);
+    /// Nothing is there to be received; `since` looks have found nothing.
+    fn idle(&mut self, since: u32, shared: &Shared);
+}
+
+/// A receiver that answers nothing.
+pub struct Silent;
+
+impl Answer for Silent {
+    #[inline]
+    fn answer<T: Timer>(&mut self, _timer: &mut T, _kind: Kind, _seq: u32, _shared: &Shared) {}
+    #[inline]
+    fn idle(&mut self, _since: u32, _shared: &Shared) {}
 }
 
 /// A receiver ready to run.
@@ -80,7 +102,7 @@ impl Receiver {
         let mut arrivals = vec![Arrival { seq: 0, rx_kernel: MaybeNanos::NONE, receive_ns: 1 }; room];
         arrivals.clear();
         // One byte more than the stream's packets, so that a longer stranger is not taken for one of them.
-        let inbox = Inbox::new(usize::from(order.order.size).max(HEAD) + 1);
+        let inbox = Inbox::new(usize::from(order.expects().2).max(HEAD) + 1);
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 1];
         seen.fill(0);
@@ -89,26 +111,28 @@ impl Receiver {
 
     /// Receives until the first warm-up packet has come, or told to stop.
     pub fn run_until_warm<T: Timer, P: ReceivePort>(&mut self, timer: &mut T, port: &mut P, shared: &Shared) {
-        self.run_while(timer, port, shared, || shared.warm.load(Relaxed) == 0);
+        self.run_while(timer, port, shared, &mut Silent, || shared.warm.load(Relaxed) == 0);
     }
 
     /// Receives until told to stop.
     pub fn run<T: Timer, P: ReceivePort>(&mut self, timer: &mut T, port: &mut P, shared: &Shared) {
-        self.run_while(timer, port, shared, || true);
+        self.run_while(timer, port, shared, &mut Silent, || true);
     }
 
-    fn run_while<T: Timer, P: ReceivePort>(
+    /// Receives and answers until told to stop, or while `goes_on`.
+    pub(crate) fn run_while<T: Timer, P: ReceivePort, A: Answer>(
         &mut self,
         timer: &mut T,
         port: &mut P,
         shared: &Shared,
+        answer: &mut A,
         goes_on: impl Fn() -> bool,
     ) {
         let spins = port.spins();
         let mut gaps = SpinGaps::default();
         let mut last = spins.then(|| timer.now());
         let mut in_trial = false;
-        let (mut latest, mut behind) = (None, false);
+        let (mut latest, mut behind, mut idle) = (None, false, 0_u32);
         while !shared.stop.load(Relaxed) && !port.ended() && goes_on() {
             let received = port.receive(&mut self.inbox, behind);
             let receive = match received {
@@ -131,9 +155,14 @@ impl Receiver {
                     // Being told to stop looks the same, and is none.
                     self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
                     behind = false;
+                    idle = idle.saturating_add(1);
+                    answer.idle(if spins { idle } else { u32::MAX }, shared);
                     continue;
                 }
-                Ok(Received::TimedOut) => continue,
+                Ok(Received::TimedOut) => {
+                    answer.idle(u32::MAX, shared);
+                    continue;
+                }
                 Err(errno) => {
                     self.counters.broken_errno = errno;
                     break;
@@ -141,8 +170,9 @@ impl Receiver {
             };
             let before = latest.replace(receive);
             behind = packets > 1 || before.is_some_and(|before: Instant<Tai>| (receive - before).0 < BEHIND_NS);
+            idle = 0;
             for n in 0..packets {
-                in_trial |= self.packet(n, receive, shared);
+                in_trial |= self.packet(timer, n, receive, shared, answer);
             }
         }
         self.counters.socket_drops = port.drops();
@@ -151,10 +181,18 @@ impl Receiver {
 
     /// Takes the packet at place `n` of the inbox; true if it is the trial's.
     #[inline]
-    fn packet(&mut self, n: usize, receive: Instant<Tai>, shared: &Shared) -> bool {
+    fn packet<T: Timer, A: Answer>(
+        &mut self,
+        timer: &mut T,
+        n: usize,
+        receive: Instant<Tai>,
+        shared: &Shared,
+        answer: &mut A,
+    ) -> bool {
         let StreamOrder { nonce, stream, cycle, count, .. } = self.order.order;
+        let (test, warm_up, _) = self.order.expects();
         // Warm-up packets have numbers of their own.
-        let fits = |frame: &Frame| frame.kind == Kind::WarmUp || frame.seq < count;
+        let fits = |frame: &Frame| frame.kind == warm_up || frame.kind == test && frame.seq < count;
         let (payload, stamp) = self.inbox.packet(n);
         let frame = match Frame::read(payload) {
             Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => return false,
@@ -165,7 +203,12 @@ impl Receiver {
             }
         };
         match frame.kind {
-            Kind::Test => {
+            Kind::Test | Kind::Reply => {
+                let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
+                let is_first = self.seen[word] & bit == 0;
+                if is_first {
+                    answer.answer(timer, frame.kind, frame.seq, shared);
+                }
                 let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
                 if self.arrivals.len() < self.arrivals.capacity() {
                     self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: receive.ns() });
@@ -173,15 +216,15 @@ impl Receiver {
                     self.counters.records_dropped += 1;
                 }
                 // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
-                let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
-                if self.seen[word] & bit == 0 {
+                if is_first {
                     self.seen[word] |= bit;
                     let base = shared.base_ns.load(Relaxed);
                     shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle.0));
                 }
                 true
             }
-            Kind::WarmUp => {
+            Kind::WarmUp | Kind::WarmUpReply => {
+                answer.answer(timer, frame.kind, frame.seq, shared);
                 shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);

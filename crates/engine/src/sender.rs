@@ -3,15 +3,14 @@
 //! queue is drained in the idle time behind the send, by a sender that is far behind after each batch.
 
 mod half;
-mod keys;
 
 pub use half::{SenderHalf, Sending};
 
+use crate::keys::Keys;
 use crate::live::Live;
 use crate::order::{SendOrder, StreamOrder};
 use crate::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use crate::schedule::{Schedule, lead_in};
-use keys::Keys;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::frame::{Frame, Kind};
@@ -62,6 +61,8 @@ pub struct Sender {
     warm_stamps: [u32; 2],
     /// Stamps that were asked for and have not come.
     outstanding: u32,
+    /// Stamps that come back for each packet.
+    stamps: u32,
     /// Gaps in the spinning stretch.
     pub gaps: Option<SpinGaps>,
     /// Events.
@@ -91,18 +92,22 @@ impl Sender {
     pub fn new(order: SendOrder) -> Self {
         let count = order.order.count as usize;
         let column = |wanted: bool| if wanted { vec![MaybeNanos::NONE; count] } else { Vec::new() };
+        let [send, sched, driver] = order.points();
         let half = SenderHalf {
             first: 0,
             sending: vec![Sending::default(); count],
-            wakeup: column(order.order.wants(Point::Wakeup)),
-            send: column(order.order.wants(Point::Send)),
-            tx_sched: column(order.order.wants(Point::TxSched)),
-            tx_kernel: column(order.order.wants(Point::TxKernel)),
+            scheduled: column(!order.replies && !order.order.kind.is_scheduled()),
+            wakeup: column(!order.replies && order.order.wants(Point::Wakeup)),
+            send: column(order.order.wants(send)),
+            tx_sched: column(order.order.wants(sched)),
+            tx_kernel: column(order.order.wants(driver)),
         };
         // Written once, so that no page fault waits for the loop.
-        let mut payload = vec![1; usize::from(order.order.size) * BATCH];
+        let mut payload = vec![1; usize::from(order.size()) * BATCH];
         payload.fill(0);
         let keys = Keys::new(order.order.count);
+        let [_, sched, driver] = order.points();
+        let stamps = [sched, driver].map(|point| u32::from(order.order.wants(point))).into_iter().sum();
         Sender {
             order,
             payload,
@@ -112,6 +117,7 @@ impl Sender {
             next_key: 1,
             warm_stamps: [0; 2],
             outstanding: 0,
+            stamps,
             gaps: None,
             counters: SenderCounters::default(),
         }
@@ -120,8 +126,8 @@ impl Sender {
     /// Writes a packet at place `n` of the payloads.
     #[inline]
     fn frame_at(&mut self, n: usize, kind: Kind, seq: u32) {
-        let StreamOrder { stream, size, nonce, .. } = self.order.order;
-        let place = usize::from(size);
+        let (StreamOrder { stream, nonce, .. }, size) = (&self.order.order, self.order.size());
+        let (stream, nonce, place) = (*stream, *nonce, usize::from(size));
         Frame { kind, stream, size, nonce, seq }.write(&mut self.payload[n * place..][..place]);
     }
 
@@ -131,7 +137,7 @@ impl Sender {
     }
 
     fn size(&self) -> usize {
-        usize::from(self.order.order.size)
+        usize::from(self.order.size())
     }
 
     /// The stream's number.
@@ -141,7 +147,18 @@ impl Sender {
 
     /// True if tx stamps are wanted.
     pub fn wants_stamps(&self) -> bool {
-        self.order.order.wants(Point::TxKernel) || self.order.order.wants(Point::TxSched)
+        self.stamps > 0
+    }
+
+    /// Warm-up packets for which every stamp that is asked for came back, since the last time this was asked for; `sent`
+    /// where none is.
+    pub(crate) fn warm_stamped(&mut self, sent: u32) -> u32 {
+        let [_, sched, driver] = self.order.points();
+        let wanted = [sched, driver].map(|point| self.order.order.wants(point));
+        let had = wanted.into_iter().zip(self.warm_stamps).filter(|(wanted, _)| *wanted).map(|(_, had)| had);
+        let least = had.min().unwrap_or(sent);
+        self.warm_stamps = [0; 2];
+        least
     }
 
     /// Sends `count` warm-up packets `apart`; returns for how many of them every stamp that is asked for came back.
@@ -155,9 +172,43 @@ impl Sender {
             timer.sleep_until(at);
             self.drain_all(port);
         }
-        let wanted = [Point::TxSched, Point::TxKernel].map(|point| self.order.order.wants(point));
-        let had = wanted.into_iter().zip(self.warm_stamps).filter(|(wanted, _)| *wanted).map(|(_, had)| had);
-        had.min().unwrap_or(count)
+        self.warm_stamped(count)
+    }
+
+    /// Sends one packet that no sample comes of.
+    pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: Kind, seq: u32) {
+        self.frame(kind, seq);
+        self.send_unrecorded(port);
+    }
+
+    /// From now on stamps belong to the trial's packets.
+    pub(crate) fn begin_trial(&mut self) {
+        self.in_trial = true;
+        self.outstanding = 0;
+    }
+
+    /// True once stamps belong to the trial's packets.
+    pub(crate) fn is_in_trial(&self) -> bool {
+        self.in_trial
+    }
+
+    /// When the latest packet was handed over, TAI, ns; 0 before the first.
+    #[inline]
+    pub(crate) fn sent_last_ns(&self) -> i64 {
+        self.counters.sent_ns.map_or(0, |(_, last)| last)
+    }
+
+    /// Sends packet `packet` now, outside any schedule, and records it. False if the port refused it.
+    #[inline]
+    pub(crate) fn send_now<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, packet: u32) -> bool {
+        self.frame(if self.order.replies { Kind::Reply } else { Kind::Test }, packet);
+        let send = timer.now();
+        if let Some(cell) = self.half.scheduled.get_mut(packet as usize) {
+            *cell = MaybeNanos::some(send.ns());
+        }
+        let sending = self.send_one(port, packet, send, Sending::default());
+        self.half.sending[packet as usize] = sending;
+        sending.sent()
     }
 
     fn send_unrecorded<P: SendPort>(&mut self, port: &mut P) {
@@ -192,10 +243,7 @@ impl Sender {
             self.send_unrecorded(port);
             self.drain_all(port);
         }
-        self.in_trial = true;
-        self.outstanding = 0;
-        let stamps = [Point::TxSched, Point::TxKernel].map(|point| u32::from(self.order.order.wants(point)));
-        let stamps = stamps[0] + stamps[1];
+        self.begin_trial();
         let mut gaps = SpinGaps::default();
         // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
         let mut known = timer.now();
@@ -208,7 +256,7 @@ impl Sender {
                 let sent = self.send_overdue(timer, port, &schedule, reached, live);
                 reached += sent;
                 if sent > 0 {
-                    self.outstanding += sent * stamps;
+                    self.outstanding += sent * self.stamps;
                     // At once, while they lie in the CPU's caches: left to pile up they cost each packet a quarter more.
                     if self.outstanding > 0 {
                         // What is taken at once leaves the queue short; a look now and then tells if that is not so.
@@ -268,27 +316,7 @@ impl Sender {
                 continue;
             }
             let send = if self.half.send.is_empty() { woke } else { timer.now() };
-            match port.send(&self.payload[..self.size()], self.next_key) {
-                Ok(key) => {
-                    self.keys.put(key, packet);
-                    self.next_key = self.next_key.wrapping_add(1);
-                    self.outstanding += stamps;
-                    self.counters.went_out(1, send);
-                    sending.0 |= Sending::SENT;
-                    if let Some(cell) = self.half.send.get_mut(row) {
-                        *cell = MaybeNanos::some(send.ns());
-                    }
-                }
-                Err(errno) => {
-                    if self.counters.refused == 0 {
-                        self.counters.first_errno = errno;
-                    }
-                    self.counters.refused += 1;
-                    sending.0 |= Sending::REFUSED;
-                    self.drain_all(port);
-                    port.renew_keys();
-                }
-            }
+            sending = self.send_one(port, packet, send, sending);
             self.half.sending[row] = sending;
             live.count(None);
             if self.outstanding > 0 {
@@ -300,8 +328,13 @@ impl Sender {
             }
         }
         self.gaps = (spin > Nanos::ZERO).then_some(gaps);
+        self.end_trial(timer, port, reached);
+    }
+
+    /// Ends with the first `reached` packets. Stamps of a queue discipline or a NIC may still be on their way: a bounded
+    /// wait, ended when all are there.
+    pub(crate) fn end_trial<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, reached: u32) {
         self.half.truncate(reached as usize);
-        // Stamps of a queue discipline or a NIC may still be on their way: a bounded wait, ended when all are there.
         if self.wants_stamps() {
             self.look_at_queue(port);
             for _ in 0..20 {
@@ -313,6 +346,54 @@ impl Sender {
                 timer.sleep_until(at);
             }
         }
+    }
+
+    /// Takes stamps where a whole batch of them may have come back, so that their taking is shared by many packets.
+    #[inline]
+    pub(crate) fn drain_in_batches<P: SendPort>(&mut self, port: &mut P) {
+        if self.outstanding >= DRAIN as u32 {
+            self.drain(port);
+        }
+    }
+
+    /// Takes what stamps there are: where nothing else is to be done.
+    pub(crate) fn drain_idle<P: SendPort>(&mut self, port: &mut P) {
+        if self.outstanding > 0 || !self.in_trial {
+            self.drain_all(port);
+        }
+    }
+
+    /// Hands the packet over that stands at the first place, and records it.
+    #[inline]
+    fn send_one<P: SendPort>(
+        &mut self,
+        port: &mut P,
+        packet: u32,
+        send: Instant<Tai>,
+        mut sending: Sending,
+    ) -> Sending {
+        match port.send(&self.payload[..self.size()], self.next_key) {
+            Ok(key) => {
+                self.keys.put(key, packet);
+                self.next_key = self.next_key.wrapping_add(1);
+                self.outstanding += self.stamps;
+                self.counters.went_out(1, send);
+                sending.0 |= Sending::SENT;
+                if let Some(cell) = self.half.send.get_mut(packet as usize) {
+                    *cell = MaybeNanos::some(send.ns());
+                }
+            }
+            Err(errno) => {
+                if self.counters.refused == 0 {
+                    self.counters.first_errno = errno;
+                }
+                self.counters.refused += 1;
+                sending.0 |= Sending::REFUSED;
+                self.drain_all(port);
+                port.renew_keys();
+            }
+        }
+        sending
     }
 
     /// True if packet `first` and a whole batch behind it are overdue at `now`.

@@ -54,28 +54,9 @@ pub fn choose(
     taken: &mut BTreeMap<u32, u32>,
 ) -> Result<Chosen, NoSuchCpu> {
     let mut short = Vec::new();
-    let free = |not: Option<u32>, taken: &BTreeMap<u32, u32>| {
-        let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
-        usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
-    };
-    let mut place = |choice: CpuChoice, other: Option<u32>, taken: &mut BTreeMap<u32, u32>| {
-        let cpu = match choice {
-            CpuChoice::Any => return Ok(None),
-            CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
-            CpuChoice::Number(cpu) => {
-                let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                return Err(NoSuchCpu { cpu, usable });
-            }
-            CpuChoice::Same if other.is_some() => other,
-            CpuChoice::Different if other.is_some() => free(other, taken).or_else(|| {
-                short.push("`different` CPUs were asked for and there is one: both ends share it".to_owned());
-                other
-            }),
-            CpuChoice::Auto | CpuChoice::Same | CpuChoice::Different => free(None, taken),
-        };
-        if let Some(cpu) = cpu {
-            *taken.entry(cpu).or_default() += 1;
-        }
+    let mut place = |choice, other, taken: &mut BTreeMap<u32, u32>| {
+        let (cpu, lacking) = beside(choice, other, usable, taken)?;
+        short.extend(lacking);
         Ok(cpu)
     };
     // The end that stands for itself comes first, then the one that is relative to it.
@@ -88,4 +69,39 @@ pub fn choose(
         (tx, place(rx, tx, taken)?)
     };
     Ok(Chosen { tx, rx, short })
+}
+
+/// Chooses one thread's CPU, `other` being the one that `same` and `different` mean. Also what could not be had.
+///
+/// # Errors
+/// A CPU that does not exist.
+pub fn beside(
+    choice: CpuChoice,
+    other: Option<u32>,
+    usable: &[u32],
+    taken: &mut BTreeMap<u32, u32>,
+) -> Result<(Option<u32>, Option<String>), NoSuchCpu> {
+    let mut lacking = None;
+    let free = |not: Option<u32>, taken: &BTreeMap<u32, u32>| {
+        let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
+        usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
+    };
+    let cpu = match choice {
+        CpuChoice::Any => return Ok((None, None)),
+        CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
+        CpuChoice::Number(cpu) => {
+            let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+            return Err(NoSuchCpu { cpu, usable });
+        }
+        CpuChoice::Same if other.is_some() => other,
+        CpuChoice::Different if other.is_some() => free(other, taken).or_else(|| {
+            lacking = Some("`different` CPUs were asked for and there is one: both ends share it".to_owned());
+            other
+        }),
+        CpuChoice::Auto | CpuChoice::Same | CpuChoice::Different => free(None, taken),
+    };
+    if let Some(cpu) = cpu {
+        *taken.entry(cpu).or_default() += 1;
+    }
+    Ok((cpu, lacking))
 }

@@ -27,7 +27,7 @@ use tardy_host::state;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::{ReadBack, StationEntry};
 use tardy_model::sample::Batch;
-use tardy_model::stream::Stream;
+use tardy_model::stream::{Kind, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
@@ -393,7 +393,9 @@ impl Run<'_> {
                     (&stream.from, ThreadOrder { cpu: chosen.tx, policy: stream.tx.policy }),
                     (&stream.to, ThreadOrder { cpu: chosen.rx, policy: stream.rx.policy }),
                 ];
-                for (station, order) in ends {
+                let reply = ThreadOrder { cpu: chosen.reply, policy: stream.reply.policy };
+                let reply = Some((&stream.from, reply)).filter(|_| stream.kind == Kind::Reflected);
+                for (station, order) in ends.into_iter().chain(reply) {
                     let of_station = plan.ends.keys().position(|name| name == station).map(|at| &mut threads[at]);
                     if let Some(of_station) = of_station.filter(|orders| !orders.contains(&order)) {
                         of_station.push(order);

@@ -6,7 +6,7 @@ use crate::journal::{self, Journal, JournalError};
 use crate::process::Identity;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -71,6 +71,14 @@ impl Names {
         let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
         Ipv4Addr::from(first + u32::from(self.slot) * 32 + 1 + side as u32)
     }
+
+    /// The IPv6 address of one end, in a /64 of its own that is unique local (RFC 4193).
+    pub fn address6(self, side: Side) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd74, 0x6172, 0x6479, self.slot, 0, 0, 0, 1 + side as u16)
+    }
+
+    /// The prefix length that belongs to [`Names::address6`].
+    pub const PREFIX6: u8 = 64;
 
     /// The prefix length that belongs to [`Names::address`].
     pub const PREFIX: u8 = 30;

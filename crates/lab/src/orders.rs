@@ -10,9 +10,9 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_host::cpus::{self, NoSuchCpu};
-use tardy_model::stream::{Port, Stream};
+use tardy_model::stream::{Ip, Kind, Port, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Path, Setup};
 use tardy_spec::placement::{self, End};
@@ -74,20 +74,36 @@ pub fn is_simulated(setup: &Setup) -> bool {
 /// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
 const FIRST_UDP_PORT: u16 = 5_800;
 
+/// The CPUs of a stream's threads; `None` for one that is not pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The sender's.
+    pub tx: Option<u32>,
+    /// The receiver's or reflector's.
+    pub rx: Option<u32>,
+    /// That of who receives the replies.
+    pub reply: Option<u32>,
+}
+
 /// The CPUs of a cell's threads, stream by stream, with what could not be had.
-pub fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), PlaceError> {
+pub fn place(setup: &Setup) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
     let usable = cpus::usable();
     let mut taken = BTreeMap::new();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
-        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, &usable, &mut taken)
-            .map_err(|source| PlaceError::Cpu { stream: stream.name.clone(), source })?;
-        short.extend(both.short.iter().map(|what| format!("stream `{}`: {what}", stream.name)));
-        chosen.push(both);
+        let failed = |source| PlaceError::Cpu { stream: stream.name.clone(), source };
+        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, &usable, &mut taken).map_err(failed)?;
+        let (reply, lacking) = match stream.kind {
+            Kind::Reflected => cpus::beside(stream.reply.cpu, both.tx, &usable, &mut taken).map_err(failed)?,
+            Kind::Cyclic | Kind::Pingpong => (None, None),
+        };
+        short.extend(both.short.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
+        chosen.push(Placed { tx: both.tx, rx: both.rx, reply });
     }
     let cpu_of = |stream: usize, end: End| match end {
         End::Tx => chosen[stream].tx,
         End::Rx => chosen[stream].rx,
+        End::Reply => chosen[stream].reply,
     };
     if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
         let name = |(stream, end): (usize, End)| format!("{}.{end}", setup.streams[stream].name);
@@ -103,51 +119,77 @@ pub fn place(setup: &Setup) -> Result<(Vec<cpus::Chosen>, Vec<String>), PlaceErr
 }
 
 /// The trial's nonce, and the order of both ends of each stream.
-pub fn orders(setup: &Setup, plan: &Plan, chosen: &[cpus::Chosen], random: &mut Pcg64Mcg) -> (u64, Vec<Ordered>) {
+pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64Mcg) -> (u64, Vec<Ordered>) {
     let nonce: u64 = random.random();
     let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);
-    let end = |station: &str| {
-        let end = plan.ends.get(station);
-        let address = match end.map(|end| end.address) {
-            Some(IpAddr::V4(address)) => address,
-            _ => Ipv4Addr::UNSPECIFIED,
-        };
-        (address, end.map(|end| end.device.clone()).unwrap_or_default())
-    };
     let make = |(number, stream): (usize, &Stream)| {
+        let end = |station: &str| {
+            let end = plan.ends.get(station);
+            let address = end.and_then(|end| match stream.ip {
+                Ip::Ipv4 => Some(end.address),
+                Ip::Ipv6 => end.address6.map(IpAddr::from),
+            });
+            let none = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+            (address.unwrap_or(none), end.map(|end| end.device.clone()).unwrap_or_default())
+        };
         let order = StreamOrder {
             stream: number as u8,
             nonce,
+            kind: stream.kind,
+            port: stream.port,
             cycle: stream.cycle,
             count: stream.count,
             size: stream.size,
+            reply_size: stream.reply.size,
+            nodelay: stream.reply.nodelay,
             stamps: stream.stamps.clone(),
         };
-        let udp_port = FIRST_UDP_PORT + number as u16;
+        let port = FIRST_UDP_PORT + number as u16;
         let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
-        Ordered {
-            from: index(&stream.from),
-            to: index(&stream.to),
-            send: SendOrder {
+        let placed = &chosen[number];
+        let thread = |cpu, policy| ThreadOrder { cpu, policy };
+        let (tx, rx) = (thread(placed.tx, stream.tx.policy), thread(placed.rx, stream.rx.policy));
+        let reply = thread(placed.reply, stream.reply.policy);
+        let send = |replies: bool, thread: &ThreadOrder| {
+            let (local, peer, device) = if replies { (to, from, &to_device) } else { (from, to, &from_device) };
+            SendOrder {
                 order: order.clone(),
-                thread: ThreadOrder { cpu: chosen[number].tx, policy: stream.tx.policy },
-                local: from,
-                peer: to,
-                udp_port,
-                device: from_device,
+                thread: thread.clone(),
+                local,
+                peer,
+                port,
+                device: device.clone(),
                 priority: stream.priority,
                 advance: stream.tx.advance,
                 spin: stream.tx.spin,
                 overrun: stream.overrun,
-            },
-            receive: ReceiveOrder {
-                order,
-                thread: ThreadOrder { cpu: chosen[number].rx, policy: stream.rx.policy },
-                local: to,
-                udp_port,
-                device: to_device,
-                wait: stream.rx.wait,
-            },
+                replies,
+            }
+        };
+        let receive = |replies: bool, thread: &ThreadOrder| {
+            let (local, device, wait) = match replies {
+                false => (to, &to_device, stream.rx.wait),
+                true => (from, &from_device, stream.tx.wait),
+            };
+            let (device, thread) = (device.clone(), thread.clone());
+            ReceiveOrder { order: order.clone(), thread, local, port, device, wait, replies }
+        };
+        let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
+        let ends = match stream.kind {
+            Kind::Cyclic => vec![EndOrder::Send(send(false, &tx)), EndOrder::Receive(receive(false, &rx))],
+            Kind::Reflected => {
+                vec![EndOrder::Send(send(false, &tx)), reflect(), EndOrder::Receive(receive(true, &reply))]
+            }
+            Kind::Pingpong => {
+                let (in_flight, timeout) = (stream.reply.in_flight, stream.reply.timeout);
+                let ask = AskOrder { send: send(false, &tx), receive: receive(true, &tx), in_flight, timeout };
+                vec![EndOrder::Ask(ask), reflect()]
+            }
+        };
+        Ordered {
+            from: index(&stream.from),
+            to: index(&stream.to),
+            ends,
             phase: Nanos(random.random_range(0..stream.cycle.0.max(1))),
             stream: stream.clone(),
         }
@@ -160,8 +202,14 @@ pub fn built_alike(a: &Setup, b: &Setup) -> bool {
     // What a wire's devices are set to stamp depends on what is asked of them.
     let stamps = || !matches!(a.path, Path::Wire { .. }) || wire::asked(a) == wire::asked(b);
     a.stations == b.stations
+        && has_ipv6(a) == has_ipv6(b)
         && a.path == b.path
         && a.shaper == b.shaper
         && is_simulated(a) == is_simulated(b)
         && stamps()
+}
+
+/// True if a stream needs IPv6 addresses on the path.
+pub fn has_ipv6(setup: &Setup) -> bool {
+    setup.streams.iter().any(|stream| stream.ip == Ip::Ipv6)
 }

@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as Wall};
-use tardy_engine::halves::Halves;
+use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::live::Digest;
-use tardy_engine::message::{EndReady, FromAgent, Side, ToAgent};
-use tardy_engine::order::{ReceiveOrder, SendOrder, ThreadOrder};
-use tardy_engine::receiver::{Arrival, ReceiverCounters};
+use tardy_engine::message::{Collected, EndReady, FromAgent, Side, ToAgent};
+use tardy_engine::order::{EndOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::receiver::Arrival;
 use tardy_engine::schedule;
-use tardy_engine::sender::{SenderCounters, SenderHalf};
-use tardy_model::machine::{RulerRecord, ThreadRecord};
+use tardy_engine::sender::SenderHalf;
+use tardy_model::machine::RulerRecord;
 use tardy_model::point::Point;
-use tardy_model::stream::{Stream, Wait};
+use tardy_model::stream::{Kind, Port, Stream, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::{SpinGaps, WarmUp};
+use tardy_model::trial::WarmUp;
 use tardy_sys::clock;
 
 /// One stream as it is to be run in a trial.
@@ -29,12 +29,43 @@ pub struct Ordered {
     pub from: usize,
     /// Index of the receiving station's agent.
     pub to: usize,
-    /// Sender's order.
-    pub send: SendOrder,
-    /// Receiver's order.
-    pub receive: ReceiveOrder,
+    /// Its ends, the first being who sends or asks.
+    pub ends: Vec<EndOrder>,
     /// Shift of the schedule.
     pub phase: Nanos,
+}
+
+impl Ordered {
+    fn order(&self) -> Option<&StreamOrder> {
+        self.ends.iter().find_map(|end| match end {
+            EndOrder::Send(SendOrder { order, .. }) => Some(order),
+            EndOrder::Ask(ask) => Some(&ask.send.order),
+            EndOrder::Receive(_) | EndOrder::Reflect(_) => None,
+        })
+    }
+
+    /// Its number.
+    fn number(&self) -> u8 {
+        self.order().map_or(0, |order| order.stream)
+    }
+
+    /// The station of an end.
+    fn station(&self, side: Side) -> usize {
+        if side == Side::Rx { self.to } else { self.from }
+    }
+
+    fn sides(&self) -> impl Iterator<Item = Side> {
+        self.ends.iter().map(EndOrder::side)
+    }
+
+    /// The end at which replies arrive; `None` where there are none.
+    fn replies_at(&self) -> Option<Side> {
+        match self.stream.kind {
+            Kind::Cyclic => None,
+            Kind::Reflected => Some(Side::Reply),
+            Kind::Pingpong => Some(Side::Tx),
+        }
+    }
 }
 
 /// Both halves of one stream.
@@ -193,20 +224,25 @@ struct Trial<'a> {
 }
 
 /// What one end hands over.
-struct Half<R, C> {
-    rows: R,
-    counters: C,
-    gaps: Option<SpinGaps>,
-    thread: ThreadRecord,
-    clocks: ClockReading,
+struct Half {
+    sent: SenderHalf,
+    arrivals: Vec<Arrival>,
+    rest: Collected,
 }
 
-type SentHalf = Half<SenderHalf, SenderCounters>;
-type ArrivedHalf = Half<Vec<Arrival>, ReceiverCounters>;
+/// What the warm-up has come to at an end that receives.
+#[derive(Clone, Copy)]
+struct Warm {
+    received: u32,
+    unstamped: u32,
+    last_stamped: bool,
+    napi_id: u32,
+    answers_stamped: u32,
+}
 
 impl Trial<'_> {
     fn number(&self, i: usize) -> u8 {
-        self.streams[i].send.order.stream
+        self.streams[i].number()
     }
 
     fn measure(
@@ -228,10 +264,10 @@ impl Trial<'_> {
     fn prepare(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
         let mut asked = Vec::new();
         for (index, agent) in stations.agents.iter_mut().enumerate() {
-            let sends: Vec<_> = self.streams.iter().filter(|s| s.from == index).map(|s| s.send.clone()).collect();
-            let receives: Vec<_> = self.streams.iter().filter(|s| s.to == index).map(|s| s.receive.clone()).collect();
-            if !(sends.is_empty() && receives.is_empty()) {
-                agent.tell(&ToAgent::Prepare { sends, receives })?;
+            let all = self.streams.iter().flat_map(|s| s.ends.iter().map(move |end| (s.station(end.side()), end)));
+            let ends: Vec<EndOrder> = all.filter(|(at, _)| *at == index).map(|(_, end)| end.clone()).collect();
+            if !ends.is_empty() {
+                agent.tell(&ToAgent::Prepare { ends })?;
                 asked.push(index);
             }
         }
@@ -256,7 +292,9 @@ impl Trial<'_> {
                 let stream = &self.streams[i].stream;
                 let limit = Duration::from_nanos(stream.warmup.0.max(0) as u64);
                 // Busy polling can only be judged by a packet, so it takes one round at least.
-                let once = stream.rx.wait == Wait::Busypoll && self.warmups[i].sent == 0;
+                let busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
+                // A connection is made by the first.
+                let once = (busy || stream.port == Port::Tcp) && self.warmups[i].sent == 0;
                 if !stop.load(Relaxed) && (began.elapsed() < limit || once) {
                     self.warm_round(stations, i)?;
                     self.warmups[i].took_ns = began.elapsed().as_nanos() as i64;
@@ -271,57 +309,83 @@ impl Trial<'_> {
 
     fn warm_round(&mut self, stations: &mut Stations, i: usize) -> Result<(), TrialError> {
         let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let wants = |side: Side, point: Point| {
+        let wants = |side: Side, points: &[Point]| {
             let end = self.ready.get(&(stream, side));
-            let absent = end.is_some_and(|end| end.absent.iter().any(|(absent, _)| *absent == point));
-            ordered.stream.stamps.contains(&point) && !absent
+            let is_absent = |point| end.is_some_and(|end| end.absent.iter().any(|(absent, _)| absent == point));
+            points.iter().any(|point| ordered.stream.stamps.contains(point) && !is_absent(point))
         };
-        let tx_wanted = wants(Side::Tx, Point::TxKernel) || wants(Side::Tx, Point::TxSched);
-        let rx_wanted = wants(Side::Rx, Point::RxKernel);
+        let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
+        let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
+        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
         let order = ToAgent::WarmUp { stream, count: WARM_UP_PACKETS, apart: WARM_UP_APART };
         stations.agents[ordered.from].tell(&order)?;
         let stamped = stations.answers(&[ordered.from], "warming up", ANSWER, |_, message| match message {
             FromAgent::Warmed { stream: s, stamped } if s == stream => Some(stamped),
             _ => None,
         })?[0];
-        stations.agents[ordered.to].tell(&ToAgent::WarmStatus { stream })?;
-        let (received, unstamped, last_stamped, napi_id) =
-            stations.answers(&[ordered.to], "warming up", ANSWER, |_, message| match message {
-                FromAgent::WarmStatus { stream: s, received, unstamped, last_stamped, napi_id } if s == stream => {
-                    Some((received, unstamped, last_stamped, napi_id))
-                }
-                _ => None,
-            })?[0];
-        if ordered.stream.rx.wait == Wait::Busypoll && received > 0 && napi_id == 0 {
-            return Err(TrialError::CannotDo(format!(
-                "stream `{}`: wait = \"busypoll\" would be \"block\" in disguise: packets on {} come without a NAPI context \
-                 (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use \"block\", \"poll\" or \"spin\", or a device \
-                 whose driver has NAPI",
-                ordered.stream.name, ordered.receive.device
-            )));
-        }
+        let far = self.warm_status(stations, i, Side::Rx)?;
+        let near = match ordered.replies_at() {
+            Some(side) => Some((self.warm_status(stations, i, side)?, wants(side, &[Point::ReplyRxKernel]))),
+            None => None,
+        };
         let warm = &mut self.warmups[i];
         warm.sent += WARM_UP_PACKETS;
-        warm.received = received;
-        warm.without_rx_stamp = if rx_wanted { unstamped } else { 0 };
+        warm.received = far.received;
+        warm.without_rx_stamp = if rx_wanted { far.unstamped } else { 0 };
         if tx_wanted {
             warm.without_tx_stamp += WARM_UP_PACKETS.saturating_sub(stamped);
         }
         let tx_flows = !tx_wanted || stamped >= WARM_UP_PACKETS;
-        warm.flowed = received > 0 && tx_flows && (!rx_wanted || last_stamped);
+        let answers_flow = !answer_wanted || far.answers_stamped > 0;
+        let comes_back = near.is_none_or(|(near, wanted)| near.received > 0 && (!wanted || near.last_stamped));
+        warm.flowed = far.received > 0 && tx_flows && (!rx_wanted || far.last_stamped) && answers_flow && comes_back;
         Ok(())
+    }
+
+    /// What the warm-up has come to at an end that receives.
+    fn warm_status(&self, stations: &mut Stations, i: usize, side: Side) -> Result<Warm, TrialError> {
+        let (stream, ordered) = (self.number(i), &self.streams[i]);
+        let station = ordered.station(side);
+        stations.agents[station].tell(&ToAgent::WarmStatus { stream, side })?;
+        let mut warm = stations.answers(&[station], "warming up", ANSWER, |_, message| match message {
+            FromAgent::WarmStatus {
+                stream: s,
+                side: of,
+                received,
+                unstamped,
+                last_stamped,
+                napi_id,
+                answers_stamped,
+                ..
+            } if s == stream && of == side => {
+                Some(Warm { received, unstamped, last_stamped, napi_id, answers_stamped })
+            }
+            _ => None,
+        })?;
+        let warm = warm.remove(0);
+        let wait = if side == Side::Rx { ordered.stream.rx.wait } else { ordered.stream.tx.wait };
+        if wait == Wait::Busypoll && warm.received > 0 && warm.napi_id == 0 {
+            let end = if side == Side::Rx { "rx" } else { "tx" };
+            return Err(TrialError::CannotDo(format!(
+                "stream `{}`: {end}.wait = \"busypoll\" would be \"block\" in disguise: packets come without a NAPI \
+                 context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or a device whose \
+                 driver has NAPI",
+                ordered.stream.name
+            )));
+        }
+        Ok(warm)
     }
 
     fn start(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
         let now = clock::now::<Tai>();
-        for side in [Side::Rx, Side::Tx] {
-            for (i, ordered) in self.streams.iter().enumerate() {
+        // Who sends begins last.
+        for side in [Side::Rx, Side::Reply, Side::Tx] {
+            for (i, ordered) in self.streams.iter().enumerate().filter(|(_, s)| s.sides().any(|of| of == side)) {
                 let (stream, cycle) = (self.number(i), ordered.stream.cycle);
                 let lead = Nanos(i64::from(schedule::lead_in(cycle)) * cycle.0) + ordered.stream.tx.advance;
                 let base = schedule::base_time(now + AHEAD + lead, cycle, ordered.phase);
                 self.bases[i] = Some(base);
-                let station = if side == Side::Rx { ordered.to } else { ordered.from };
-                stations.agents[station].tell(&ToAgent::Start { stream, side, base })?;
+                stations.agents[ordered.station(side)].tell(&ToAgent::Start { stream, side, base })?;
             }
         }
         Ok(())
@@ -335,7 +399,7 @@ impl Trial<'_> {
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<(), AgentError> {
         let mut going: BTreeSet<(u8, Side)> =
-            (0..self.streams.len()).flat_map(|i| [Side::Tx, Side::Rx].map(|side| (self.number(i), side))).collect();
+            self.streams.iter().flat_map(|s| s.sides().map(|side| (s.number(), side))).collect();
         let mut told_stop = false;
         let longest = self.streams.iter().map(|s| s.stream.cycle.0).max().unwrap_or(0);
         let patience = ANSWER + Duration::from_nanos(2 * longest.max(0) as u64);
@@ -355,21 +419,28 @@ impl Trial<'_> {
                     if counts.insert((stream, side), digest.done) != Some(digest.done) {
                         last_word = Wall::now();
                     }
-                    let name = self.streams.iter().find(|s| s.send.order.stream == stream).map(|s| &s.stream.name);
+                    let name = self.streams.iter().find(|s| s.number() == stream).map(|s| &s.stream.name);
                     progress(name.map_or("", |name| name), side, digest);
                 }
                 Some((_, FromAgent::Done { stream, side: Side::Tx, packets })) => {
                     going.remove(&(stream, Side::Tx));
                     last_word = Wall::now();
-                    let ordered = self.streams.iter().find(|s| s.send.order.stream == stream);
+                    let ordered = self.streams.iter().find(|s| s.number() == stream);
                     if let Some(ordered) = ordered {
                         let linger = Nanos(LINGER.0.max(4 * ordered.stream.cycle.0.min(1_000_000_000)));
-                        let finish = ToAgent::Finish { stream, expected: packets, linger };
-                        stations.agents[ordered.to].tell(&finish)?;
+                        // A ping-pong is over when who asks says so.
+                        let (expected, linger) = match ordered.stream.kind {
+                            Kind::Pingpong => (0, Nanos::ZERO),
+                            Kind::Cyclic | Kind::Reflected => (packets, linger),
+                        };
+                        for side in ordered.sides().filter(|side| *side != Side::Tx) {
+                            let finish = ToAgent::Finish { stream, side, expected, linger };
+                            stations.agents[ordered.station(side)].tell(&finish)?;
+                        }
                     }
                 }
-                Some((_, FromAgent::Done { stream, side: Side::Rx, .. })) => {
-                    going.remove(&(stream, Side::Rx));
+                Some((_, FromAgent::Done { stream, side, .. })) => {
+                    going.remove(&(stream, side));
                     last_word = Wall::now();
                 }
                 Some((station, FromAgent::Failed(what))) => {
@@ -378,8 +449,8 @@ impl Trial<'_> {
                 Some(_) => {}
             }
             if last_word.elapsed() > patience {
-                let ordered = self.streams.iter().find(|s| s.send.order.stream == first);
-                let station = ordered.map(|s| if side == Side::Tx { s.from } else { s.to });
+                let ordered = self.streams.iter().find(|s| s.number() == first);
+                let station = ordered.map(|s| s.station(side));
                 let station = station.map(|at| stations.agents[at].station().to_owned()).unwrap_or_default();
                 return Err(AgentError::Silent { station, seconds: patience.as_secs(), doing: "the trial runs" });
             }
@@ -387,65 +458,81 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn collect_sent(&self, stations: &mut Stations, i: usize, limit: Duration) -> Result<SentHalf, AgentError> {
-        let stream = self.number(i);
-        stations.agents[self.streams[i].from].tell(&ToAgent::Collect { stream, side: Side::Tx })?;
-        let mut half = SenderHalf::default();
-        let from = [self.streams[i].from];
-        let mut taken = stations.answers(&from, "handing over samples", limit, |_, message| match message {
+    fn collect_end(&self, stations: &mut Stations, i: usize, side: Side, limit: Duration) -> Result<Half, AgentError> {
+        let (stream, station) = (self.number(i), self.streams[i].station(side));
+        stations.agents[station].tell(&ToAgent::Collect { stream, side })?;
+        let (mut sent, mut arrivals) = (SenderHalf::default(), Vec::new());
+        let mut taken = stations.answers(&[station], "handing over samples", limit, |_, message| match message {
             FromAgent::SenderPiece(piece) => {
-                half.append(piece);
+                sent.append(piece);
                 None
             }
-            FromAgent::Sent { counters, gaps, thread, clocks } => Some((counters, gaps, thread, clocks)),
-            _ => None,
-        })?;
-        let (counters, gaps, thread, clocks) = taken.remove(0);
-        Ok(Half { rows: half, counters, gaps, thread, clocks })
-    }
-
-    fn collect_arrived(&self, stations: &mut Stations, i: usize, limit: Duration) -> Result<ArrivedHalf, AgentError> {
-        let stream = self.number(i);
-        stations.agents[self.streams[i].to].tell(&ToAgent::Collect { stream, side: Side::Rx })?;
-        let mut arrivals = Vec::new();
-        let from = [self.streams[i].to];
-        let mut taken = stations.answers(&from, "handing over samples", limit, |_, message| match message {
             FromAgent::ArrivalPiece(mut piece) => {
                 arrivals.append(&mut piece);
                 None
             }
-            FromAgent::Arrived { counters, gaps, thread, clocks } => Some((counters, gaps, thread, clocks)),
+            FromAgent::Collected(rest) => Some(*rest),
             _ => None,
         })?;
-        let (counters, gaps, thread, clocks) = taken.remove(0);
-        Ok(Half { rows: arrivals, counters, gaps, thread, clocks })
+        Ok(Half { sent, arrivals, rest: taken.remove(0) })
     }
 
     fn collect(&self, stations: &mut Stations, i: usize) -> Result<Ran, AgentError> {
-        let sent = self.collect_sent(stations, i, ANSWER)?;
-        let arrived = self.collect_arrived(stations, i, ANSWER)?;
-        Ok(self.both(i, sent, arrived))
+        let mut halves = BTreeMap::new();
+        for side in self.streams[i].sides() {
+            halves.insert(side, self.collect_end(stations, i, side, ANSWER)?);
+        }
+        Ok(self.joined(i, halves))
     }
 
-    fn both(&self, i: usize, sent: SentHalf, arrived: ArrivedHalf) -> Ran {
+    /// The stream's halves; an end that is not there left nothing.
+    fn joined(&self, i: usize, mut halves: BTreeMap<Side, Half>) -> Ran {
         let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let ends = [Side::Tx, Side::Rx].map(|side| self.ready.get(&(stream, side)));
-        let absent = ends.iter().flatten().flat_map(|end| end.absent.iter().cloned()).collect();
+        let end = |side| self.ready.get(&(stream, side));
+        let gone = |side| {
+            let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
+            let clocks = clock::read_clocks();
+            let rest = Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None };
+            Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
+        };
+        let absent = ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
         let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
+        let queue = |side| end(side).map_or(0, |end| end.error_queue_bytes);
+        let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
+        let rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
+        let reply = ordered.replies_at().map(|side| {
+            let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
+            let arrivals = match &own {
+                Some(own) => own.arrivals.clone(),
+                None => std::mem::take(&mut tx.arrivals),
+            };
+            let at = own.as_ref().unwrap_or(&tx);
+            ReplyHalves {
+                sent: rx.sent,
+                tx_counters: rx.rest.sent.unwrap_or_default(),
+                arrivals,
+                rx_counters: at.rest.arrived.unwrap_or_default(),
+                gaps: at.rest.gaps,
+                tcp: [tx.rest.tcp, rx.rest.tcp],
+                error_queue_bytes: queue(Side::Rx),
+                thread: own.map(|own| own.rest.thread),
+            }
+        });
         let halves = Halves {
-            sent: sent.rows,
-            tx_counters: sent.counters,
-            tx_thread: sent.thread,
-            tx_clocks: [before(ordered.from, sent.clocks), sent.clocks],
-            arrivals: arrived.rows,
-            rx_counters: arrived.counters,
-            rx_thread: arrived.thread,
-            rx_clocks: [before(ordered.to, arrived.clocks), arrived.clocks],
-            gaps: arrived.gaps,
-            tx_gaps: sent.gaps,
+            sent: tx.sent,
+            tx_counters: tx.rest.sent.unwrap_or_default(),
+            tx_clocks: [before(ordered.from, tx.rest.clocks), tx.rest.clocks],
+            tx_thread: tx.rest.thread,
+            arrivals: rx.arrivals,
+            rx_counters: rx.rest.arrived.unwrap_or_default(),
+            rx_clocks: [before(ordered.to, rx.rest.clocks), rx.rest.clocks],
+            rx_thread: rx.rest.thread,
+            gaps: rx.rest.gaps,
+            tx_gaps: tx.rest.gaps.filter(|_| ordered.stream.kind != Kind::Pingpong),
             absent,
-            error_queue_bytes: ends[0].map_or(0, |end| end.error_queue_bytes),
+            error_queue_bytes: queue(Side::Tx),
             warmup: self.warmups[i],
+            reply,
         };
         Ran { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
     }
@@ -454,25 +541,19 @@ impl Trial<'_> {
     /// Whoever keeps it must say that half of it is gone: it is not a trial.
     fn salvage(&self, stations: &mut Stations, i: usize) -> Option<Ran> {
         self.bases[i]?;
-        let sent = self.collect_sent(stations, i, SALVAGE);
-        let arrived = self.collect_arrived(stations, i, SALVAGE);
-        if sent.is_err() && arrived.is_err() {
+        let sides = self.streams[i].sides();
+        let halves = sides.filter_map(|side| Some((side, self.collect_end(stations, i, side, SALVAGE).ok()?)));
+        let halves: BTreeMap<Side, Half> = halves.collect();
+        if halves.is_empty() {
             return None;
         }
-        let clocks = clock::read_clocks();
-        let thread = |side| self.ready.get(&(self.number(i), side)).map(|end| end.thread.clone()).unwrap_or_default();
-        let gone = |side| (None, thread(side), clocks);
-        let arrived = arrived.unwrap_or_else(|_| {
-            let (gaps, thread, clocks) = gone(Side::Rx);
-            Half { rows: Vec::new(), counters: ReceiverCounters::default(), gaps, thread, clocks }
-        });
-        let sent = sent.unwrap_or_else(|_| {
-            let (gaps, thread, clocks) = gone(Side::Tx);
+        let reached = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq + 1).max();
+        let lacks_sender = !halves.contains_key(&Side::Tx);
+        let mut ran = self.joined(i, halves);
+        if lacks_sender {
             // The sender's rows went with it: rows are made for what arrived to stand in.
-            let rows = arrived.rows.iter().map(|arrival| arrival.seq + 1).max().unwrap_or(0);
-            let rows = SenderHalf::only_sent(rows);
-            Half { rows, counters: SenderCounters::default(), gaps, thread, clocks }
-        });
-        Some(self.both(i, sent, arrived))
+            ran.halves.sent = SenderHalf::only_sent(reached.unwrap_or(0));
+        }
+        Some(ran)
     }
 }

@@ -21,6 +21,21 @@ pub enum Kind {
     Test,
     /// Sent before a trial until stamps flow; never a sample.
     WarmUp,
+    /// The reflector's answer to a test packet, under the same number.
+    Reply,
+    /// The reflector's answer to a warm-up packet.
+    WarmUpReply,
+}
+
+impl Kind {
+    /// What answers a packet of this kind; `None` for an answer.
+    pub const fn answer(self) -> Option<Kind> {
+        match self {
+            Kind::Test => Some(Kind::Reply),
+            Kind::WarmUp => Some(Kind::WarmUpReply),
+            Kind::Reply | Kind::WarmUpReply => None,
+        }
+    }
 }
 
 /// The head of a test packet.
@@ -64,6 +79,8 @@ impl Frame {
         payload[4] = match self.kind {
             Kind::Test => 1,
             Kind::WarmUp => 2,
+            Kind::Reply => 3,
+            Kind::WarmUpReply => 4,
         };
         payload[5] = self.stream;
         payload[6..8].copy_from_slice(&self.size.to_be_bytes());
@@ -87,6 +104,8 @@ impl Frame {
         let kind = match head[4] {
             1 => Kind::Test,
             2 => Kind::WarmUp,
+            3 => Kind::Reply,
+            4 => Kind::WarmUpReply,
             _ => return Err(Foreign::Damaged),
         };
         let size = u16::from_be_bytes([head[6], head[7]]);

@@ -29,11 +29,21 @@ pub enum Point {
     RxKernel,
     /// After the receive call returned.
     Receive,
+    /// In the reflector, just before it sends the reply.
+    ReplySend,
+    /// The reply, before the reflector's queue discipline.
+    ReplyTxSched,
+    /// The reply, in the reflector's driver.
+    ReplyTxKernel,
+    /// The reply, in the kernel of the station that asked.
+    ReplyRxKernel,
+    /// The reply, after the receive call of the station that asked.
+    ReplyReceive,
 }
 
 impl Point {
     /// How many points there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 15;
     /// All of them, in causal order.
     pub const ALL: [Point; Point::COUNT] = [
         Point::Scheduled,
@@ -46,6 +56,11 @@ impl Point {
         Point::RxXdp,
         Point::RxKernel,
         Point::Receive,
+        Point::ReplySend,
+        Point::ReplyTxSched,
+        Point::ReplyTxKernel,
+        Point::ReplyRxKernel,
+        Point::ReplyReceive,
     ];
 
     /// The place in causal order, 0 for `scheduled`.
@@ -66,7 +81,17 @@ impl Point {
             Point::RxXdp => "rx_xdp",
             Point::RxKernel => "rx_kernel",
             Point::Receive => "receive",
+            Point::ReplySend => "reply_send",
+            Point::ReplyTxSched => "reply_tx_sched",
+            Point::ReplyTxKernel => "reply_tx_kernel",
+            Point::ReplyRxKernel => "reply_rx_kernel",
+            Point::ReplyReceive => "reply_receive",
         }
+    }
+
+    /// True for the way of a reply back to who asked.
+    pub const fn is_of_reply(self) -> bool {
+        self as usize >= Point::ReplySend as usize
     }
 }
 
@@ -118,13 +143,16 @@ impl Source {
     }
 }
 
-/// What is measured: the difference of two points, or `delta`.
+/// What is measured: the difference of two points, `delta`, or `transit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Second minus first.
     Span(Point, Point),
     /// Receive stamp minus that of the packet received before it, in arrival order.
     Delta,
+    /// The round trip without the reflector's residence: `send..reply_receive` less `receive..reply_send`. Each of the two
+    /// has one clock, so it needs no agreement between stations. RFC 5905, section 8: δ = (T4 − T1) − (T3 − T2).
+    Transit,
 }
 
 impl Metric {
@@ -137,10 +165,34 @@ impl Metric {
         Metric::Delta,
     ];
 
+    /// What is asked for where an experiment names no metrics and the stream is answered.
+    pub const DEFAULT_ANSWERED: [Metric; 7] = [
+        Metric::Span(Point::Scheduled, Point::Wakeup),
+        Metric::Span(Point::Scheduled, Point::ReplyReceive),
+        Metric::Span(Point::Send, Point::ReplyReceive),
+        Metric::Transit,
+        Metric::Span(Point::TxKernel, Point::RxKernel),
+        Metric::Span(Point::Receive, Point::ReplySend),
+        Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel),
+    ];
+
+    /// Points whose stamps it needs, the earliest first; `delta` needs that of its own kind beside.
+    pub fn points(self) -> Vec<Point> {
+        match self {
+            Metric::Span(from, to) => vec![from, to],
+            Metric::Delta => Vec::new(),
+            Metric::Transit => vec![Point::Send, Point::Receive, Point::ReplySend, Point::ReplyReceive],
+        }
+    }
+
     /// True if the order of the two points is one of cause and effect, so that a negative value is a fault of a clock.
     /// What counts from `scheduled` may be early.
     pub fn is_causal(self) -> bool {
-        matches!(self, Metric::Span(from, _) if from != Point::Scheduled)
+        match self {
+            Metric::Span(from, _) => from != Point::Scheduled,
+            Metric::Delta => false,
+            Metric::Transit => true,
+        }
     }
 }
 
@@ -149,6 +201,7 @@ impl fmt::Display for Metric {
         match self {
             Metric::Span(a, b) => write!(f, "{a}..{b}"),
             Metric::Delta => f.write_str("delta"),
+            Metric::Transit => f.write_str("transit"),
         }
     }
 }
@@ -159,7 +212,11 @@ impl FromStr for Metric {
         if name == "delta" {
             return Ok(Metric::Delta);
         }
-        let (a, b) = name.split_once("..").ok_or_else(|| format!("`{name}` is neither `delta` nor `POINT..POINT`"))?;
+        if name == "transit" {
+            return Ok(Metric::Transit);
+        }
+        let neither = || format!("`{name}` is none of `delta`, `transit` and `POINT..POINT`");
+        let (a, b) = name.split_once("..").ok_or_else(neither)?;
         let (a, b) = (a.parse::<Point>()?, b.parse::<Point>()?);
         if a >= b {
             return Err(format!("`{name}`: `{b}` does not come after `{a}`"));

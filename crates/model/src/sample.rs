@@ -143,6 +143,10 @@ impl Batch {
         match metric {
             Metric::Span(a, b) => Some(self.offset(row, b)? - self.offset(row, a)?),
             Metric::Delta => None,
+            Metric::Transit => {
+                let there = self.span_ns(row, Metric::Span(Point::Send, Point::ReplyReceive))?;
+                Some(there - self.span_ns(row, Metric::Span(Point::Receive, Point::ReplySend))?)
+            }
         }
     }
 }

@@ -73,6 +73,39 @@ impl fmt::Display for Policy {
     }
 }
 
+/// What a stream does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Sent by the clock, one way.
+    Cyclic,
+    /// Sent by the clock and sent back; the schedule goes on whatever comes back.
+    Reflected,
+    /// Request and response: the next request goes out when a reply has come.
+    Pingpong,
+}
+
+impl Kind {
+    /// True if each packet is answered: a row then ends with the reply.
+    pub const fn is_answered(self) -> bool {
+        matches!(self, Kind::Reflected | Kind::Pingpong)
+    }
+    /// True if a schedule says when packets go out.
+    pub const fn is_scheduled(self) -> bool {
+        matches!(self, Kind::Cyclic | Kind::Reflected)
+    }
+}
+
+/// Version of the Internet protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ip {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
 /// What the sender does with packets whose slot has passed when it wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,6 +124,10 @@ pub enum Wait {
     Block,
     /// In `poll()`.
     Poll,
+    /// In `select()`.
+    Select,
+    /// In `epoll_wait()`.
+    Epoll,
     /// Asks again and again without sleeping.
     Spin,
     /// In the receive call, the kernel polling the device (SO_BUSY_POLL).
@@ -98,11 +135,15 @@ pub enum Wait {
 }
 
 impl Wait {
+    /// All of them.
+    pub const ALL: [Wait; 6] = [Wait::Block, Wait::Poll, Wait::Select, Wait::Epoll, Wait::Spin, Wait::Busypoll];
     /// The name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Wait::Block => "block",
             Wait::Poll => "poll",
+            Wait::Select => "select",
+            Wait::Epoll => "epoll",
             Wait::Spin => "spin",
             Wait::Busypoll => "busypoll",
         }
@@ -115,8 +156,21 @@ impl Wait {
 pub enum Port {
     /// A UDP socket.
     Udp,
+    /// A TCP connection.
+    Tcp,
     /// A simulated path on simulated clocks.
     Sim,
+}
+
+impl Port {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Port::Udp => "udp",
+            Port::Tcp => "tcp",
+            Port::Sim => "sim",
+        }
+    }
 }
 
 /// The simulated path and its faults. Everything is drawn from `seed`, nothing from the machine.
@@ -199,6 +253,8 @@ pub struct Tx {
     pub advance: Nanos,
     /// It spins for the last stretch of this length instead of sleeping.
     pub spin: Nanos,
+    /// How it waits for replies, where the stream is answered.
+    pub wait: Wait,
 }
 
 /// The receiving end.
@@ -212,7 +268,24 @@ pub struct Rx {
     pub wait: Wait,
 }
 
-/// A cyclic, one-way stream, every default filled in.
+/// The replies of a stream that is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Payload bytes of a reply.
+    pub size: u16,
+    /// Where the thread runs that receives the replies of a reflected stream; a ping-pong's is the sending one.
+    pub cpu: CpuChoice,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// Requests that may be on their way at once (ping-pong).
+    pub in_flight: u32,
+    /// After so long a request counts as lost, and the next may go out (ping-pong over UDP).
+    pub timeout: Nanos,
+    /// TCP_NODELAY at both ends.
+    pub nodelay: bool,
+}
+
+/// A stream, every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
     /// Its name in the experiment.
@@ -221,9 +294,13 @@ pub struct Stream {
     pub from: String,
     /// The station that receives.
     pub to: String,
+    /// What it does.
+    pub kind: Kind,
     /// What it goes through.
     pub port: Port,
-    /// Time between scheduled instants.
+    /// Over which version of IP.
+    pub ip: Ip,
+    /// Time between scheduled instants; zero where there is no schedule.
     pub cycle: Nanos,
     /// Intended packets in a trial.
     pub count: u32,
@@ -247,6 +324,8 @@ pub struct Stream {
     pub tx: Tx,
     /// The receiving end.
     pub rx: Rx,
+    /// Replies; without meaning where there are none.
+    pub reply: Reply,
     /// The simulated path, where `port` is `sim`.
     pub sim: Sim,
 }

@@ -37,6 +37,40 @@ pub struct TrialRecord {
     pub streams: BTreeMap<String, StreamRecord>,
 }
 
+/// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpRecord {
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts; `None` before Linux 6.7.
+    pub timeouts: Option<u64>,
+    /// Greatest segment that is sent, bytes.
+    pub mss: u32,
+    /// The kernel's own smoothed estimate of the round trip, µs.
+    pub rtt_us: u32,
+    /// The retransmission timeout at the end, µs.
+    pub rto_us: u32,
+}
+
+/// The replies of a stream in one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReplyRecord {
+    /// The thread that receives the replies, where it is one of its own.
+    pub thread: Option<ThreadRecord>,
+    /// Events; those of sending are the reflector's.
+    pub counters: Counters,
+    /// Gaps that a spinning wait for replies saw.
+    pub spin_gaps: Option<SpinGaps>,
+    /// From the first request to the last reply, ns; `None` without one.
+    pub span_ns: Option<i64>,
+    /// Of the connection, at the end that asks.
+    pub tcp: Option<TcpRecord>,
+    /// Of the connection, at the reflector.
+    pub tcp_reflector: Option<TcpRecord>,
+    /// The reflector's error queue was sized to this many bytes, read back.
+    pub error_queue_bytes: u64,
+}
+
 /// One stream in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamRecord {
@@ -76,6 +110,9 @@ pub struct StreamRecord {
     pub tx_spin_gaps: Option<SpinGaps>,
     /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
+    /// Replies, where the stream is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<ReplyRecord>,
 }
 
 /// The warm-up before a trial.

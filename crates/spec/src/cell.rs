@@ -88,6 +88,12 @@ impl<'a> View<'a> {
         all.any(|assignment| assignment.value == Value::Text(word.to_owned())) || by_default()
     }
 
+    /// True if cells of the experiment may have different values of `key`.
+    pub(crate) fn differs(&self, key: &str) -> bool {
+        self.sheet.axes.iter().any(|axis| axis.key == key)
+            || self.sheet.cases.iter().any(|case| case.set.contains_key(key))
+    }
+
     /// The keys of one table of the file; `name` stands for the pattern's `*`.
     pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
         Table { view: self, pattern, name }

@@ -5,10 +5,15 @@ use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::placement::{self, End};
 use crate::schema::show_duration;
-use tardy_model::stream::{CpuChoice, Policy, Port, Stream};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream};
 
-/// Bytes of an IPv4 and a UDP header.
-const HEADERS: u32 = 28;
+/// Bytes of an IP and a UDP header.
+const fn headers(ip: Ip) -> u32 {
+    match ip {
+        Ip::Ipv4 => 28,
+        Ip::Ipv6 => 48,
+    }
+}
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
@@ -26,8 +31,70 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(),
     Ok(())
 }
 
+/// Keys of a stream that belong to some streams only: which, and how that is said.
+type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
+
+const BELONGS: [Belongs; 11] = [
+    ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
+    ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
+    ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
+    ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
+    (
+        "tx.wait",
+        |stream| stream.kind.is_answered(),
+        "a stream that is answered (reflect = true or kind = \"pingpong\")",
+    ),
+    (
+        "reply_size",
+        |stream| stream.kind.is_answered(),
+        "a stream that is answered (reflect = true or kind = \"pingpong\")",
+    ),
+    ("reply.cpu", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
+    ("reply.policy", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
+    ("in_flight", |stream| stream.kind == Kind::Pingpong, "a ping-pong"),
+    ("timeout", |stream| stream.kind == Kind::Pingpong && stream.port != Port::Tcp, "a ping-pong over UDP"),
+    ("nodelay", |stream| stream.port == Port::Tcp, "a stream over TCP"),
+];
+
+/// True if the key of a stream, without the stream's name, has a meaning for it.
+pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
+    BELONGS.iter().find(|(key, ..)| *key == field).is_none_or(|(_, belongs, _)| belongs(stream))
+}
+
 /// Within one stream.
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    let differs = ["kind", "reflect", "port"].iter().any(|field| view.differs(&table.key(field)));
+    for (field, belongs, to) in BELONGS {
+        if table.is_written(field) && !differs && !belongs(stream) {
+            let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
+            return Err(table.wrong(&[field, "kind"], message, "leave it out"));
+        }
+    }
+    if stream.kind == Kind::Pingpong && table.is_written("reflect") && !differs {
+        let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
+        return Err(table.wrong(&["reflect", "kind"], message, "leave it out"));
+    }
+    if stream.port == Port::Tcp && stream.kind != Kind::Pingpong {
+        let message = format!("`{}` is \"tcp\" and the stream is cyclic", table.key("port"));
+        return Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""));
+    }
+    if stream.kind.is_scheduled() {
+        slots(table, stream)?;
+    }
+    cpus(table, stream)?;
+    if stream.port != Port::Sim {
+        let prefix = format!("{}.", table.key("sim"));
+        if let Some((_, assignment)) = view.below(&prefix).next() {
+            let keys = [assignment.key.clone(), table.key("port")];
+            let message = format!("`{}` has no meaning on port `{}`", assignment.key, stream.port.name());
+            return Err(view.combination(&keys, message, "write port = \"sim\", or leave it out".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// What must fit into a cycle.
+fn slots(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let cycle = show_duration(stream.cycle);
     if stream.tx.advance >= stream.cycle {
         let message = format!(
@@ -44,15 +111,6 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Res
             show_duration(stream.tx.spin)
         );
         return Err(table.wrong(&["tx.spin", "cycle"], message, "write a spin of at most one cycle"));
-    }
-    cpus(table, stream)?;
-    if stream.port != Port::Sim {
-        let prefix = format!("{}.", table.key("sim"));
-        if let Some((_, assignment)) = view.below(&prefix).next() {
-            let keys = [assignment.key.clone(), table.key("port")];
-            let message = format!("`{}` has no meaning on port `udp`", assignment.key);
-            return Err(view.combination(&keys, message, "write port = \"sim\", or leave it out".to_owned()));
-        }
     }
     Ok(())
 }
@@ -72,7 +130,9 @@ fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
         };
         return Err(table.wrong(&["tx.cpu", "rx.cpu"], message, help));
     }
-    for (end, cpu, other, policy) in [("tx", tx, rx, stream.tx.policy), ("rx", rx, tx, stream.rx.policy)] {
+    let ends = [("tx", tx, rx, stream.tx.policy), ("rx", rx, tx, stream.rx.policy)];
+    let reply = Some(("reply", stream.reply.cpu, tx, stream.reply.policy)).filter(|_| stream.kind == Kind::Reflected);
+    for (end, cpu, other, policy) in ends.into_iter().chain(reply) {
         let (cpu_field, policy_field) = (format!("{end}.cpu"), format!("{end}.policy"));
         if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any {
             let message = format!(
@@ -95,30 +155,38 @@ fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
 
 /// Simulated and real clocks cannot run in one cell.
 pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
-    let of = |port| streams.iter().find(|stream| stream.port == port);
-    if let (Some(sim), Some(udp)) = (of(Port::Sim), of(Port::Udp)) {
+    let of = |simulated| streams.iter().find(|stream| (stream.port == Port::Sim) == simulated);
+    if let (Some(sim), Some(real)) = (of(true), of(false)) {
         let key = |stream: &Stream| format!("stream.{}.port", stream.name);
-        let message = format!("stream `{}` is on port sim and stream `{}` on udp", sim.name, udp.name);
-        let help = "give all streams of a cell the same port".to_owned();
-        return Err(view.combination(&[key(sim), key(udp)], message, help));
+        let message =
+            format!("stream `{}` is on port sim and stream `{}` on {}", sim.name, real.name, real.port.name());
+        let help = "give all streams of a cell the same port, or none of them sim".to_owned();
+        return Err(view.combination(&[key(sim), key(real)], message, help));
     }
     Ok(())
 }
 
-/// A packet must fit the path in one piece.
+/// A packet must fit the path in one piece, its reply too; TCP cuts by itself.
 pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
-    let most = mtu.saturating_sub(HEADERS);
-    match streams.iter().find(|stream| stream.port == Port::Udp && u32::from(stream.size) > most) {
-        Some(stream) => {
-            let key = format!("stream.{}.size", stream.name);
-            let message = format!(
-                "`{key}` of {}B does not fit `path.mtu`, {mtu}, less {HEADERS} bytes of IP and UDP headers",
-                stream.size
-            );
-            Err(view.combination(&[key, "path.mtu".to_owned()], message, format!("write at most \"{most}B\"")))
+    for stream in streams.iter().filter(|stream| stream.port == Port::Udp) {
+        let most = mtu.saturating_sub(headers(stream.ip));
+        let reply = Some(("reply_size", stream.reply.size)).filter(|_| stream.kind.is_answered());
+        for (field, size) in [("size", stream.size)].into_iter().chain(reply) {
+            if u32::from(size) > most {
+                let key = format!("stream.{}.{field}", stream.name);
+                let message = format!(
+                    "`{key}` of {size}B does not fit `path.mtu`, {mtu}, less {} bytes of IP and UDP headers",
+                    headers(stream.ip)
+                );
+                return Err(view.combination(
+                    &[key, "path.mtu".to_owned()],
+                    message,
+                    format!("write at most \"{most}B\""),
+                ));
+            }
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 /// Which CPU a thread will have, as far as the file says it.
@@ -137,6 +205,7 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
         let (own, other) = match end {
             End::Tx => (stream.tx.cpu, stream.rx.cpu),
             End::Rx => (stream.rx.cpu, stream.tx.cpu),
+            End::Reply => (stream.reply.cpu, stream.tx.cpu),
         };
         match (own, other) {
             (CpuChoice::Number(cpu), _) | (CpuChoice::Same, CpuChoice::Number(cpu)) => Some(Slot::Number(cpu)),
@@ -149,7 +218,12 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
     let thread = |at: (usize, End)| format!("`{}.{}`", streams[at.0].name, at.1);
     let mut keys = Vec::new();
     for at in [clash.1, clash.0] {
-        keys.extend([key(at, "cpu"), key(at, if at.1 == End::Rx { "wait" } else { "spin" }), key(at, "policy")]);
+        let sleeps_by = match (at.1, streams[at.0].kind) {
+            (End::Tx, Kind::Cyclic | Kind::Reflected) => key(at, "spin"),
+            (End::Reply, _) => key((at.0, End::Tx), "wait"),
+            _ => key(at, "wait"),
+        };
+        keys.extend([key(at, "cpu"), sleeps_by, key(at, "policy")]);
     }
     let message = format!(
         "{} and {} both spin under a realtime policy on one CPU: one of them would never run",

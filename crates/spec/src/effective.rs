@@ -6,7 +6,7 @@ use crate::schema::{Default, KEYS, Key, show_duration};
 use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
 use std::fmt::Write as _;
-use tardy_model::stream::{Port, Stream};
+use tardy_model::stream::{Kind, Port, Stream};
 
 /// Writes the file.
 pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
@@ -72,6 +72,7 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
         "stream.*.metrics" => the_same(streams().map(metrics)),
+        "stream.*.stamps" => the_same(streams().map(stamps)),
         _ => None,
     };
     let is_set_elsewhere =
@@ -88,6 +89,15 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
         || matches!(key.default, Default::Required)
     {
         return None;
+    }
+    if let Some(field) = key.pattern.strip_prefix("stream.*.") {
+        if field == "stamps" || !streams().any(|stream| crate::check::belongs(field, stream)) {
+            // Cells differ in what is usual, or none has a use for it.
+            return None;
+        }
+        if field == "reflect" && streams().all(|stream| stream.kind == Kind::Pingpong) {
+            return None;
+        }
     }
     if key.pattern.starts_with("stream.*.sim.") && streams().any(|stream| stream.port != Port::Sim) {
         return None;
@@ -107,6 +117,11 @@ fn is_word(written: Option<&Assignment>) -> bool {
 
 fn metrics(stream: &Stream) -> String {
     let names: Vec<String> = stream.metrics.iter().map(|metric| quoted(&metric.to_string())).collect();
+    format!("[{}]", names.join(", "))
+}
+
+fn stamps(stream: &Stream) -> String {
+    let names: Vec<String> = stream.stamps.iter().map(|point| quoted(point.name())).collect();
     format!("[{}]", names.join(", "))
 }
 

@@ -2,15 +2,24 @@
 //! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by whoever resolves `auto`.
 
 use std::fmt;
-use tardy_model::stream::{Port, Stream, Wait};
+use tardy_model::stream::{Kind, Port, Stream, Wait};
 
 /// An end of a stream: one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
     /// The sender.
     Tx,
-    /// The receiver.
+    /// The receiver, or the reflector.
     Rx,
+    /// Receives the replies of a reflected stream.
+    Reply,
+}
+
+impl End {
+    /// The ends that a stream has.
+    pub fn of(stream: &Stream) -> impl Iterator<Item = End> {
+        [End::Tx, End::Rx].into_iter().chain((stream.kind == Kind::Reflected).then_some(End::Reply))
+    }
 }
 
 impl fmt::Display for End {
@@ -18,6 +27,7 @@ impl fmt::Display for End {
         f.write_str(match self {
             End::Tx => "tx",
             End::Rx => "rx",
+            End::Reply => "reply",
         })
     }
 }
@@ -25,8 +35,10 @@ impl fmt::Display for End {
 /// True if the thread spins under a realtime policy: nothing else of its priority or below runs on its CPU meanwhile.
 pub fn spins_realtime(stream: &Stream, end: End) -> bool {
     let (spins, policy) = match end {
+        End::Tx if stream.kind == Kind::Pingpong => (stream.tx.wait == Wait::Spin, stream.tx.policy),
         End::Tx => (stream.tx.spin.0 > 0, stream.tx.policy),
         End::Rx => (stream.rx.wait == Wait::Spin, stream.rx.policy),
+        End::Reply => (stream.tx.wait == Wait::Spin, stream.reply.policy),
     };
     spins && policy.is_realtime() && stream.port != Port::Sim
 }
@@ -39,7 +51,7 @@ pub fn clash<C: PartialEq>(
 ) -> Option<((usize, End), (usize, End))> {
     let mut seen: Vec<(C, (usize, End))> = Vec::new();
     for (n, stream) in streams.iter().enumerate() {
-        for end in [End::Tx, End::Rx] {
+        for end in End::of(stream) {
             let Some(cpu) = cpu_of(n, end).filter(|_| spins_realtime(stream, end)) else { continue };
             if let Some((_, earlier)) = seen.iter().find(|(taken, _)| *taken == cpu) {
                 return Some((*earlier, (n, end)));

@@ -11,7 +11,7 @@ use crate::sheet::Named;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{Overrun, Port, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{Ip, Kind, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
@@ -70,7 +70,7 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
         let message = format!("`path.a` and `path.b` are both \"{a}\": a wire has two ends");
         return Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"));
     }
-    let take = table.get("take", |value| if let Value::Flag(flag) = value { Some(*flag) } else { None })?;
+    let take = table.get("take", flag)?;
     Ok(Path::Wire { a, b, mtu, take })
 }
 
@@ -99,54 +99,71 @@ fn stations(view: &View<'_>, path: &str) -> Result<BTreeMap<String, Station>, Pr
 
 fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     let table = view.table("stream.*", Some(name));
-    table.get("kind", text)?;
+    let kind = match (table.get("kind", text)?.as_str(), table.get("reflect", flag)?) {
+        ("pingpong", _) => Kind::Pingpong,
+        (_, true) => Kind::Reflected,
+        (_, false) => Kind::Cyclic,
+    };
     let (from, to) = ends(view, &table)?;
-    let cycle = table.get("cycle", span)?;
-    let port = table.get("port", |value| match value {
-        Value::Text(word) if word == "udp" => Some(Port::Udp),
-        Value::Text(word) if word == "sim" => Some(Port::Sim),
-        _ => None,
+    let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
+    let port = table.get("port", |value| {
+        let Value::Text(word) = value else { return None };
+        [Port::Udp, Port::Tcp, Port::Sim].into_iter().find(|port| port.name() == word)
     })?;
-    let stamps = table.get("stamps", |value| match value {
-        Value::Points(points) => {
-            let mut points = points.clone();
-            points.sort();
-            Some(points)
-        }
-        _ => None,
-    })?;
+    let wait = |value: &Value| {
+        let Value::Text(word) = value else { return None };
+        Wait::ALL.into_iter().find(|wait| wait.name() == word)
+    };
+    let stamps = stamps(&table, kind)?;
+    let size = table.get("size", integer)? as u16;
+    let tx_policy = table.get("tx.policy", policy)?;
+    let timeout = table.get("timeout", span)?;
+    // Without a schedule nothing is late by it; a reply that comes after its request was given up is.
+    let by_itself = if kind.is_scheduled() { cycle } else { timeout };
     let stream = Stream {
         name: name.name.clone(),
         from,
         to,
+        kind,
         port,
+        ip: table.get("ip", |value| match value {
+            Value::Text(word) if word == "ipv4" => Some(Ip::Ipv4),
+            Value::Text(word) if word == "ipv6" => Some(Ip::Ipv6),
+            _ => None,
+        })?,
         cycle,
-        count: count(&table, cycle)?,
-        size: table.get("size", integer)? as u16,
+        count: count(&table, kind, cycle)?,
+        size,
         priority: table.get("priority", integer)? as u32,
         overrun: table.get("overrun", |value| match value {
             Value::Text(word) if word == "burst" => Some(Overrun::Burst),
             Value::Text(word) if word == "skip" => Some(Overrun::Skip),
             _ => None,
         })?,
-        deadline: table.get("deadline", |value| if *value == Value::Word { Some(cycle) } else { span(value) })?,
+        deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
-        metrics: metrics(&table, &stamps)?,
+        metrics: metrics(&table, kind, &stamps)?,
         stamps,
         tx: Tx {
             cpu: table.get("tx.cpu", cpu)?,
-            policy: table.get("tx.policy", policy)?,
+            policy: tx_policy,
             advance: table.get("tx.advance", span)?,
             spin: table.get("tx.spin", span)?,
+            wait: table.get("tx.wait", wait)?,
         },
         rx: Rx {
             cpu: table.get("rx.cpu", cpu)?,
             policy: table.get("rx.policy", policy)?,
-            wait: table.get("rx.wait", |value| {
-                let Value::Text(word) = value else { return None };
-                [Wait::Block, Wait::Poll, Wait::Spin, Wait::Busypoll].into_iter().find(|wait| wait.name() == word)
-            })?,
+            wait: table.get("rx.wait", wait)?,
+        },
+        reply: Reply {
+            size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
+            cpu: table.get("reply.cpu", cpu)?,
+            policy: table.find("reply.policy").and_then(policy).unwrap_or(tx_policy),
+            in_flight: table.get("in_flight", integer)? as u32,
+            timeout,
+            nodelay: table.get("nodelay", flag)?,
         },
         sim: sim(&table)?,
     };
@@ -172,9 +189,36 @@ fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem>
     Ok((from, to))
 }
 
+/// Points to stamp: as written; else the usual ones, and those of the reply where there is one.
+fn stamps(table: &Table<'_>, kind: Kind) -> Result<Vec<Point>, Problem> {
+    let mut points =
+        table.get("stamps", |value| if let Value::Points(points) = value { Some(points.clone()) } else { None })?;
+    match points.iter().find(|point| point.is_of_reply()).filter(|_| !kind.is_answered()) {
+        Some(point) => {
+            let message = format!("`{}`: `{point}` is of a reply, and the stream is not answered", table.key("stamps"));
+            let help = "leave it out, or write reflect = true or kind = \"pingpong\"";
+            return Err(table.wrong(&["stamps", "kind"], message, help));
+        }
+        None if kind.is_answered() && !table.is_written("stamps") => {
+            points.extend(Point::ALL.into_iter().filter(|point| point.is_of_reply()));
+        }
+        None => {}
+    }
+    if kind == Kind::Pingpong && !table.is_written("stamps") {
+        // Nothing wakes by a timer.
+        points.retain(|point| *point != Point::Wakeup);
+    }
+    points.sort();
+    Ok(points)
+}
+
 /// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.
-fn count(table: &Table<'_>, cycle: Nanos) -> Result<u32, Problem> {
+fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
     let (field, count) = match table.find("duration") {
+        Some(_) if !kind.is_scheduled() => {
+            let message = format!("`{}`: how long a ping-pong takes is what it measures", table.key("duration"));
+            return Err(table.wrong(&["duration", "kind"], message, "write count instead"));
+        }
         Some(_) => ("duration", (table.get("duration", span)?.0 / cycle.0.max(1)).max(1)),
         None => ("count", table.get("count", integer)?),
     };
@@ -199,21 +243,22 @@ fn count(table: &Table<'_>, cycle: Nanos) -> Result<u32, Problem> {
 
 /// The first point of a metric that is not stamped.
 fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
-    let (from, to) = match metric {
-        Metric::Span(from, to) => (from, to),
-        Metric::Delta => (Point::RxKernel, Point::RxKernel),
-    };
-    [from, to].into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
+    let points = if metric == Metric::Delta { vec![Point::RxKernel] } else { metric.points() };
+    points.into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
 
-fn metrics(table: &Table<'_>, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
+fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
     let metrics = table.get("metrics", |value| match value {
         Value::Word => Some(None),
         Value::Metrics(metrics) => Some(Some(metrics.clone())),
         _ => None,
     })?;
     let Some(metrics) = metrics else {
-        return Ok(Metric::DEFAULT.into_iter().filter(|metric| unstamped(*metric, stamps).is_none()).collect());
+        let usual = if kind.is_answered() { &Metric::DEFAULT_ANSWERED[..] } else { &Metric::DEFAULT[..] };
+        let of_schedule = |metric: &Metric| metric.points().first() == Some(&Point::Scheduled);
+        let fits = |metric: &Metric| kind.is_scheduled() || !of_schedule(metric);
+        let stamped = |metric: &Metric| unstamped(*metric, stamps).is_none();
+        return Ok(usual.iter().copied().filter(|metric| fits(metric) && stamped(metric)).collect());
     };
     for metric in &metrics {
         if let Some(point) = unstamped(*metric, stamps) {
@@ -286,10 +331,7 @@ fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
         tai_offset_change_s: int("sim.tai_offset_change_s")? as i32,
         hog: table.get("sim.hog", share)?,
         steal: table.get("sim.steal", share)?,
-        refuse_policy: table.get("sim.refuse_policy", |value| match value {
-            Value::Flag(flag) => Some(*flag),
-            _ => None,
-        })?,
+        refuse_policy: table.get("sim.refuse_policy", flag)?,
         throttle: table.get("sim.throttle", span)?,
     })
 }
@@ -304,6 +346,10 @@ fn integer(value: &Value) -> Option<i64> {
 
 fn span(value: &Value) -> Option<Nanos> {
     if let Value::Span(span) = value { Some(*span) } else { None }
+}
+
+fn flag(value: &Value) -> Option<bool> {
+    if let Value::Flag(flag) = value { Some(*flag) } else { None }
 }
 
 fn share(value: &Value) -> Option<f64> {

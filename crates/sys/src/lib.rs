@@ -2,13 +2,18 @@
 //! System calls: clocks, scheduling, memory locking, namespaces, UDP sockets with kernel stamps. The only crate with
 //! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
 
+mod address;
 pub mod clock;
 pub mod control;
 pub mod error;
 pub mod hwtstamp;
+pub mod messages;
 pub mod nic;
 pub mod process;
+pub mod stamps;
+pub mod tcp;
 pub mod thread;
 pub mod udp;
+pub mod wait;
 
 pub use error::SysError;

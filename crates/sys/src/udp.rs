@@ -3,36 +3,27 @@
 
 use crate::error::{SysError, check};
 use std::mem;
-use std::net::SocketAddrV4;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 mod rx;
 mod tx;
 
 pub use rx::{Inbox, Received, UdpRx, Waker};
-pub use tx::{DRAIN, TxPoint, TxStamp, TxStamps, UdpTx};
+pub use tx::UdpTx;
 
 /// A call moves at most so many packets.
 pub const BATCH: usize = 64;
 
-fn socket(on: impl Fn() -> String) -> Result<OwnedFd, SysError> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    let fd = check(i64::from(fd), "socket", on)?;
-    // SAFETY: the descriptor was made just now and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
-}
-
-fn set<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, call: &'static str) -> Result<(), SysError> {
+pub(crate) fn set<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, call: &'static str) -> Result<(), SysError> {
     // SAFETY: `value` is valid for its own size for the length of the call.
     let result = unsafe {
         libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const *value).cast(), mem::size_of::<T>() as u32)
     };
-    check(i64::from(result), call, || "a UDP socket".into())?;
+    check(i64::from(result), call, || "a socket".into())?;
     Ok(())
 }
 
-fn get_int(fd: &OwnedFd, option: i32) -> i32 {
+pub(crate) fn get_int(fd: &OwnedFd, option: i32) -> i32 {
     let mut value: i32 = 0;
     let mut length = mem::size_of::<i32>() as u32;
     // SAFETY: `value` is writable for `length` bytes.
@@ -40,25 +31,8 @@ fn get_int(fd: &OwnedFd, option: i32) -> i32 {
     value
 }
 
-fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as u16,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-        sin_zero: [0; 8],
-    }
-}
-
-fn bind(fd: &OwnedFd, address: SocketAddrV4) -> Result<(), SysError> {
-    let raw = sockaddr(address);
-    // SAFETY: `raw` is a valid sockaddr_in of the stated size.
-    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as u32) };
-    check(i64::from(result), "bind", || address.to_string())?;
-    Ok(())
-}
-
 /// A socket's memory (SO_MEMINFO): bytes in the receive queue first, packets dropped last.
-fn memory(fd: &OwnedFd) -> Option<[u32; 9]> {
+pub(crate) fn memory(fd: &OwnedFd) -> Option<[u32; 9]> {
     let mut info = [0u32; 9];
     let mut length = mem::size_of_val(&info) as u32;
     let into = (&raw mut info).cast();
@@ -68,7 +42,7 @@ fn memory(fd: &OwnedFd) -> Option<[u32; 9]> {
 }
 
 /// Sets a buffer beyond the machine's limit where the right to is there, and says how large it became.
-fn buffer(fd: &OwnedFd, force: i32, plain: i32, bytes: i32, call: &'static str) -> Result<u64, SysError> {
+pub(crate) fn buffer(fd: &OwnedFd, force: i32, plain: i32, bytes: i32, call: &'static str) -> Result<u64, SysError> {
     if set(fd, libc::SOL_SOCKET, force, &bytes, call).is_err() {
         set(fd, libc::SOL_SOCKET, plain, &bytes, call)?;
     }

@@ -157,6 +157,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         spin_gaps: None,
         tx_spin_gaps: None,
         error_queue_bytes: 4 << 20,
+        reply: None,
     };
     TrialRecord {
         format: tardy_model::FORMAT,

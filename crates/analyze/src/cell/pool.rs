@@ -95,18 +95,15 @@ pub(super) fn absent(why: &str) -> MetricResult {
     }
 }
 
-/// Points whose stamps a metric is made of.
-fn points(metric: Metric, delta_of: Point) -> [Point; 2] {
-    match metric {
-        Metric::Span(from, to) => [from, to],
-        Metric::Delta => [delta_of, delta_of],
-    }
+/// Points whose stamps a metric is made of, the earliest first.
+fn points(metric: Metric, delta_of: Point) -> Vec<Point> {
+    if metric == Metric::Delta { vec![delta_of] } else { metric.points() }
 }
 
 /// Who took the later stamp; empty if nobody did.
 fn source(metric: Metric, record: &StreamRecord, delta_of: Point) -> String {
-    let [_, later] = points(metric, delta_of);
-    record.sources.get(&later).map_or_else(String::new, |source| source.name().to_owned())
+    let later = points(metric, delta_of).into_iter().next_back();
+    later.and_then(|later| record.sources.get(&later)).map_or_else(String::new, |source| source.name().to_owned())
 }
 
 /// Why a metric has no values, if it has none.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
 
+use super::threads::{self, Link};
 use crate::live::Digest;
-use crate::message::{EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
-use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
-use crate::port::udp::{MachineTimer, UdpReceive, UdpSend};
-use crate::receiver::{Arrival, Receiver, ReceiverCounters, Shared};
-use crate::sender::{Sender, SenderCounters, SenderHalf};
-use crate::worker::{self, Account};
+use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
+use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
+use crate::port::tcp::Waiting;
+use crate::port::udp::{UdpReceive, UdpSend};
+use crate::receiver::{Arrival, ReceiverCounters, Shared};
+use crate::sender::{SenderCounters, SenderHalf};
+use crate::worker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
@@ -15,9 +17,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::Point;
-use tardy_model::stream::Wait;
+use tardy_model::stream::{Port, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::SpinGaps;
+use tardy_model::trial::{SpinGaps, TcpRecord};
 use tardy_sys::udp::Waker;
 use tardy_sys::{SysError, clock, nic};
 
@@ -31,15 +33,26 @@ pub enum Event {
     Tell(Box<FromAgent>),
 }
 
-enum Command {
+/// To a measuring thread.
+pub(super) enum Command {
+    /// Send warm-up packets.
     WarmUp { count: u32, apart: Nanos },
+    /// The trial begins.
     Start(Instant<Tai>),
 }
 
 /// What a measuring thread leaves behind.
-enum Half {
-    Sent(SenderHalf, SenderCounters, Option<SpinGaps>, ThreadRecord),
-    Arrived(Vec<Arrival>, ReceiverCounters, Option<SpinGaps>, ThreadRecord),
+pub(super) struct Half {
+    /// What it sent.
+    pub sent: Option<(SenderHalf, SenderCounters)>,
+    /// What it received.
+    pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
+    /// Gaps of its spinning.
+    pub gaps: Option<SpinGaps>,
+    /// The thread, read back.
+    pub thread: ThreadRecord,
+    /// What the kernel says of its connection.
+    pub tcp: Option<TcpRecord>,
 }
 
 /// One end.
@@ -48,6 +61,8 @@ pub struct End {
     side: Side,
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
+    /// It begins to work when it is made ready, so what it used before the trial is to be taken off.
+    works_before: bool,
     waker: Option<Waker>,
     napi: Option<mpsc::Receiver<u32>>,
     napi_id: std::cell::Cell<u32>,
@@ -64,85 +79,125 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// A receiver whose sender is done goes on for so long at most.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
+/// What is opened for an end before its thread starts.
+enum Doors {
+    Send(SendOrder, UdpSend),
+    Receive(ReceiveOrder, UdpReceive),
+    AskUdp(AskOrder, UdpSend, UdpReceive),
+    AskTcp(AskOrder),
+    ReflectUdp(ReflectOrder, UdpReceive, UdpSend),
+    ReflectTcp(ReflectOrder, Waiting),
+}
+
+impl Doors {
+    fn open(order: EndOrder) -> Result<(Doors, Option<Waker>), SysError> {
+        let waker = |from: &UdpReceive| from.waker().map(Some);
+        Ok(match order {
+            EndOrder::Send(order) => {
+                let to = UdpSend::open(&order)?;
+                (Doors::Send(order, to), None)
+            }
+            EndOrder::Receive(order) => {
+                let from = UdpReceive::open(&order)?;
+                let waker = waker(&from)?;
+                (Doors::Receive(order, from), waker)
+            }
+            EndOrder::Ask(order) if order.send.order.port == Port::Tcp => (Doors::AskTcp(order), None),
+            EndOrder::Ask(order) => {
+                let (to, from) = (UdpSend::open(&order.send)?, UdpReceive::open(&order.receive)?);
+                let waker = waker(&from)?;
+                (Doors::AskUdp(order, to, from), waker)
+            }
+            EndOrder::Reflect(order) if order.send.order.port == Port::Tcp => {
+                let waiting = Waiting::open(&order.send, &order.receive)?;
+                (Doors::ReflectTcp(order, waiting), None)
+            }
+            EndOrder::Reflect(order) => {
+                let (from, back) = (UdpReceive::open(&order.receive)?, UdpSend::open(&order.send)?);
+                let waker = waker(&from)?;
+                (Doors::ReflectUdp(order, from, back), waker)
+            }
+        })
+    }
+
+    fn error_queue_bytes(&self) -> u64 {
+        match self {
+            Doors::Send(_, to) | Doors::AskUdp(_, to, _) | Doors::ReflectUdp(_, _, to) => to.error_queue_bytes(),
+            Doors::Receive(..) | Doors::AskTcp(_) | Doors::ReflectTcp(..) => 0,
+        }
+    }
+
+    /// The end's work, on its thread.
+    fn work(self, shared: &Shared, link: &Link) -> Half {
+        match self {
+            Doors::Send(order, to) => threads::send(order, to, shared, link),
+            Doors::Receive(order, from) => threads::receive(order, from, shared, link),
+            Doors::AskUdp(order, to, from) => threads::ask_udp(order, (to, from), shared, link),
+            Doors::AskTcp(order) => threads::ask_tcp(order, shared, link),
+            Doors::ReflectUdp(order, from, back) => threads::reflect_udp(order, (from, back), shared, link),
+            Doors::ReflectTcp(order, waiting) => threads::reflect_tcp(order, waiting, shared, link),
+        }
+    }
+}
+
+/// What an order says of the end: how it sends and how it receives.
+fn parts(order: &EndOrder) -> (Option<&SendOrder>, Option<&ReceiveOrder>) {
+    match order {
+        EndOrder::Send(send) => (Some(send), None),
+        EndOrder::Receive(receive) => (None, Some(receive)),
+        EndOrder::Ask(ask) => (Some(&ask.send), Some(&ask.receive)),
+        EndOrder::Reflect(reflect) => (Some(&reflect.send), Some(&reflect.receive)),
+    }
+}
+
 impl End {
-    fn of(
-        stream: u8,
-        side: Side,
-        shared: Arc<Shared>,
-        commands: mpsc::Sender<Command>,
-        (thread, tid): (JoinHandle<Half>, u32),
-        events: mpsc::Sender<Event>,
-    ) -> End {
-        End {
+    /// Makes an end ready: sockets, memory, thread. One that only receives does so from now on.
+    pub fn make(order: EndOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
+        let (stream, side) = (order.stream(), order.side());
+        let (send, receive) = parts(&order);
+        let device = send.map(|send| &send.device).or(receive.map(|receive| &receive.device));
+        let device = device.cloned().unwrap_or_default();
+        let mut missing = send.map(|send| absent_tx(send)).unwrap_or_default();
+        missing.extend(
+            receive.map(|receive| absent_rx(&receive.order, receive.replies, &receive.device)).unwrap_or_default(),
+        );
+        let busy = receive.is_some_and(|receive| receive.wait == Wait::Busypoll);
+        let works_before = matches!(order, EndOrder::Receive(_) | EndOrder::Reflect(_));
+        let name = match side {
+            Side::Tx => "sender",
+            Side::Rx => "receiver",
+            Side::Reply => "receiver of replies",
+        };
+        let (doors, waker) = Doors::open(order).map_err(|error| socket_error(name, &device, &error))?;
+        let error_queue_bytes = doors.error_queue_bytes();
+        let shared = Arc::new(Shared::default());
+        let (commands, inbox) = mpsc::channel();
+        let (up, ready) = mpsc::channel();
+        let (napi_told, napi) = mpsc::channel();
+        let link = Link { ready: up, inbox, tell: events.clone(), napi: napi_told };
+        let theirs = shared.clone();
+        let short = match side {
+            Side::Tx => "tx",
+            Side::Rx => "rx",
+            Side::Reply => "re",
+        };
+        let (handle, record) = start(short, stream, move || doors.work(&theirs, &link), &ready)?;
+        let end = End {
             stream,
             side,
             shared,
             commands,
-            waker: None,
-            napi: None,
+            works_before,
+            waker,
+            napi: busy.then_some(napi),
             napi_id: 0.into(),
-            thread: Some(thread),
-            tid,
+            thread: Some(handle),
+            tid: record.tid,
             cpus_seen: Vec::new(),
             began: None,
             events,
-        }
-    }
-
-    /// A sending end: socket, memory, thread.
-    pub fn send(order: SendOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
-        let stream = order.order.stream;
-        let absent = absent(&order.order, &order.device, Side::Tx);
-        let thread_order = order.thread.clone();
-        let port = UdpSend::open(&order).map_err(|error| socket_error("sender", &order.device, &error))?;
-        let error_queue_bytes = port.error_queue_bytes();
-        let shared = Arc::new(Shared::default());
-        let (commands, inbox) = mpsc::channel();
-        let (up, ready) = mpsc::channel();
-        let (theirs, tell) = (shared.clone(), events.clone());
-        let run = move || {
-            let account = worker::set_up(&thread_order);
-            let sender = Sender::new(order);
-            let _ = up.send(account.record().clone());
-            send_thread(account, sender, port, &inbox, &theirs, &tell)
         };
-        let (handle, record) = start("tx", stream, run, &ready)?;
-        let end = End::of(stream, Side::Tx, shared, commands, (handle, record.tid), events);
-        Ok((end, EndReady { stream, side: Side::Tx, thread: record, absent, error_queue_bytes }))
-    }
-
-    /// A receiving end: socket, memory, thread; it receives from now on.
-    pub fn receive(order: ReceiveOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
-        let stream = order.order.stream;
-        let absent = absent(&order.order, &order.device, Side::Rx);
-        let (thread_order, busy) = (order.thread.clone(), order.wait == Wait::Busypoll);
-        let device = order.device.clone();
-        let mut port = UdpReceive::open(&order).map_err(|error| socket_error("receiver", &device, &error))?;
-        let waker = port.waker().map_err(|error| socket_error("receiver", &device, &error))?;
-        let shared = Arc::new(Shared::default());
-        let (commands, _) = mpsc::channel();
-        let (up, ready) = mpsc::channel();
-        let (napi_told, napi) = mpsc::channel();
-        let theirs = shared.clone();
-        let run = move || {
-            let account = worker::set_up(&thread_order);
-            let mut receiver = Receiver::new(order);
-            let _ = up.send(account.record().clone());
-            if busy {
-                // The NAPI id is known once a packet has come; the loop proper starts behind it.
-                receiver.run_until_warm(&mut MachineTimer, &mut port, &theirs);
-                let _ = napi_told.send(port.napi_id());
-            }
-            receiver.run(&mut MachineTimer, &mut port, &theirs);
-            let record = account.end();
-            let (counters, gaps) = (receiver.counters, receiver.gaps);
-            Half::Arrived(receiver.finish(), counters, gaps, record)
-        };
-        let (handle, record) = start("rx", stream, run, &ready)?;
-        let mut end = End::of(stream, Side::Rx, shared, commands, (handle, record.tid), events);
-        end.waker = Some(waker);
-        end.napi = busy.then_some(napi);
-        Ok((end, EndReady { stream, side: Side::Rx, thread: record, absent, error_queue_bytes: 0 }))
+        Ok((end, EndReady { stream, side, thread: record, absent: missing, error_queue_bytes }))
     }
 
     /// Orders warm-up packets; the thread answers by itself.
@@ -160,6 +215,9 @@ impl End {
         }
         FromAgent::WarmStatus {
             stream,
+            side: self.side,
+            answered: self.shared.warm_answered.load(Relaxed),
+            answers_stamped: self.shared.warm_answers_stamped.load(Relaxed),
             received: self.shared.warm.load(Relaxed),
             unstamped: self.shared.warm_unstamped.load(Relaxed),
             last_stamped: self.shared.warm_last_stamped.load(Relaxed),
@@ -184,7 +242,7 @@ impl End {
 
     /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and tells.
     pub fn finish(&mut self, expected: u64, linger: Nanos) {
-        let (shared, events, stream) = (self.shared.clone(), self.events.clone(), self.stream);
+        let (shared, events, stream, side) = (self.shared.clone(), self.events.clone(), self.stream, self.side);
         std::thread::spawn(move || {
             let latest = worker::elapsed_ns() + LONGEST_LINGER.0;
             let (mut until, mut done) = (worker::elapsed_ns() + linger.0, 0);
@@ -198,7 +256,7 @@ impl End {
             }
             // Late duplicates of the last packets get a moment.
             std::thread::sleep(Duration::from_millis(2));
-            let told = FromAgent::Done { stream, side: Side::Rx, packets: shared.live.done() };
+            let told = FromAgent::Done { stream, side, packets: shared.live.done() };
             let _ = events.send(Event::Tell(Box::new(told)));
         });
     }
@@ -219,25 +277,28 @@ impl End {
         self.stop();
         let half = self.thread.take().and_then(|thread| thread.join().ok());
         let seen = std::mem::take(&mut self.cpus_seen);
-        let all_seen = |mut thread: ThreadRecord| {
-            seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
-            thread
+        let Some(half) = half else {
+            return tell(FromAgent::Failed(format!("the {:?} thread of stream {} broke", self.side, self.stream)));
         };
-        match half {
-            None => tell(FromAgent::Failed(format!("the {:?} thread of stream {} broke", self.side, self.stream))),
-            Some(Half::Sent(half, counters, gaps, thread)) => {
-                half.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece(piece)))?;
-                tell(FromAgent::Sent { counters, gaps, thread: all_seen(thread), clocks: clock::read_clocks() })
-            }
-            Some(Half::Arrived(arrivals, counters, gaps, thread)) => {
-                arrivals.chunks(PIECE).try_for_each(|piece| tell(FromAgent::ArrivalPiece(piece.to_vec())))?;
-                let mut thread = all_seen(thread);
-                if let Some(began) = self.began {
-                    worker::used(&mut thread, began, ended);
-                }
-                tell(FromAgent::Arrived { counters, gaps, thread, clocks: clock::read_clocks() })
-            }
+        if let Some((sent, _)) = &half.sent {
+            sent.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece(piece)))?;
         }
+        if let Some((arrivals, _)) = &half.arrived {
+            arrivals.chunks(PIECE).try_for_each(|piece| tell(FromAgent::ArrivalPiece(piece.to_vec())))?;
+        }
+        let mut thread = half.thread;
+        seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
+        if let Some(began) = self.began.filter(|_| self.works_before) {
+            worker::used(&mut thread, began, ended);
+        }
+        tell(FromAgent::Collected(Box::new(Collected {
+            sent: half.sent.map(|(_, counters)| counters),
+            arrived: half.arrived.map(|(_, counters)| counters),
+            gaps: half.gaps,
+            thread,
+            clocks: clock::read_clocks(),
+            tcp: half.tcp,
+        })))
     }
 }
 
@@ -265,37 +326,6 @@ fn start(
     Ok((handle, record))
 }
 
-fn send_thread(
-    mut account: Account,
-    mut sender: Sender,
-    mut port: UdpSend,
-    inbox: &mpsc::Receiver<Command>,
-    shared: &Shared,
-    tell: &mpsc::Sender<Event>,
-) -> Half {
-    let mut timer = MachineTimer;
-    let stream = sender.stream();
-    // Ends when the end is dropped: the channel closes.
-    while let Ok(command) = inbox.recv() {
-        match command {
-            Command::WarmUp { count, apart } => {
-                let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
-                let _ = tell.send(Event::Tell(Box::new(FromAgent::Warmed { stream, stamped })));
-            }
-            Command::Start(base) => {
-                account.begin();
-                sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
-                let done = FromAgent::Done { stream, side: Side::Tx, packets: sender.counters.sent };
-                let _ = tell.send(Event::Tell(Box::new(done)));
-                break;
-            }
-        }
-    }
-    let record = account.end();
-    let (counters, gaps) = (sender.counters, sender.gaps);
-    Half::Sent(sender.finish(), counters, gaps, record)
-}
-
 fn socket_error(end: &str, device: &str, error: &SysError) -> String {
     let mend = match nic::ts_info(device) {
         Err(gone) if gone.errno() == libc::ENODEV => {
@@ -306,24 +336,43 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
     format!("the {end}'s socket: {error}: {mend}")
 }
 
-/// Points of this end that were asked for and that nothing here can stamp.
-fn absent(order: &StreamOrder, device: &str, side: Side) -> Vec<(Point, String)> {
-    let info = nic::ts_info(device);
-    let offers = |can: fn(&nic::TsInfo) -> bool| info.as_ref().is_ok_and(can);
-    let none = |what: &str| match &info {
+const UNREAD: &str = "the NIC's clock is not yet converted to TAI here";
+
+/// What a device lacks.
+fn lacks(device: &str, info: &Result<nic::TsInfo, SysError>, what: &str) -> String {
+    match info {
         Ok(info) => format!("{device} offers no {what} (its abilities: {:#x}, PTP clock {})", info.flags, info.phc),
         Err(error) => format!("what {device} can stamp is unknown: {error}"),
-    };
-    let unread = "the NIC's clock is not yet converted to TAI here".to_owned();
-    let points: &[(Point, bool, String)] = &match side {
-        Side::Tx => vec![
-            (Point::TxKernel, offers(nic::TsInfo::tx_software), none("software tx stamp")),
-            (Point::TxHw, false, if offers(nic::TsInfo::tx_hardware) { unread } else { none("hardware tx stamp") }),
-        ],
-        Side::Rx => vec![
-            (Point::RxHw, false, if offers(nic::TsInfo::rx_hardware) { unread } else { none("hardware rx stamp") }),
-            (Point::RxXdp, false, "port udp has no XDP program".into()),
-        ],
-    };
+    }
+}
+
+/// Those points of a table that were asked for and that nothing here can stamp, with the reason.
+fn absent(order: &StreamOrder, points: &[(Point, bool, String)]) -> Vec<(Point, String)> {
     points.iter().filter(|(point, had, _)| order.wants(*point) && !had).map(|(p, _, why)| (*p, why.clone())).collect()
+}
+
+fn absent_tx(send: &SendOrder) -> Vec<(Point, String)> {
+    let info = nic::ts_info(&send.device);
+    let offers = |can: fn(&nic::TsInfo) -> bool| info.as_ref().is_ok_and(can);
+    let none = |what| lacks(&send.device, &info, what);
+    let [_, _, driver] = send.points();
+    let mut points = vec![(driver, offers(nic::TsInfo::tx_software), none("software tx stamp"))];
+    if !send.replies {
+        let why = if offers(nic::TsInfo::tx_hardware) { UNREAD.to_owned() } else { none("hardware tx stamp") };
+        points.push((Point::TxHw, false, why));
+    }
+    absent(&send.order, &points)
+}
+
+fn absent_rx(order: &StreamOrder, replies: bool, device: &str) -> Vec<(Point, String)> {
+    if replies {
+        return Vec::new();
+    }
+    let info = nic::ts_info(device);
+    let can = info.as_ref().is_ok_and(nic::TsInfo::rx_hardware);
+    let why = if can { UNREAD.to_owned() } else { lacks(device, &info, "hardware rx stamp") };
+    absent(
+        order,
+        &[(Point::RxHw, false, why), (Point::RxXdp, false, format!("port {} has no XDP program", order.port.name()))],
+    )
 }

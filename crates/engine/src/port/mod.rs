@@ -3,9 +3,11 @@
 //! compiled for each port, so nothing stands between a stamp and the call it belongs to.
 
 pub mod sim;
+pub mod tcp;
 pub mod udp;
 
-pub use tardy_sys::udp::{BATCH, DRAIN, Inbox, Received, TxPoint, TxStamp};
+pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
+pub use tardy_sys::udp::{BATCH, Inbox, Received};
 
 use tardy_model::time::{Instant, Nanos, Tai};
 

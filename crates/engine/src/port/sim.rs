@@ -2,222 +2,32 @@
 //! Port `sim`: the same sender and receiver loops on simulated clocks and a simulated path. Everything follows from the
 //! seed, so results are exact, and faults can be put in without harming a machine.
 
-use super::{DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
-use crate::halves::Halves;
+mod answered;
+mod world;
+
+pub use world::{BEHIND_NS, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
+
+use crate::halves::{Halves, ReplyHalves};
 use crate::live::Live;
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
-use crate::receiver::{Receiver, Shared};
-use crate::sender::Sender;
-use rand::{Rng, SeedableRng};
+use crate::receiver::{Arrival, Receiver, ReceiverCounters, Shared};
+use crate::sender::{Sender, SenderCounters, SenderHalf};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
-use tardy_model::frame::{Frame, Kind};
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
 use tardy_model::point::Point;
-use tardy_model::stream::{Policy, Sim, Stream, Wait};
-use tardy_model::time::{ClockReading, Instant, Nanos, Realtime, Tai};
-use tardy_model::trial::WarmUp;
+use tardy_model::stream::{Kind, Policy, Sim, Stream};
+use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
+use tardy_model::trial::{SpinGaps, WarmUp};
+use world::{Flying, RxPort, RxTimer, TxPort, TxTimer, World};
 
-/// From the send call to the stamp before the queue discipline.
-pub const TO_SCHED_NS: i64 = 100;
-/// From the send call to the driver's stamp.
-pub const TO_DRIVER_NS: i64 = 300;
-/// Length of the send call.
-pub const SEND_CALL_NS: i64 = 500;
-/// Between a held-back or doubled packet and the one before it.
-pub const BEHIND_NS: i64 = 100;
-/// One look of a spinning receiver.
-const LOOK_NS: i64 = 100_000;
 /// Simulated CPU of the sender and of the receiver.
 const CPUS: [u32; 2] = [0, 1];
-
-/// True time and the clocks that show it.
-struct World {
-    now_ns: Cell<i64>,
-    start_ns: i64,
-    step_at_ns: i64,
-    sim: Sim,
-}
-
-impl World {
-    fn tai(&self, at_ns: i64) -> Instant<Tai> {
-        Instant::from_ns(at_ns + if at_ns >= self.step_at_ns { self.sim.step.0 } else { 0 })
-    }
-    fn realtime(&self, at_ns: i64) -> Instant<Realtime> {
-        Instant::from_ns(self.tai(at_ns).ns() - i64::from(self.sim.tai_offset_s) * 1_000_000_000)
-    }
-    /// What the receiver's clock is ahead by.
-    fn drift_ns(&self, at_ns: i64) -> i64 {
-        let passed = i128::from(at_ns - self.start_ns);
-        (passed * i128::from(self.sim.drift_ppb) / 1_000_000_000) as i64
-    }
-    /// True time at which the TAI clock shows at least `at`.
-    fn when(&self, at: Instant<Tai>) -> i64 {
-        if at.ns() <= self.step_at_ns { at.ns() } else { (at.ns() - self.sim.step.0).max(self.step_at_ns) }
-    }
-    fn reading(&self, at_ns: i64, tai_offset_s: i32) -> ClockReading {
-        let realtime = self.realtime(at_ns).ns();
-        ClockReading {
-            tai_ns: realtime + i64::from(tai_offset_s) * 1_000_000_000,
-            realtime_ns: realtime,
-            monotonic_ns: at_ns - self.start_ns + 1_000_000_000,
-            bound_ns: 20,
-            tai_offset_s,
-        }
-    }
-}
-
-struct TxTimer {
-    world: Rc<World>,
-    random: Pcg64Mcg,
-}
-
-impl Timer for TxTimer {
-    fn now(&mut self) -> Instant<Tai> {
-        self.world.tai(self.world.now_ns.get())
-    }
-    fn sleep_until(&mut self, at: Instant<Tai>) {
-        let sim = &self.world.sim;
-        let late = if self.random.random_bool(sim.late_share.clamp(0.0, 1.0)) { sim.late.0 } else { 0 };
-        let woke = self.world.when(at).max(self.world.now_ns.get()) + sim.wake.0 + late;
-        self.world.now_ns.set(woke);
-    }
-    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
-        self.world.now_ns.set(self.world.when(at).max(self.world.now_ns.get()));
-        Nanos::ZERO
-    }
-}
-
-/// A packet on its way: true time at the receiver's kernel.
-#[derive(Clone)]
-struct Flying {
-    at_ns: i64,
-    payload: Vec<u8>,
-    test: bool,
-}
-
-struct TxPort {
-    world: Rc<World>,
-    random: Pcg64Mcg,
-    stamps: Vec<TxStamp>,
-    order: StreamOrder,
-    path: Rc<RefCell<Vec<Flying>>>,
-    held: Option<Flying>,
-}
-
-impl SendPort for TxPort {
-    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
-        let now = self.world.now_ns.get();
-        for (point, at, after) in
-            [(Point::TxSched, TxPoint::Sched, TO_SCHED_NS), (Point::TxKernel, TxPoint::Software, TO_DRIVER_NS)]
-        {
-            if self.order.wants(point) {
-                self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() });
-            }
-        }
-        self.world.now_ns.set(now + SEND_CALL_NS);
-        let sim = &self.world.sim;
-        let frame = Frame::read(payload).ok().filter(|frame| frame.kind == Kind::Test);
-        // Every packet takes the same number of draws, so that one fault does not move another's place.
-        let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
-        let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
-            .map(|share| self.random.random_bool(share.clamp(0.0, 1.0)) && frame.is_some());
-        let flying = Flying {
-            at_ns: now + TO_DRIVER_NS + sim.delay.0 + jitter,
-            payload: payload.to_vec(),
-            test: frame.is_some(),
-        };
-        let mut path = self.path.borrow_mut();
-        if lost || frame.is_some_and(|frame| sim.drop.contains(&frame.seq)) {
-            return Ok(key);
-        }
-        if held && self.held.is_none() {
-            self.held = Some(flying);
-            return Ok(key);
-        }
-        let behind = |at_ns: i64, n: i64| at_ns + n * BEHIND_NS;
-        let at_ns = flying.at_ns;
-        if double {
-            path.push(Flying { at_ns: behind(at_ns, 2), ..flying.clone() });
-        }
-        path.push(flying);
-        if let Some(held) = self.held.take() {
-            path.push(Flying { at_ns: behind(at_ns, 1), ..held });
-        }
-        Ok(key)
-    }
-
-    fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
-        let count = self.stamps.len().min(DRAIN);
-        self.stamps.drain(..count).for_each(each);
-        count
-    }
-}
-
-struct RxTimer {
-    world: Rc<World>,
-}
-
-impl Timer for RxTimer {
-    fn now(&mut self) -> Instant<Tai> {
-        let now = self.world.now_ns.get();
-        self.world.tai(now) + Nanos(self.world.drift_ns(now))
-    }
-    fn sleep_until(&mut self, at: Instant<Tai>) {
-        self.spin_until(at);
-    }
-    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
-        self.world.now_ns.set(self.world.when(at).max(self.world.now_ns.get()));
-        Nanos::ZERO
-    }
-}
-
-struct RxPort {
-    world: Rc<World>,
-    arriving: std::vec::IntoIter<Flying>,
-    next: Option<Flying>,
-    wait: Wait,
-    stamped: bool,
-    tests: u32,
-}
-
-impl RxPort {
-    /// A throttled spinner stands still for the last part of each second.
-    fn throttle(&self, at_ns: i64) -> i64 {
-        let (second, stopped) = (1_000_000_000, self.world.sim.throttle.0);
-        let into = at_ns.rem_euclid(second);
-        if stopped > 0 && into >= second - stopped { at_ns - into + second } else { at_ns }
-    }
-}
-
-impl ReceivePort for RxPort {
-    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
-        let now = self.throttle(self.world.now_ns.get());
-        let next = self.next.take().or_else(|| self.arriving.next());
-        let Some(next) = next else { return Ok(Received::TimedOut) };
-        if self.spins() && next.at_ns > now {
-            self.world.now_ns.set(self.throttle(next.at_ns.min(now + LOOK_NS)));
-            self.next = Some(next);
-            return Ok(Received::Nothing);
-        }
-        self.world.now_ns.set(next.at_ns.max(now) + self.world.sim.receive.0);
-        let stamped = self.stamped && (!next.test || self.tests >= self.world.sim.stamps_after);
-        self.tests += u32::from(next.test);
-        let stamp = self.world.realtime(next.at_ns) + Nanos(self.world.drift_ns(next.at_ns));
-        inbox.put(0, &next.payload, stamped.then_some(stamp));
-        Ok(Received::Packets(1))
-    }
-    fn spins(&self) -> bool {
-        self.wait == Wait::Spin
-    }
-    fn ended(&self) -> bool {
-        self.next.is_none() && self.arriving.len() == 0
-    }
-}
 
 /// What a simulated trial gives.
 pub struct SimTrial {
@@ -234,6 +44,131 @@ pub struct SimTrial {
 /// Where simulated time starts: 2026-01-01, TAI.
 const EPOCH_NS: i64 = 1_767_225_637_000_000_000;
 
+/// What the ends of a stream recorded.
+struct Recorded {
+    sent: (SenderHalf, SenderCounters),
+    arrived: (Vec<Arrival>, ReceiverCounters),
+    /// Of the sender or who asks, and of the receiver.
+    gaps: [Option<SpinGaps>; 2],
+    reply: Option<ReplyHalves>,
+}
+
+/// The ends of a stream and what lies between them.
+struct Ends<'a> {
+    stream: &'a Stream,
+    world: Rc<World>,
+    order: StreamOrder,
+    nonce: u64,
+}
+
+impl Ends<'_> {
+    fn random(&self, salt: u64) -> Pcg64Mcg {
+        Pcg64Mcg::seed_from_u64(self.nonce ^ salt)
+    }
+
+    fn send_order(&self, replies: bool) -> SendOrder {
+        let (stream, end) = (self.stream, usize::from(replies));
+        let policy = [stream.tx.policy, stream.rx.policy][end];
+        SendOrder {
+            order: self.order.clone(),
+            thread: ThreadOrder { cpu: Some(CPUS[end]), policy },
+            local: Ipv4Addr::LOCALHOST.into(),
+            peer: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            device: "sim".into(),
+            priority: stream.priority,
+            advance: stream.tx.advance,
+            spin: stream.tx.spin,
+            overrun: stream.overrun,
+            replies,
+        }
+    }
+
+    fn receive_order(&self, replies: bool) -> ReceiveOrder {
+        let stream = self.stream;
+        let (policy, wait) = match replies {
+            false => (stream.rx.policy, stream.rx.wait),
+            true => (stream.reply.policy, stream.tx.wait),
+        };
+        ReceiveOrder {
+            order: self.order.clone(),
+            thread: ThreadOrder { cpu: Some(CPUS[usize::from(!replies)]), policy },
+            local: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            device: "sim".into(),
+            wait,
+            replies,
+        }
+    }
+
+    /// The sending port of an end, and what flies out of it.
+    fn tx(&self, salt: u64, replies: bool) -> (TxPort, Rc<RefCell<Vec<Flying>>>) {
+        let path = Rc::new(RefCell::new(Vec::new()));
+        let points = match replies {
+            false => [Point::TxSched, Point::TxKernel],
+            true => [Point::ReplyTxSched, Point::ReplyTxKernel],
+        };
+        let port = TxPort {
+            world: self.world.clone(),
+            random: self.random(salt),
+            stamps: Vec::new(),
+            order: self.order.clone(),
+            path: path.clone(),
+            held: None,
+            points,
+            drifts: replies,
+        };
+        (port, path)
+    }
+
+    /// The receiving port of an end.
+    fn rx(&self, flying: Vec<Flying>, replies: bool) -> RxPort {
+        let order = self.receive_order(replies);
+        RxPort {
+            world: self.world.clone(),
+            arriving: flying.into_iter(),
+            next: None,
+            wait: order.wait,
+            stamped: order.order.wants(order.rx_kernel()),
+            tests: 0,
+            drifts: !replies,
+        }
+    }
+
+    fn timer(&self, drifts: bool) -> RxTimer {
+        RxTimer { world: self.world.clone(), drifts }
+    }
+
+    /// Sends the whole schedule; gives what flies, in order.
+    fn send(&self, base: Instant<Tai>) -> ((SenderHalf, SenderCounters), Vec<Flying>) {
+        let mut timer = TxTimer { world: self.world.clone(), random: self.random(1) };
+        let (mut port, path) = self.tx(2, false);
+        let mut sender = Sender::new(self.send_order(false));
+        sender.run(&mut timer, &mut port, base, &AtomicBool::new(false), &Live::default());
+        let counters = sender.counters;
+        ((sender.finish(), counters), landed(&mut port, &path))
+    }
+
+    fn one_way(&self, base: Instant<Tai>) -> (Recorded, i64) {
+        let (sent, flying) = self.send(base);
+        let ended_ns = self.world.now_ns.replace(EPOCH_NS);
+        let mut rx = self.rx(flying, false);
+        let mut receiver = Receiver::new(self.receive_order(false));
+        receiver.run(&mut self.timer(true), &mut rx, &Shared::default());
+        let (counters, gaps) = (receiver.counters, receiver.gaps);
+        let arrived = (receiver.finish(), counters);
+        (Recorded { sent, arrived, gaps: [None, gaps], reply: None }, ended_ns.max(self.world.now_ns.get()))
+    }
+}
+
+/// What flies, in the order in which it arrives; the packet that is held back at the end comes too.
+fn landed(port: &mut TxPort, path: &Rc<RefCell<Vec<Flying>>>) -> Vec<Flying> {
+    let mut flying = path.take();
+    flying.extend(port.held.take());
+    flying.sort_by_key(|packet| packet.at_ns);
+    flying
+}
+
 /// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is drawn from `nonce`.
 pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial {
     let sim = stream.sim.clone();
@@ -245,86 +180,52 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
         step_at_ns: if sim.step == Nanos::ZERO { i64::MAX } else { base.ns() + span / 2 },
         sim,
     });
-    let random = |salt: u64| Pcg64Mcg::seed_from_u64(nonce ^ salt);
     let order = StreamOrder {
         stream: number,
         nonce,
+        kind: stream.kind,
+        port: stream.port,
         cycle: stream.cycle,
         count: stream.count,
         size: stream.size,
+        reply_size: stream.reply.size,
+        nodelay: stream.reply.nodelay,
         stamps: stream.stamps.clone(),
-    };
-    let thread = |policy: Policy, cpu: u32| ThreadOrder { cpu: Some(cpu), policy };
-    let send_order = SendOrder {
-        order: order.clone(),
-        thread: thread(stream.tx.policy, CPUS[0]),
-        local: Ipv4Addr::LOCALHOST,
-        peer: Ipv4Addr::LOCALHOST,
-        udp_port: 0,
-        device: "sim".into(),
-        priority: stream.priority,
-        advance: stream.tx.advance,
-        spin: stream.tx.spin,
-        overrun: stream.overrun,
-    };
-    let receive_order = ReceiveOrder {
-        order: order.clone(),
-        thread: thread(stream.rx.policy, CPUS[1]),
-        local: Ipv4Addr::LOCALHOST,
-        udp_port: 0,
-        device: "sim".into(),
-        wait: stream.rx.wait,
     };
     let offset = world.sim.tai_offset_s;
     let clocks_before = world.reading(EPOCH_NS, offset);
-
-    let path = Rc::new(RefCell::new(Vec::new()));
-    let mut timer = TxTimer { world: world.clone(), random: random(1) };
-    let mut port =
-        TxPort { world: world.clone(), random: random(2), stamps: Vec::new(), order, path: path.clone(), held: None };
-    let mut sender = Sender::new(send_order);
-    let live = Live::default();
-    sender.run(&mut timer, &mut port, base, &AtomicBool::new(false), &live);
-    let ended_ns = world.now_ns.get();
-    path.borrow_mut().extend(port.held.take());
-
-    let mut flying = path.take();
-    flying.sort_by_key(|packet| packet.at_ns);
-    world.now_ns.set(EPOCH_NS);
-    let mut rx = RxPort {
-        world: world.clone(),
-        arriving: flying.into_iter(),
-        next: None,
-        wait: stream.rx.wait,
-        stamped: stream.stamps.contains(&Point::RxKernel),
-        tests: 0,
+    let ends = Ends { stream, world: world.clone(), order, nonce };
+    let (recorded, ended_ns) = match stream.kind {
+        Kind::Cyclic => ends.one_way(base),
+        Kind::Reflected => ends.reflected(base),
+        Kind::Pingpong => ends.pingpong(base),
     };
-    let mut receiver = Receiver::new(receive_order);
-    receiver.run(&mut RxTimer { world: world.clone() }, &mut rx, &Shared::default());
-    let ended_ns = ended_ns.max(world.now_ns.get());
-
     let clocks_after = world.reading(ended_ns, offset + world.sim.tai_offset_change_s);
     // A measuring thread runs a tenth of the time; a spinning one all of it but for its stops.
     let passed_ns = ended_ns - EPOCH_NS;
-    let stopped_ns = receiver.gaps.map(|gaps| gaps.total_ns);
-    let run_ns = [passed_ns / 10, stopped_ns.map_or(passed_ns / 10, |stopped| passed_ns - stopped)];
+    let run_ns = recorded.gaps.map(|gaps| gaps.map_or(passed_ns / 10, |stopped| passed_ns - stopped.total_ns));
     let record = |policy: Policy, end: usize, tid: u32| thread_record(&world.sim, policy, CPUS[end], tid, run_ns[end]);
     let absent = [(Point::TxHw, "port sim has no NIC"), (Point::RxHw, "port sim has no NIC")];
     let absent = absent.into_iter().filter(|(point, _)| stream.stamps.contains(point));
+    let mut reply = recorded.reply;
+    if let Some(reply) = reply.as_mut().filter(|_| stream.kind == Kind::Reflected) {
+        reply.thread = Some(record(stream.reply.policy, 0, 13));
+    }
     let halves = Halves {
-        tx_counters: sender.counters,
-        sent: sender.finish(),
+        tx_counters: recorded.sent.1,
+        sent: recorded.sent.0,
         tx_thread: record(stream.tx.policy, 0, 11),
         tx_clocks: [clocks_before, clocks_after],
-        rx_counters: receiver.counters,
-        gaps: receiver.gaps,
+        rx_counters: recorded.arrived.1,
+        gaps: recorded.gaps[1],
         tx_gaps: None,
-        arrivals: receiver.finish(),
+        arrivals: recorded.arrived.0,
         rx_thread: record(stream.rx.policy, 1, 12),
         rx_clocks: [clocks_before, clocks_after],
         absent: absent.map(|(point, why)| (point, why.to_owned())).collect(),
         error_queue_bytes: 0,
         warmup: WarmUp { flowed: true, ..WarmUp::default() },
+        reply,
     };
     let before = machine(&world.sim, clocks_before, 0, [0; 2]);
     let after = machine(&world.sim, clocks_after, passed_ns, run_ns);

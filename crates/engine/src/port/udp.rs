@@ -3,12 +3,13 @@
 
 use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
-use tardy_model::point::Point;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::udp::{TxStamps, UdpRx, UdpTx, Waker};
+use tardy_sys::stamps::TxStamps;
+use tardy_sys::udp::{UdpRx, UdpTx, Waker};
+use tardy_sys::wait::Waiter;
 use tardy_sys::{SysError, clock};
 
 /// The machine's clock and timer.
@@ -48,15 +49,16 @@ pub struct UdpSend {
 impl UdpSend {
     /// Opens the socket for the order.
     pub fn open(order: &SendOrder) -> Result<Self, SysError> {
-        let stamps =
-            TxStamps { sched: order.order.wants(Point::TxSched), software: order.order.wants(Point::TxKernel) };
+        let [_, sched, driver] = order.points();
+        let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
         // Room for two stamps of each of 8,192 packets: a sender that is behind has no time to drain.
         let bytes = (2 * 8_192 * STAMP_COST) as i32;
-        let peer = SocketAddrV4::new(order.peer, order.udp_port);
+        let peer = SocketAddr::new(order.peer, order.port);
         let socket = UdpTx::open(order.local, peer, order.priority, stamps, bytes)?;
-        let mut probe = vec![0; usize::from(order.order.size).max(HEAD)];
-        let StreamOrder { stream, size, nonce, .. } = order.order;
-        Frame { kind: Kind::WarmUp, stream, size, nonce, seq: PROBE }.write(&mut probe);
+        let (StreamOrder { stream, nonce, .. }, size) = (&order.order, order.size());
+        let mut probe = vec![0; usize::from(size).max(HEAD)];
+        let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
+        Frame { kind, stream: *stream, size, nonce: *nonce, seq: PROBE }.write(&mut probe);
         Ok(UdpSend { socket, probe })
     }
     /// The error queue's size, read back.
@@ -89,6 +91,7 @@ impl SendPort for UdpSend {
 pub struct UdpReceive {
     socket: UdpRx,
     wait: Wait,
+    waiter: Option<Waiter>,
 }
 
 /// How long one receive call polls the device under `busypoll`, µs.
@@ -97,12 +100,19 @@ const BUSY_POLL_US: i32 = 200;
 impl UdpReceive {
     /// Opens the socket for the order.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
-        let local = SocketAddrV4::new(order.local, order.udp_port);
-        let socket = UdpRx::open(local, order.order.wants(Point::RxKernel), 8 << 20)?;
-        if order.wait == Wait::Busypoll {
-            socket.busy_poll(BUSY_POLL_US)?;
-        }
-        Ok(UdpReceive { socket, wait: order.wait })
+        let local = SocketAddr::new(order.local, order.port);
+        let socket = UdpRx::open(local, order.order.wants(order.rx_kernel()), 8 << 20)?;
+        let waiter = match order.wait {
+            Wait::Block | Wait::Spin => None,
+            Wait::Busypoll => {
+                socket.busy_poll(BUSY_POLL_US)?;
+                None
+            }
+            Wait::Poll => Some(Waiter::Poll),
+            Wait::Select => Some(socket.select()?),
+            Wait::Epoll => Some(socket.epoll()?),
+        };
+        Ok(UdpReceive { socket, wait: order.wait, waiter })
     }
     /// Ends the wait from another thread.
     pub fn waker(&self) -> Result<Waker, SysError> {
@@ -117,16 +127,10 @@ impl UdpReceive {
 impl ReceivePort for UdpReceive {
     #[inline]
     fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
-        match self.wait {
-            Wait::Block | Wait::Busypoll => self.socket.receive(inbox, true, many),
-            Wait::Spin => self.socket.receive(inbox, false, many),
-            Wait::Poll => {
-                if self.socket.poll() {
-                    self.socket.receive(inbox, false, many)
-                } else {
-                    Ok(Received::TimedOut)
-                }
-            }
+        match &self.waiter {
+            Some(waiter) if !self.socket.wait(waiter) => Ok(Received::TimedOut),
+            Some(_) => self.socket.receive(inbox, false, many),
+            None => self.socket.receive(inbox, self.wait != Wait::Spin, many),
         }
     }
     fn spins(&self) -> bool {

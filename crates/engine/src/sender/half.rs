@@ -40,6 +40,8 @@ pub struct SenderHalf {
     pub first: u32,
     /// What was done.
     pub sending: Vec<Sending>,
+    /// TAI, ns: when it was to go out, where no schedule says so.
+    pub scheduled: Vec<MaybeNanos>,
     /// TAI, ns.
     pub wakeup: Vec<MaybeNanos>,
     /// TAI, ns; absent for packets that were not sent.
@@ -66,7 +68,7 @@ impl SenderHalf {
 
     pub(super) fn truncate(&mut self, rows: usize) {
         self.sending.truncate(rows);
-        for column in [&mut self.wakeup, &mut self.send, &mut self.tx_sched, &mut self.tx_kernel] {
+        for column in [&mut self.scheduled, &mut self.wakeup, &mut self.send, &mut self.tx_sched, &mut self.tx_kernel] {
             column.truncate(rows);
         }
     }
@@ -79,6 +81,7 @@ impl SenderHalf {
             SenderHalf {
                 first: self.first + from as u32,
                 sending: self.sending[from..to].to_vec(),
+                scheduled: cut(&self.scheduled),
                 wakeup: cut(&self.wakeup),
                 send: cut(&self.send),
                 tx_sched: cut(&self.tx_sched),
@@ -90,6 +93,7 @@ impl SenderHalf {
     /// Puts the next piece behind this one.
     pub fn append(&mut self, mut next: SenderHalf) {
         self.sending.append(&mut next.sending);
+        self.scheduled.append(&mut next.scheduled);
         self.wakeup.append(&mut next.wakeup);
         self.send.append(&mut next.send);
         self.tx_sched.append(&mut next.tx_sched);

@@ -7,7 +7,7 @@ pub mod wire;
 use crate::command::{Command, Step};
 use crate::names::Names;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use tardy_host::nic::Nic;
 use tardy_spec::experiment::{Path, Setup};
 use thiserror::Error;
@@ -30,6 +30,8 @@ pub struct LinkEnd {
     pub device: String,
     /// Its address.
     pub address: IpAddr,
+    /// Its IPv6 address, where a stream asks for one.
+    pub address6: Option<Ipv6Addr>,
 }
 
 /// A path that cannot join these stations.
@@ -72,7 +74,7 @@ pub struct Laid {
 /// If the path cannot join these stations.
 pub fn lay(setup: &Setup, names: Names, found: &Found) -> Result<Laid, PathError> {
     match &setup.path {
-        Path::Veth { queues, mtu } => veth::lay(&setup.stations, *queues, *mtu, names),
+        Path::Veth { queues, mtu } => veth::lay(setup, *queues, *mtu, names),
         Path::Wire { a, b, mtu, .. } => wire::lay(setup, [a, b], *mtu, names, found),
     }
 }

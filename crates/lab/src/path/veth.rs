@@ -5,10 +5,10 @@
 use super::Laid;
 use crate::command::{Command, Step};
 use crate::names::{Names, Side};
+use crate::orders::has_ipv6;
 use crate::path::{LinkEnd, PathError};
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use tardy_spec::experiment::Station;
+use std::net::{IpAddr, Ipv6Addr};
+use tardy_spec::experiment::{Setup, Station};
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
 pub(super) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
@@ -19,18 +19,19 @@ pub(super) struct Joint<'a> {
     pub(super) link: String,
     pub(super) mac: String,
     pub(super) address: IpAddr,
+    pub(super) address6: Option<Ipv6Addr>,
 }
 
 /// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
 ///
 /// # Errors
 /// If there are not exactly two stations.
-pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
-    let mut in_order = stations.iter();
+pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
+    let mut in_order = setup.stations.iter();
     let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
         (in_order.next(), in_order.next(), in_order.next())
     else {
-        return Err(PathError::TwoStations { kind: "veth", stations: stations.keys().cloned().collect() });
+        return Err(PathError::TwoStations { kind: "veth", stations: setup.stations.keys().cloned().collect() });
     };
     let joint = |station, side| Joint {
         station,
@@ -38,14 +39,15 @@ pub fn lay(stations: &BTreeMap<String, Station>, queues: u32, mtu: u32, names: N
         link: names.link(side),
         mac: names.mac(side),
         address: names.address(side).into(),
+        address6: has_ipv6(setup).then(|| names.address6(side)),
     };
     let (a, b) = (joint(first, Side::First), joint(second, Side::Second));
     let steps =
         vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
     let ends = [a, b]
         .map(|joint| {
-            let end = LinkEnd { netns: joint.netns, device: joint.link, address: joint.address };
-            (joint.station.to_owned(), end)
+            let Joint { netns, link: device, address, address6, .. } = joint;
+            (joint.station.to_owned(), LinkEnd { netns, device, address, address6 })
         })
         .into();
     Ok(Laid { steps, read_back: Vec::new(), ends })
@@ -91,13 +93,20 @@ pub(super) fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
     let ip = |args: &[&str]| Command::ip_in(&near.netns, args);
     let (link, address) = (near.link.as_str(), format!("{}/{}", near.address, Names::PREFIX));
     let peer = far.address.to_string();
+    let mut does = vec![
+        ip(&["addr", "add", &address, "dev", link]),
+        ip(&["neigh", "replace", &peer, "lladdr", &far.mac, "dev", link, "nud", "permanent"]),
+    ];
+    if let (Some(here), Some(there)) = (near.address6, far.address6) {
+        // Without duplicate address detection, which would keep it from being used for a second.
+        let address = format!("{here}/{}", Names::PREFIX6);
+        let there = there.to_string();
+        does.push(ip(&["addr", "add", &address, "dev", link, "nodad"]));
+        does.push(ip(&["neigh", "replace", &there, "lladdr", &far.mac, "dev", link, "nud", "permanent"]));
+    }
+    does.extend([ip(&["link", "set", "dev", "lo", "up"]), ip(&["link", "set", "dev", link, "up"])]);
     Step {
-        does: vec![
-            ip(&["addr", "add", &address, "dev", link]),
-            ip(&["neigh", "replace", &peer, "lladdr", &far.mac, "dev", link, "nud", "permanent"]),
-            ip(&["link", "set", "dev", "lo", "up"]),
-            ip(&["link", "set", "dev", link, "up"]),
-        ],
+        does,
         undoes: Vec::new(),
         why: "an address, and the neighbour fixed so that no ARP falls into a measurement",
         tolerates: &[],

@@ -10,7 +10,7 @@ use super::veth::{self, Joint};
 use super::{Found, Laid, LinkEnd, PathError};
 use crate::command::{Command, Step};
 use crate::names::{Names, Side};
-use crate::orders::is_simulated;
+use crate::orders::{has_ipv6, is_simulated};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -232,6 +232,7 @@ pub fn lay(setup: &Setup, devices: [&String; 2], mtu: u32, names: Names, found: 
         link: nic.name.clone(),
         mac: nic.mac.clone(),
         address: names.address(side).into(),
+        address6: has_ipv6(setup).then(|| names.address6(side)),
     };
     let (a, b) = (joint(first, near, Side::First), joint(second, far, Side::Second));
     let home = names.home();
@@ -247,7 +248,10 @@ pub fn lay(setup: &Setup, devices: [&String; 2], mtu: u32, names: Names, found: 
         read_back.push(Command::hwtstamp("show", &at.link, &[&at.netns], &[]));
     }
     let ends = [a, b]
-        .map(|at| (at.station.to_owned(), LinkEnd { netns: at.netns, device: at.link, address: at.address }))
+        .map(|at| {
+            let Joint { netns, link: device, address, address6, .. } = at;
+            (at.station.to_owned(), LinkEnd { netns, device, address, address6 })
+        })
         .into();
     Ok(Laid { steps, read_back, ends })
 }

@@ -26,8 +26,11 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         let record = source.run.record(&trial.cell, trial.n)?;
         points.extend(record.streams.values().flat_map(|stream| stream.sources.keys().copied()));
     }
-    let spans: Vec<Metric> =
+    let mut spans: Vec<Metric> =
         points.iter().flat_map(|from| points.range(*from..).skip(1).map(|to| Metric::Span(*from, *to))).collect();
+    if Metric::Transit.points().iter().all(|point| points.contains(point)) {
+        spans.push(Metric::Transit);
+    }
     write!(out, "cell,trial,in_figures,stream,seq,scheduled_ns,outcome,flags,pcp")?;
     for metric in spans.iter().chain([&Metric::Delta]) {
         write!(out, ",{metric}")?;

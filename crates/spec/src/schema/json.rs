@@ -125,7 +125,7 @@ fn kind(kind: &Kind) -> Value {
     const NUMBER: &str = r"[0-9][0-9_]*(\.[0-9][0-9_]*)?";
     const TIME: &str = "(ns|us|µs|μs|ms|s|min|h)";
     let points = || Point::ALL.map(Point::name).join("|");
-    let metric = || format!("^(delta|({0})\\.\\.({0}))$", points());
+    let metric = || format!("^(delta|transit|({0})\\.\\.({0}))$", points());
     match kind {
         Kind::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": 100}),
         Kind::Word => json!({"type": "string", "minLength": 1}),

@@ -396,6 +396,7 @@ pub(crate) fn metric(text: &str) -> Result<Metric, Wrong> {
     text.parse::<Metric>().map_err(|message| {
         let help = match text.split_once("..") {
             None if near::nearest(text, ["delta"]).is_some() => "did you mean `delta`?".to_owned(),
+            None if near::nearest(text, ["transit"]).is_some() => "did you mean `transit`?".to_owned(),
             None => "write \"scheduled..rx_kernel\" or \"delta\"".to_owned(),
             Some((a, b)) => match (a.parse::<Point>(), b.parse::<Point>()) {
                 (Ok(a), Ok(b)) if a == b => "name two different points".to_owned(),

@@ -23,6 +23,7 @@ const DAY: i64 = 86_400_000_000_000;
 /// The most UDP payload that an IPv4 packet carries.
 const LARGEST: i64 = 65_507;
 const COUNT: Kind = number(0, i64::MAX);
+const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"];
 
 const fn key(pattern: &'static str, kind: Kind, default: super::Default, doc: &'static str) -> Key {
     Key::new(pattern, kind, default, doc)
@@ -46,28 +47,37 @@ pub const KEYS: &[Key] = &[
 
     key("shaper.kind", choice(&["none"], &["etf", "taprio", "mqprio", "cbs"]), Text("none"), "The sender's queue discipline; `none` leaves the device's own."),
 
-    key("stream.*.kind", choice(&["cyclic"], &["pingpong"]), Text("cyclic"), "`cyclic`: time-triggered, open loop, one way."),
+    key("stream.*.kind", choice(&["cyclic", "pingpong"], &[]), Text("cyclic"), "`cyclic`: time-triggered, open loop; `pingpong`: request and response, the next request when a reply has come."),
+    key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
-    key("stream.*.port", choice(&["udp", "sim"], &["packet", "xdp"]), Text("udp"), "What the engine sends and receives through; `sim` simulates path and clocks."),
+    key("stream.*.port", choice(&["udp", "tcp", "sim"], &["packet", "xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `sim` simulates path and clocks."),
+    key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", SOME, Text("500us"), "Time between scheduled instants."),
     key("stream.*.count", number(1, u32::MAX as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
     key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`.").rival("count"),
     key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "UDP payload of a packet."),
+    key("stream.*.reply_size", Kind::Size { min: HEAD as i64, max: LARGEST }, None("as `size`"), "Payload of a reply."),
+    key("stream.*.in_flight", number(1, 1_024), Integer(1), "Requests of a ping-pong that may be on their way at once."),
+    key("stream.*.timeout", SOME, Text("1s"), "A request of a ping-pong over UDP without a reply for so long is lost, and the next may go out."),
+    key("stream.*.nodelay", Kind::Flag, Flag(true), "TCP_NODELAY at both ends of a connection."),
     key("stream.*.priority", number(0, 15), Integer(0), "SO_PRIORITY of the sending socket."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
     key("stream.*.warmup", SPAN, Text("2s"), "How long the warm-up may wait for stamps to flow; \"0s\" is none."),
-    key("stream.*.stamps", Kind::Points, List(&["wakeup", "send", "tx_sched", "tx_kernel", "tx_hw", "rx_hw", "rx_kernel", "receive"]), "Points to stamp, of those that the machine offers."),
+    key("stream.*.stamps", Kind::Points, List(&["wakeup", "send", "tx_sched", "tx_kernel", "tx_hw", "rx_hw", "rx_kernel", "receive"]), "Points to stamp, of those that the machine offers; left out where a stream is answered, those of the reply too."),
     key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must stand in the results; `default` is the usual ones that `stamps` allows."),
     key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
+    key("stream.*.tx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the station that asked waits for replies."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
-    key("stream.*.rx.wait", choice(&["block", "poll", "spin", "busypoll"], &["select", "epoll", "scheduled"]), Text("block"), "How the receiver waits."),
+    key("stream.*.rx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits."),
+    key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
+    key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),
 
     key("stream.*.sim.loss", Kind::Share, Float(0.0), "Share of packets lost."),
     key("stream.*.sim.drop", Kind::Numbers, List(&[]), "Packets lost on purpose, by number from 0."),

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving socket with its ways to wait: one packet a call, or all that wait, up to a batch.
 
-use super::{BATCH, bind, buffer, get_int, memory, set, socket};
-use crate::control::{ControlBuffer, for_each, value};
+use super::{BATCH, buffer, get_int, memory, set};
+use crate::address::{bind, socket};
+use crate::control::ControlBuffer;
 use crate::error::SysError;
+use crate::stamps::rx_stamp;
+use crate::wait::{LIMIT_MS, Waiter};
 use std::io;
 use std::mem;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use tardy_model::time::{Instant, Realtime};
 
@@ -45,6 +48,17 @@ impl Inbox {
         (self.lengths[n], self.stamps[n]) = (length, stamp);
     }
 
+    /// The memory of place `n`, and its length there; a message that comes in pieces is gathered there.
+    pub(crate) fn place(&mut self, n: usize, length: usize) -> &mut [u8] {
+        self.lengths[n] = length.min(self.room);
+        &mut self.bytes[n * self.room..][..length.min(self.room)]
+    }
+
+    /// Says when the message at place `n` came.
+    pub(crate) fn stamp(&mut self, n: usize, stamp: Option<Instant<Realtime>>) {
+        self.stamps[n] = stamp;
+    }
+
     /// The datagram at place `n`, and the kernel's stamp if it took one.
     #[inline]
     pub fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
@@ -58,20 +72,17 @@ pub struct UdpRx {
     control: [ControlBuffer<128>; BATCH],
 }
 
-/// After this long without a packet a wait returns, so that no loop depends on a packet to end.
-const WAIT_LIMIT_MS: i32 = 200;
-
 impl UdpRx {
     /// A socket bound to `local`; `stamp` asks for the kernel's stamps.
-    pub fn open(local: SocketAddrV4, stamp: bool, receive_buffer_bytes: i32) -> Result<Self, SysError> {
-        let fd = socket(|| local.to_string())?;
+    pub fn open(local: SocketAddr, stamp: bool, receive_buffer_bytes: i32) -> Result<Self, SysError> {
+        let fd = socket(local, libc::SOCK_DGRAM)?;
         buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
         bind(&fd, local)?;
         if stamp {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
-        let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(WAIT_LIMIT_MS) * 1_000 };
+        let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
         Ok(UdpRx { fd, control: [ControlBuffer::default(); BATCH] })
     }
@@ -129,7 +140,7 @@ impl UdpRx {
         if is_none(&message, length) {
             return Ok(0);
         }
-        (inbox.lengths[0], inbox.stamps[0]) = (length, stamp_of(&message));
+        (inbox.lengths[0], inbox.stamps[0]) = (length, rx_stamp(&message));
         Ok(1)
     }
 
@@ -157,18 +168,32 @@ impl UdpRx {
                 // Shut down: nothing comes behind it.
                 break;
             }
-            (inbox.lengths[packets], inbox.stamps[packets]) = (length, stamp_of(&message.msg_hdr));
+            (inbox.lengths[packets], inbox.stamps[packets]) = (length, rx_stamp(&message.msg_hdr));
             packets += 1;
         }
         Ok(packets)
     }
 
-    /// Waits in `poll()` until the socket says that it is readable. False if the time limit passed.
+    /// Waits until the socket says that it is readable. False if the time limit passed.
     #[inline]
-    pub fn poll(&self) -> bool {
-        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&mut poll, 1, WAIT_LIMIT_MS) > 0 }
+    pub fn wait(&self, by: &Waiter) -> bool {
+        by.wait(&self.fd)
+    }
+
+    /// For a wait by `select()`.
+    ///
+    /// # Errors
+    /// As [`Waiter::select`].
+    pub fn select(&self) -> Result<Waiter, SysError> {
+        Waiter::select(&self.fd)
+    }
+
+    /// For a wait by `epoll_wait()`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn epoll(&self) -> Result<Waiter, SysError> {
+        Waiter::epoll(&self.fd)
     }
 }
 
@@ -179,20 +204,6 @@ fn errno() -> i32 {
 /// What a socket that was shut down gives: no byte, no control message.
 fn is_none(message: &libc::msghdr, length: usize) -> bool {
     length == 0 && message.msg_controllen == 0
-}
-
-fn stamp_of(message: &libc::msghdr) -> Option<Instant<Realtime>> {
-    let mut stamp = None;
-    for_each(message, |level, kind, data| {
-        if level == libc::SOL_SOCKET
-            && kind == libc::SCM_TIMESTAMPING
-            && let Some(times) = value::<[libc::timespec; 3]>(data)
-        {
-            let ns = times[0].tv_sec * 1_000_000_000 + times[0].tv_nsec;
-            stamp = (ns != 0).then(|| Instant::from_ns(ns));
-        }
-    });
-    stamp
 }
 
 /// Ends the wait of a receiver from another thread.

@@ -1,58 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sending socket: one packet or a batch by one call, and the error queue that its stamps come back through.
 
-use super::{BATCH, bind, buffer, memory, set, sockaddr, socket};
-use crate::control::{ControlBuffer, for_each, value};
-use crate::error::{SysError, check};
+use super::{BATCH, buffer, memory, set};
+use crate::address::{bind, connect, socket};
+use crate::control::ControlBuffer;
+use crate::error::SysError;
+use crate::stamps::{self, StampBuffers, TxStamp, TxStamps};
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Control message that gives a packet's stamp key (Linux ≥ 6.13).
 const SCM_TS_OPT_ID: i32 = 81;
 /// CMSG_SPACE of a key.
 const KEY_BYTES: usize = 24;
-/// Stamps taken from the error queue at a time: few, so that taking them fits between two packets.
-pub const DRAIN: usize = 16;
-
-/// A stamp that came back through the error queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TxStamp {
-    /// The kernel's key of the packet.
-    pub key: u32,
-    /// Where it was taken.
-    pub at: TxPoint,
-    /// When; REALTIME for software stamps.
-    pub ns: i64,
-}
-
-/// Where a tx stamp was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TxPoint {
-    /// Before the queue discipline.
-    Sched,
-    /// In the driver.
-    Software,
-    /// In the NIC, by the NIC's clock.
-    Hardware,
-}
-
-/// What stamps a sender asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TxStamps {
-    /// Before the queue discipline.
-    pub sched: bool,
-    /// In the driver.
-    pub software: bool,
-}
-
-impl TxStamps {
-    fn any(self) -> bool {
-        self.sched || self.software
-    }
-}
-
 /// Who gives the packets their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
@@ -75,37 +37,28 @@ pub struct UdpTx {
     keys: Keys,
     next_key: u32,
     error_queue_bytes: u64,
-    control: [ControlBuffer<256>; DRAIN],
+    control: StampBuffers,
 }
 
 impl UdpTx {
     /// A socket connected from `local` to `peer`, its priority set, stamps asked for, the error queue sized to
     /// `error_queue_bytes` where the kernel allows it.
     pub fn open(
-        local: Ipv4Addr,
-        peer: SocketAddrV4,
+        local: IpAddr,
+        peer: SocketAddr,
         priority: u32,
         stamps: TxStamps,
         error_queue_bytes: i32,
     ) -> Result<Self, SysError> {
-        let fd = socket(|| peer.to_string())?;
-        bind(&fd, SocketAddrV4::new(local, 0))?;
-        let raw = sockaddr(peer);
-        // SAFETY: `raw` is a valid sockaddr_in of the stated size.
-        let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as u32) };
-        check(i64::from(result), "connect", || peer.to_string())?;
+        let fd = socket(peer, libc::SOCK_DGRAM)?;
+        bind(&fd, SocketAddr::new(local, 0))?;
+        connect(&fd, peer)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &(priority as i32), "SO_PRIORITY")?;
         buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 4 << 20, "SO_SNDBUF")?;
         // Stamps wait in the error queue, which the receive buffer's size bounds.
         let error_queue_bytes = buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, error_queue_bytes, "SO_RCVBUF")?;
-        let mut port = UdpTx {
-            fd,
-            stamps,
-            keys: Keys::Counted,
-            next_key: 0,
-            error_queue_bytes,
-            control: [ControlBuffer::default(); DRAIN],
-        };
+        let mut port =
+            UdpTx { fd, stamps, keys: Keys::Counted, next_key: 0, error_queue_bytes, control: stamps::buffers() };
         port.ask_for_stamps()?;
         Ok(port)
     }
@@ -114,14 +67,7 @@ impl UdpTx {
         if !self.stamps.any() {
             return Ok(());
         }
-        let mut flags =
-            libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-        if self.stamps.software {
-            flags |= libc::SOF_TIMESTAMPING_TX_SOFTWARE;
-        }
-        if self.stamps.sched {
-            flags |= libc::SOF_TIMESTAMPING_TX_SCHED;
-        }
+        let flags = self.stamps.flags() | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
         set(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")
     }
 
@@ -210,28 +156,10 @@ impl UdpTx {
         }
     }
 
-    /// Takes at most [`DRAIN`] messages that wait in the error queue, by one system call that never waits. Returns how many
-    /// there were; fewer than [`DRAIN`] means that the queue is empty.
-    pub fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
-        // SAFETY: mmsghdr is plain data.
-        let mut messages: [libc::mmsghdr; DRAIN] = unsafe { mem::zeroed() };
-        for (message, control) in messages.iter_mut().zip(&mut self.control) {
-            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = control.0.len();
-        }
-        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no payload is asked
-        // for (OPT_TSONLY), so there is no iovec. The timeout may be null.
-        let got = unsafe {
-            libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), DRAIN as u32, flags, std::ptr::null_mut())
-        };
-        let got = usize::try_from(got).unwrap_or(0);
-        for message in &messages[..got] {
-            if let Some(stamp) = tx_stamp(&message.msg_hdr) {
-                each(stamp);
-            }
-        }
-        got
+    /// Takes at most [`stamps::DRAIN`] messages that wait in the error queue; see [`stamps::drain`].
+    #[inline]
+    pub fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
+        stamps::drain(&self.fd, &mut self.control, each)
     }
 
     /// Bytes waiting in the error queue.
@@ -253,25 +181,4 @@ fn put_key(message: &mut libc::msghdr, control: &mut ControlBuffer<KEY_BYTES>, k
         (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
         libc::CMSG_DATA(header).cast::<u32>().write_unaligned(key);
     }
-}
-
-fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {
-    let (mut times, mut error) = (None, None);
-    for_each(message, |level, kind, data| match (level, kind) {
-        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => times = value::<[libc::timespec; 3]>(data),
-        (libc::SOL_IP, libc::IP_RECVERR) => error = value::<libc::sock_extended_err>(data),
-        _ => {}
-    });
-    let (times, error) = (times?, error?);
-    if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
-        return None;
-    }
-    let ns = |t: libc::timespec| t.tv_sec * 1_000_000_000 + t.tv_nsec;
-    let (at, ns) = match (error.ee_info, ns(times[0]), ns(times[2])) {
-        (1, software, _) => (TxPoint::Sched, software),
-        (0, 0, hardware) => (TxPoint::Hardware, hardware),
-        (0, software, _) => (TxPoint::Software, software),
-        _ => return None,
-    };
-    (ns != 0).then_some(TxStamp { key: error.ee_data, at, ns })
 }

@@ -2,7 +2,7 @@
 //! Which packet a tx stamp belongs to, by the key that comes back with it.
 
 /// Key → packet.
-pub struct Keys {
+pub(crate) struct Keys {
     /// Ring over the low bits of the key: (key, packet + 1); 0 is empty. Large enough that a stamp comes back long
     /// before its place is used again, checked by the key.
     ring: Vec<(u32, u32)>,

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a measuring thread does from its start to its half: one function for each kind of end.
+
+use super::end::{Command, Event, Half};
+use crate::message::{FromAgent, Side};
+use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
+use crate::port::tcp;
+use crate::port::udp::{MachineTimer, UdpReceive, UdpSend};
+use crate::port::{ReceivePort, SendPort};
+use crate::receiver::{Receiver, ReceiverCounters, Shared};
+use crate::reflector::Reflector;
+use crate::requester::Requester;
+use crate::sender::Sender;
+use crate::worker::{self, Account};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use tardy_model::machine::ThreadRecord;
+use tardy_model::stream::Wait;
+use tardy_sys::SysError;
+
+/// How a measuring thread speaks with the agent.
+pub(super) struct Link {
+    /// Told once the thread is set up.
+    pub ready: mpsc::Sender<ThreadRecord>,
+    /// Orders.
+    pub inbox: mpsc::Receiver<Command>,
+    /// To the coordinator.
+    pub tell: mpsc::Sender<Event>,
+    /// Told the NAPI context of the socket once a packet has come, where busy polling is asked for.
+    pub napi: mpsc::Sender<u32>,
+}
+
+impl Link {
+    fn say(&self, what: FromAgent) {
+        let _ = self.tell.send(Event::Tell(Box::new(what)));
+    }
+}
+
+/// Sends by the schedule.
+pub(super) fn send(order: SendOrder, mut port: UdpSend, shared: &Shared, link: &Link) -> Half {
+    let mut account = worker::set_up(&order.thread);
+    let mut sender = Sender::new(order);
+    let _ = link.ready.send(account.record().clone());
+    let mut timer = MachineTimer;
+    let stream = sender.stream();
+    // Ends when the end is dropped: the channel closes.
+    while let Ok(command) = link.inbox.recv() {
+        match command {
+            Command::WarmUp { count, apart } => {
+                let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
+                link.say(FromAgent::Warmed { stream, stamped });
+            }
+            Command::Start(base) => {
+                account.begin();
+                sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
+                link.say(FromAgent::Done { stream, side: Side::Tx, packets: sender.counters.sent });
+                break;
+            }
+        }
+    }
+    let (counters, gaps, thread) = (sender.counters, sender.gaps, account.end());
+    Half { sent: Some((sender.finish(), counters)), arrived: None, gaps, thread, tcp: None }
+}
+
+/// Receives from the moment at which it is made ready.
+pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared, link: &Link) -> Half {
+    let account = worker::set_up(&order.thread);
+    let busy = order.wait == Wait::Busypoll;
+    let mut receiver = Receiver::new(order);
+    let _ = link.ready.send(account.record().clone());
+    if busy {
+        // The NAPI id is known once a packet has come; the loop proper starts behind it.
+        receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
+        let _ = link.napi.send(port.napi_id());
+    }
+    receiver.run(&mut MachineTimer, &mut port, shared);
+    let thread = account.end();
+    let (counters, gaps) = (receiver.counters, receiver.gaps);
+    Half { sent: None, arrived: Some((receiver.finish(), counters)), gaps, thread, tcp: None }
+}
+
+/// Receives and sends back from the moment at which it is made ready.
+pub(super) fn reflect_udp(
+    order: ReflectOrder,
+    (mut from, mut back): (UdpReceive, UdpSend),
+    shared: &Shared,
+    link: &Link,
+) -> Half {
+    let account = worker::set_up(&order.receive.thread);
+    let busy = order.receive.wait == Wait::Busypoll;
+    let mut reflector = Reflector::new(order);
+    let _ = link.ready.send(account.record().clone());
+    if busy {
+        reflector.run_until_warm(&mut MachineTimer, &mut from, &mut back, shared);
+        let _ = link.napi.send(from.napi_id());
+    }
+    reflector.run(&mut MachineTimer, &mut from, &mut back, shared);
+    reflector.end(&mut MachineTimer, &mut back);
+    reflected(reflector, account, None)
+}
+
+/// The same over a connection, which the other end makes.
+pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &Shared, link: &Link) -> Half {
+    let account = worker::set_up(&order.receive.thread);
+    let busy = order.receive.wait == Wait::Busypoll;
+    let stream = order.receive.order.stream;
+    let mut reflector = Reflector::new(order.clone());
+    let _ = link.ready.send(account.record().clone());
+    let accepted = waiting.accept(&order.send, &order.receive, || !shared.stop.load(Relaxed));
+    let mut tcp = None;
+    match accepted {
+        Ok((None, strangers)) => reflector.receiver.counters.foreign += strangers,
+        Ok((Some((mut back, mut from)), strangers)) => {
+            reflector.receiver.counters.foreign += strangers;
+            if busy {
+                reflector.run_until_warm(&mut MachineTimer, &mut from, &mut back, shared);
+                let _ = link.napi.send(from.napi_id());
+            }
+            reflector.run(&mut MachineTimer, &mut from, &mut back, shared);
+            reflector.end(&mut MachineTimer, &mut back);
+            tcp = back.record();
+        }
+        Err(error) => link.say(FromAgent::Failed(format!("the reflector of stream {stream}: {error}"))),
+    }
+    reflected(reflector, account, tcp)
+}
+
+fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
+    let thread = account.end();
+    let Reflector { receiver, sender } = reflector;
+    let (counters, gaps, sent) = (receiver.counters, receiver.gaps, sender.counters);
+    Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp }
+}
+
+/// Asks over UDP.
+pub(super) fn ask_udp(
+    order: AskOrder,
+    (mut to, mut from): (UdpSend, UdpReceive),
+    shared: &Shared,
+    link: &Link,
+) -> Half {
+    let mut account = worker::set_up(&order.send.thread);
+    let busy = order.receive.wait == Wait::Busypoll;
+    let mut requester = Requester::new(order);
+    let _ = link.ready.send(account.record().clone());
+    while let Ok(command) = link.inbox.recv() {
+        if !ask(command, &mut requester, &mut account, (&mut to, &mut from), shared, link) {
+            break;
+        }
+        if busy && shared.warm.load(Relaxed) > 0 {
+            let _ = link.napi.send(from.napi_id());
+        }
+    }
+    asked(requester, account, None)
+}
+
+/// Asks over TCP. It connects with the first warm-up: by then the reflector listens.
+pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
+    let mut account = worker::set_up(&order.send.thread);
+    let busy = order.receive.wait == Wait::Busypoll;
+    let mut requester = Requester::new(order.clone());
+    let _ = link.ready.send(account.record().clone());
+    let mut tcp = None;
+    if let Ok(first) = link.inbox.recv() {
+        let connected: Result<_, SysError> = tcp::ask(&order.send, &order.receive);
+        match connected {
+            Ok((mut to, mut from)) => {
+                let mut command = Ok(first);
+                while let Ok(now) = command {
+                    if !ask(now, &mut requester, &mut account, (&mut to, &mut from), shared, link) {
+                        break;
+                    }
+                    if busy && shared.warm.load(Relaxed) > 0 {
+                        let _ = link.napi.send(from.napi_id());
+                    }
+                    command = link.inbox.recv();
+                }
+                tcp = to.record();
+            }
+            Err(error) => {
+                let stream = order.send.order.stream;
+                link.say(FromAgent::Failed(format!("the connection of stream {stream}: {error}")));
+            }
+        }
+    }
+    asked(requester, account, tcp)
+}
+
+/// Obeys; false when the trial is over.
+fn ask<S: SendPort, R: ReceivePort>(
+    command: Command,
+    requester: &mut Requester,
+    account: &mut Account,
+    (to, from): (&mut S, &mut R),
+    shared: &Shared,
+    link: &Link,
+) -> bool {
+    let stream = requester.sender.stream();
+    match command {
+        Command::WarmUp { count, apart } => {
+            let stamped = requester.warm_up(&mut MachineTimer, to, from, shared, count, apart);
+            link.say(FromAgent::Warmed { stream, stamped });
+            true
+        }
+        Command::Start(base) => {
+            account.begin();
+            crate::port::Timer::sleep_until(&mut MachineTimer, base);
+            requester.run(&mut MachineTimer, to, from, shared);
+            link.say(FromAgent::Done { stream, side: Side::Tx, packets: requester.sender.counters.sent });
+            false
+        }
+    }
+}
+
+fn asked(mut requester: Requester, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
+    let thread = account.end();
+    let arrivals = requester.take_arrivals();
+    let (counters, gaps): (ReceiverCounters, _) = (requester.counters, requester.gaps);
+    let sent = requester.sender.counters;
+    Half { sent: Some((requester.sender.finish(), sent)), arrived: Some((arrivals, counters)), gaps, thread, tcp }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Simulated time, the clocks that show it, and the ports of both ends: pure, all of it drawn from seeds.
+
+use crate::order::StreamOrder;
+use crate::port::{DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tardy_model::frame::{Frame, Kind};
+use tardy_model::point::Point;
+use tardy_model::stream::{Sim, Wait};
+use tardy_model::time::{ClockReading, Instant, Nanos, Realtime, Tai};
+
+/// From the send call to the stamp before the queue discipline.
+pub const TO_SCHED_NS: i64 = 100;
+/// From the send call to the driver's stamp.
+pub const TO_DRIVER_NS: i64 = 300;
+/// Length of the send call.
+pub const SEND_CALL_NS: i64 = 500;
+/// Between a held-back or doubled packet and the one before it.
+pub const BEHIND_NS: i64 = 100;
+/// One look of a spinning receiver.
+const LOOK_NS: i64 = 100_000;
+/// True time and the clocks that show it.
+pub(super) struct World {
+    pub(super) now_ns: Cell<i64>,
+    pub(super) start_ns: i64,
+    pub(super) step_at_ns: i64,
+    pub(super) sim: Sim,
+}
+
+impl World {
+    pub(super) fn tai(&self, at_ns: i64) -> Instant<Tai> {
+        Instant::from_ns(at_ns + if at_ns >= self.step_at_ns { self.sim.step.0 } else { 0 })
+    }
+    fn realtime(&self, at_ns: i64) -> Instant<Realtime> {
+        Instant::from_ns(self.tai(at_ns).ns() - i64::from(self.sim.tai_offset_s) * 1_000_000_000)
+    }
+    /// What the receiver's clock is ahead by.
+    pub(super) fn drift_ns(&self, at_ns: i64) -> i64 {
+        let passed = i128::from(at_ns - self.start_ns);
+        (passed * i128::from(self.sim.drift_ppb) / 1_000_000_000) as i64
+    }
+    /// True time at which the TAI clock shows at least `at`.
+    fn when(&self, at: Instant<Tai>) -> i64 {
+        if at.ns() <= self.step_at_ns { at.ns() } else { (at.ns() - self.sim.step.0).max(self.step_at_ns) }
+    }
+    pub(super) fn reading(&self, at_ns: i64, tai_offset_s: i32) -> ClockReading {
+        let realtime = self.realtime(at_ns).ns();
+        ClockReading {
+            tai_ns: realtime + i64::from(tai_offset_s) * 1_000_000_000,
+            realtime_ns: realtime,
+            monotonic_ns: at_ns - self.start_ns + 1_000_000_000,
+            bound_ns: 20,
+            tai_offset_s,
+        }
+    }
+}
+
+pub(super) struct TxTimer {
+    pub(super) world: Rc<World>,
+    pub(super) random: Pcg64Mcg,
+}
+
+impl Timer for TxTimer {
+    fn now(&mut self) -> Instant<Tai> {
+        self.world.tai(self.world.now_ns.get())
+    }
+    fn sleep_until(&mut self, at: Instant<Tai>) {
+        let sim = &self.world.sim;
+        let late = if self.random.random_bool(sim.late_share.clamp(0.0, 1.0)) { sim.late.0 } else { 0 };
+        let woke = self.world.when(at).max(self.world.now_ns.get()) + sim.wake.0 + late;
+        self.world.now_ns.set(woke);
+    }
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+        self.world.now_ns.set(self.world.when(at).max(self.world.now_ns.get()));
+        Nanos::ZERO
+    }
+}
+
+/// A packet on its way: true time at the receiver's kernel.
+#[derive(Clone)]
+pub(super) struct Flying {
+    pub(super) at_ns: i64,
+    pub(super) payload: Vec<u8>,
+    pub(super) test: bool,
+}
+
+pub(super) struct TxPort {
+    pub(super) world: Rc<World>,
+    pub(super) random: Pcg64Mcg,
+    pub(super) stamps: Vec<TxStamp>,
+    pub(super) order: StreamOrder,
+    pub(super) path: Rc<RefCell<Vec<Flying>>>,
+    pub(super) held: Option<Flying>,
+    /// Stamps before the queue discipline and in the driver.
+    pub(super) points: [Point; 2],
+    /// The station's clock is the one that drifts.
+    pub(super) drifts: bool,
+}
+
+impl SendPort for TxPort {
+    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+        let now = self.world.now_ns.get();
+        let [sched, driver] = self.points;
+        for (point, at, after) in [(sched, TxPoint::Sched, TO_SCHED_NS), (driver, TxPoint::Software, TO_DRIVER_NS)] {
+            if self.order.wants(point) {
+                let drift = if self.drifts { self.world.drift_ns(now + after) } else { 0 };
+                self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() + drift });
+            }
+        }
+        self.world.now_ns.set(now + SEND_CALL_NS);
+        let sim = &self.world.sim;
+        let is_test = |frame: &Frame| matches!(frame.kind, Kind::Test | Kind::Reply);
+        let frame = Frame::read(payload).ok().filter(is_test);
+        // Every packet takes the same number of draws, so that one fault does not move another's place.
+        let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
+        let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
+            .map(|share| self.random.random_bool(share.clamp(0.0, 1.0)) && frame.is_some());
+        let flying = Flying {
+            at_ns: now + TO_DRIVER_NS + sim.delay.0 + jitter,
+            payload: payload.to_vec(),
+            test: frame.is_some(),
+        };
+        let mut path = self.path.borrow_mut();
+        if lost || frame.is_some_and(|frame| frame.kind == Kind::Test && sim.drop.contains(&frame.seq)) {
+            return Ok(key);
+        }
+        if held && self.held.is_none() {
+            self.held = Some(flying);
+            return Ok(key);
+        }
+        let behind = |at_ns: i64, n: i64| at_ns + n * BEHIND_NS;
+        let at_ns = flying.at_ns;
+        if double {
+            path.push(Flying { at_ns: behind(at_ns, 2), ..flying.clone() });
+        }
+        path.push(flying);
+        if let Some(held) = self.held.take() {
+            path.push(Flying { at_ns: behind(at_ns, 1), ..held });
+        }
+        Ok(key)
+    }
+
+    fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
+        let count = self.stamps.len().min(DRAIN);
+        self.stamps.drain(..count).for_each(each);
+        count
+    }
+}
+
+pub(super) struct RxTimer {
+    pub(super) world: Rc<World>,
+    pub(super) drifts: bool,
+}
+
+impl Timer for RxTimer {
+    fn now(&mut self) -> Instant<Tai> {
+        let now = self.world.now_ns.get();
+        let drift = if self.drifts { self.world.drift_ns(now) } else { 0 };
+        self.world.tai(now) + Nanos(drift)
+    }
+    fn sleep_until(&mut self, at: Instant<Tai>) {
+        self.spin_until(at);
+    }
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+        self.world.now_ns.set(self.world.when(at).max(self.world.now_ns.get()));
+        Nanos::ZERO
+    }
+}
+
+pub(super) struct RxPort {
+    pub(super) world: Rc<World>,
+    pub(super) arriving: std::vec::IntoIter<Flying>,
+    pub(super) next: Option<Flying>,
+    pub(super) wait: Wait,
+    pub(super) stamped: bool,
+    pub(super) tests: u32,
+    pub(super) drifts: bool,
+}
+
+impl RxPort {
+    /// A throttled spinner stands still for the last part of each second.
+    fn throttle(&self, at_ns: i64) -> i64 {
+        let (second, stopped) = (1_000_000_000, self.world.sim.throttle.0);
+        let into = at_ns.rem_euclid(second);
+        if stopped > 0 && into >= second - stopped { at_ns - into + second } else { at_ns }
+    }
+}
+
+impl ReceivePort for RxPort {
+    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
+        let now = self.throttle(self.world.now_ns.get());
+        let next = self.next.take().or_else(|| self.arriving.next());
+        let Some(next) = next else { return Ok(Received::TimedOut) };
+        if self.spins() && next.at_ns > now {
+            self.world.now_ns.set(self.throttle(next.at_ns.min(now + LOOK_NS)));
+            self.next = Some(next);
+            return Ok(Received::Nothing);
+        }
+        self.world.now_ns.set(next.at_ns.max(now) + self.world.sim.receive.0);
+        let stamped = self.stamped && (!next.test || self.tests >= self.world.sim.stamps_after);
+        self.tests += u32::from(next.test);
+        let drift = if self.drifts { self.world.drift_ns(next.at_ns) } else { 0 };
+        let stamp = self.world.realtime(next.at_ns) + Nanos(drift);
+        inbox.put(0, &next.payload, stamped.then_some(stamp));
+        Ok(Received::Packets(1))
+    }
+    fn spins(&self) -> bool {
+        self.wait == Wait::Spin
+    }
+    fn ended(&self) -> bool {
+        self.next.is_none() && self.arriving.len() == 0
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by SO_TIMESTAMPING; the machine's own clock.
+
+use super::{Inbox, ReceivePort, Received, SendPort, TxStamp};
+use crate::order::{ReceiveOrder, SendOrder};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tardy_model::frame::Frame;
+use tardy_model::stream::Wait;
+use tardy_model::trial::TcpRecord;
+use tardy_sys::SysError;
+use tardy_sys::messages::{MessagesRx, MessagesTx, split};
+use tardy_sys::stamps::TxStamps;
+use tardy_sys::tcp::{Buffers, Listener, Tcp};
+use tardy_sys::wait::Waiter;
+
+/// A connection comes within this time or not at all.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long one receive call polls the device under `busypoll`, µs.
+const BUSY_POLL_US: i32 = 200;
+/// Room for the stamps of what can be in flight.
+const ERROR_QUEUE_BYTES: i32 = 4 << 20;
+
+/// The sending half.
+pub struct TcpSend {
+    socket: MessagesTx,
+}
+
+/// The receiving half.
+pub struct TcpReceive {
+    socket: MessagesRx,
+    waiter: Option<Waiter>,
+    spins: bool,
+}
+
+/// Connects to the reflector.
+///
+/// # Errors
+/// If there is no connection in time, or the kernel refuses a setting.
+pub fn ask(send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend, TcpReceive), SysError> {
+    let from = SocketAddr::new(send.local, 0);
+    let tcp = Tcp::connect(Some(from), SocketAddr::new(send.peer, send.port), Buffers::default(), CONNECT)?;
+    halves(tcp, send, receive)
+}
+
+/// A reflector that waits for its connection.
+pub struct Waiting {
+    listener: Listener,
+    peer: IpAddr,
+}
+
+impl Waiting {
+    /// Listens.
+    ///
+    /// # Errors
+    /// If the address or port cannot be had.
+    pub fn open(send: &SendOrder, receive: &ReceiveOrder) -> Result<Self, SysError> {
+        let listener = Listener::open(SocketAddr::new(receive.local, receive.port), Buffers::default())?;
+        Ok(Waiting { listener, peer: send.peer })
+    }
+
+    /// Takes the connection of the stream's own station, while `goes_on`. Counts connections of others, which are closed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn accept(
+        self,
+        send: &SendOrder,
+        receive: &ReceiveOrder,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(Option<(TcpSend, TcpReceive)>, u64), SysError> {
+        let mut strangers = 0;
+        while goes_on() {
+            match self.listener.accept(Duration::from_millis(100))? {
+                Some(tcp) if tcp.peer() == Some(self.peer) => {
+                    return Ok((Some(halves(tcp, send, receive)?), strangers));
+                }
+                Some(_) => strangers += 1,
+                None => {}
+            }
+        }
+        Ok((None, strangers))
+    }
+}
+
+fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend, TcpReceive), SysError> {
+    let failed = |source| SysError { call: "TCP_NODELAY", on: "a connection".into(), source };
+    tcp.no_delay(send.order.nodelay).map_err(failed)?;
+    let [_, sched, driver] = send.points();
+    let stamps = TxStamps { sched: send.order.wants(sched), software: send.order.wants(driver) };
+    let (_, _, size) = receive.expects();
+    let rx = receive.order.wants(receive.rx_kernel());
+    let (sender, receiver) = split(tcp, usize::from(size), stamps, rx, ERROR_QUEUE_BYTES)?;
+    let waiter = match receive.wait {
+        Wait::Block | Wait::Spin => None,
+        Wait::Busypoll => {
+            receiver.busy_poll(BUSY_POLL_US)?;
+            None
+        }
+        Wait::Poll => Some(Waiter::Poll),
+        Wait::Select => Some(receiver.select()?),
+        Wait::Epoll => Some(receiver.epoll()?),
+    };
+    let spins = receive.wait == Wait::Spin;
+    Ok((TcpSend { socket: sender }, TcpReceive { socket: receiver, waiter, spins }))
+}
+
+impl TcpSend {
+    /// What the kernel says of the connection; `None` if it says nothing.
+    pub fn record(&self) -> Option<TcpRecord> {
+        let info = self.socket.info().ok()?;
+        Some(TcpRecord {
+            retransmits: info.retransmits,
+            timeouts: info.timeouts,
+            mss: info.mss,
+            rtt_us: info.rtt_us,
+            rto_us: info.rto_us,
+        })
+    }
+
+    /// The error queue's size, read back.
+    pub fn error_queue_bytes(&self) -> u64 {
+        self.socket.error_queue().1
+    }
+}
+
+impl TcpReceive {
+    /// The NAPI context that packets came from, 0 while none.
+    pub fn napi_id(&self) -> u32 {
+        self.socket.napi_id()
+    }
+}
+
+impl SendPort for TcpSend {
+    #[inline]
+    fn send(&mut self, payload: &[u8], _key: u32) -> Result<u32, i32> {
+        self.socket.send(payload)
+    }
+    #[inline]
+    fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
+        self.socket.drain(each)
+    }
+    fn error_queue(&self) -> (u64, u64) {
+        self.socket.error_queue()
+    }
+}
+
+impl ReceivePort for TcpReceive {
+    #[inline]
+    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
+        let received = match &self.waiter {
+            Some(waiter) if !self.socket.wait(waiter) => Received::TimedOut,
+            Some(_) => self.socket.receive(inbox, false)?,
+            None => self.socket.receive(inbox, !self.spins)?,
+        };
+        // In a stream of bytes nothing tells where the next message would begin.
+        if received == Received::Packets(1) && Frame::read(inbox.packet(0).0).is_err() {
+            return Err(libc::EBADMSG);
+        }
+        Ok(received)
+    }
+    fn spins(&self) -> bool {
+        self.spins
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The asking end of a ping-pong: a request goes out when a reply has come, so many at a time as are allowed. Closed loop: it
+//! measures round trips, and slows down when they do. Between a reply and the next request stand a stamp and its recording.
+
+use crate::order::{AskOrder, StreamOrder};
+use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer};
+use crate::receiver::{Arrival, ReceiverCounters, Shared};
+use crate::sender::Sender;
+use std::sync::atomic::Ordering::Relaxed;
+use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::sample::MaybeNanos;
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::trial::SpinGaps;
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not sent, or refused.
+    Unsent,
+    /// On its way, since then (TAI, ns).
+    Waiting(i64),
+    /// A reply has come.
+    Answered,
+    /// None has come in time.
+    GivenUp,
+}
+
+/// A requester ready to run: all memory is allocated and touched.
+pub struct Requester {
+    order: AskOrder,
+    inbox: Inbox,
+    arrivals: Vec<Arrival>,
+    states: Vec<State>,
+    /// The sending half.
+    pub sender: Sender,
+    /// Events of the receiving half.
+    pub counters: ReceiverCounters,
+    /// Gaps of a spinning wait.
+    pub gaps: Option<SpinGaps>,
+}
+
+/// From which length on a gap in a spinning loop is counted, ns.
+const GAP_NS: i64 = 1_000_000;
+/// A spinning requester takes its stamps when so many looks have found nothing.
+const LOOKS: u32 = 8;
+
+/// Where the loop stands.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Requests tried, the next one's number.
+    next: u32,
+    /// On their way.
+    waiting: u32,
+    /// Below this number none is on its way.
+    oldest: u32,
+    /// Answered, given up or refused.
+    settled: u32,
+}
+
+impl Requester {
+    /// Allocates for the order.
+    pub fn new(order: AskOrder) -> Self {
+        let count = order.send.order.count as usize;
+        let room = count + count / 8 + 1_024;
+        let mut arrivals = vec![Arrival { seq: 0, rx_kernel: MaybeNanos::NONE, receive_ns: 1 }; room];
+        arrivals.clear();
+        let inbox = Inbox::new(usize::from(order.receive.expects().2).max(HEAD) + 1);
+        // Written as something else first, so that no page fault waits for the loop.
+        let mut states = vec![State::GivenUp; count];
+        states.fill(State::Unsent);
+        let sender = Sender::new(order.send.clone());
+        Requester { order, inbox, arrivals, states, sender, counters: ReceiverCounters::default(), gaps: None }
+    }
+
+    /// Sends `count` warm-up requests, each when its reply has come or `apart` has passed; returns for how many every tx stamp
+    /// that is asked for came back. Replies are counted in `shared`.
+    pub fn warm_up<T: Timer, S: SendPort, R: ReceivePort>(
+        &mut self,
+        timer: &mut T,
+        to: &mut S,
+        from: &mut R,
+        shared: &Shared,
+        count: u32,
+        apart: Nanos,
+    ) -> u32 {
+        self.sender.warm_stamped(0);
+        for n in 0..count {
+            let until = timer.now() + apart;
+            self.sender.send_warm_up(to, Kind::WarmUp, n);
+            let before = shared.warm.load(Relaxed);
+            while shared.warm.load(Relaxed) == before && !shared.stop.load(Relaxed) && !from.ended() {
+                match from.receive(&mut self.inbox, false) {
+                    Ok(Received::Packets(packets)) => (0..packets).for_each(|n| self.warm_reply(n, shared)),
+                    Ok(Received::Nothing) => self.sender.drain_idle(to),
+                    Ok(Received::TimedOut) => {}
+                    Err(errno) => {
+                        self.counters.broken_errno = errno;
+                        return 0;
+                    }
+                }
+                if timer.now() > until {
+                    break;
+                }
+            }
+            timer.sleep_until(until);
+            self.sender.drain_idle(to);
+        }
+        self.sender.warm_stamped(count)
+    }
+
+    fn warm_reply(&mut self, n: usize, shared: &Shared) {
+        let StreamOrder { nonce, stream, .. } = self.order.send.order;
+        let (payload, stamp) = self.inbox.packet(n);
+        match Frame::read(payload) {
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == Kind::WarmUpReply => {
+                shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
+                shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
+                shared.warm.fetch_add(1, Relaxed);
+            }
+            _ => self.counters.foreign += 1,
+        }
+    }
+
+    /// Runs the trial: every request, or until told to stop.
+    pub fn run<T: Timer, S: SendPort, R: ReceivePort>(
+        &mut self,
+        timer: &mut T,
+        to: &mut S,
+        from: &mut R,
+        shared: &Shared,
+    ) {
+        let (count, most) = (self.order.send.order.count, self.order.in_flight.max(1));
+        let spins = from.spins();
+        let mut gaps = SpinGaps::default();
+        let mut last: Option<Instant<Tai>> = None;
+        let mut idle = 0_u32;
+        let mut at = Progress::default();
+        self.sender.begin_trial();
+        while at.settled < count && !shared.stop.load(Relaxed) && !from.ended() {
+            while at.waiting < most && at.next < count {
+                self.ask(timer, to, &mut at);
+            }
+            self.sender.drain_in_batches(to);
+            let received = from.receive(&mut self.inbox, false);
+            let now = timer.now();
+            if let Some(before) = last.replace(now).filter(|_| spins) {
+                let gap = (now - before).0;
+                if gap > GAP_NS {
+                    gaps.over_1ms += 1;
+                    gaps.total_ns += gap;
+                    gaps.longest_ns = gaps.longest_ns.max(gap);
+                }
+            }
+            match received {
+                Ok(Received::Packets(packets)) => {
+                    idle = 0;
+                    (0..packets).for_each(|n| self.reply(n, now, shared, &mut at));
+                    continue;
+                }
+                Ok(Received::Nothing) => {
+                    idle = idle.saturating_add(1);
+                    self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
+                    if !spins || idle == LOOKS {
+                        self.sender.drain_idle(to);
+                    }
+                }
+                Ok(Received::TimedOut) => self.sender.drain_idle(to),
+                Err(errno) => {
+                    self.counters.broken_errno = errno;
+                    break;
+                }
+            }
+            self.give_up(now, &mut at);
+        }
+        self.counters.socket_drops = from.drops();
+        self.gaps = spins.then_some(gaps);
+        self.sender.end_trial(timer, to, at.next);
+    }
+
+    #[inline]
+    fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
+        let packet = at.next;
+        at.next += 1;
+        if self.sender.send_now(timer, to, packet) {
+            let since = self.sender.sent_last_ns();
+            self.states[packet as usize] = State::Waiting(since);
+            at.waiting += 1;
+        } else {
+            at.settled += 1;
+        }
+    }
+
+    /// Takes the reply at place `n` of the inbox.
+    #[inline]
+    fn reply(&mut self, n: usize, now: Instant<Tai>, shared: &Shared, at: &mut Progress) {
+        let StreamOrder { nonce, stream, .. } = self.order.send.order;
+        let (payload, stamp) = self.inbox.packet(n);
+        let frame = match Frame::read(payload) {
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == Kind::WarmUpReply => return,
+            // A reply to a request that was never sent is nobody's.
+            Ok(frame)
+                if frame.nonce == nonce
+                    && frame.stream == stream
+                    && frame.kind == Kind::Reply
+                    && frame.seq < at.next
+                    && self.states[frame.seq as usize] != State::Unsent =>
+            {
+                frame
+            }
+            _ => {
+                self.counters.foreign += 1;
+                return;
+            }
+        };
+        let state = std::mem::replace(&mut self.states[frame.seq as usize], State::Answered);
+        if let State::Waiting(since_ns) = state {
+            at.waiting -= 1;
+            at.settled += 1;
+            shared.live.count(Some(now.ns() - since_ns));
+        }
+        if self.arrivals.len() < self.arrivals.capacity() {
+            let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
+            self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: now.ns() });
+        } else {
+            self.counters.records_dropped += 1;
+        }
+    }
+
+    /// Gives up requests that have waited too long. They were sent in order, so the oldest tells.
+    fn give_up(&mut self, now: Instant<Tai>, at: &mut Progress) {
+        while at.oldest < at.next {
+            match self.states[at.oldest as usize] {
+                State::Waiting(since_ns) if now.ns() - since_ns > self.order.timeout.0 => {
+                    self.states[at.oldest as usize] = State::GivenUp;
+                    at.waiting -= 1;
+                    at.settled += 1;
+                }
+                State::Waiting(_) => break,
+                State::Unsent | State::Answered | State::GivenUp => {}
+            }
+            at.oldest += 1;
+        }
+    }
+
+    /// The replies in the order of the receive calls, when the trial is over; the sending half stays in `sender`.
+    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.arrivals)
+    }
+}

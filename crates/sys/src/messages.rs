@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of each that was sent, and of the
+//! segment that completed each that came.
+
+use crate::control::ControlBuffer;
+use crate::error::SysError;
+use crate::stamps::{self, StampBuffers, TxStamp, TxStamps, rx_stamp};
+use crate::tcp::{Tcp, TcpInfo};
+use crate::udp::{Inbox, Received, buffer, get_int, memory, set};
+use crate::wait::{LIMIT_MS, Waiter};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+/// A send call that the peer does not let through is given up after so many time limits.
+const PATIENCE: u32 = 50;
+
+/// Counts bytes from the moment at which stamps were asked for (Linux ≥ 6.2).
+const OPT_ID_TCP: u32 = 1 << 16;
+
+/// The sending half.
+pub struct MessagesTx {
+    fd: OwnedFd,
+    tcp: Tcp,
+    /// Bytes sent, modulo 2^32: a stamp's key is the number of the last byte of its send call.
+    bytes: u32,
+    error_queue_bytes: u64,
+    control: StampBuffers,
+}
+
+/// The receiving half.
+pub struct MessagesRx {
+    fd: OwnedFd,
+    size: usize,
+    have: usize,
+    control: ControlBuffer<256>,
+}
+
+/// Makes both halves of a connection that is fresh: nothing has been sent on it. Messages that come have `size` bytes.
+///
+/// # Errors
+/// The kernel's.
+pub fn split(
+    tcp: Tcp,
+    size: usize,
+    tx: TxStamps,
+    rx: bool,
+    error_queue_bytes: i32,
+) -> Result<(MessagesTx, MessagesRx), SysError> {
+    let failed = |source| SysError { call: "dup", on: "a connection".into(), source };
+    tcp.limit(Duration::from_millis(LIMIT_MS as u64)).map_err(|source| SysError {
+        call: "SO_RCVTIMEO",
+        on: "a connection".into(),
+        source,
+    })?;
+    let [fd, other] = [tcp.stream().try_clone(), tcp.stream().try_clone()];
+    let (fd, other) = (OwnedFd::from(fd.map_err(failed)?), OwnedFd::from(other.map_err(failed)?));
+    // Stamps wait in the error queue, which the receive buffer's size bounds.
+    let error_queue_bytes = match tx.any() {
+        true => buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, error_queue_bytes, "SO_RCVBUF")?,
+        false => get_int(&fd, libc::SO_RCVBUF).max(0) as u64,
+    };
+    let mut flags = 0;
+    if tx.any() {
+        flags |= tx.flags() | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    }
+    if rx {
+        flags |= libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+    }
+    if flags != 0 {
+        let ask = |flags: u32| set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING");
+        // Where nothing was sent yet both ways of counting begin at the same byte.
+        if !tx.any() || ask(flags | OPT_ID_TCP).is_err() {
+            ask(flags)?;
+        }
+    }
+    let sender = MessagesTx { fd, tcp, bytes: 0, error_queue_bytes, control: stamps::buffers() };
+    Ok((sender, MessagesRx { fd: other, size, have: 0, control: ControlBuffer::default() }))
+}
+
+impl MessagesTx {
+    /// Sends one message; returns the key that the kernel stamps it with, or errno. A broken connection stays broken.
+    #[inline]
+    pub fn send(&mut self, message: &[u8]) -> Result<u32, i32> {
+        let (mut sent, mut waited) = (0, 0);
+        while sent < message.len() {
+            let rest = &message[sent..];
+            // SAFETY: `rest` is readable for its length. MSG_NOSIGNAL: a connection that is gone is an errno, not a signal.
+            let took = unsafe { libc::send(self.fd.as_raw_fd(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL) };
+            match usize::try_from(took) {
+                Ok(took) => sent += took,
+                Err(_) => match errno() {
+                    libc::EINTR => {}
+                    libc::EAGAIN if waited < PATIENCE => waited += 1,
+                    libc::EAGAIN => return Err(libc::ETIMEDOUT),
+                    errno => return Err(errno),
+                },
+            }
+        }
+        self.bytes = self.bytes.wrapping_add(sent as u32);
+        Ok(self.bytes.wrapping_sub(1))
+    }
+
+    /// Takes stamps that wait in the error queue; see [`stamps::drain`].
+    #[inline]
+    pub fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
+        stamps::drain(&self.fd, &mut self.control, each)
+    }
+
+    /// Bytes that wait to be received, in the error queue too, and the size of both.
+    pub fn error_queue(&self) -> (u64, u64) {
+        (memory(&self.fd).map_or(0, |info| u64::from(info[0])), self.error_queue_bytes)
+    }
+
+    /// What the kernel knows of the connection.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn info(&self) -> Result<TcpInfo, SysError> {
+        self.tcp.info()
+    }
+}
+
+impl MessagesRx {
+    /// Lets the receive call poll the device for up to `us` microseconds.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn busy_poll(&self, us: i32) -> Result<(), SysError> {
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1i32, "SO_PREFER_BUSY_POLL")?;
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &us, "SO_BUSY_POLL")
+    }
+
+    /// The NAPI context that packets came from; 0 while there is none.
+    pub fn napi_id(&self) -> u32 {
+        get_int(&self.fd, libc::SO_INCOMING_NAPI_ID) as u32
+    }
+
+    /// For a wait by `select()`.
+    ///
+    /// # Errors
+    /// As [`Waiter::select`].
+    pub fn select(&self) -> Result<Waiter, SysError> {
+        Waiter::select(&self.fd)
+    }
+
+    /// For a wait by `epoll_wait()`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn epoll(&self) -> Result<Waiter, SysError> {
+        Waiter::epoll(&self.fd)
+    }
+
+    /// Waits until the socket says that it is readable. False if the time limit passed.
+    #[inline]
+    pub fn wait(&self, by: &Waiter) -> bool {
+        by.wait(&self.fd)
+    }
+
+    /// Receives what is missing of one message into place 0 of the inbox; with `wait` it sleeps until it is whole or the time
+    /// limit passes. A message that is not whole yet is no message, and its part is kept. ESHUTDOWN if the peer has ended.
+    #[inline]
+    pub fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
+        let room = &mut inbox.place(0, self.size)[self.have..];
+        let missing = room.len();
+        let mut io = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: missing };
+        // SAFETY: msghdr is plain data.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut io;
+        message.msg_iovlen = 1;
+        message.msg_control = self.control.0.as_mut_ptr().cast();
+        message.msg_controllen = self.control.0.len();
+        let flags = if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT };
+        // SAFETY: buffer and control memory are writable for their stated sizes until the call returns.
+        let got = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) };
+        match usize::try_from(got) {
+            Ok(0) => Err(libc::ESHUTDOWN),
+            Ok(got) if got < missing => {
+                self.have += got;
+                Ok(Received::TimedOut)
+            }
+            Ok(_) => {
+                self.have = 0;
+                inbox.stamp(0, rx_stamp(&message));
+                Ok(Received::Packets(1))
+            }
+            Err(_) => match errno() {
+                libc::EAGAIN if wait => Ok(Received::TimedOut),
+                libc::EAGAIN | libc::EINTR => Ok(Received::Nothing),
+                errno => Err(errno),
+            },
+        }
+    }
+}
+
+fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}

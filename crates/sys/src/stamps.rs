@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tx stamps as they come back through a socket's error queue, and the rx stamp of a message that was received.
+
+use crate::control::{ControlBuffer, for_each, value};
+use std::mem;
+use std::os::fd::AsRawFd;
+use tardy_model::time::{Instant, Realtime};
+
+/// Stamps taken from the error queue at a time: few, so that taking them fits between two packets.
+pub const DRAIN: usize = 16;
+
+/// A stamp that came back through the error queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxStamp {
+    /// The kernel's key of the packet.
+    pub key: u32,
+    /// Where it was taken.
+    pub at: TxPoint,
+    /// When; REALTIME for software stamps.
+    pub ns: i64,
+}
+
+/// Where a tx stamp was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxPoint {
+    /// Before the queue discipline.
+    Sched,
+    /// In the driver.
+    Software,
+    /// In the NIC, by the NIC's clock.
+    Hardware,
+}
+
+/// What stamps a sender asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxStamps {
+    /// Before the queue discipline.
+    pub sched: bool,
+    /// In the driver.
+    pub software: bool,
+}
+
+impl TxStamps {
+    pub(crate) fn any(self) -> bool {
+        self.sched || self.software
+    }
+
+    /// As SO_TIMESTAMPING takes them.
+    pub(crate) fn flags(self) -> u32 {
+        let mut flags = libc::SOF_TIMESTAMPING_SOFTWARE;
+        if self.software {
+            flags |= libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+        }
+        if self.sched {
+            flags |= libc::SOF_TIMESTAMPING_TX_SCHED;
+        }
+        flags
+    }
+}
+
+/// Room for the control messages of one [`drain`].
+pub(crate) type StampBuffers = [ControlBuffer<256>; DRAIN];
+
+/// Empty room.
+pub(crate) fn buffers() -> StampBuffers {
+    [ControlBuffer::default(); DRAIN]
+}
+
+/// Takes at most [`DRAIN`] messages that wait in the error queue, by one system call that never waits. Returns how many there
+/// were; fewer than [`DRAIN`] means that the queue is empty.
+pub(crate) fn drain(fd: &impl AsRawFd, buffers: &mut StampBuffers, mut each: impl FnMut(TxStamp)) -> usize {
+    // SAFETY: mmsghdr is plain data.
+    let mut messages: [libc::mmsghdr; DRAIN] = unsafe { mem::zeroed() };
+    for (message, control) in messages.iter_mut().zip(buffers) {
+        message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_hdr.msg_controllen = control.0.len();
+    }
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no payload is asked for
+    // (OPT_TSONLY), so there is no iovec. The timeout may be null.
+    let got =
+        unsafe { libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), DRAIN as u32, flags, std::ptr::null_mut()) };
+    let got = usize::try_from(got).unwrap_or(0);
+    for message in &messages[..got] {
+        if let Some(stamp) = tx_stamp(&message.msg_hdr) {
+            each(stamp);
+        }
+    }
+    got
+}
+
+fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {
+    let (mut times, mut error) = (None, None);
+    for_each(message, |level, kind, data| match (level, kind) {
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => times = value::<[libc::timespec; 3]>(data),
+        (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
+            error = value::<libc::sock_extended_err>(data)
+        }
+        _ => {}
+    });
+    let (times, error) = (times?, error?);
+    if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
+        return None;
+    }
+    let ns = |t: libc::timespec| t.tv_sec * 1_000_000_000 + t.tv_nsec;
+    let (at, ns) = match (error.ee_info, ns(times[0]), ns(times[2])) {
+        (1, software, _) => (TxPoint::Sched, software),
+        (0, 0, hardware) => (TxPoint::Hardware, hardware),
+        (0, software, _) => (TxPoint::Software, software),
+        _ => return None,
+    };
+    (ns != 0).then_some(TxStamp { key: error.ee_data, at, ns })
+}
+
+/// The kernel's software stamp of what was received, if it took one.
+pub(crate) fn rx_stamp(message: &libc::msghdr) -> Option<Instant<Realtime>> {
+    let mut stamp = None;
+    for_each(message, |level, kind, data| {
+        if level == libc::SOL_SOCKET
+            && kind == libc::SCM_TIMESTAMPING
+            && let Some(times) = value::<[libc::timespec; 3]>(data)
+        {
+            let ns = times[0].tv_sec * 1_000_000_000 + times[0].tv_nsec;
+            stamp = (ns != 0).then(|| Instant::from_ns(ns));
+        }
+    });
+    stamp
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting until a socket says that it can be read: `poll()`, `select()` or `epoll_wait()`. What they say is a hint: a tx
+//! stamp that has come back makes each of them return, and then there may be nothing to read.
+
+use crate::error::{SysError, check};
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// After this long without a packet a wait returns, so that no loop depends on a packet to end.
+pub(crate) const LIMIT_MS: i32 = 200;
+
+/// By which call.
+#[derive(Debug)]
+pub enum Waiter {
+    /// `poll()`.
+    Poll,
+    /// `select()`.
+    Select,
+    /// `epoll_wait()`, with the descriptor of its own that knows the socket.
+    Epoll(OwnedFd),
+}
+
+impl Waiter {
+    /// For `select()` on a socket.
+    ///
+    /// # Errors
+    /// EINVAL for a descriptor that is beyond what `select()` can name (FD_SETSIZE).
+    pub fn select(of: &impl AsRawFd) -> Result<Waiter, SysError> {
+        if of.as_raw_fd() as usize >= libc::FD_SETSIZE {
+            let on = format!("descriptor {}, of {} that it can name", of.as_raw_fd(), libc::FD_SETSIZE);
+            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(SysError { call: "select", on, source });
+        }
+        Ok(Waiter::Select)
+    }
+
+    /// For `epoll_wait()` on a socket, level-triggered.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn epoll(of: &impl AsRawFd) -> Result<Waiter, SysError> {
+        // SAFETY: takes a number only.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let fd = check(i64::from(fd), "epoll_create1", || "a socket".into())?;
+        // SAFETY: the descriptor was made just now and has no other owner.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: `event` is valid; the kernel copies it.
+        let result = unsafe { libc::epoll_ctl(fd.as_raw_fd(), libc::EPOLL_CTL_ADD, of.as_raw_fd(), &mut event) };
+        check(i64::from(result), "epoll_ctl", || "a socket".into())?;
+        Ok(Waiter::Epoll(fd))
+    }
+
+    /// Sleeps until the socket says that it can be read, or that it has an error or a stamp to tell. False if the time limit
+    /// passed.
+    #[inline]
+    pub fn wait(&self, of: &impl AsRawFd) -> bool {
+        match self {
+            Waiter::Poll => {
+                let mut poll = libc::pollfd { fd: of.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+                // SAFETY: one valid pollfd.
+                unsafe { libc::poll(&mut poll, 1, LIMIT_MS) > 0 }
+            }
+            Waiter::Select => {
+                let fd = of.as_raw_fd();
+                // SAFETY: fd_set is plain bits; all zero is the empty set.
+                let mut set: libc::fd_set = unsafe { mem::zeroed() };
+                let mut limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
+                let none = std::ptr::null_mut();
+                // SAFETY: `fd` is below FD_SETSIZE, which was checked when this was made for the socket; set and time limit
+                // are valid until the call returns.
+                unsafe {
+                    libc::FD_SET(fd, &mut set);
+                    libc::select(fd + 1, &mut set, none, none, &mut limit) > 0
+                }
+            }
+            Waiter::Epoll(epoll) => {
+                let mut event = libc::epoll_event { events: 0, u64: 0 };
+                // SAFETY: room for one event.
+                unsafe { libc::epoll_wait(epoll.as_raw_fd(), &mut event, 1, LIMIT_MS) > 0 }
+            }
+        }
+    }
+}
