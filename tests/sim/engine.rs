@@ -35,7 +35,10 @@ pub fn stream(sim: Sim) -> Stream {
         deadline: Nanos(500_000),
         max_loss: 0.001,
         warmup: Nanos::ZERO,
-        stamps: Point::ALL.into_iter().filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p)).collect(),
+        stamps: Point::ALL
+            .into_iter()
+            .filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p) && !p.is_of_reply())
+            .collect(),
         metrics: Metric::DEFAULT.to_vec(),
         tx: Tx {
             cpu: CpuChoice::Auto,
@@ -49,17 +52,17 @@ pub fn stream(sim: Sim) -> Stream {
     }
 }
 
-fn run(stream: &Stream) -> (Batch, StreamRecord) {
+pub fn run(stream: &Stream) -> (Batch, StreamRecord) {
     let trial = sim::trial(stream, 0, 7, Nanos(123));
     join(stream, trial.base, &trial.halves)
 }
 
-fn spans(batch: &Batch, metric: &str) -> Vec<Option<i64>> {
+pub fn spans(batch: &Batch, metric: &str) -> Vec<Option<i64>> {
     let metric: Metric = metric.parse().expect("a metric");
     (0..batch.len()).map(|row| batch.span_ns(row, metric)).collect()
 }
 
-fn all(batch: &Batch, metric: &str, ns: i64) {
+pub fn all(batch: &Batch, metric: &str, ns: i64) {
     let off: Vec<_> = spans(batch, metric).into_iter().enumerate().filter(|(_, v)| *v != Some(ns)).take(3).collect();
     assert!(off.is_empty(), "{metric} is not {ns} everywhere: {off:?}");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sim layer: the real engine on simulated clocks and paths; exact results.
 
+mod answered;
 mod engine;
 mod foreign;
 mod ports;

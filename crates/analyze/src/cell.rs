@@ -27,6 +27,13 @@ use tardy_model::trial::{StreamRecord, TrialRecord};
 /// The stream whose repeatability is judged if there is one of this name; else the first one.
 const UNDER_TEST: &str = "ctl";
 
+/// Metrics that speak for a stream: one way, a round trip by the schedule, one of a closed loop.
+const LEADS: [Metric; 3] = [
+    Metric::Span(Point::Scheduled, Point::RxKernel),
+    Metric::Span(Point::Scheduled, Point::ReplyReceive),
+    Metric::Span(Point::Send, Point::ReplyReceive),
+];
+
 /// A cell whose trials are being added.
 #[derive(Debug)]
 pub struct CellAnalysis {
@@ -195,7 +202,7 @@ impl CellAnalysis {
         }
     }
 
-    /// The metric whose repeatability is judged: `scheduled..rx_kernel` of the stream under test if it can be had, else the
+    /// The metric whose repeatability is judged, of the stream under test: the first of [`LEADS`] that can be had, else the
     /// first span metric that can.
     fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
         let stream = Some(UNDER_TEST).filter(|name| record.streams.contains_key(*name));
@@ -204,7 +211,7 @@ impl CellAnalysis {
         let has = |point: &Point| *point == Point::Scheduled || of.sources.contains_key(point);
         let can = |metric: &&Metric| matches!(metric, Metric::Span(from, to) if has(from) && has(to));
         let asked = self.metrics.get(stream)?;
-        let usual = asked.iter().filter(|metric| **metric == Metric::Span(Point::Scheduled, Point::RxKernel)).find(can);
+        let usual = LEADS.iter().filter(|metric| asked.contains(metric)).find(can);
         usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
     }
 

@@ -18,6 +18,9 @@ impl Placements {
         for (stream, record) in &record.streams {
             self.thread(format!("{stream}.tx"), &record.tx);
             self.thread(format!("{stream}.rx"), &record.rx);
+            if let Some(thread) = record.reply.as_ref().and_then(|reply| reply.thread.as_ref()) {
+                self.thread(format!("{stream}.reply"), thread);
+            }
         }
     }
 

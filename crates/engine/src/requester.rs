@@ -172,6 +172,9 @@ impl Requester {
             }
             self.give_up(now, &mut at);
         }
+        if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
+            self.counters.broken_errno = libc::ESHUTDOWN;
+        }
         self.counters.socket_drops = from.drops();
         self.gaps = spins.then_some(gaps);
         self.sender.end_trial(timer, to, at.next);

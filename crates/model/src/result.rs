@@ -96,6 +96,20 @@ pub struct StreamResult {
     pub outcomes: Outcomes,
     /// By metric name.
     pub metrics: BTreeMap<String, MetricResult>,
+    /// Replies, where the stream is answered.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replies: Option<RepliesResult>,
+}
+
+/// Rates and events of a stream that is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RepliesResult {
+    /// Replies a second, from the first request to the last reply of each trial; null without a reply.
+    pub transactions_s: Option<f64>,
+    /// TCP segments that either end sent again; null where there is no connection.
+    pub retransmits: Option<u64>,
+    /// TCP retransmission timeouts of either end; null before Linux 6.7.
+    pub timeouts: Option<u64>,
 }
 
 /// Counts of rows: intended = received + lost + not_sent; the rest are flags on top.

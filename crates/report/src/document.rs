@@ -109,7 +109,11 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
         blocks.push(Block::Heading(3, format!("stream {name}")));
         blocks.push(Block::Table(metrics(stream, cell_unit(cell), None)));
         blocks.extend(reasons(stream));
-        blocks.push(Block::Sentence(String::new(), outcomes(&stream.outcomes, None)));
+        let mut became = outcomes(&stream.outcomes, None);
+        for part in summary::replies(stream, None) {
+            became += &format!(" · {part}");
+        }
+        blocks.push(Block::Sentence(String::new(), became));
     }
     blocks.extend(list(summary::of_cell(cell, picture.manifest)));
     if cell.trials.len() > 1 {

@@ -208,7 +208,26 @@ fn stream() -> Value {
         "type": "object",
         "properties": {
             "outcomes": {"$ref": "#/$defs/outcomes"},
-            "metrics": {"type": "object", "additionalProperties": {"$ref": "#/$defs/metric"}}
+            "metrics": {"type": "object", "additionalProperties": {"$ref": "#/$defs/metric"}},
+            "replies": {
+                "description": "Of a stream that is answered.",
+                "type": "object",
+                "properties": {
+                    "transactions_s": {
+                        "type": ["number", "null"],
+                        "description": "Replies a second, from the first request to the last reply of each trial."
+                    },
+                    "retransmits": {
+                        "type": ["integer", "null"], "minimum": 0,
+                        "description": "TCP segments that either end sent again; null without a connection."
+                    },
+                    "timeouts": {
+                        "type": ["integer", "null"], "minimum": 0,
+                        "description": "TCP retransmission timeouts; null without a connection, or before Linux 6.7."
+                    }
+                },
+                "required": ["transactions_s", "retransmits", "timeouts"]
+            }
         },
         "required": ["outcomes", "metrics"]
     })

@@ -6,7 +6,8 @@ use crate::column::{Column, Value, cell_unit, lead, title};
 use crate::figure::{self, Unit};
 use crate::{Facts, Picture};
 use tardy_model::manifest::Manifest;
-use tardy_model::result::{CellResult, ExpectationResult, Results};
+use tardy_model::result::{CellResult, ExpectationResult, Results, StreamResult};
+use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// The 99th percentile's place among the quantiles.
@@ -93,13 +94,27 @@ fn span_of(numbers: &[u64], separator: char) -> Option<String> {
 
 /// What was sent: `veth, udp, 500us`.
 pub(crate) fn sent(facts: &Facts) -> String {
-    let cycles: Vec<String> = once(&facts.cycles).into_iter().map(figure::written).collect();
+    // Without a schedule there is no cycle.
+    let how = |cycle: Nanos| if cycle == Nanos::ZERO { "ping-pong".to_owned() } else { figure::written(cycle) };
+    let cycles: Vec<String> = once(&facts.cycles).into_iter().map(how).collect();
     [once(&facts.paths), once(&facts.ports), cycles]
         .into_iter()
         .filter(|words| !words.is_empty())
         .map(|words| words.join("/"))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// What came of a stream's being answered: `45 123 transactions/s`, retransmissions; empty where it is not.
+pub(crate) fn replies(stream: &StreamResult, separator: Option<char>) -> Vec<String> {
+    let Some(replies) = &stream.replies else { return Vec::new() };
+    let count = |n: u64| separator.map_or(n.to_string(), |s| figure::count(n, s));
+    let events = |what: &str, n: Option<u64>| n.map(|n| format!("{what} {}", count(n)));
+    let rate = replies.transactions_s.map(|rate| format!("{} transactions/s", count(rate.round() as u64)));
+    [rate, events("retransmits", replies.retransmits), events("timeouts", replies.timeouts)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// How much: `2 cells × 5 trials × 10 000 packets`.

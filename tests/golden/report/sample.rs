@@ -86,6 +86,7 @@ pub fn stream() -> StreamResult {
     StreamResult {
         outcomes: Outcomes { intended: 50_000, received: 50_000, ..Outcomes::default() },
         metrics: metrics.into_iter().map(|(name, metric)| (name.to_owned(), metric)).collect(),
+        replies: None,
     }
 }
 

@@ -6,8 +6,8 @@ use crate::outcomes;
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{MetricResult, Outcomes, StreamResult};
-use tardy_model::trial::StreamRecord;
+use tardy_model::result::{MetricResult, Outcomes, RepliesResult, StreamResult};
+use tardy_model::trial::{StreamRecord, TcpRecord};
 
 /// One metric pooled, with whose stamp the later one is and why there are no values.
 #[derive(Debug)]
@@ -17,10 +17,59 @@ struct Pooled {
     why: Option<String>,
 }
 
+/// A stream's trials pooled.
+#[derive(Debug, Default)]
+struct PooledStream {
+    counts: Outcomes,
+    metrics: BTreeMap<Metric, Pooled>,
+    replies: Option<Replies>,
+}
+
 /// By stream: counts and metrics.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    streams: BTreeMap<String, (Outcomes, BTreeMap<Metric, Pooled>)>,
+    streams: BTreeMap<String, PooledStream>,
+}
+
+/// Replies of one trial or several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Replies {
+    received: u64,
+    span_ns: i64,
+    retransmits: Option<u64>,
+    timeouts: Option<u64>,
+}
+
+impl Replies {
+    fn of(record: &StreamRecord, received: u64) -> Option<Replies> {
+        let reply = record.reply.as_ref()?;
+        let ends = || [reply.tcp, reply.tcp_reflector].into_iter().flatten();
+        let sum = |of: fn(&TcpRecord) -> Option<u64>| ends().map(|tcp| of(&tcp)).try_fold(0, |all, n| Some(all + n?));
+        let is_tcp = ends().next().is_some();
+        Some(Replies {
+            received,
+            span_ns: reply.span_ns.unwrap_or(0),
+            retransmits: sum(|tcp| Some(tcp.retransmits)).filter(|_| is_tcp),
+            timeouts: sum(|tcp| tcp.timeouts).filter(|_| is_tcp),
+        })
+    }
+
+    fn merge(&mut self, other: Replies) {
+        self.received += other.received;
+        self.span_ns += other.span_ns;
+        let add = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
+        self.retransmits = add(self.retransmits, other.retransmits);
+        self.timeouts = add(self.timeouts, other.timeouts);
+    }
+
+    fn result(self) -> RepliesResult {
+        let rate = || self.received as f64 * 1e9 / self.span_ns as f64;
+        RepliesResult {
+            transactions_s: (self.received > 0 && self.span_ns > 0).then(rate),
+            retransmits: self.retransmits,
+            timeouts: self.timeouts,
+        }
+    }
 }
 
 impl Pool {
@@ -33,8 +82,14 @@ impl Pool {
         record: &StreamRecord,
         delta_of: Point,
     ) {
-        let (pooled_counts, pooled) = self.streams.entry(stream).or_default();
+        let PooledStream { counts: pooled_counts, metrics: pooled, replies } = self.streams.entry(stream).or_default();
         outcomes::merge(pooled_counts, &counts);
+        if let Some(found) = Replies::of(record, counts.received) {
+            match replies {
+                Some(replies) => replies.merge(found),
+                None => *replies = Some(found),
+            }
+        }
         for (metric, digest) in metrics {
             let (source, why) = (source(metric, record, delta_of), why(metric, record, delta_of, counts.received));
             match pooled.get_mut(&metric) {
@@ -55,9 +110,10 @@ impl Pool {
     /// Results by stream, histograms by stream and metric.
     pub(super) fn finish(self) -> (BTreeMap<String, StreamResult>, BTreeMap<(String, Metric), Histogram>) {
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
-        for (stream, (outcomes, metrics)) in self.streams {
-            let mut result = StreamResult { outcomes, metrics: BTreeMap::new() };
-            for (metric, pooled) in metrics {
+        for (stream, pooled) in self.streams {
+            let replies = pooled.replies.map(Replies::result);
+            let mut result = StreamResult { outcomes: pooled.counts, metrics: BTreeMap::new(), replies };
+            for (metric, pooled) in pooled.metrics {
                 let (found, histogram) = pooled.digest.finish_with_histogram(&pooled.source, pooled.why);
                 result.metrics.insert(metric.to_string(), found);
                 histograms.insert((stream.clone(), metric), histogram);
@@ -75,7 +131,9 @@ pub(super) fn stream_result(
     record: &StreamRecord,
     delta_of: Point,
 ) -> (StreamResult, BTreeMap<Metric, Histogram>) {
-    let (mut result, mut histograms) = (StreamResult { outcomes: *counts, ..StreamResult::default() }, BTreeMap::new());
+    let replies = Replies::of(record, counts.received).map(Replies::result);
+    let mut result = StreamResult { outcomes: *counts, metrics: BTreeMap::new(), replies };
+    let mut histograms = BTreeMap::new();
     for (metric, digest) in metrics {
         let why = why(*metric, record, delta_of, counts.received);
         let (found, histogram) = digest.finish_with_histogram(&source(*metric, record, delta_of), Some(why));

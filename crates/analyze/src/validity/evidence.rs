@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::result::StreamResult;
-use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
+use tardy_model::trial::{Counters, SpinGaps, StreamRecord, TrialRecord};
 
 /// One trial's evidence.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,22 @@ pub struct Evidence<'a> {
 /// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much is noise, ns.
 pub(super) const TICKS_NS: i64 = 30_000_000;
 
+/// One way of a stream's packets: there, or back.
+#[derive(Clone, Debug)]
+pub(super) struct Way<'a> {
+    pub stream: &'a str,
+    /// `ctl`, or `ctl (replies)`.
+    pub name: String,
+    pub counters: &'a Counters,
+    /// Size of the sender's error queue.
+    pub queue_bytes: u64,
+}
+
 /// One of the measuring threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Thread<'a> {
     pub stream: &'a str,
-    /// `tx` or `rx`.
+    /// `tx`, `rx` or `reply`.
     pub end: &'static str,
     pub record: &'a ThreadRecord,
     pub of: &'a StreamRecord,
@@ -41,7 +52,14 @@ impl Thread<'_> {
 
     /// Gaps it saw in its own loop, if it spins.
     pub fn gaps(&self) -> Option<SpinGaps> {
-        if self.end == "rx" { self.of.spin_gaps } else { self.of.tx_spin_gaps }
+        let waits_for_replies = || self.of.reply.as_ref().and_then(|reply| reply.spin_gaps);
+        match self.end {
+            "rx" => self.of.spin_gaps,
+            "reply" => waits_for_replies(),
+            // Who asks spins while it waits for replies, if no other thread does.
+            _ if self.of.reply.as_ref().is_some_and(|reply| reply.thread.is_none()) => waits_for_replies(),
+            _ => self.of.tx_spin_gaps,
+        }
     }
 
     /// CPUs on which it was seen; where it was not looked at, those it may use if it is pinned.
@@ -61,7 +79,23 @@ impl<'a> Evidence<'a> {
     /// The measuring threads.
     pub(super) fn threads(&self) -> impl Iterator<Item = Thread<'a>> + use<'a> {
         self.record.streams.iter().flat_map(|(stream, of)| {
-            [("tx", &of.tx), ("rx", &of.rx)].map(|(end, record)| Thread { stream, end, record, of })
+            let reply = of.reply.as_ref().and_then(|reply| reply.thread.as_ref()).map(|record| ("reply", record));
+            let ends = [("tx", &of.tx), ("rx", &of.rx)].into_iter().chain(reply);
+            ends.map(move |(end, record)| Thread { stream, end, record, of })
+        })
+    }
+
+    /// The ways of every stream's packets.
+    pub(super) fn ways(&self) -> impl Iterator<Item = Way<'a>> + use<'a> {
+        self.record.streams.iter().flat_map(|(stream, of)| {
+            let there = Way { stream, name: stream.clone(), counters: &of.counters, queue_bytes: of.error_queue_bytes };
+            let back = of.reply.as_ref().map(|reply| Way {
+                stream,
+                name: format!("{stream} (replies)"),
+                counters: &reply.counters,
+                queue_bytes: reply.error_queue_bytes,
+            });
+            [there].into_iter().chain(back)
         })
     }
 

@@ -8,19 +8,19 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const RULE: Rule = Rule { id: "foreign", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let strangers = evidence.record.streams.iter().filter(|(_, record)| record.counters.foreign > 0);
+    let strangers = evidence.ways().filter(|way| way.counters.foreign > 0);
     strangers
-        .map(|(stream, record)| {
-            let foreign = record.counters.foreign;
+        .map(|way| {
+            let foreign = way.counters.foreign;
             let packets = says::count(foreign, "foreign packet", "foreign packets");
-            let mut says = format!("{packets} came to the port of {stream} and were ignored");
+            let mut says = format!("{packets} came to the port of {} and were ignored", way.name);
             // The socket's buffer does not tell whose packets it dropped.
-            let dropped = record.counters.socket_drops;
+            let dropped = way.counters.socket_drops;
             if dropped > 0 {
                 says += &format!("; {dropped} of all packets to that port were dropped at the receiving socket");
             }
             Verdict::new(RULE.id, Level::Note, says)
-                .with("stream", stream.as_str())
+                .with("stream", way.stream)
                 .with("foreign", foreign)
                 .with("socket_drops", dropped)
         })

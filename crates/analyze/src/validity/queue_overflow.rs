@@ -8,20 +8,21 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const RULE: Rule = Rule { id: "queue-overflow", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let full = evidence.record.streams.iter().filter(|(_, record)| record.counters.error_queue_overflows > 0);
-    full.map(|(stream, record)| {
-        let c = &record.counters;
+    let full = evidence.ways().filter(|way| way.counters.error_queue_overflows > 0);
+    full.map(|way| {
+        let c = way.counters;
         let says = format!(
-            "the error queue of {stream}, where its tx stamps arrive, was found full {}: up to {} of {} bytes waited",
+            "the error queue of {}, where its tx stamps arrive, was found full {}: up to {} of {} bytes waited",
+            way.name,
             says::count(c.error_queue_overflows, "time", "times"),
             c.error_queue_high_bytes,
-            record.error_queue_bytes
+            way.queue_bytes
         );
         Verdict::new(RULE.id, Level::Invalid, says)
-            .with("stream", stream.as_str())
+            .with("stream", way.stream)
             .with("overflows", c.error_queue_overflows)
             .with("high_bytes", c.error_queue_high_bytes)
-            .with("queue_bytes", record.error_queue_bytes)
+            .with("queue_bytes", way.queue_bytes)
             .with("tx_stamps_missing", c.tx_stamps_missing)
     })
     .collect()

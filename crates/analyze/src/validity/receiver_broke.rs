@@ -7,19 +7,19 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const RULE: Rule = Rule { id: "receiver-broke", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let broke = evidence.record.streams.iter().filter(|(_, record)| record.counters.receive_errno != 0);
+    let broke = evidence.ways().filter(|way| way.counters.receive_errno != 0);
     broke
-        .map(|(stream, record)| {
-            let errno = record.counters.receive_errno;
+        .map(|way| {
+            let errno = way.counters.receive_errno;
             let says = format!(
-                "the receiver of {stream} ended in the trial, its receive call failing with errno {errno}{}: later packets \
+                "the receiver of {} ended in the trial, its receive call failing with errno {errno}{}: later packets \
                  count as lost because nobody received them",
+                way.name,
                 meaning(errno)
             );
-            let mut verdict = Verdict::new(RULE.id, Level::Invalid, says)
-                .with("stream", stream.as_str())
-                .with("errno", i64::from(errno));
-            if let Some(result) = evidence.results.get(stream) {
+            let mut verdict =
+                Verdict::new(RULE.id, Level::Invalid, says).with("stream", way.stream).with("errno", i64::from(errno));
+            if let Some(result) = evidence.results.get(way.stream) {
                 verdict = verdict.with("received", result.outcomes.received).with("lost", result.outcomes.lost);
             }
             verdict
@@ -33,7 +33,11 @@ fn meaning(errno: i32) -> &'static str {
         9 | 88 => " (the socket is gone)",
         12 | 105 => " (no memory for the packet)",
         19 | 6 => " (the device is gone)",
+        74 => " (bytes came that are no message)",
         100 => " (the network is down)",
+        104 => " (the peer reset the connection)",
+        108 => " (the peer closed the connection)",
+        110 => " (the connection timed out)",
         111 => " (the peer refused)",
         _ => "",
     }

@@ -8,12 +8,12 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const RULE: Rule = Rule { id: "recorder", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let full = evidence.record.streams.iter().filter(|(_, record)| record.counters.records_dropped > 0);
-    full.map(|(stream, record)| {
-        let dropped = record.counters.records_dropped;
+    let full = evidence.ways().filter(|way| way.counters.records_dropped > 0);
+    full.map(|way| {
+        let dropped = way.counters.records_dropped;
         let arrivals = says::count(dropped, "arrival", "arrivals");
-        let says = format!("{arrivals} of {stream} found no place in the recorder: the rows count them as lost");
-        Verdict::new(RULE.id, Level::Invalid, says).with("stream", stream.as_str()).with("records_dropped", dropped)
+        let says = format!("{arrivals} of {} found no place in the recorder: the rows count them as lost", way.name);
+        Verdict::new(RULE.id, Level::Invalid, says).with("stream", way.stream).with("records_dropped", dropped)
     })
     .collect()
 }

@@ -9,22 +9,24 @@ pub(super) const RULE: Rule = Rule { id: "send-errors", spoils: Spoils::Path, ju
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for (stream, record) in &evidence.record.streams {
-        let (refused, errno) = (record.counters.send_errors, record.counters.first_send_errno);
+    for way in evidence.ways() {
+        let Some(record) = evidence.record.streams.get(way.stream) else { continue };
+        let (refused, errno) = (way.counters.send_errors, way.counters.first_send_errno);
         if refused == 0 {
             continue;
         }
-        let Some(intended) = evidence.results.get(stream).map(|result| result.outcomes.intended) else { continue };
+        let Some(intended) = evidence.results.get(way.stream).map(|result| result.outcomes.intended) else { continue };
         let share = refused as f64 / intended.max(1) as f64;
         let level = if share > record.max_loss { Level::Invalid } else { Level::Warning };
         let says = format!(
-            "the port refused {refused} of {intended} packets of {stream} ({}), first with errno {errno}{}",
+            "the port refused {refused} of {intended} packets of {} ({}), first with errno {errno}{}",
+            way.name,
             says::share(share),
             meaning(errno)
         );
         verdicts.push(
             Verdict::new(RULE.id, level, says)
-                .with("stream", stream.as_str())
+                .with("stream", way.stream)
                 .with("refused", refused)
                 .with("intended", intended)
                 .with("refused_share", share)
@@ -41,10 +43,13 @@ fn meaning(errno: i32) -> &'static str {
         1 => " (not permitted: a firewall?)",
         11 => " (the send buffer was full)",
         19 | 6 => " (the device is gone)",
+        32 => " (the connection is gone)",
         90 => " (longer than the path's MTU)",
         100 => " (the network is down)",
         101 => " (the network is unreachable: is the device gone?)",
+        104 => " (the peer reset the connection)",
         105 => " (no buffer space: the queue discipline or the device was full)",
+        111 => " (nobody has that port there any more)",
         113 => " (no route to the receiver)",
         _ => "",
     }

@@ -31,6 +31,7 @@ pub struct TcpReceive {
     socket: MessagesRx,
     waiter: Option<Waiter>,
     spins: bool,
+    closed: bool,
 }
 
 /// Connects to the reflector.
@@ -102,7 +103,7 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
         Wait::Epoll => Some(receiver.epoll()?),
     };
     let spins = receive.wait == Wait::Spin;
-    Ok((TcpSend { socket: sender }, TcpReceive { socket: receiver, waiter, spins }))
+    Ok((TcpSend { socket: sender }, TcpReceive { socket: receiver, waiter, spins, closed: false }))
 }
 
 impl TcpSend {
@@ -125,6 +126,18 @@ impl TcpSend {
 }
 
 impl TcpReceive {
+    /// Receives; a peer that has ended is no error here, for who answers need not know how many will ask.
+    #[inline]
+    fn take(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
+        match self.socket.receive(inbox, wait) {
+            Err(libc::ESHUTDOWN) => {
+                self.closed = true;
+                Ok(Received::TimedOut)
+            }
+            other => other,
+        }
+    }
+
     /// The NAPI context that packets came from, 0 while none.
     pub fn napi_id(&self) -> u32 {
         self.socket.napi_id()
@@ -150,8 +163,8 @@ impl ReceivePort for TcpReceive {
     fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
         let received = match &self.waiter {
             Some(waiter) if !self.socket.wait(waiter) => Received::TimedOut,
-            Some(_) => self.socket.receive(inbox, false)?,
-            None => self.socket.receive(inbox, !self.spins)?,
+            Some(_) => self.take(inbox, false)?,
+            None => self.take(inbox, !self.spins)?,
         };
         // In a stream of bytes nothing tells where the next message would begin.
         if received == Received::Packets(1) && Frame::read(inbox.packet(0).0).is_err() {
@@ -161,5 +174,8 @@ impl ReceivePort for TcpReceive {
     }
     fn spins(&self) -> bool {
         self.spins
+    }
+    fn ended(&self) -> bool {
+        self.closed
     }
 }

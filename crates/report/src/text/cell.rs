@@ -48,6 +48,10 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         }
         unresolved(stream, indent(cell.streams.len()), layout, page);
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
+        let replies = summary::replies(stream, Some(SPACE));
+        if !replies.is_empty() {
+            page.labelled(indent(cell.streams.len()), "", 0, &replies.join("   "), Ink::Plain);
+        }
     }
     let remarks = summary::of_cell(cell, picture.manifest);
     if !remarks.is_empty() && rows {

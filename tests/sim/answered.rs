@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answered streams on simulated clocks: the requester's, the reflector's and the matcher's figures are known beforehand.
+
+use crate::engine::{all, run, spans, stream};
+use tardy_engine::port::sim::TO_DRIVER_NS;
+use tardy_model::point::{Metric, Point};
+use tardy_model::sample::{Flags, Outcome};
+use tardy_model::stream::{Kind, Sim, Stream, Wait};
+use tardy_model::time::Nanos;
+
+/// From the send call of one end to the receive stamp of the other: driver, path, wake-up.
+const ONE_WAY_NS: i64 = TO_DRIVER_NS + 1_000 + 10_000;
+
+fn answered(kind: Kind, sim: Sim) -> Stream {
+    let of_hardware = [Point::TxHw, Point::RxHw, Point::RxXdp, Point::Scheduled];
+    let stamps = Point::ALL.into_iter().filter(|point| !of_hardware.contains(point)).collect();
+    Stream { kind, stamps, metrics: Metric::DEFAULT_ANSWERED.to_vec(), ..stream(sim) }
+}
+
+fn pingpong(sim: Sim) -> Stream {
+    let mut stream = answered(Kind::Pingpong, sim);
+    stream.stamps.retain(|point| *point != Point::Wakeup);
+    stream.cycle = Nanos::ZERO;
+    stream.deadline = stream.reply.timeout;
+    stream
+}
+
+#[test]
+fn a_round_trip_is_both_ways_and_never_halved() {
+    for stream in [pingpong(Sim::default()), answered(Kind::Reflected, Sim::default())] {
+        let (batch, record) = run(&stream);
+        assert_eq!(batch.len(), 1_000);
+        assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received));
+        all(&batch, "send..reply_receive", 2 * ONE_WAY_NS);
+        all(&batch, "tx_kernel..rx_kernel", 1_000);
+        all(&batch, "reply_tx_kernel..reply_rx_kernel", 1_000);
+        all(&batch, "receive..reply_send", 0);
+        all(&batch, "rx_kernel..reply_tx_kernel", 10_000 + TO_DRIVER_NS);
+        all(&batch, "transit", 2 * ONE_WAY_NS);
+        let reply = record.reply.expect("it is answered");
+        assert_eq!((record.counters.sent, reply.counters.sent), (1_000, 1_000));
+        assert_eq!(reply.counters.tx_stamps_missing + reply.counters.tx_stamps_unmatched, 0);
+        assert_eq!(reply.thread.is_some(), stream.kind == Kind::Reflected, "a ping-pong asks and waits in one thread");
+    }
+}
+
+#[test]
+fn a_reflectors_clock_that_drifts_moves_one_way_figures_and_not_the_round_trip() {
+    let (batch, _) = run(&pingpong(Sim { drift_ppb: 1_000_000, ..Sim::default() }));
+    all(&batch, "send..reply_receive", 2 * ONE_WAY_NS);
+    // What the drift adds to one way it takes from the other, but for what it is in the residence itself.
+    for (there, back) in
+        spans(&batch, "tx_kernel..rx_kernel").into_iter().zip(spans(&batch, "reply_tx_kernel..reply_rx_kernel"))
+    {
+        let (there, back) = (there.expect("stamped"), back.expect("stamped"));
+        assert!((there + back - 2_000).abs() <= 20, "{there} and {back}");
+    }
+    assert!(spans(&batch, "tx_kernel..rx_kernel")[999] > Some(10_000), "the drift shows one way");
+    all(&batch, "transit", 2 * ONE_WAY_NS);
+}
+
+#[test]
+fn a_closed_loop_has_as_many_in_flight_as_allowed() {
+    for in_flight in [1_u32, 4] {
+        let mut stream = pingpong(Sim { delay: Nanos(100_000), ..Sim::default() });
+        stream.reply.in_flight = in_flight;
+        let (batch, _) = run(&stream);
+        let sent: Vec<i64> = (0..1_000).map(|row| batch.stamp_ns(row, Point::Send).expect("sent")).collect();
+        let back: Vec<i64> =
+            (0..1_000).map(|row| batch.stamp_ns(row, Point::ReplyReceive).expect("answered")).collect();
+        for n in 0..1_000 {
+            let flying = (0..=n).filter(|m| back[*m] > sent[n]).count();
+            assert!(flying <= in_flight as usize, "{flying} at request {n}");
+        }
+        let greatest = (0..1_000).map(|n| (0..=n).filter(|m| back[*m] > sent[n]).count()).max();
+        assert_eq!(greatest, Some(in_flight as usize));
+    }
+}
+
+#[test]
+fn an_open_loop_goes_on_whatever_comes_back() {
+    let drop: Vec<u32> = (100..200).collect();
+    // A round trip is longer than a cycle.
+    let sim = Sim { drop: drop.clone(), delay: Nanos(700_000), ..Sim::default() };
+    let (batch, record) = run(&answered(Kind::Reflected, sim));
+    assert_eq!((record.counters.sent, record.counters.overruns), (1_000, 0));
+    all(&batch, "scheduled..wakeup", 10_000);
+    let lost: Vec<u32> = (0..1_000).filter(|row| batch.outcome[*row as usize] == Outcome::Lost).collect();
+    assert_eq!(lost, drop);
+    let late = batch.flags.iter().filter(|flags| flags.has(Flags::LATE)).count();
+    assert_eq!(late, 900, "the deadline is one cycle");
+}
+
+#[test]
+fn a_request_without_a_reply_is_lost_after_its_timeout_and_the_next_goes_out() {
+    let mut stream = pingpong(Sim { drop: vec![3, 4, 500], ..Sim::default() });
+    stream.reply.timeout = Nanos::from_millis(300);
+    let (batch, record) = run(&stream);
+    let lost: Vec<usize> = (0..1_000).filter(|row| batch.outcome[*row] == Outcome::Lost).collect();
+    assert_eq!(lost, [3, 4, 500]);
+    assert_eq!(record.counters.sent, 1_000);
+    let waited = batch.stamp_ns(4, Point::Send).zip(batch.stamp_ns(3, Point::Send)).map(|(next, this)| next - this);
+    // A wait ends every 200 ms, and then the clock is looked at.
+    assert_eq!(waited.map(|ns| ns / 100_000_000), Some(4));
+    assert_eq!(spans(&batch, "send..reply_receive")[3], None);
+}
+
+#[test]
+fn a_reply_that_comes_after_its_request_was_given_up_is_late_and_counts_once() {
+    let mut stream = pingpong(Sim { delay: Nanos::from_millis(250), ..Sim::default() });
+    (stream.count, stream.reply.timeout, stream.deadline) = (20, Nanos::from_millis(100), Nanos::from_millis(100));
+    let (batch, record) = run(&stream);
+    let received = batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count();
+    assert!(received >= 17, "{received}: the last ones come after the end");
+    for row in (0..20).filter(|row| batch.outcome[*row] == Outcome::Received) {
+        assert!(batch.flags[row].has(Flags::LATE), "{row}");
+    }
+    assert_eq!(record.counters.sent, 20);
+    assert_eq!(record.reply.expect("answered").counters.duplicates, 0);
+}
+
+#[test]
+fn a_doubled_request_is_answered_once() {
+    let (batch, record) = run(&answered(Kind::Reflected, Sim { duplicate: 0.2, ..Sim::default() }));
+    let reply = record.reply.expect("answered");
+    assert!(record.counters.duplicates > 100);
+    assert_eq!(reply.counters.sent, 1_000);
+    assert!(reply.counters.duplicates > 100, "replies are doubled on their way too");
+    assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received));
+}
+
+#[test]
+fn a_spinning_requester_sees_the_same_round_trip_to_its_last_look() {
+    let mut stream = pingpong(Sim::default());
+    stream.tx.wait = Wait::Spin;
+    let (batch, record) = run(&stream);
+    for ns in spans(&batch, "send..reply_receive") {
+        let ns = ns.expect("answered");
+        assert!((2 * ONE_WAY_NS..=2 * ONE_WAY_NS + 1_000).contains(&ns), "{ns}");
+    }
+    assert!(record.reply.expect("answered").spin_gaps.is_some());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_round_trips() {
+    let sim = Sim { jitter: Nanos(5_000), loss: 0.01, duplicate: 0.01, ..Sim::default() };
+    for kind in [Kind::Reflected, Kind::Pingpong] {
+        let stream = if kind == Kind::Pingpong { pingpong(sim.clone()) } else { answered(kind, sim.clone()) };
+        assert_eq!(run(&stream).0, run(&stream).0);
+    }
+}
