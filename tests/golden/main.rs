@@ -2,6 +2,7 @@
 //! Golden layer: bytes and text, no machine needed.
 
 mod analyze;
+mod answered;
 mod deps;
 mod frame;
 mod help;

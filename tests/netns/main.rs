@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Netns layer: the real kernel, in namespaces that the test makes.
 
+mod answered;
 mod command;
 mod foreign;
 mod kill;

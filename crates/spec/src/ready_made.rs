@@ -2,4 +2,7 @@
 //! The ready-made experiments that the binary carries: one line each.
 
 /// Name and text of each.
-pub const READY_MADE: &[(&str, &str)] = &[("host-to-host", include_str!("../../../experiments/host-to-host.toml"))];
+pub const READY_MADE: &[(&str, &str)] = &[
+    ("host-to-host", include_str!("../../../experiments/host-to-host.toml")),
+    ("waits", include_str!("../../../experiments/waits.toml")),
+];

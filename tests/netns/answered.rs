@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answered streams on the real kernel: there and back over both protocols and both versions of IP, by every wait; and what
+//! becomes of a run whose peer misbehaves.
+
+use crate::command::{Finished, Place, can_run, machine, same};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use tardy_engine::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::port::tcp::{self, Waiting};
+use tardy_engine::port::udp::MachineTimer;
+use tardy_engine::receiver::Shared;
+use tardy_engine::requester::Requester;
+use tardy_model::frame::{Frame, Kind};
+use tardy_model::point::Point;
+use tardy_model::stream::{self, Overrun, Policy, Port, Wait};
+use tardy_model::time::Nanos;
+use tardy_sys::process::{enter_netns, signal};
+
+fn run(place: &Place, text: &str) -> Finished {
+    let file = place.path("answered.toml");
+    std::fs::write(&file, format!("name = \"answered\"\ntrials = 1\n[station.a]\n[station.b]\n{text}"))
+        .expect("a file");
+    place.call(place.run(&[]).arg(&file))
+}
+
+fn record(place: &Place, cell: &str) -> Value {
+    let file = place.out().join(format!("trials/{cell}/1/trial.json"));
+    serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON")
+}
+
+/// Every request of a cell came back, each with all its stamps, a round trip being longer than its parts.
+#[track_caller]
+fn whole(cell: &Value, count: u64) {
+    let ctl = &cell["streams"]["ctl"];
+    assert_eq!(ctl["outcomes"]["received"], count, "{cell}");
+    let least = |metric: &str| {
+        assert_eq!(ctl["metrics"][metric]["coverage"], 1.0, "{metric}: {ctl}");
+        ctl["metrics"][metric]["min_ns"].as_i64().expect("measured")
+    };
+    let (all, transit, residence) = (least("send..reply_receive"), least("transit"), least("receive..reply_send"));
+    assert!(all >= transit && transit > 0 && residence >= 0, "{all} {transit} {residence}");
+    assert!(all > least("tx_kernel..rx_kernel") + least("reply_tx_kernel..reply_rx_kernel"));
+    assert!(ctl["replies"]["transactions_s"].as_f64().is_some_and(|rate| rate > 0.0), "{ctl}");
+}
+
+#[test]
+fn every_kind_goes_there_and_back() {
+    if !can_run("every_kind_goes_there_and_back") {
+        return;
+    }
+    let place = Place::new();
+    let text = "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 300\nreply_size = \"100B\"\n\
+                [[case]]\nname = \"udp\"\nset = { \"stream.ctl.kind\" = \"pingpong\" }\n\
+                [[case]]\nname = \"tcp\"\nset = { \"stream.ctl.kind\" = \"pingpong\", \"stream.ctl.port\" = \"tcp\" }\n\
+                [[case]]\nname = \"reflected\"\nset = { \"stream.ctl.reflect\" = true }\n\
+                [matrix]\n\"stream.ctl.ip\" = [\"ipv4\", \"ipv6\"]\n";
+    let run = run(&place, text);
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 6, "{}", run.stdout);
+    for cell in cells {
+        whole(cell, 300);
+        let replies = &cell["streams"]["ctl"]["replies"];
+        let is_tcp = cell["id"].as_str().is_some_and(|id| id.starts_with("tcp"));
+        assert_eq!(replies["retransmits"].is_u64(), is_tcp, "{cell}");
+        let threads = cell["placement"].as_array().expect("threads").len();
+        assert_eq!(threads, if cell["id"].as_str().is_some_and(|id| id.starts_with("refl")) { 3 } else { 2 });
+    }
+}
+
+#[test]
+fn every_wait_works_at_both_sides() {
+    if !can_run("every_wait_works_at_both_sides") {
+        return;
+    }
+    for port in ["udp", "tcp"] {
+        let place = Place::new();
+        let waits = "[\"block\", \"poll\", \"select\", \"epoll\", \"spin\"]";
+        let text = format!(
+            "[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 100\n\
+             [matrix]\n\"stream.ctl.tx.wait\" = {waits}\n\"stream.ctl.rx.wait\" = {waits}\n"
+        );
+        let run = run(&place, &text);
+        run.ran();
+        let cells = run.results["cells"].as_array().expect("cells");
+        assert_eq!(cells.len(), 25);
+        cells.iter().for_each(|cell| whole(cell, 100));
+        // A stamp that has come back makes the connection readable by name, and there is nothing to be read.
+        let empty: u64 = cells
+            .iter()
+            .map(|cell| record(&place, cell["id"].as_str().expect("an id")))
+            .map(|record| record["streams"]["ctl"]["reply"]["counters"]["empty_wakeups"].as_u64().expect("a count"))
+            .sum();
+        assert_eq!(empty > 0, port == "tcp", "{empty} wake-ups without anything to read on {port}");
+        assert!(!run.ids("invalid").contains(&"receiver-broke".to_owned()), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn several_requests_may_be_in_flight() {
+    if !can_run("several_requests_may_be_in_flight") {
+        return;
+    }
+    for port in ["udp", "tcp"] {
+        let place = Place::new();
+        let text = format!(
+            "[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 2000\nin_flight = 16\n\
+             size = \"1000B\"\n"
+        );
+        let run = run(&place, &text);
+        run.ran();
+        assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
+        assert_eq!(run.outcome("reordered"), 0, "{}", run.stdout);
+    }
+}
+
+#[test]
+fn replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing() {
+    if !can_run("replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("answered.toml");
+    let text = "name = \"answered\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\n\
+                from = \"a\"\nto = \"b\"\ncount = 100_000\n";
+    std::fs::write(&file, text).expect("a file");
+    let child = place.start(place.run(&[]).arg(&file));
+    place.wait_for("trial");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let thrown = throw_replies(&place.netns("a"), 3_000);
+    let run = place.finish(child);
+    run.ran();
+    assert_eq!(run.outcome("received"), 100_000, "{}", run.stdout);
+    let ctl = &record(&place, "all")["streams"]["ctl"];
+    assert_eq!(ctl["reply"]["counters"]["foreign"], thrown);
+    assert_eq!(ctl["reply"]["counters"]["duplicates"], 0);
+    assert_eq!(ctl["counters"]["foreign"], 0, "the reflector saw none of them");
+    assert!(run.ids("note").contains(&"foreign".to_owned()), "{}", run.stdout);
+}
+
+/// Throws replies to other trials' requests, cut ones and too long ones at the requester, from within its own namespace.
+fn throw_replies(netns: &str, count: u32) -> u64 {
+    let path = Path::new("/run/netns").join(netns);
+    let thrower = std::thread::spawn(move || {
+        enter_netns(&path).expect("the requester's namespace");
+        let output = std::process::Command::new("ip").args(["-4", "-j", "addr"]).output().expect("ip");
+        let links: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let links = links.as_array().expect("links");
+        let link = links.iter().find(|link| link["ifname"] != "lo").expect("a link");
+        let address = link["addr_info"][0]["local"].as_str().expect("an address").to_owned();
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket.connect(format!("{address}:5800")).expect("the requester");
+        let mut random = Pcg64Mcg::seed_from_u64(3);
+        let mut thrown = 0;
+        for n in 0..count {
+            let mut frame = vec![0; 64];
+            let kind = if n % 2 == 0 { Kind::Reply } else { Kind::WarmUpReply };
+            Frame { kind, stream: 0, size: 64, nonce: random.random(), seq: n }.write(&mut frame);
+            match n % 3 {
+                0 => frame.truncate(random.random_range(1..64)),
+                1 => frame.resize(65 + random.random_range(0..1_000), 7),
+                _ => {}
+            }
+            thrown += u64::from(socket.send(&frame).is_ok());
+            if n % 50 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        thrown
+    });
+    thrower.join().expect("they are thrown")
+}
+
+#[test]
+fn a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing() {
+    if !can_run("a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing") {
+        return;
+    }
+    let before = machine();
+    for port in ["udp", "tcp"] {
+        let place = Place::new();
+        let file = place.path("answered.toml");
+        let text = format!(
+            "name = \"answered\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\n\
+             from = \"a\"\nto = \"b\"\ncount = 2_000_000\n"
+        );
+        std::fs::write(&file, text).expect("a file");
+        let child = place.start(place.run(&[]).arg(&file));
+        place.wait_for("trial");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        signal(place.agent("b"), libc::SIGKILL).expect("the signal is sent");
+        let run = place.finish(child);
+        assert_eq!(run.code, Some(3), "{}", run.stderr);
+        assert!(run.stderr.contains("station b") || run.stderr.contains("`b`"), "{}", run.stderr);
+        same(&before);
+    }
+}
+
+const NONCE: u64 = 99;
+
+/// How an asking end and a reflecting end on loopback are told to work.
+fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
+    let local = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let thread = ThreadOrder { cpu: None, policy: Policy::Other };
+    let order = StreamOrder {
+        stream: 0,
+        nonce: NONCE,
+        kind: stream::Kind::Pingpong,
+        port: Port::Tcp,
+        cycle: Nanos::ZERO,
+        count,
+        size: 64,
+        reply_size: 64,
+        nodelay: true,
+        stamps: vec![Point::Send, Point::RxKernel, Point::Receive, Point::ReplyReceive],
+    };
+    let send = |replies| SendOrder {
+        order: order.clone(),
+        thread: thread.clone(),
+        local,
+        peer: local,
+        port,
+        device: "lo".into(),
+        priority: 0,
+        advance: Nanos::ZERO,
+        spin: Nanos::ZERO,
+        overrun: Overrun::Burst,
+        replies,
+    };
+    let receive = |replies| ReceiveOrder {
+        order: order.clone(),
+        thread: thread.clone(),
+        local,
+        port,
+        device: "lo".into(),
+        wait: Wait::Block,
+        replies,
+    };
+    let ask = AskOrder { send: send(false), receive: receive(true), in_flight: 1, timeout: Nanos::from_secs(1) };
+    (ask, ReflectOrder { receive: receive(false), send: send(true) })
+}
+
+/// Asks a peer that does with each request what `peer` says; returns the errno that ended it, and how many were answered.
+fn ask(peer: impl FnOnce(TcpStream) + Send + 'static) -> (i32, usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let far = std::thread::spawn(move || peer(listener.accept().expect("a connection").0));
+    let (order, _) = orders(port, 1_000);
+    let (mut to, mut from) = tcp::ask(&order.send, &order.receive).expect("connected");
+    let mut requester = Requester::new(order);
+    requester.run(&mut MachineTimer, &mut to, &mut from, &Shared::default());
+    far.join().expect("the peer ends");
+    (requester.counters.broken_errno, requester.take_arrivals().len())
+}
+
+/// Answers `count` requests as a reflector would, each changed by `bend`.
+fn answer(connection: &mut TcpStream, count: u32, bend: impl Fn(u32, &mut Frame)) {
+    for n in 0..count {
+        let mut message = [0; 64];
+        connection.read_exact(&mut message).expect("a request");
+        let mut frame = Frame::read(&message).expect("a frame");
+        frame.kind = Kind::Reply;
+        bend(n, &mut frame);
+        frame.write(&mut message);
+        connection.write_all(&message).expect("sent");
+    }
+}
+
+#[test]
+fn a_reset_connection_ends_the_ping_pong_with_its_reason() {
+    let (errno, answered) = ask(|mut connection| {
+        answer(&mut connection, 10, |_, _| ());
+        // A connection that is closed with something unread is reset.
+        connection.peek(&mut [0; 1]).expect("one more request");
+    });
+    assert_eq!((errno, answered), (libc::ECONNRESET, 10));
+}
+
+#[test]
+fn a_closed_connection_ends_the_ping_pong_with_its_reason() {
+    let (errno, answered) = ask(|mut connection| {
+        answer(&mut connection, 10, |_, _| ());
+        // All that was asked is read, so that it ends in order.
+        connection.read_exact(&mut [0; 64]).expect("one more request");
+    });
+    assert_eq!((errno, answered), (libc::ESHUTDOWN, 10));
+}
+
+#[test]
+fn bytes_that_are_no_reply_end_the_ping_pong() {
+    let (errno, answered) = ask(|mut connection| {
+        answer(&mut connection, 3, |_, _| ());
+        connection.read_exact(&mut [0; 64]).expect("a request");
+        connection.write_all(&[7; 64]).expect("sent");
+        let _ = connection.read(&mut [0; 1]);
+    });
+    assert_eq!((errno, answered), (libc::EBADMSG, 3));
+}
+
+#[test]
+fn a_reply_to_a_request_that_was_never_sent_is_nobodys() {
+    let (errno, answered) = ask(|mut connection| {
+        answer(&mut connection, 5, |n, frame| {
+            if n == 4 {
+                frame.seq = 700
+            }
+        });
+    });
+    assert_eq!((errno, answered), (libc::ESHUTDOWN, 4), "the fifth was not answered");
+}
+
+#[test]
+fn a_port_in_use_is_told_by_its_address() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at: SocketAddr = taken.local_addr().expect("an address");
+    let (_, order) = orders(at.port(), 1);
+    let error = Waiting::open(&order.send, &order.receive).err().expect("it is taken").to_string();
+    assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
+}
