@@ -6,6 +6,8 @@
 //! is looked through whenever it has doubled, and what has become dense gets a page. So memory is bounded by the pages that
 //! there can be (64 MiB) and by the list, which its owner empties once it need not be exact any more.
 
+use crate::chunk::ROWS;
+
 /// Values of a page: nanoseconds, so a page spans 4 µs.
 const PAGE: usize = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 12;
@@ -30,15 +32,60 @@ pub(crate) struct Counts {
     look_at: usize,
 }
 
-/// True if values may have pages, each being far from the ends of `i64` too.
-#[inline]
-pub(crate) fn in_span(values: &[i64]) -> bool {
-    // Without a way out, so that the compiler makes vectors of it.
-    values.iter().fold(0, |any, value| any | value.wrapping_add(BELOW) as u64) < SPAN
+/// The least value that can have a page.
+const LEAST: i64 = -BELOW;
+
+/// Up to [`ROWS`] values that all can have pages, as distances from the least such value: half as wide, so that twice as many
+/// are worked on at once, and small enough that a difference tells which is greater.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    length: usize,
+    places: [i32; ROWS],
 }
 
-/// The least that [`in_span`] allows.
-pub(crate) const LEAST: i64 = -BELOW;
+impl Default for Places {
+    fn default() -> Self {
+        Places { length: 0, places: [0; ROWS] }
+    }
+}
+
+impl Places {
+    /// Takes other values; false if one of them can have no page, and nothing is then to be done with these places.
+    pub fn take(&mut self, values: &[i64]) -> bool {
+        self.length = values.len();
+        let mut any = 0;
+        for (place, value) in self.places.iter_mut().zip(values) {
+            let at = value.wrapping_add(BELOW) as u64;
+            any |= at;
+            *place = at as i32;
+        }
+        any < SPAN && values.len() <= ROWS
+    }
+
+    fn all(&self) -> &[i32] {
+        &self.places[..self.length.min(ROWS)]
+    }
+
+    /// True if one is greater than a value.
+    pub fn any_above(&self, value: i64) -> bool {
+        let bound = bound(value);
+        // Without a way out, so that the compiler makes vectors of it.
+        self.all().iter().fold(0, |any, place| any | (bound - place)) < 0
+    }
+
+    /// For each `N` in a row whether one is greater than a value; then for the rest, if any.
+    pub fn above<const N: usize>(&self, value: i64) -> impl Iterator<Item = bool> {
+        let bound = bound(value);
+        let (groups, rest) = self.all().as_chunks::<N>();
+        let last = (!rest.is_empty()).then(move || rest.iter().any(|place| *place > bound));
+        groups.iter().map(move |group| group.iter().fold(0, |any, place| any | (bound - place)) < 0).chain(last)
+    }
+}
+
+/// A value's place, or that of the end of the span which it lies beyond.
+fn bound(value: i64) -> i32 {
+    value.saturating_add(BELOW).clamp(-1, SPAN as i64) as i32
+}
 
 /// Place among the pages and in the page.
 #[inline]
@@ -48,20 +95,21 @@ fn place(value: i64) -> (usize, usize) {
 }
 
 impl Counts {
-    /// Counts values that are [`in_span`].
-    pub fn add_in_span(&mut self, values: &[i64]) {
+    /// Counts values by their places.
+    pub fn add_places(&mut self, places: &Places) {
         let Counts { pages, listed, .. } = self;
+        let value = |place: &i32| i64::from(*place) + LEAST;
         match pages.first_chunk_mut::<PAGES>() {
             Some(pages) => {
-                for &value in values {
-                    let (page, at) = place(value);
-                    match &mut pages[page % PAGES] {
-                        Some(page) => page[at] += 1,
-                        None => listed.push(value),
+                for place in places.all() {
+                    let at = *place as usize;
+                    match &mut pages[(at >> PAGE_BITS) % PAGES] {
+                        Some(page) => page[at % PAGE] += 1,
+                        None => listed.push(value(place)),
                     }
                 }
             }
-            None => listed.extend_from_slice(values),
+            None => listed.extend(places.all().iter().map(value)),
         }
         self.look_through();
     }

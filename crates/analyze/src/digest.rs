@@ -4,7 +4,7 @@
 use crate::chunk::ROWS;
 use crate::clusters::counted::{Counted, Floors};
 use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
-use crate::counts::{self, Counts};
+use crate::counts::{Counts, Places};
 use crate::moments::Moments;
 use crate::quantiles::{Quantile, named, rank_of};
 use tardy_model::histogram::Histogram;
@@ -141,13 +141,13 @@ impl MetricDigest {
     }
 
     fn absorb_chunk(&mut self, values: &[i64], seqs: &[i64]) {
-        if counts::in_span(values) {
-            // Far from the ends, so that a difference tells which is greater; unlike a comparison, many are made at once.
-            let greatest = self.greatest.map_or(i64::MIN, |greatest| greatest.ns).max(counts::LEAST - 1);
-            if values.iter().fold(0, |any, value| any | greatest.wrapping_sub(*value)) < 0 {
+        let mut places = Places::default();
+        let in_span = places.take(values);
+        if in_span {
+            if self.greatest.is_none_or(|greatest| places.any_above(greatest.ns)) {
                 self.look_for_greatest(values, seqs);
             }
-            self.counts.add_in_span(values);
+            self.counts.add_places(&places);
             self.counted += values.len() as u64;
         } else {
             let finite = values.iter().zip(seqs).filter(|(value, _)| **value != INFINITE);
@@ -160,7 +160,7 @@ impl MetricDigest {
         self.spill_if_needed();
         match &mut self.rows {
             Rows::Kept { values: kept, .. } => kept.extend_from_slice(values),
-            Rows::Counted(counted) => counted.add(values),
+            Rows::Counted(counted) => counted.add(values, in_span.then_some(&places)),
         }
     }
 
@@ -217,9 +217,13 @@ impl MetricDigest {
         let histogram = self.summary().all.histogram;
         let [sampled_ns, all_ns] = FLOORS.map(|q| histogram.value_at_rank(rank_of(q, self.count())));
         let mut counted = Box::new(Counted::new(Floors { sampled_ns, all_ns }));
+        let mut places = Places::default();
         for trial in slices(values, trials) {
             counted.next_trial();
-            counted.add(trial);
+            for values in trial.chunks(ROWS) {
+                let in_span = places.take(values);
+                counted.add(values, in_span.then_some(&places));
+            }
         }
         self.rows = Rows::Counted(counted);
     }
