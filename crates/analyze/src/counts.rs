@@ -4,7 +4,7 @@
 //!
 //! Where values are dense they have a counter each, in pages; the others, a long tail or a few packets, are listed. The list
 //! is looked through whenever it has doubled, and what has become dense gets a page. So memory is bounded by the pages that
-//! there can be (64 MiB) and by the list, which its owner empties once it need not be exact any more.
+//! there can be (80 MiB) and by the list, which its owner empties once it need not be exact any more.
 
 use crate::chunk::ROWS;
 
@@ -16,18 +16,50 @@ const PAGES: usize = 4096;
 const BELOW: i64 = 1 << 22;
 const SPAN: u64 = (PAGES * PAGE) as u64;
 
-/// As many listed values of one page take as much memory as half a page: it is made.
+/// As many listed values of one page take nearly half as much memory as the page: it is made.
 const DENSE: usize = 1024;
 /// The list is looked through when it is so long, or twice as long as it was left the last time.
 const LISTED: usize = 1 << 15;
 
-type Page = Box<[u32; PAGE]>;
+/// The counters of a page: what is over whole 256 of each value, so that what is often written is small enough to stay in the
+/// cache, and these apart.
+#[derive(Clone, Debug)]
+struct Page {
+    over: [u8; PAGE],
+    whole: [u32; PAGE],
+}
 
-/// Counts by value, ns. A value may occur up to 2^32 − 1 times; the owner sees to it.
+impl Page {
+    fn new() -> Box<Self> {
+        Box::new(Page { over: [0; PAGE], whole: [0; PAGE] })
+    }
+
+    #[inline]
+    fn add(&mut self, at: usize) {
+        let over = &mut self.over[at % PAGE];
+        *over = over.wrapping_add(1);
+        if *over == 0 {
+            self.whole[at % PAGE] += 1;
+        }
+    }
+
+    fn count(&self, at: usize) -> u64 {
+        u64::from(self.whole[at]) << 8 | u64::from(self.over[at])
+    }
+
+    fn merge(&mut self, other: &Page) {
+        for at in 0..PAGE {
+            let sum = self.count(at) + other.count(at);
+            (self.over[at], self.whole[at]) = (sum as u8, (sum >> 8) as u32);
+        }
+    }
+}
+
+/// Counts by value, ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// None at all, or one place for each page that there can be.
-    pages: Vec<Option<Page>>,
+    pages: Vec<Option<Box<Page>>>,
     listed: Vec<i64>,
     look_at: usize,
 }
@@ -104,7 +136,7 @@ impl Counts {
                 for place in places.all() {
                     let at = *place as usize;
                     match &mut pages[(at >> PAGE_BITS) % PAGES] {
-                        Some(page) => page[at % PAGE] += 1,
+                        Some(page) => page.add(at),
                         None => listed.push(value(place)),
                     }
                 }
@@ -119,7 +151,7 @@ impl Counts {
         for &value in values {
             let (page, at) = place(value);
             match self.pages.get_mut(page) {
-                Some(Some(page)) => page[at] += 1,
+                Some(Some(page)) => page.add(at),
                 _ => self.listed.push(value),
             }
         }
@@ -133,7 +165,7 @@ impl Counts {
         }
         for (mine, theirs) in self.pages.iter_mut().zip(other.pages) {
             match (mine, theirs) {
-                (Some(mine), Some(theirs)) => mine.iter_mut().zip(theirs.iter()).for_each(|(mine, more)| *mine += more),
+                (Some(mine), Some(theirs)) => mine.merge(&theirs),
                 (mine @ None, theirs) => *mine = theirs,
                 (Some(_), None) => {}
             }
@@ -148,21 +180,25 @@ impl Counts {
         if self.listed.len() < self.look_at.max(LISTED) {
             return;
         }
-        self.listed.sort_unstable();
         if self.pages.is_empty() {
             self.pages.resize(PAGES, None);
         }
-        let mut rest = Vec::new();
-        for of_page in self.listed.chunk_by(|a, b| place(*a).0 == place(*b).0) {
-            match self.pages.get_mut(place(of_page[0]).0).filter(|_| of_page.len() >= DENSE) {
-                Some(page) => {
-                    let page = page.get_or_insert_with(|| Box::new([0; PAGE]));
-                    of_page.iter().for_each(|value| page[place(*value).1] += 1);
-                }
-                None => rest.extend_from_slice(of_page),
+        let mut of_page = vec![0; PAGES];
+        for value in &self.listed {
+            if let Some(of_page) = of_page.get_mut(place(*value).0) {
+                *of_page += 1;
             }
         }
-        self.listed = rest;
+        let pages = &mut self.pages;
+        self.listed.retain(|value| {
+            let (page, at) = place(*value);
+            let is_dense = of_page.get(page).is_some_and(|of_page| *of_page >= DENSE);
+            match pages.get_mut(page).filter(|_| is_dense) {
+                Some(page) => page.get_or_insert_with(Page::new).add(at),
+                None => return true,
+            }
+            false
+        });
         self.look_at = 2 * self.listed.len();
     }
 
@@ -188,9 +224,8 @@ impl Counts {
             while let Some((value, count)) = listed.next_if(|(value, _)| *value < first) {
                 call(value, count);
             }
-            for (value, count) in (first..).zip(page.iter()).filter(|(_, count)| **count > 0) {
-                call(value, u64::from(*count));
-            }
+            let counts = (first..).zip((0..PAGE).map(|at| page.count(at)));
+            counts.filter(|(_, count)| *count > 0).for_each(|(value, count)| call(value, count));
         }
         listed.for_each(|(value, count)| call(value, count));
     }

@@ -16,6 +16,9 @@ pub const EXACT_ROWS: usize = 10_000_000;
 /// Up to so many rows, values are kept in their order; above, clusters are counted as the values pass by.
 pub const KEPT_ROWS: usize = 1_000_000;
 
+/// From so many on, room is made for as many as are kept.
+const MANY: usize = 1 << 16;
+
 /// Above that many, values below these quantiles of what was seen until then are passed over when the clusters beyond p99 and
 /// higher are counted, in the sampled blocks and everywhere: beyond p99 there are enough in the sampled ones.
 const FLOORS: [f64; 2] = [0.9, 0.998];
@@ -159,7 +162,13 @@ impl MetricDigest {
         }
         self.spill_if_needed();
         match &mut self.rows {
-            Rows::Kept { values: kept, .. } => kept.extend_from_slice(values),
+            Rows::Kept { values: kept, .. } => {
+                if kept.len() + values.len() > kept.capacity().max(MANY) {
+                    // What is made room for at once need not be moved again and again.
+                    kept.reserve_exact(self.exact_rows.min(KEPT_ROWS).saturating_sub(kept.len()));
+                }
+                kept.extend_from_slice(values);
+            }
             Rows::Counted(counted) => counted.add(values, in_span.then_some(&places)),
         }
     }

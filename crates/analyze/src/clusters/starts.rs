@@ -87,12 +87,14 @@ impl Starts {
 
     /// Continues a trial.
     pub fn add(&mut self, values: &[i64]) {
-        for value in values {
-            if self.floor_ns.is_none_or(|floor| *value >= floor) {
+        let (floor, start) = (self.floor_ns.unwrap_or(i64::MIN), self.window.at);
+        for (at, value) in (start..).zip(values) {
+            if *value >= floor {
+                self.window.at = at;
                 self.above(*value);
             }
-            self.window.at += 1;
         }
+        self.window.at = start + values.len() as u64;
     }
 
     /// The same for values that have places, which tell at once of many that none is above the floor.

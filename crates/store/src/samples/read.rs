@@ -169,7 +169,7 @@ fn read_layout(path: &Path, footer: &Footer) -> Result<Layout, StoreError> {
 /// The sum of the bytes before the footer.
 fn sum_of_chunks(file: &File, footer: u64) -> io::Result<u32> {
     let mut sum = Hasher::new();
-    let mut part = vec![0; 256 << 10];
+    let mut part = vec![0; 64 << 10];
     let mut at = 0;
     while at < footer {
         let length = usize::try_from(footer - at).map_or(part.len(), |left| left.min(part.len()));
