@@ -4,12 +4,16 @@
 
 use super::damaged;
 use parquet::errors::ParquetError;
+use std::ops::Range;
 use tardy_model::sample::MaybeNanos;
 
 const BYTES: usize = size_of::<i64>();
 
-/// Values that are joined at a time: their bytes fill a vector register.
-const LANES: usize = 16;
+/// Streams whose values are joined by themselves.
+const HALF: usize = BYTES / 2;
+
+/// Values that are joined at a time.
+const BLOCK: usize = 256;
 
 /// How the values of a page are split. The page's bytes are given with each call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,41 +48,38 @@ impl Split {
 
     /// Adds the values from `from` on to those `before` them, wrapping. `sums` are equally many.
     pub fn add_to(&self, bytes: &[u8], from: usize, before: &[MaybeNanos], sums: &mut [MaybeNanos]) {
-        let streams: [&[u8]; BYTES] =
-            std::array::from_fn(|n| &bytes[n * self.length + from..n * self.length + from + sums.len()]);
-        match self.used {
-            0..=2 => add::<2>(streams, before, sums),
-            3 => add::<3>(streams, before, sums),
-            4 => add::<4>(streams, before, sums),
-            _ => add::<BYTES>(streams, before, sums),
+        for (n, (sums, before)) in sums.chunks_mut(BLOCK).zip(before.chunks(BLOCK)).enumerate() {
+            let first = from + n * BLOCK;
+            let streams = |those: Range<usize>| {
+                join(those.map(|n| &bytes[n * self.length + first..n * self.length + first + sums.len()]))
+            };
+            let lower = streams(0..self.used.min(HALF));
+            // Half as wide where that is enough, for then twice as many are worked on at once.
+            let upper = (self.used > HALF).then(|| streams(HALF..self.used));
+            match upper {
+                None => {
+                    for ((sum, before), lower) in sums.iter_mut().zip(before).zip(&lower) {
+                        *sum = MaybeNanos::some(before.or_lowest().wrapping_add(i64::from(*lower)));
+                    }
+                }
+                Some(upper) => {
+                    for (((sum, before), lower), upper) in sums.iter_mut().zip(before).zip(&lower).zip(&upper) {
+                        let value = (u64::from(*upper) << 32 | u64::from(*lower)) as i64;
+                        *sum = MaybeNanos::some(before.or_lowest().wrapping_add(value));
+                    }
+                }
+            }
         }
     }
 }
 
-/// Adds the values of the lowest streams; `USED` is at most 4 or all.
-fn add<const USED: usize>(streams: [&[u8]; BYTES], before: &[MaybeNanos], sums: &mut [MaybeNanos]) {
-    let in_lanes = streams.map(|stream| stream.as_chunks::<LANES>().0);
-    let (before_in_lanes, before_rest) = before.as_chunks::<LANES>();
-    let (sums_in_lanes, sums_rest) = sums.as_chunks_mut::<LANES>();
-    let whole = sums_in_lanes.len();
-    for (at, (sums, before)) in sums_in_lanes.iter_mut().zip(before_in_lanes).enumerate() {
-        let streams: [&[u8; LANES]; USED] = std::array::from_fn(|n| &in_lanes[n][at]);
-        for lane in 0..LANES {
-            sums[lane] = sum(before[lane], streams.map(|stream| stream[lane]));
+/// The values of at most [`HALF`] streams, stream after stream, of which the compiler makes vectors.
+fn join<'a>(streams: impl Iterator<Item = &'a [u8]>) -> [u32; BLOCK] {
+    let mut joined = [0; BLOCK];
+    for (n, stream) in (0u32..).zip(streams) {
+        for (value, byte) in joined.iter_mut().zip(stream) {
+            *value |= u32::from(*byte) << (8 * n);
         }
     }
-    for (at, (sum_at, before)) in sums_rest.iter_mut().zip(before_rest).enumerate() {
-        *sum_at = sum(*before, std::array::from_fn::<_, USED, _>(|n| streams[n][whole * LANES + at]));
-    }
-}
-
-#[inline]
-fn sum<const USED: usize>(before: MaybeNanos, stage: [u8; USED]) -> MaybeNanos {
-    // Half as wide where that is enough, for then twice as many are joined at once.
-    let stage = if USED <= 4 {
-        i64::from(stage.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)))
-    } else {
-        stage.iter().rev().fold(0, |value, byte| value << 8 | i64::from(*byte))
-    };
-    MaybeNanos::some(before.or_lowest().wrapping_add(stage))
+    joined
 }
