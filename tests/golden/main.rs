@@ -4,6 +4,7 @@
 mod analyze;
 mod deps;
 mod frame;
+mod fuzz;
 mod help;
 mod hostile;
 mod manual;
