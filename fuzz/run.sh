@@ -6,8 +6,9 @@
 #
 #   fuzz/run.sh [SECONDS [TARGET...]]        0 s: the corpus once, nothing new
 #
-# Seeds are in fuzz/corpus/TARGET; what libFuzzer finds beside them grows in $TARDY_CACHE/fuzz/corpus/TARGET; an input that
-# fails is kept in $TARDY_CACHE/fuzz/artifacts/TARGET and its path is printed. Run the target on it to see it fail again.
+# Seeds are in fuzz/corpus/TARGET; what libFuzzer finds beside them grows in $TARDY_CACHE/fuzz/corpus/TARGET, and fuzz/keep.sh
+# makes seeds of it; an input that fails is kept in $TARDY_CACHE/fuzz/artifacts/TARGET and its path is printed. Run the target on it to
+# see it fail again.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped and why. More skips
 # than packaging/skips.txt lists fail the run: a machine that cannot test is not a green machine.
+# TARDY_ONLY="soak:: kill::" runs only the tests of these names.
 set -eu
 
 as_root=""
@@ -24,7 +25,7 @@ for layer in "$@"; do
   show=""
   [ -z "${TARDY_SOAK:-}" ] || show="--show-output"
   # shellcheck disable=SC2086
-  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads" $show)
+  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads" $show ${TARDY_ONLY:-})
 done
 
 allowed=$(grep -cv '^#' packaging/skips.txt || true)

@@ -35,8 +35,10 @@ fn crates_depend_in_one_direction() {
         MAY_USE.iter().map(|(name, uses)| (*name, uses.iter().copied().collect())).collect();
     let mut seen = BTreeSet::new();
     for package in &metadata.packages {
-        let Some(name) =
-            package.name.strip_prefix("tardy-").filter(|name| *name != "tests" && !name.starts_with("bench-"))
+        let Some(name) = package
+            .name
+            .strip_prefix("tardy-")
+            .filter(|name| *name != "tests" && !["bench-", "fuzz-"].iter().any(|built| name.starts_with(built)))
         else {
             continue;
         };
@@ -77,6 +79,8 @@ fn unsafe_code_stands_in_sys_alone_and_every_file_says_its_licence() {
     let mut files = Vec::new();
     sources(&root().join("crates"), &mut files);
     sources(&root().join("tests"), &mut files);
+    sources(&root().join("fuzz/bodies"), &mut files);
+    sources(&root().join("fuzz/targets"), &mut files);
     assert!(files.len() > 50, "only {} files were found", files.len());
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a source file");

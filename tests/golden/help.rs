@@ -159,3 +159,68 @@ fn completions_know_every_verb_and_flag() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(call(&["completions", "tcsh"]).status.code(), Some(2));
 }
+
+/// What bash offers for the last of these words, by the script as it is loaded.
+fn offered(words: &[&str], folder: &std::path::Path) -> Vec<String> {
+    let script = folder.join(".completions");
+    fs::write(&script, says(&["completions", "bash"])).expect("written");
+    // The function that is registered, as bash calls it; `compopt` works only while a key is being answered.
+    let told = r#"compopt() { :; }; source .completions
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        function=$(complete -p tardy | sed 's/.*-F \([^ ]*\).*/\1/')
+        "$function" tardy "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+        [[ ${#COMPREPLY[@]} -eq 0 ]] || printf '%s\n' "${COMPREPLY[@]}""#;
+    let bash = Command::new("bash").args(["-uc", told, "bash"]).args(words).current_dir(folder).output().expect("bash");
+    assert!(bash.status.success() && bash.stderr.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&bash.stderr));
+    String::from_utf8(bash.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["mine.toml", "other.txt"] {
+        fs::write(folder.path().join(file), "").expect("a file");
+    }
+    fs::create_dir(folder.path().join("sub")).expect("a folder");
+    let offered = |words: &[&str]| offered(words, folder.path());
+    let ready_made: Vec<&str> = tardy_spec::READY_MADE.iter().map(|(name, _)| *name).collect();
+    for verb in ["run", "plan"] {
+        assert_eq!(offered(&["tardy", verb, ""]), [&ready_made[..], &["sub", "mine.toml"]].concat());
+        assert_eq!(offered(&["tardy", verb, "host"]), ["host-to-host"]);
+        assert_eq!(
+            offered(&["tardy", verb, "--set", "trials", "=", "2", "m"]),
+            ["mine.toml"],
+            "a key is no experiment"
+        );
+        let keys = offered(&["tardy", verb, "--set", ""]);
+        for key in tardy_spec::schema::KEYS.iter().filter(|key| key.pattern != "expect.*.*") {
+            // Every ready-made experiment's stream is called ctl, its stations a and b.
+            let name = if key.pattern.starts_with("station.") { "b" } else { "ctl" };
+            assert!(keys.contains(&format!("{}=", key.pattern.replace('*', name))), "{} in {keys:?}", key.pattern);
+        }
+        assert!(!keys.iter().any(|key| key.contains('*')), "{keys:?}");
+        let wait = ["stream.ctl.rx.wait="];
+        assert_eq!(offered(&["tardy", verb, "host-to-host", "--set", "stream.ctl.rx.w"]), wait);
+        assert_eq!(offered(&["tardy", verb, "--set", "=", "stream.ctl.rx.w"]), wait, "bash splits words at =");
+        assert_eq!(offered(&["tardy", verb, "--set", "="]), keys);
+        assert!(offered(&["tardy", verb, "--set", "trials", "=", ""]).is_empty(), "a value is the user's");
+        assert!(offered(&["tardy", verb, "--tr"]).contains(&"--trials".to_owned()));
+    }
+    assert!(offered(&["tardy", "report", "RUN", "--format", ""]).contains(&"html".to_owned()), "the rest is clap's");
+}
+
+#[test]
+fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
+    let zsh = says(&["completions", "zsh"]);
+    assert!(zsh.contains("experiment:(host-to-host)") && zsh.contains("compadd -S '' -- name= trials="), "{zsh}");
+    for function in ["_tardy_experiments", "_tardy_keys"] {
+        // Where it is defined, and in `run` and `plan`.
+        assert_eq!(zsh.matches(function).count(), 3, "{function}");
+    }
+    let fish = says(&["completions", "fish"]);
+    for verb in ["run", "plan"] {
+        let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
+        assert!(fish.contains(&format!("{of} -a \"host-to-host\"")), "{fish}");
+        assert!(fish.contains(&format!("{of} -l set -x -a \"name= trials=")), "{fish}");
+    }
+}

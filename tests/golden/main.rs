@@ -5,6 +5,7 @@ mod analyze;
 mod answered;
 mod deps;
 mod frame;
+mod fuzz;
 mod help;
 mod hostile;
 mod manual;

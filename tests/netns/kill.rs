@@ -68,6 +68,32 @@ fn the_next_run_tells_of_what_a_killed_one_left() {
     same(&before);
 }
 
+#[test]
+fn undo_counts_other_things_than_it_lists() {
+    if !can_run("undo_counts_other_things_than_it_lists") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let mut child = place.start(&mut place.run(&SHORT));
+    place.wait_for("built");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    let next = Place::new();
+    let run = next.call(next.run(&SHORT).env("TARDY_STATE", place.state()));
+    let told = |text: &str, after: &str, before: &str| -> Option<usize> {
+        let (_, number) = text.split_once(before)?.0.rsplit_once(after)?;
+        number.parse().ok()
+    };
+    let changes = told(&run.stderr, "1 killed run left ", " changes behind");
+    let undo = place.undo();
+    assert_eq!(undo.code, Some(0), "{}", undo.stderr);
+    let listed = undo.stderr.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  #")).count();
+    assert!(listed > 2, "{}", undo.stderr);
+    assert_eq!(told(&undo.stderr, "by ", " commands"), Some(listed), "{}", undo.stderr);
+    assert_eq!(told(&undo.stderr, ": ", " changes put back"), changes, "{}\n{}", run.stderr, undo.stderr);
+    same(&before);
+}
+
 fn signal_ends_it_in_good_order(test: &str, number: i32) {
     if !can_run(test) {
         return;

@@ -51,6 +51,37 @@ fn hdrhistogram_decodes_the_percentiles_of_the_results() {
     check(&python, "hlog.py", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
 }
 
+/// The upper edge of the bucket that a log with five digits counts this value in.
+fn upper_edge(ns: i64) -> i64 {
+    ns | ((1 << (ns.max(1).ilog2().max(17) - 17)) - 1)
+}
+
+#[test]
+fn the_documented_python_gives_the_packet_before_for_delta() {
+    let Some(python) = python("the_documented_python_gives_the_packet_before_for_delta") else { return };
+    let document = include_str!("../../docs/export.md");
+    let snippet = document.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    // 59 997 pairs of neighbours: 0.99 of them is 59 397.03, which rounds down to the nearest.
+    let run = Run::simulated("sound", SOUND, 0);
+    std::fs::rename(run.exported("hlog").0, run.path("run.hlog")).expect("the name of the example");
+    let asked_for_99 = "\nprint(sums[\"all/ctl/delta\"].get_value_at_percentile(99))\n";
+    let mut command = Command::new(python);
+    command.args(["-B", "-c", &format!("{snippet}{asked_for_99}")]).current_dir(run.path(".")).env_remove("PYTHONPATH");
+    let ended = output(&mut command);
+    let told = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let printed: Vec<i64> = told.split_whitespace().map(|ns| ns.parse().expect("ns")).collect();
+    let results: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.results()).expect("results")).expect("JSON");
+    let figure = |metric: &str, field: &str| {
+        upper_edge(results["cells"][0]["streams"]["ctl"]["metrics"][metric][field].as_i64().expect("a figure"))
+    };
+    let [p99, delta, delta_p99_9, naive] = printed[..] else { panic!("four figures: {told}") };
+    assert_eq!(p99, figure("scheduled..rx_kernel", "p99_ns"));
+    assert_eq!((delta, delta_p99_9), (figure("delta", "p99_ns"), figure("delta", "p99_9_ns")));
+    assert!(naive < delta, "else rounding up was not needed here: {told}");
+}
+
 #[test]
 fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
     let test = "jsonschema_accepts_what_is_written_and_refuses_what_is_wrong";

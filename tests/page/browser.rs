@@ -25,7 +25,8 @@ pub fn can_browse(test: &str) -> bool {
     there
 }
 
-/// A browser with one tab.
+/// A browser with one tab. Every test ends it with [`Browser::close`], which looks at what it complained of and asked for; one that
+/// does not fails.
 pub struct Browser {
     folder: TempDir,
     child: Child,
@@ -34,7 +35,10 @@ pub struct Browser {
     session: Option<String>,
     last_id: u64,
     /// Everything that was reported and no call answered: console, network, log.
-    pub events: Vec<Value>,
+    events: Vec<Value>,
+    /// The address of each page, as it was opened.
+    opened: Vec<String>,
+    closed: bool,
 }
 
 impl Browser {
@@ -59,7 +63,17 @@ impl Browser {
         // Opened for both, for a pipe that nobody reads yet would hold us up.
         let open = |name: &str| File::options().read(true).write(true).open(path(name)).expect("a pipe opens");
         let (to, from) = (open("to"), listen(open("from")));
-        let mut browser = Browser { folder, child, to, from, session: None, last_id: 0, events: Vec::new() };
+        let mut browser = Browser {
+            folder,
+            child,
+            to,
+            from,
+            session: None,
+            last_id: 0,
+            events: Vec::new(),
+            opened: Vec::new(),
+            closed: false,
+        };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = browser.call("Target.attachToTarget", attach);
@@ -86,8 +100,39 @@ impl Browser {
     /// Opens a file and waits until its script has run.
     pub fn open(&mut self, page: &Path) {
         let path = page.canonicalize().expect("the page is there");
-        self.call("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
+        let url = format!("file://{}", path.display());
+        self.opened.push(url.clone());
+        self.call("Page.navigate", json!({ "url": url }));
         self.until("document.readyState === 'complete' && document.documentElement.classList.contains('live')");
+    }
+
+    /// A script that runs in each page before its own.
+    pub fn before_each_page(&mut self, script: &str) {
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script }));
+    }
+
+    /// The end of every test: the console is clean, nothing was thrown, and nobody was asked for anything but the pages opened.
+    pub fn close(mut self) {
+        self.look_back();
+        self.closed = true;
+    }
+
+    /// What [`Browser::close`] asserts, of all up to now; forgets it.
+    pub fn look_back(&mut self) {
+        // What is on its way comes before the answer to a page that has drawn twice.
+        self.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))");
+        let events = std::mem::take(&mut self.events);
+        let complaints: Vec<&Value> = events.iter().filter(|event| is_complaint(event)).collect();
+        assert!(complaints.is_empty(), "the browser complains: {complaints:?}");
+        let sent = events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        let sent: Vec<&str> = sent.filter_map(|event| event["params"]["request"]["url"].as_str()).collect();
+        assert_eq!(sent, self.opened, "requests, and the pages opened");
+        self.opened.clear();
+    }
+
+    /// Complaints since the last look back, as text; forgets them. For a test that provokes them.
+    pub fn provoked(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.events).iter().filter(|event| is_complaint(event)).map(Value::to_string).collect()
     }
 
     /// The value of a JavaScript expression; a promise is waited for.
@@ -111,16 +156,28 @@ impl Browser {
 
     /// A key, pressed and released.
     pub fn press(&mut self, key: &str) {
+        self.press_with(key, 0);
+    }
+
+    /// The same with Shift held.
+    pub fn press_shift(&mut self, key: &str) {
+        self.press_with(key, 8);
+    }
+
+    fn press_with(&mut self, key: &str, modifiers: u32) {
         for kind in ["keyDown", "keyUp"] {
             let code = match key {
                 "Tab" => 9,
                 "Escape" => 27,
+                "End" => 35,
+                "Home" => 36,
                 "ArrowLeft" => 37,
+                "ArrowUp" => 38,
                 "ArrowRight" => 39,
                 "ArrowDown" => 40,
                 _ => key.bytes().next().map_or(0, i64::from),
             };
-            let mut what = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code });
+            let mut what = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers });
             if kind == "keyDown" && key.len() == 1 {
                 what["text"] = json!(key);
             }
@@ -129,12 +186,17 @@ impl Browser {
     }
 
     /// `mouseMoved`, `mousePressed`, `mouseReleased` or `mouseWheel` (upwards) at a place in the window.
-    pub fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
+    pub fn mouse(&mut self, kind: &str, place: (f64, f64)) {
+        self.click(kind, place, 1);
+    }
+
+    /// The same, a press and release of which are the so-manyeth in a row.
+    pub fn click(&mut self, kind: &str, (x, y): (f64, f64), clicks: u32) {
         let mut what = json!({ "type": kind, "x": x, "y": y, "button": "none" });
         match kind {
             "mousePressed" | "mouseReleased" => {
                 what["button"] = json!("left");
-                what["clickCount"] = json!(1);
+                what["clickCount"] = json!(clicks);
             }
             "mouseWheel" => {
                 what["deltaX"] = json!(0);
@@ -191,6 +253,16 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        assert!(self.closed || std::thread::panicking(), "a test must end with Browser::close");
+    }
+}
+
+/// Warnings and errors, whatever the page writes itself, what was thrown, a page that crashed.
+fn is_complaint(event: &Value) -> bool {
+    match event["method"].as_str() {
+        Some("Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Inspector.targetCrashed") => true,
+        Some("Log.entryAdded") => ["error", "warning"].iter().any(|l| event["params"]["entry"]["level"] == **l),
+        _ => false,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clusters::INFINITE;
 use crate::digest::MetricDigest;
 use std::collections::VecDeque;
 use tardy_model::point::Point;
-use tardy_model::sample::Batch;
+use tardy_model::sample::{Batch, MaybeNanos};
 
 /// No packet arrives so long before its scheduled instant, ns: far longer than any advance in use.
 pub const EARLIEST_NS: i64 = 100_000_000;
@@ -145,15 +145,12 @@ impl ArrivalPass {
         let stamps = chunk.scheduled_ns.iter().zip(offsets).map(|(at, offset)| at.wrapping_add(offset.or_lowest()));
         rows.stamps.extend(stamps);
         let new = &rows.stamps[start..];
-        let rising = new.windows(2).fold(true, |rising, pair| rising & (pair[0] < pair[1]));
-        if !rising || new.first().is_none_or(|first| *first <= after) {
+        if !is_rising(new) || new.first().is_none_or(|first| *first <= after) {
             rows.stamps.truncate(start);
             return false;
         }
         match chunk.whole_column(Point::Receive) {
-            Some(receive) => {
-                rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(o.or_lowest(), Some(r.or_lowest()))))
-            }
+            Some(receive) => add_waits(offsets, receive, &mut rows.waits),
             None => {
                 let receive = (0..chunk.len()).map(|row| chunk.offset(row, Point::Receive));
                 rows.waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(o.or_lowest(), r)));
@@ -293,6 +290,27 @@ impl ArrivalPass {
         }
         self.digest.expect(self.received.saturating_sub(1));
         self.digest
+    }
+}
+
+/// True if each stamp is later than the one before.
+fn is_rising(stamps: &[i64]) -> bool {
+    // The differences of instants between the epoch and a far year do not wrap, and many are made at once.
+    if stamps.iter().fold(0, |any, stamp| any | stamp) >> 62 == 0 {
+        return stamps.windows(2).fold(0, |any, pair| any | (pair[1] - pair[0] - 1)) >= 0;
+    }
+    stamps.is_sorted_by(|a, b| a < b)
+}
+
+/// [`wait`] for rows that all have both.
+fn add_waits(offsets: &[MaybeNanos], receive: &[MaybeNanos], waits: &mut Vec<i32>) {
+    let of = |(offset, receive): (&MaybeNanos, &MaybeNanos)| receive.or_lowest().wrapping_sub(offset.or_lowest());
+    let pairs = || offsets.iter().zip(receive).map(of);
+    // Where none is longer than the longest, none need be cut short.
+    if pairs().fold(0, |any, wait| any | wait.wrapping_sub(i64::from(i32::MIN)) as u64) >> 32 == 0 {
+        waits.extend(pairs().map(|wait| wait as i32));
+    } else {
+        waits.extend(offsets.iter().zip(receive).map(|(o, r)| wait(o.or_lowest(), Some(r.or_lowest()))));
     }
 }
 

@@ -4,7 +4,9 @@
 //!
 //! Where values are dense they have a counter each, in pages; the others, a long tail or a few packets, are listed. The list
 //! is looked through whenever it has doubled, and what has become dense gets a page. So memory is bounded by the pages that
-//! there can be (64 MiB) and by the list, which its owner empties once it need not be exact any more.
+//! there can be (80 MiB) and by the list, which its owner empties once it need not be exact any more.
+
+use crate::chunk::ROWS;
 
 /// Values of a page: nanoseconds, so a page spans 4 µs.
 const PAGE: usize = 1 << PAGE_BITS;
@@ -14,31 +16,108 @@ const PAGES: usize = 4096;
 const BELOW: i64 = 1 << 22;
 const SPAN: u64 = (PAGES * PAGE) as u64;
 
-/// As many listed values of one page take as much memory as half a page: it is made.
+/// As many listed values of one page take nearly half as much memory as the page: it is made.
 const DENSE: usize = 1024;
 /// The list is looked through when it is so long, or twice as long as it was left the last time.
 const LISTED: usize = 1 << 15;
 
-type Page = Box<[u32; PAGE]>;
+/// The counters of a page: what is over whole 256 of each value, so that what is often written is small enough to stay in the
+/// cache, and these apart.
+#[derive(Clone, Debug)]
+struct Page {
+    over: [u8; PAGE],
+    whole: [u32; PAGE],
+}
 
-/// Counts by value, ns. A value may occur up to 2^32 − 1 times; the owner sees to it.
+impl Page {
+    fn new() -> Box<Self> {
+        Box::new(Page { over: [0; PAGE], whole: [0; PAGE] })
+    }
+
+    #[inline]
+    fn add(&mut self, at: usize) {
+        let over = &mut self.over[at % PAGE];
+        *over = over.wrapping_add(1);
+        if *over == 0 {
+            self.whole[at % PAGE] += 1;
+        }
+    }
+
+    fn count(&self, at: usize) -> u64 {
+        u64::from(self.whole[at]) << 8 | u64::from(self.over[at])
+    }
+
+    fn merge(&mut self, other: &Page) {
+        for at in 0..PAGE {
+            let sum = self.count(at) + other.count(at);
+            (self.over[at], self.whole[at]) = (sum as u8, (sum >> 8) as u32);
+        }
+    }
+}
+
+/// Counts by value, ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// None at all, or one place for each page that there can be.
-    pages: Vec<Option<Page>>,
+    pages: Vec<Option<Box<Page>>>,
     listed: Vec<i64>,
     look_at: usize,
 }
 
-/// True if values may have pages, each being far from the ends of `i64` too.
-#[inline]
-pub(crate) fn in_span(values: &[i64]) -> bool {
-    // Without a way out, so that the compiler makes vectors of it.
-    values.iter().fold(0, |any, value| any | value.wrapping_add(BELOW) as u64) < SPAN
+/// The least value that can have a page.
+const LEAST: i64 = -BELOW;
+
+/// Up to [`ROWS`] values that all can have pages, as distances from the least such value: half as wide, so that twice as many
+/// are worked on at once, and small enough that a difference tells which is greater.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    length: usize,
+    places: [i32; ROWS],
 }
 
-/// The least that [`in_span`] allows.
-pub(crate) const LEAST: i64 = -BELOW;
+impl Default for Places {
+    fn default() -> Self {
+        Places { length: 0, places: [0; ROWS] }
+    }
+}
+
+impl Places {
+    /// Takes other values; false if one of them can have no page, and nothing is then to be done with these places.
+    pub fn take(&mut self, values: &[i64]) -> bool {
+        self.length = values.len();
+        let mut any = 0;
+        for (place, value) in self.places.iter_mut().zip(values) {
+            let at = value.wrapping_add(BELOW) as u64;
+            any |= at;
+            *place = at as i32;
+        }
+        any < SPAN && values.len() <= ROWS
+    }
+
+    fn all(&self) -> &[i32] {
+        &self.places[..self.length.min(ROWS)]
+    }
+
+    /// True if one is greater than a value.
+    pub fn any_above(&self, value: i64) -> bool {
+        let bound = bound(value);
+        // Without a way out, so that the compiler makes vectors of it.
+        self.all().iter().fold(0, |any, place| any | (bound - place)) < 0
+    }
+
+    /// For each `N` in a row whether one is greater than a value; then for the rest, if any.
+    pub fn above<const N: usize>(&self, value: i64) -> impl Iterator<Item = bool> {
+        let bound = bound(value);
+        let (groups, rest) = self.all().as_chunks::<N>();
+        let last = (!rest.is_empty()).then(move || rest.iter().any(|place| *place > bound));
+        groups.iter().map(move |group| group.iter().fold(0, |any, place| any | (bound - place)) < 0).chain(last)
+    }
+}
+
+/// A value's place, or that of the end of the span which it lies beyond.
+fn bound(value: i64) -> i32 {
+    value.saturating_add(BELOW).clamp(-1, SPAN as i64) as i32
+}
 
 /// Place among the pages and in the page.
 #[inline]
@@ -48,20 +127,21 @@ fn place(value: i64) -> (usize, usize) {
 }
 
 impl Counts {
-    /// Counts values that are [`in_span`].
-    pub fn add_in_span(&mut self, values: &[i64]) {
+    /// Counts values by their places.
+    pub fn add_places(&mut self, places: &Places) {
         let Counts { pages, listed, .. } = self;
+        let value = |place: &i32| i64::from(*place) + LEAST;
         match pages.first_chunk_mut::<PAGES>() {
             Some(pages) => {
-                for &value in values {
-                    let (page, at) = place(value);
-                    match &mut pages[page % PAGES] {
-                        Some(page) => page[at] += 1,
-                        None => listed.push(value),
+                for place in places.all() {
+                    let at = *place as usize;
+                    match &mut pages[(at >> PAGE_BITS) % PAGES] {
+                        Some(page) => page.add(at),
+                        None => listed.push(value(place)),
                     }
                 }
             }
-            None => listed.extend_from_slice(values),
+            None => listed.extend(places.all().iter().map(value)),
         }
         self.look_through();
     }
@@ -71,7 +151,7 @@ impl Counts {
         for &value in values {
             let (page, at) = place(value);
             match self.pages.get_mut(page) {
-                Some(Some(page)) => page[at] += 1,
+                Some(Some(page)) => page.add(at),
                 _ => self.listed.push(value),
             }
         }
@@ -85,7 +165,7 @@ impl Counts {
         }
         for (mine, theirs) in self.pages.iter_mut().zip(other.pages) {
             match (mine, theirs) {
-                (Some(mine), Some(theirs)) => mine.iter_mut().zip(theirs.iter()).for_each(|(mine, more)| *mine += more),
+                (Some(mine), Some(theirs)) => mine.merge(&theirs),
                 (mine @ None, theirs) => *mine = theirs,
                 (Some(_), None) => {}
             }
@@ -100,21 +180,25 @@ impl Counts {
         if self.listed.len() < self.look_at.max(LISTED) {
             return;
         }
-        self.listed.sort_unstable();
         if self.pages.is_empty() {
             self.pages.resize(PAGES, None);
         }
-        let mut rest = Vec::new();
-        for of_page in self.listed.chunk_by(|a, b| place(*a).0 == place(*b).0) {
-            match self.pages.get_mut(place(of_page[0]).0).filter(|_| of_page.len() >= DENSE) {
-                Some(page) => {
-                    let page = page.get_or_insert_with(|| Box::new([0; PAGE]));
-                    of_page.iter().for_each(|value| page[place(*value).1] += 1);
-                }
-                None => rest.extend_from_slice(of_page),
+        let mut of_page = vec![0; PAGES];
+        for value in &self.listed {
+            if let Some(of_page) = of_page.get_mut(place(*value).0) {
+                *of_page += 1;
             }
         }
-        self.listed = rest;
+        let pages = &mut self.pages;
+        self.listed.retain(|value| {
+            let (page, at) = place(*value);
+            let is_dense = of_page.get(page).is_some_and(|of_page| *of_page >= DENSE);
+            match pages.get_mut(page).filter(|_| is_dense) {
+                Some(page) => page.get_or_insert_with(Page::new).add(at),
+                None => return true,
+            }
+            false
+        });
         self.look_at = 2 * self.listed.len();
     }
 
@@ -140,9 +224,8 @@ impl Counts {
             while let Some((value, count)) = listed.next_if(|(value, _)| *value < first) {
                 call(value, count);
             }
-            for (value, count) in (first..).zip(page.iter()).filter(|(_, count)| **count > 0) {
-                call(value, u64::from(*count));
-            }
+            let counts = (first..).zip((0..PAGE).map(|at| page.count(at)));
+            counts.filter(|(_, count)| *count > 0).for_each(|(value, count)| call(value, count));
         }
         listed.for_each(|(value, count)| call(value, count));
     }

@@ -4,7 +4,7 @@
 use crate::chunk::ROWS;
 use crate::clusters::counted::{Counted, Floors};
 use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
-use crate::counts::{self, Counts};
+use crate::counts::{Counts, Places};
 use crate::moments::Moments;
 use crate::quantiles::{Quantile, named, rank_of};
 use tardy_model::histogram::Histogram;
@@ -15,6 +15,9 @@ pub const EXACT_ROWS: usize = 10_000_000;
 
 /// Up to so many rows, values are kept in their order; above, clusters are counted as the values pass by.
 pub const KEPT_ROWS: usize = 1_000_000;
+
+/// From so many on, room is made for as many as are kept.
+const MANY: usize = 1 << 16;
 
 /// Above that many, values below these quantiles of what was seen until then are passed over when the clusters beyond p99 and
 /// higher are counted, in the sampled blocks and everywhere: beyond p99 there are enough in the sampled ones.
@@ -141,13 +144,13 @@ impl MetricDigest {
     }
 
     fn absorb_chunk(&mut self, values: &[i64], seqs: &[i64]) {
-        if counts::in_span(values) {
-            // Far from the ends, so that a difference tells which is greater; unlike a comparison, many are made at once.
-            let greatest = self.greatest.map_or(i64::MIN, |greatest| greatest.ns).max(counts::LEAST - 1);
-            if values.iter().fold(0, |any, value| any | greatest.wrapping_sub(*value)) < 0 {
+        let mut places = Places::default();
+        let in_span = places.take(values);
+        if in_span {
+            if self.greatest.is_none_or(|greatest| places.any_above(greatest.ns)) {
                 self.look_for_greatest(values, seqs);
             }
-            self.counts.add_in_span(values);
+            self.counts.add_places(&places);
             self.counted += values.len() as u64;
         } else {
             let finite = values.iter().zip(seqs).filter(|(value, _)| **value != INFINITE);
@@ -159,8 +162,14 @@ impl MetricDigest {
         }
         self.spill_if_needed();
         match &mut self.rows {
-            Rows::Kept { values: kept, .. } => kept.extend_from_slice(values),
-            Rows::Counted(counted) => counted.add(values),
+            Rows::Kept { values: kept, .. } => {
+                if kept.len() + values.len() > kept.capacity().max(MANY) {
+                    // What is made room for at once need not be moved again and again.
+                    kept.reserve_exact(self.exact_rows.min(KEPT_ROWS).saturating_sub(kept.len()));
+                }
+                kept.extend_from_slice(values);
+            }
+            Rows::Counted(counted) => counted.add(values, in_span.then_some(&places)),
         }
     }
 
@@ -217,9 +226,13 @@ impl MetricDigest {
         let histogram = self.summary().all.histogram;
         let [sampled_ns, all_ns] = FLOORS.map(|q| histogram.value_at_rank(rank_of(q, self.count())));
         let mut counted = Box::new(Counted::new(Floors { sampled_ns, all_ns }));
+        let mut places = Places::default();
         for trial in slices(values, trials) {
             counted.next_trial();
-            counted.add(trial);
+            for values in trial.chunks(ROWS) {
+                let in_span = places.take(values);
+                counted.add(values, in_span.then_some(&places));
+            }
         }
         self.rows = Rows::Counted(counted);
     }

@@ -99,8 +99,8 @@ fn figure(metric: Metric, found: &MetricResult, of: Of, outcomes: &Outcomes) -> 
         }
         let values = says::count(found.count, "value", "values");
         format!(
-            "{name} is not resolved: of {values} fewer than {NEEDED} separate clusters lie beyond it; {metric} would need \
-             about {} packets, more if they come in clusters",
+            "{name} is not resolved: of {values} fewer than {NEEDED} separate events lie beyond it; {metric} would need \
+             about {} packets, more if they come in bursts",
             packets_for(q, NEEDED).max(outcomes.intended.saturating_add(1))
         )
     })

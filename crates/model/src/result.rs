@@ -159,7 +159,7 @@ pub struct MetricResult {
     /// Percentiles that are null because the rank falls on a lost or unsent packet.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub infinite: Vec<String>,
-    /// Percentiles that are null because fewer than 10 separate clusters of packets lie beyond.
+    /// Percentiles that are null because fewer than 10 separate events lie beyond.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unresolved: Vec<String>,
     /// Quantiles over received packets only, where they differ.

@@ -270,7 +270,7 @@ fn metric() -> Value {
         "unresolved": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Percentiles that are null because fewer than 10 separate clusters lie beyond."
+            "description": "Percentiles that are null because fewer than 10 separate events lie beyond."
         },
         "received_only": {"$ref": "#/$defs/quantiles"},
         "negative": counted("Negative values: early if the metric counts from scheduled, else faults of a clock.")

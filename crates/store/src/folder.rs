@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run folder itself: made, filled, opened, listed.
 
-use crate::samples::read::{Batches, SamplesFile};
+use crate::samples::batches::Batches;
+use crate::samples::read::SamplesFile;
 use crate::trial::{RECORD, SAMPLES, TrialFolder};
 use crate::{StoreError, durable};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

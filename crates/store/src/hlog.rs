@@ -25,6 +25,9 @@ const DIGITS: u8 = 3;
 /// The greatest value of [`Values`], ns: an hour, the bound that tools commonly set.
 pub const GREATEST_NS: i64 = 3_600_000_000_000;
 
+/// Digits that [`Values`] keep. With five a histogram has 27 MiB, which would be all that a fuzzer does.
+const FINE: u8 = if cfg!(fuzzing) { 2 } else { 5 };
+
 /// A distribution for a log with five significant digits: every ns has a bucket of its own below 262 144 ns, above that a
 /// bucket is at most 1/131 072 of its value wide.
 #[derive(Clone, Debug)]
@@ -40,7 +43,7 @@ impl Values {
     /// # Errors
     /// `InvalidData` if there cannot be such a histogram.
     pub fn new() -> io::Result<Self> {
-        let histogram = hdrhistogram::Histogram::new_with_bounds(1, GREATEST_NS as u64, 5).map_err(invalid)?;
+        let histogram = hdrhistogram::Histogram::new_with_bounds(1, GREATEST_NS as u64, FINE).map_err(invalid)?;
         Ok(Values { histogram, negative: 0, least_ns: 0 })
     }
 

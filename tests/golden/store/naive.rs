@@ -8,8 +8,8 @@ use std::fs;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_store::encode_samples;
-use tardy_store::samples::BATCH_ROWS;
 use tardy_store::samples::read::SamplesFile;
+use tardy_store::samples::{BATCH_ROWS, PAGE_ROWS};
 
 /// Rows that are alike: how many, what they lack, and how many bytes their stages need.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ struct Part {
 }
 
 fn part() -> impl Strategy<Value = Part> {
-    let around = BATCH_ROWS - 2..BATCH_ROWS + 3;
-    let rows = prop_oneof![4 => 1usize..40, 1 => 1_000usize..1_100, 2 => around];
+    let around = |rows: usize| rows - 2..rows + 3;
+    let rows = prop_oneof![4 => 1usize..40, 1 => 1_000usize..1_100, 1 => around(BATCH_ROWS), 2 => around(PAGE_ROWS)];
     (rows, 0u8..6, 0u32..9, any::<bool>(), 0i64..1 << 40).prop_map(|(rows, lacks, bytes, negative, seed)| Part {
         rows,
         lacks,
@@ -101,7 +101,7 @@ proptest! {
 
 #[test]
 fn stages_of_any_number_of_bytes_come_back_page_after_page() {
-    let page = |bytes, negative, lacks| Part { rows: BATCH_ROWS, lacks, bytes, negative, seed: 77 };
+    let page = |bytes, negative, lacks| Part { rows: PAGE_ROWS, lacks, bytes, negative, seed: 77 };
     for lacks in 0..6 {
         let parts: Vec<Part> = (0..9).flat_map(|bytes| [page(bytes, false, 0), page(bytes, true, lacks)]).collect();
         let batch = of_parts(&[Point::TxKernel, Point::RxKernel], true, &parts);
@@ -111,7 +111,7 @@ fn stages_of_any_number_of_bytes_come_back_page_after_page() {
 
 #[test]
 fn a_batch_that_held_other_rows_keeps_nothing_of_them() {
-    let long = Part { rows: BATCH_ROWS + 9, lacks: 0, bytes: 2, negative: false, seed: 3 };
+    let long = Part { rows: PAGE_ROWS + 9, lacks: 0, bytes: 2, negative: false, seed: 3 };
     let a = of_parts(&POINTS, true, &[long, Part { lacks: 2, ..long }]);
     let b = of_parts(&[Point::RxKernel], false, &[Part { rows: 5, lacks: 4, ..long }]);
     let folder = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //! Clusters beyond the printed quantiles when there are too many values to keep. At least as many as counted are there.
 
 use super::starts::Starts;
+use crate::counts::Places;
 
 /// Values of a block of which all or none are looked at.
 const BLOCK: usize = 1024;
@@ -55,10 +56,13 @@ impl Counted {
         self.seen = 0;
     }
 
-    /// Continues a trial.
-    pub fn add(&mut self, mut values: &[i64]) {
+    /// Continues a trial; the values' places are given if all can have one.
+    pub fn add(&mut self, mut values: &[i64], places: Option<&Places>) {
         let Some(tail) = self.trials.last_mut() else { return };
-        tail.all.add(values);
+        match places {
+            Some(places) => tail.all.add_with(values, places),
+            None => tail.all.add(values),
+        }
         while !values.is_empty() {
             let (block, inside) = (self.seen / BLOCK, self.seen % BLOCK);
             let (now, later) = values.split_at(values.len().min(BLOCK - inside));

@@ -2,6 +2,7 @@
 //! Clusters beyond every threshold at once, without keeping the values.
 
 use super::{INFINITE, LONGEST_GAP};
+use crate::counts::Places;
 use tardy_model::histogram::Histogram;
 
 /// The bucket before a trial's first packet: below all.
@@ -86,26 +87,22 @@ impl Starts {
 
     /// Continues a trial.
     pub fn add(&mut self, values: &[i64]) {
-        let Some(floor) = self.floor_ns.filter(|floor| *floor > 0) else {
-            for value in values {
-                if self.floor_ns.is_none_or(|floor| *value >= floor) {
-                    self.above(*value);
-                }
-                self.window.at += 1;
+        let (floor, start) = (self.floor_ns.unwrap_or(i64::MIN), self.window.at);
+        for (at, value) in (start..).zip(values) {
+            if *value >= floor {
+                self.window.at = at;
+                self.above(*value);
             }
-            return;
-        };
-        for values in values.chunks(CHUNK) {
-            // Negative if the value is above, or so far below that the difference wraps; unlike a comparison, many are made
-            // at once.
-            if values.iter().fold(0, |any, value| any | (floor - 1).wrapping_sub(*value)) < 0 {
-                for (at, value) in (self.window.at..).zip(values) {
-                    if *value >= floor {
-                        self.window.at = at;
-                        self.above(*value);
-                    }
-                    self.window.at = at + 1;
-                }
+        }
+        self.window.at = start + values.len() as u64;
+    }
+
+    /// The same for values that have places, which tell at once of many that none is above the floor.
+    pub(crate) fn add_with(&mut self, values: &[i64], places: &Places) {
+        let Some(floor) = self.floor_ns.filter(|floor| *floor > i64::MIN) else { return self.add(values) };
+        for (values, is_any_above) in values.chunks(CHUNK).zip(places.above::<CHUNK>(floor - 1)) {
+            if is_any_above {
+                self.add(values);
             } else {
                 self.window.at += values.len() as u64;
             }

@@ -40,10 +40,12 @@ impl BlockPass {
         while !values.is_empty() {
             let room = usize::try_from(self.size - self.filled).unwrap_or(usize::MAX);
             let (now, later) = values.split_at(values.len().min(room));
-            if now.contains(&INFINITE) {
+            let ends = |(min, max): (i64, i64), value: &i64| (min.min(*value), max.max(*value));
+            let (min, max) = now.iter().fold((INFINITE, i64::MIN), ends);
+            if max == INFINITE {
                 now.iter().filter(|value| **value != INFINITE).for_each(|value| self.histogram.record(*value));
             } else {
-                self.histogram.record_all(now);
+                self.histogram.record_within(now, min, max);
             }
             self.filled += now.len() as u64;
             if self.filled == self.size {

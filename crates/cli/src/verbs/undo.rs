@@ -4,6 +4,7 @@
 use crate::exit::{Exit, Failure};
 use crate::verbs::count;
 use anyhow::Result;
+use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 use tardy_lab::runner::Processes;
@@ -15,18 +16,28 @@ pub fn call() -> Result<Exit> {
 }
 
 fn put_back(state: &Path) -> Result<Exit> {
+    // Of one slot: what is counted is what is listed.
+    let listed = Cell::new(0);
     let mut runner = Processes::new(|batch| {
         for command in batch.commands {
             eprintln!("  {command}");
         }
+        listed.set(listed.get() + batch.commands.len());
         // Most of it is something that was gone already, and no fault; what it was is told all the same.
         for failure in batch.failures {
             eprintln!("  # {}: {}", batch.commands.get(failure.index).unwrap_or(&batch.commands[0]), failure.says);
         }
     });
     let report = undo_all(state, &mut runner, &mut |slot, put_back| match put_back {
-        Ok(put_back) => eprintln!("slot {slot}: {} steps undone, {} agents ended", put_back.steps, put_back.agents),
-        Err(error) => eprintln!("slot {slot}: {error}"),
+        Ok(put_back) => {
+            let (changes, agents) =
+                (count(put_back.steps as usize, "change"), count(put_back.agents as usize, "agent"));
+            eprintln!("slot {slot}: {changes} put back, {agents} ended, by {}", count(listed.take(), "command"));
+        }
+        Err(error) => {
+            listed.set(0);
+            eprintln!("slot {slot}: {error}");
+        }
     })
     .map_err(|error| Failure::new(Exit::Cannot, format!("{error}{}", needs_root())))?;
     if !report.failed.is_empty() {

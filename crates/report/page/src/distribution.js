@@ -22,7 +22,7 @@ function valueAxis(name, all) {
   const text = (ns) => inUnit(ns, unit);
   // Ticks are round, so their digits are needed: between 499.99 and 500.01 four would name all alike.
   const tick = (ns) => inUnit(ns, unit, 8);
-  return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, narrow, linear: false, label: `${name}, ${unit}`, unit, text, tick };
+  return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, narrow, linear: false, grain: 1, label: `${name}, ${unit}`, unit, text, tick };
 }
 
 /** The percentiles, the greatest value and the user's limits as lines. */
@@ -61,7 +61,7 @@ function histogram(name, metric, stream) {
     height: 250,
     stamp: stream.cell.valid ? "" : "not valid",
     x,
-    y: countAxis((n) => (n >= 1e6 ? n / 1e6 + "M" : n >= 1e3 ? n / 1e3 + "k" : n >= 1 ? String(n) : "")),
+    y: { grain: 1, ...countAxis((n) => (n >= 1e6 ? n / 1e6 + "M" : n >= 1e3 ? n / 1e3 + "k" : n >= 1 ? String(n) : "")) },
     yRange: (low, high) => [0.7, Math.max(10, counts(low, high).reduce((a, b) => Math.max(a, b), 0)) * 2.5],
     idle: metric.inf ? `${count(metric.count)} packets; ${count(metric.inf)} more never arrived` : `${count(metric.count)} packets`,
     paint(brush) {
@@ -113,7 +113,7 @@ function ccdf(name, lines) {
     height: 250,
     stamp: some.length === 1 && !some[0].valid ? "not valid" : "",
     x,
-    y: { ...countAxis(laterText), size: 54 },
+    y: { ...countAxis(perCent), size: Math.max(46, 10 + textWidth(perCent(10 ** Math.floor(Math.log10(least))))) },
     yRange: () => [least, 1.4],
     idle: some.length > 1 ? `the share of packets later than a value${some.some((line) => !line.valid) ? "; dashed: not valid" : ""}` : "how many packets are later than a value",
     paint(brush) {
@@ -164,9 +164,5 @@ function ccdf(name, lines) {
   };
 }
 
-/** A share on an axis: per cent, one in so many below a thousandth of one; there only whole decades have a name. */
-function laterText(part) {
-  if (part >= 0.99e-5) return Number((part * 100).toPrecision(2)) + THIN + "%";
-  const decade = Math.round(-Math.log10(part));
-  return Math.abs(part * 10 ** decade - 1) < 0.01 ? `1/${decade % 3 ? 10 ** (decade % 3) : 1}${{ 5: "k", 6: "M", 7: "M", 8: "M" }[decade] ?? "G"}` : "";
-}
+/** A share on an axis, in per cent without the sign. */
+const perCent = (part) => String(Number((part * 100).toPrecision(2)));

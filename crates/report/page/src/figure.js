@@ -60,9 +60,9 @@ function evenStep(about) {
   return [1, 2, 5, 10].map((m) => m * decade).find((step) => step >= about * 0.999);
 }
 
-/** Even steps from `low` to `high`, about `wanted` of them. */
-function evenTicks(low, high, wanted) {
-  const step = evenStep((high - low) / Math.max(1, wanted));
+/** Even steps from `low` to `high`, about `wanted` of them, none below `grain`, the least step that the quantity has. */
+function evenTicks(low, high, wanted, grain = 0) {
+  const step = Math.max(grain, evenStep((high - low) / Math.max(1, wanted)));
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9 && ticks.length < 60; i++) {
     ticks.push(i * step);
@@ -71,9 +71,10 @@ function evenTicks(low, high, wanted) {
 }
 
 /** Ticks of a logarithmic axis, and of one through zero that is linear within ± `middle`; the weightiest first. */
-function logTicks(low, high, middle) {
+function logTicks(low, high, middle, grain = 0) {
   const linear = middle !== null && Math.max(Math.abs(low), Math.abs(high)) <= middle;
-  if (linear || (low > 0 && high / low < 4)) return evenTicks(low, high, 6);
+  const times = low > 0 ? high / low : high < 0 ? low / high : Infinity;
+  if (linear || times < 4) return evenTicks(low, high, 6, grain);
   const order = [1, 2, 5, 3, 7, 1.5, 4, 6, 8, 9];
   const ticks = low <= 0 && high >= 0 ? [0] : [];
   const top = Math.max(Math.abs(low), Math.abs(high));
@@ -83,9 +84,10 @@ function logTicks(low, high, middle) {
   for (const mantissa of order) {
     for (let exponent = first; exponent <= last; exponent++) {
       const value = Number((mantissa * 10 ** exponent).toPrecision(12));
-      if (value < bottom * 0.999) continue;
+      if (value < bottom * 0.999 || (grain && value % grain)) continue;
       for (const tick of middle === null ? [value] : [value, -value]) if (tick >= low && tick <= high) ticks.push(tick);
     }
   }
-  return ticks;
+  // Where the linear middle passes into the logarithm, there may be next to none.
+  return ticks.length < 3 ? evenTicks(low, high, 6, grain) : ticks;
 }

@@ -35,7 +35,7 @@ function textWidth(text) {
 
 /**
  * A plot's drawing:
- * x: { low, high, middle, linear, label, text(value) }, y: the same or null for rows without an axis;
+ * x: { low, high, middle, linear, grain, label, text(value) }, y: the same or null for rows without an axis;
  * rows: how many, where there are; height in px; stamp: what a verdict says of all that is shown, or ""; yRange(low, high) for what is in view; paint(brush); read(x, y).
  */
 class Plot {
@@ -110,7 +110,7 @@ class Plot {
       gap: 3,
       space: 1,
       splits: (u, _, low, high) => {
-        const ticks = of.linear ? evenTicks(low, high, (key === "x" ? u.width / 90 : u.height / 40) | 0) : logTicks(low, high, of.middle);
+        const ticks = of.linear ? evenTicks(low, high, (key === "x" ? u.width / 90 : u.height / 40) | 0) : logTicks(low, high, of.middle, of.grain);
         const extent = (text) => (key === "x" ? textWidth(text) + 14 : 20);
         const place = (value) => u.valToPos(value, key);
         // A name that would be cut at the picture's edge is none.
@@ -135,12 +135,12 @@ class Plot {
     return this.drawing.y ? this.drawing.yRange(...this.view) : [0, this.drawing.rows ?? 1];
   }
 
-  /** Brings a range into view; never less than a ten-thousandth of the whole, never beyond it. */
+  /** Brings a range into view; never less than a ten-thousandth of the whole or a few of its least steps, never beyond it. */
   look(low, high) {
     const { x } = this.drawing;
     const { to, from } = x.linear ? { to: (v) => v, from: (v) => v } : stretch(x.middle);
     const whole = to(x.high) - to(x.low);
-    if (to(high) - to(low) < whole * 1e-4) return;
+    if (to(high) - to(low) < whole * 1e-4 || high - low < 4 * (x.grain ?? 0)) return;
     let [a, b] = [to(low), to(high)];
     if (a < to(x.low)) [a, b] = [to(x.low), Math.min(to(x.high), b + to(x.low) - a)];
     if (b > to(x.high)) [a, b] = [Math.max(to(x.low), a + to(x.high) - b), to(x.high)];

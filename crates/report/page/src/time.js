@@ -5,6 +5,29 @@
 
 const OUTLIERS = 12;
 
+/**
+ * A trial's buckets as there is room for them: those that begin in one column of pixels are one, and what is out of view is none.
+ * So a picture costs its width, however many trials it shows.
+ */
+function columnsOf(part, brush) {
+  const { bbox, ratio } = brush;
+  const columns = [];
+  let last = null;
+  for (const { at, min, p50, max } of part.buckets) {
+    const from = brush.x(part.start + at * part.each);
+    const to = brush.x(Math.min(part.end, part.start + (at + 1) * part.each));
+    if (to < bbox.left || from > bbox.left + bbox.width) continue;
+    if (last && Math.floor(last.from / ratio) === Math.floor(from / ratio)) {
+      Object.assign(last, { to, min: Math.min(last.min, min), max: Math.max(last.max, max), end: at, after: p50 });
+      Object.assign(last, { low: Math.min(last.low, p50), high: Math.max(last.high, p50) });
+    } else {
+      last = { from, to, min, max, begin: at, end: at, before: p50, after: p50, low: p50, high: p50 };
+      columns.push(last);
+    }
+  }
+  return columns;
+}
+
 function overTime(name, stream) {
   const metric = stream.metrics[name];
   const trials = stream.trials.filter((trial) => trial.metrics[name]?.envelope.length);
@@ -43,28 +66,29 @@ function overTime(name, stream) {
         const left = brush.x(part.start);
         const ink = part.trial.counted ? seriesColour(0) : colour("soft");
         ctx.fillStyle = faint(ink, 0.34);
-        for (const { at, min, max } of part.buckets) {
-          const from = brush.x(part.start + at * part.each);
-          const to = Math.max(from + ratio, brush.x(Math.min(part.end, part.start + (at + 1) * part.each)));
+        const columns = columnsOf(part, brush);
+        for (const { from, to, min, max } of columns) {
           const [top, bottom] = [brush.y(max), brush.y(min)];
-          ctx.fillRect(from, top, to - from, Math.max(ratio, bottom - top));
+          ctx.fillRect(from, top, Math.max(ratio, to - from), Math.max(ratio, bottom - top));
         }
         ctx.beginPath();
         let last = -2;
-        for (const { at, p50 } of part.buckets) {
-          const y = brush.y(p50);
-          const from = brush.x(part.start + at * part.each);
-          if (at === last + 1) ctx.lineTo(from, y);
-          else ctx.moveTo(from, y);
-          ctx.lineTo(brush.x(Math.min(part.end, part.start + (at + 1) * part.each)), y);
-          last = at;
+        for (const { from, to, begin, end, before, after, low, high } of columns) {
+          if (begin === last + 1) ctx.lineTo(from, brush.y(before));
+          else ctx.moveTo(from, brush.y(before));
+          if (low < high) [low, high].forEach((p50) => ctx.lineTo(from, brush.y(p50)));
+          ctx.lineTo(to, brush.y(after));
+          last = end;
         }
         ctx.strokeStyle = ink;
         ctx.lineWidth = 1.3 * ratio;
         ctx.stroke();
         ctx.fillStyle = colour("bad");
+        let stroke = -Infinity;
         for (const { at } of part.missing) {
           const middle = brush.x(Math.min(part.end, part.start + (at + 0.5) * part.each));
+          if (middle - stroke < ratio) continue;
+          stroke = middle;
           ctx.fillRect(middle - ratio, bbox.top, 2 * ratio, 9 * ratio);
         }
         const room = brush.x(part.end) - Math.max(left, bbox.left);
@@ -72,7 +96,8 @@ function overTime(name, stream) {
         const text = texts.find((text) => ctx.measureText(text).width + 8 * ratio < room);
         const spot = [Math.max(left, bbox.left) + 4 * ratio, bbox.top + 16 * ratio];
         if (text) write(brush, text, ...spot, part.trial.counted ? colour("soft") : colour("bad"));
-        if (part.start > 0) {
+        // Where trials are as narrow as lines, lines would be all there is.
+        if (part.start > 0 && brush.x(part.end) - left > 3 * ratio) {
           ctx.fillStyle = colour("line");
           ctx.fillRect(Math.round((left + brush.x(part.start - gap)) / 2), bbox.top, ratio, bbox.height);
         }

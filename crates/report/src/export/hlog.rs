@@ -104,8 +104,28 @@ struct Place<'a> {
 /// A metric of it.
 struct Counted {
     all: Values,
-    received: Values,
+    /// Only once they differ: with its five digits a histogram has 27 MiB.
+    received: Option<Values>,
     beyond: u64,
+}
+
+impl Counted {
+    fn never(&mut self) {
+        self.received.get_or_insert_with(|| self.all.clone());
+        self.all.record(GREATEST_NS);
+    }
+
+    fn value(&mut self, value: i64) {
+        self.all.record(value);
+        if let Some(received) = &mut self.received {
+            received.record(value);
+        }
+        self.beyond += u64::from(value > GREATEST_NS);
+    }
+
+    fn received(&self) -> &Values {
+        self.received.as_ref().unwrap_or(&self.all)
+    }
 }
 
 impl Place<'_> {
@@ -114,7 +134,7 @@ impl Place<'_> {
         for name in self.cell.streams.get(self.stream).into_iter().flat_map(|stream| stream.metrics.keys()) {
             // A metric of a later version has no values here.
             if let Ok(metric) = name.parse() {
-                metrics.insert(metric, Counted { all: Values::new()?, received: Values::new()?, beyond: 0 });
+                metrics.insert(metric, Counted { all: Values::new()?, received: None, beyond: 0 });
             }
         }
         let mut never = 0;
@@ -124,16 +144,14 @@ impl Place<'_> {
             for (metric, counted) in &mut metrics {
                 let value = match metric {
                     _ if !received => {
-                        counted.all.record(GREATEST_NS);
+                        counted.never();
                         continue;
                     }
                     Metric::Delta => delta,
                     span => batch.span_ns(row, *span),
                 };
                 if let Some(value) = value {
-                    counted.all.record(value);
-                    counted.received.record(value);
-                    counted.beyond += u64::from(value > GREATEST_NS);
+                    counted.value(value);
                 }
             }
             Ok(())
@@ -142,11 +160,11 @@ impl Place<'_> {
         let length = Duration::from_nanos(u64::try_from(self.of.intended_span_ns).unwrap_or(0));
         for (metric, counted) in &metrics {
             let tag = format!("{}/{}/{metric}", self.id.cell.replace(',', "+"), self.stream);
-            let (negative, least) = counted.received.negative();
+            let (negative, least) = counted.received().negative();
             bent.negative += negative;
             bent.beyond += counted.beyond;
-            let mut says = format!("{tag} trial {}: {} values", self.record.n, counted.received.count());
-            if counted.received.count() == 0 {
+            let mut says = format!("{tag} trial {}: {} values", self.record.n, counted.received().count());
+            if counted.received().count() == 0 {
                 // Nothing was measured: a line of infinities alone would look like a measurement.
                 log.comment(&says)?;
                 continue;
@@ -159,8 +177,8 @@ impl Place<'_> {
             }
             log.comment(&says)?;
             log.interval(&tag, self.start, length, &counted.all)?;
-            if never > 0 {
-                log.interval(&format!("{tag}/received"), self.start, length, &counted.received)?;
+            if let Some(received) = &counted.received {
+                log.interval(&format!("{tag}/received"), self.start, length, received)?;
             }
         }
         Ok(())

@@ -152,8 +152,7 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     }
     *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n<div class=\"figures\">\n";
     *out += &figure("cells", "", "Cells", &format!("{METRIC} on one scale"));
-    *out +=
-        &figure("cells-ccdf", "", "Cells, how many are later", &format!("share of packets above a value of {METRIC}"));
+    *out += &figure("cells-ccdf", "", "Cells, how many are later", &format!("% of packets above a value of {METRIC}"));
     *out += "</div>\n</section>\n";
 }
 
@@ -209,7 +208,7 @@ fn of_stream(
     }
     *out += "<div class=\"figures\">\n";
     *out += &figure("histogram", place, "Histogram", &format!("packets per bin of {METRIC}, logarithmic"));
-    *out += &figure("ccdf", place, "How many are later", &format!("share of packets above a value of {METRIC}"));
+    *out += &figure("ccdf", place, "How many are later", &format!("% of packets above a value of {METRIC}"));
     if !data::of_stream(picture.traces, cell, name).is_empty() {
         *out += &figure("time", &format!("{place} class=\"wide\""), "Over time", METRIC);
         *out += &figure("trials", place, "Trials", &format!("{METRIC} on one scale"));

@@ -11,6 +11,8 @@
 //! is best left as it is and the zeros above it cost nothing; DELTA_BINARY_PACKED is larger, for the difference of two noisy
 //! values is noisier than they are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
 
+pub mod batches;
+mod dictionary;
 mod footer;
 pub(crate) mod layout;
 mod page;
@@ -22,8 +24,9 @@ pub mod write;
 /// A row group has at most so many rows, all of one stream.
 pub(crate) const GROUP_ROWS: usize = 1_000_000;
 
-/// A page has at most so many rows. A page of each column of a stream then fits the second-level cache.
-pub(crate) const PAGE_ROWS: usize = 16_384;
+/// A page has at most so many rows: enough that what stands in front of its values weighs nothing.
+pub const PAGE_ROWS: usize = 16_384;
 
-/// A reader hands out at most so many rows at a time: a page of each column.
-pub const BATCH_ROWS: usize = PAGE_ROWS;
+/// A reader hands out at most so many rows at a time, a part of a page: what is done with them is done within the second-level
+/// cache, and leaves room there for what is counted of all rows.
+pub const BATCH_ROWS: usize = 2048;

@@ -4,7 +4,8 @@
 //! BYTE_STREAM_SPLIT puts the lowest bytes of all values first, then the second lowest, and so on. The lowest are noise, the
 //! second follow a distribution, the others are nearly all zero. A zstd block has one code table and is raw, Huffman-coded
 //! or one repeated byte: a block for each stream is the best of these three for each, and is read as fast as it can be. A
-//! flush between the streams ends the block; the result is an ordinary zstd frame.
+//! flush between the streams ends the block. Repetitions are looked for in some streams and not in others, which can only be
+//! changed from frame to frame; the result is ordinary zstd frames, one behind the other.
 
 use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
@@ -14,6 +15,15 @@ use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_end, ZSTD_e_flush};
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strategy, compress_bound, get_error_name};
 
 const BYTES: usize = size_of::<i64>();
+
+/// Bytes from one place where a repetition is looked for to the next. Noise repeats itself by chance: a match here and there
+/// saves little, and each costs the reader a jump. The longest step leaves none.
+const NO_LOOK: u32 = 1 << 17;
+/// Finds the long runs of one byte that rare outliers leave.
+const A_LOOK: u32 = 8;
+
+/// One byte in so many may differ from all others before a part is noise.
+const RARE: usize = 32;
 
 /// A page writer between a column writer that does not compress and the file.
 pub(crate) struct Squeeze<'a> {
@@ -28,9 +38,6 @@ impl<'a> Squeeze<'a> {
         let mut context = CCtx::create();
         let parameters = [
             CParameter::Strategy(Strategy::ZSTD_fast),
-            // Noise repeats itself by chance. A match here and there saves little, and each costs the reader a jump; a look
-            // every so often still finds the long runs of one byte that rare outliers leave.
-            CParameter::TargetLength(32),
             CParameter::LiteralCompressionMode(ParamSwitch::Enable),
             CParameter::MinMatch(7),
         ];
@@ -42,32 +49,51 @@ impl<'a> Squeeze<'a> {
 
     /// Compresses a page in parts that end at `cuts`.
     fn squeeze(&mut self, page: &[u8], cuts: impl Iterator<Item = usize>) -> Result<Vec<u8>> {
-        self.context.set_pledged_src_size(Some(page.len() as u64)).map_err(why)?;
-        // A block costs three bytes that the bound does not know of.
-        let mut squeezed = Vec::with_capacity(compress_bound(page.len()) + 64);
-        let mut from = 0;
-        for to in cuts.chain([page.len()]) {
-            let mut input = InBuffer::around(&page[from..to]);
-            let directive = if to == page.len() { ZSTD_e_end } else { ZSTD_e_flush };
-            loop {
-                let written = squeezed.len();
-                let left = self.context.compress_stream2(
-                    &mut OutBuffer::around_pos(&mut squeezed, written),
-                    &mut input,
-                    directive,
-                );
-                if left.map_err(why)? == 0 {
-                    break;
-                }
-                squeezed.reserve(page.len() + 64);
-            }
-            from = to;
-            if to == page.len() {
-                break;
-            }
+        let ends: Vec<usize> = cuts.filter(|cut| *cut < page.len()).chain([page.len()]).collect();
+        let starts = [0].into_iter().chain(ends.iter().copied());
+        let parts: Vec<&[u8]> = starts.zip(&ends).map(|(start, end)| &page[start..*end]).collect();
+        // A block costs three bytes that the bound does not know of, a frame some more.
+        let mut squeezed = Vec::with_capacity(compress_bound(page.len()) + 256);
+        let mut rest = parts.as_slice();
+        while !rest.is_empty() {
+            // Parts of one byte throughout are a block of that byte in any frame, if not at its front.
+            let step = rest.iter().find_map(|part| step_of(part)).unwrap_or(NO_LOOK);
+            let other = rest.iter().position(|part| step_of(part).is_some_and(|other| other != step));
+            let (frame, later) = rest.split_at(other.unwrap_or(rest.len()));
+            self.frame(frame, step, &mut squeezed)?;
+            rest = later;
         }
         Ok(squeezed)
     }
+
+    /// Appends a frame with a block for each part.
+    fn frame(&mut self, parts: &[&[u8]], step: u32, squeezed: &mut Vec<u8>) -> Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.context.set_parameter(CParameter::TargetLength(step)).map_err(why)?;
+        self.context.set_pledged_src_size(Some(length as u64)).map_err(why)?;
+        for (n, part) in parts.iter().enumerate() {
+            let mut input = InBuffer::around(part);
+            let directive = if n + 1 == parts.len() { ZSTD_e_end } else { ZSTD_e_flush };
+            loop {
+                let written = squeezed.len();
+                let left =
+                    self.context.compress_stream2(&mut OutBuffer::around_pos(squeezed, written), &mut input, directive);
+                if left.map_err(why)? == 0 {
+                    break;
+                }
+                squeezed.reserve(length + 64);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How repetitions are looked for in a part: not at all if no byte makes up nearly all of it. `None` if one makes up all.
+fn step_of(part: &[u8]) -> Option<u32> {
+    let mut counts = [0usize; 256];
+    part.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    let others = part.len() - counts.iter().max().unwrap_or(&0);
+    (others > 0).then_some(if others > part.len() / RARE { NO_LOOK } else { A_LOOK })
 }
 
 fn why(code: usize) -> ParquetError {

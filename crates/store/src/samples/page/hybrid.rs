@@ -14,6 +14,23 @@ pub(crate) enum Numbers<'a> {
     Each(&'a [u8]),
 }
 
+impl Numbers<'_> {
+    pub fn is_one(&self, row: usize) -> bool {
+        match self {
+            Numbers::All(number) => *number == 1,
+            Numbers::Each(numbers) => numbers[row] == 1,
+        }
+    }
+
+    /// How many are 1: the values of a nullable column that are not null, if these are its levels.
+    pub fn ones(&self, rows: usize) -> usize {
+        match self {
+            Numbers::All(number) => rows * usize::from(*number == 1),
+            Numbers::Each(numbers) => numbers.iter().map(|number| usize::from(*number == 1)).sum(),
+        }
+    }
+}
+
 /// The definition levels at the front of a nullable column's page, and the values behind them.
 pub(crate) fn levels<'a, 'p>(
     page: &'p [u8],

@@ -9,6 +9,7 @@ pub(crate) mod hybrid;
 pub(crate) mod split;
 pub(crate) mod thrift;
 
+use super::footer::Group;
 use parquet::errors::ParquetError;
 use std::fs::File;
 use std::io;
@@ -37,7 +38,23 @@ pub(crate) struct Chunk {
     bytes: Vec<u8>,
     at: usize,
     decompressor: Option<Decompressor<'static>>,
-    page: Vec<u8>,
+}
+
+/// A column of a stream: which one, and its bytes in the row group that is open.
+pub(super) struct Opened {
+    index: usize,
+    pub chunk: Chunk,
+}
+
+impl Opened {
+    pub fn new(index: usize) -> Self {
+        Opened { index, chunk: Chunk::default() }
+    }
+
+    pub fn open(&mut self, file: &File, group: &Group) -> Result<(), ParquetError> {
+        let place = group.chunks[self.index];
+        Ok(self.chunk.load(file, place.start, place.length, place.is_zstd())?)
+    }
 }
 
 impl Chunk {
@@ -61,23 +78,25 @@ impl Chunk {
         }
     }
 
-    /// The bytes of the next data page: levels, if the column is nullable, and values.
-    pub fn data(&mut self, rows: usize, encoding: i64) -> Result<&[u8], ParquetError> {
+    /// Replaces `page` by the bytes of the next data page: levels, if the column is nullable, and values.
+    pub fn data(&mut self, rows: usize, encoding: i64, page: &mut Vec<u8>) -> Result<(), ParquetError> {
         let (header, body) = self.header()?;
-        let Some(page) = header.data else { return Err(damaged("a data page is missing")) };
-        let same = page.encoding == encoding || (page.encoding, encoding) == (PLAIN_DICTIONARY, RLE_DICTIONARY);
-        if page.values != rows || !same {
+        let Some(about) = header.data else { return Err(damaged("a data page is missing")) };
+        let same = about.encoding == encoding || (about.encoding, encoding) == (PLAIN_DICTIONARY, RLE_DICTIONARY);
+        if about.values != rows || !same {
             let why =
-                format!("a page has {} rows in encoding {}, not {rows} in {encoding}", page.values, page.encoding);
+                format!("a page has {} rows in encoding {}, not {rows} in {encoding}", about.values, about.encoding);
             return Err(damaged(why));
         }
         let stored = &self.bytes[body];
-        let Some(decompressor) = &mut self.decompressor else { return Ok(stored) };
-        if self.page.len() != header.uncompressed {
-            self.page.resize(header.uncompressed, 0);
-        }
-        match decompressor.decompress_to_buffer(stored, self.page.as_mut_slice()) {
-            Ok(length) if length == header.uncompressed => Ok(&self.page),
+        let Some(decompressor) = &mut self.decompressor else {
+            page.clear();
+            page.extend_from_slice(stored);
+            return Ok(());
+        };
+        page.resize(header.uncompressed, 0);
+        match decompressor.decompress_to_buffer(stored, page.as_mut_slice()) {
+            Ok(length) if length == header.uncompressed => Ok(()),
             Ok(length) => Err(damaged(format!("a page has {length} bytes, not {}", header.uncompressed))),
             Err(why) => Err(damaged(format!("a page cannot be decompressed: {why}"))),
         }

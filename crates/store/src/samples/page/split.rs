@@ -4,61 +4,82 @@
 
 use super::damaged;
 use parquet::errors::ParquetError;
+use std::ops::Range;
+use tardy_model::sample::MaybeNanos;
 
 const BYTES: usize = size_of::<i64>();
 
-/// The values of a page, split.
-#[derive(Clone, Copy)]
-pub(crate) struct Split<'a> {
-    streams: [&'a [u8]; BYTES],
+/// Streams whose values are joined by themselves.
+const HALF: usize = BYTES / 2;
+
+/// Values that are joined at a time.
+const BLOCK: usize = 256;
+
+/// How the values of a page are split. The page's bytes are given with each call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Split {
+    /// Values.
+    length: usize,
     /// Streams above this one are 0.
     used: usize,
 }
 
-impl<'a> Split<'a> {
-    pub fn of(bytes: &'a [u8]) -> Result<Self, ParquetError> {
+impl Split {
+    pub fn of(bytes: &[u8]) -> Result<Self, ParquetError> {
         if !bytes.len().is_multiple_of(BYTES) {
             return Err(damaged(format!("{} bytes are no whole number of values", bytes.len())));
         }
         let length = bytes.len() / BYTES;
-        let streams: [&[u8]; BYTES] = std::array::from_fn(|n| &bytes[n * length..(n + 1) * length]);
         // Without a way out, so that the compiler makes vectors of it.
-        let is_used = |stream: &&[u8]| stream.iter().fold(0, |any, byte| any | byte) != 0;
-        Ok(Split { streams, used: streams.iter().rposition(is_used).map_or(0, |last| last + 1) })
+        let is_used = |n: &usize| bytes[n * length..(n + 1) * length].iter().fold(0, |any, byte| any | byte) != 0;
+        Ok(Split { length, used: (0..BYTES).rev().find(is_used).map_or(0, |last| last + 1) })
     }
 
     pub fn len(&self) -> usize {
-        self.streams[0].len()
+        self.length
     }
 
     /// One value.
-    pub fn get(&self, at: usize) -> i64 {
-        i64::from_le_bytes(self.streams.map(|stream| stream[at]))
+    #[inline]
+    pub fn get(&self, bytes: &[u8], at: usize) -> i64 {
+        let upper = (0..self.used).rev();
+        upper.fold(0, |value, n| value << 8 | i64::from(bytes[n * self.length + at]))
     }
 
-    /// Adds each value to the one `before` it, wrapping, and gives what `some` makes of the sum. Both are equally long.
-    #[inline]
-    pub fn add_to<V: Copy, T>(&self, before: &[V], at: impl Fn(V) -> i64, some: impl Fn(i64) -> T, out: &mut Vec<T>) {
-        let [a, b, c, d, ..] = self.streams;
-        let sum = |before: &V, stage: u32| some(at(*before).wrapping_add(i64::from(stage)));
-        match self.used {
-            0..=2 => {
-                out.extend(before.iter().zip(a).zip(b).map(|((v, a), b)| sum(v, u32::from(*a) | u32::from(*b) << 8)))
-            }
-            3 => out.extend(
-                before
-                    .iter()
-                    .zip(a)
-                    .zip(b)
-                    .zip(c)
-                    .map(|(((v, a), b), c)| sum(v, u32::from(*a) | u32::from(*b) << 8 | u32::from(*c) << 16)),
-            ),
-            4 => out.extend(before.iter().zip(a).zip(b).zip(c).zip(d).map(|((((v, a), b), c), d)| {
-                sum(v, u32::from(*a) | u32::from(*b) << 8 | u32::from(*c) << 16 | u32::from(*d) << 24)
-            })),
-            _ => {
-                out.extend(before.iter().enumerate().map(|(row, before)| some(at(*before).wrapping_add(self.get(row)))))
+    /// Adds the values from `from` on to those `before` them, wrapping. `sums` are equally many.
+    pub fn add_to(&self, bytes: &[u8], from: usize, before: &[MaybeNanos], sums: &mut [MaybeNanos]) {
+        for (n, (sums, before)) in sums.chunks_mut(BLOCK).zip(before.chunks(BLOCK)).enumerate() {
+            let first = from + n * BLOCK;
+            let streams = |those: Range<usize>| {
+                join(those.map(|n| &bytes[n * self.length + first..n * self.length + first + sums.len()]))
+            };
+            let lower = streams(0..self.used.min(HALF));
+            // Half as wide where that is enough, for then twice as many are worked on at once.
+            let upper = (self.used > HALF).then(|| streams(HALF..self.used));
+            match upper {
+                None => {
+                    for ((sum, before), lower) in sums.iter_mut().zip(before).zip(&lower) {
+                        *sum = MaybeNanos::some(before.or_lowest().wrapping_add(i64::from(*lower)));
+                    }
+                }
+                Some(upper) => {
+                    for (((sum, before), lower), upper) in sums.iter_mut().zip(before).zip(&lower).zip(&upper) {
+                        let value = (u64::from(*upper) << 32 | u64::from(*lower)) as i64;
+                        *sum = MaybeNanos::some(before.or_lowest().wrapping_add(value));
+                    }
+                }
             }
         }
     }
+}
+
+/// The values of at most [`HALF`] streams, stream after stream, of which the compiler makes vectors.
+fn join<'a>(streams: impl Iterator<Item = &'a [u8]>) -> [u32; BLOCK] {
+    let mut joined = [0; BLOCK];
+    for (n, stream) in (0u32..).zip(streams) {
+        for (value, byte) in joined.iter_mut().zip(stream) {
+            *value |= u32::from(*byte) << (8 * n);
+        }
+    }
+    joined
 }

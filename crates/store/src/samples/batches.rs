@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of a stream, batch by batch: stamps from stages, memory flat.
+//!
+//! A page is decompressed as a whole, and handed out in parts that fit the cache.
+
+use super::dictionary::{Dictionary, Room, outcome, small};
+use super::footer::Footer;
+use super::layout::StreamLayout;
+use super::page::hybrid::{self, Numbers};
+use super::page::split::Split;
+use super::page::{self, BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Opened, delta};
+use super::{BATCH_ROWS, GROUP_ROWS, PAGE_ROWS};
+use crate::StoreError;
+use parquet::errors::ParquetError;
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tardy_model::point::Point;
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
+
+/// The rows of one stream, batch by batch.
+pub struct Batches {
+    path: PathBuf,
+    file: File,
+    footer: Arc<Footer>,
+    stream: StreamLayout,
+    /// The stream's first row group.
+    first_group: usize,
+    done: usize,
+    seq: Opened,
+    scheduled: Opened,
+    outcome: Dictionary<Outcome>,
+    flags: Dictionary<Flags>,
+    pcp: Dictionary<u8>,
+    spans: Vec<Span>,
+    /// The page that is open, but for its spans.
+    page: Batch,
+    room: Room,
+    zeros: Vec<MaybeNanos>,
+}
+
+/// One pair of neighbours of the stream, with the columns that tell the later one's stamp.
+pub(super) struct Span {
+    before: Point,
+    at: Point,
+    stage: Column,
+    full: Option<Column>,
+}
+
+/// A nullable column of 64-bit values, and the page of it that is open.
+struct Column {
+    opened: Opened,
+    page: Vec<u8>,
+    /// Where the values begin in the page.
+    values: usize,
+    split: Split,
+    /// What all levels are, or `None` if each stands in `levels`.
+    all: Option<u8>,
+    levels: Vec<u8>,
+    /// Values that were taken.
+    taken: usize,
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut batch = Batch::default();
+        match self.read(&mut batch) {
+            Ok(true) => Some(Ok(batch)),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Batches {
+    pub(super) fn new(
+        path: PathBuf,
+        file: File,
+        footer: Arc<Footer>,
+        stream: StreamLayout,
+        first_group: usize,
+        spans: Vec<Span>,
+    ) -> Self {
+        Batches {
+            path,
+            file,
+            footer,
+            stream,
+            first_group,
+            done: 0,
+            seq: Opened::new(0),
+            scheduled: Opened::new(1),
+            outcome: Dictionary::new(3),
+            flags: Dictionary::new(4),
+            pcp: Dictionary::new(5),
+            spans,
+            page: Batch::default(),
+            room: Room::default(),
+            zeros: vec![MaybeNanos::some(0); BATCH_ROWS],
+        }
+    }
+
+    /// Replaces a batch by the next rows, using its memory again; false if there are no more.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`]; no rows come after it.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, StoreError> {
+        if self.done >= self.stream.rows {
+            return Ok(false);
+        }
+        match self.read_part(batch) {
+            Ok(rows) => self.done += rows,
+            Err(error) => {
+                // What follows a broken page cannot be trusted.
+                self.done = self.stream.rows;
+                return Err(StoreError::reading(&self.path)(error));
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_part(&mut self, batch: &mut Batch) -> Result<usize, ParquetError> {
+        let in_group = self.done % GROUP_ROWS;
+        if in_group == 0 {
+            self.open_group(self.first_group + self.done / GROUP_ROWS)?;
+        }
+        let from = in_group % PAGE_ROWS;
+        if from == 0 {
+            self.open_page((self.stream.rows - self.done).min(GROUP_ROWS - in_group).min(PAGE_ROWS))?;
+        }
+        let part = from..self.page.len().min(from + BATCH_ROWS);
+        replace(&mut batch.seq, &self.page.seq[part.clone()]);
+        replace(&mut batch.scheduled_ns, &self.page.scheduled_ns[part.clone()]);
+        replace(&mut batch.outcome, &self.page.outcome[part.clone()]);
+        replace(&mut batch.flags, &self.page.flags[part.clone()]);
+        replace(&mut batch.pcp, if self.stream.pcp { &self.page.pcp[part.clone()] } else { &[] });
+        let mut offsets = std::mem::take(&mut batch.offsets);
+        let mut whole = [false; Point::COUNT];
+        whole[Point::Scheduled.index()] = true;
+        for span in &mut self.spans {
+            let mut stamps = offsets[span.at.index()].take().unwrap_or_default();
+            // Each is written below; what stands there already need not be cleared.
+            stamps.resize(part.len(), MaybeNanos::NONE);
+            let before = batch.offsets[span.before.index()].as_deref().unwrap_or(&self.zeros[..part.len()]);
+            whole[span.at.index()] = span.read(&part, before, whole[span.before.index()], &mut stamps);
+            batch.offsets[span.at.index()] = Some(stamps);
+        }
+        Ok(part.len())
+    }
+
+    fn open_page(&mut self, rows: usize) -> Result<(), ParquetError> {
+        let (room, page) = (&mut self.room, &mut self.page);
+        self.seq.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
+        delta::decode(&room.page, rows, &mut page.seq)?;
+        self.scheduled.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
+        delta::decode(&room.page, rows, &mut page.scheduled_ns)?;
+        self.outcome.read(rows, room, &mut page.outcome)?;
+        self.flags.read(rows, room, &mut page.flags)?;
+        if self.stream.pcp {
+            self.pcp.read_nullable(rows, room, &mut page.pcp)?;
+        }
+        self.spans.iter_mut().flat_map(Span::columns).try_for_each(|column| column.open_page(rows))
+    }
+
+    fn open_group(&mut self, group: usize) -> Result<(), ParquetError> {
+        let (file, group) = (&self.file, &self.footer.groups[group]);
+        self.seq.open(file, group)?;
+        self.scheduled.open(file, group)?;
+        self.outcome.open(file, group, outcome)?;
+        self.flags.open(file, group, |bytes| small(bytes).map(Flags))?;
+        if self.stream.pcp {
+            self.pcp.open(file, group, small)?;
+        }
+        self.spans.iter_mut().flat_map(Span::columns).try_for_each(|column| column.opened.open(file, group))
+    }
+}
+
+fn replace<T: Clone>(old: &mut Vec<T>, new: &[T]) {
+    old.clear();
+    old.extend_from_slice(new);
+}
+
+impl Span {
+    /// The columns are told by their places.
+    pub fn new(before: Point, at: Point, stage: usize, full: Option<usize>) -> Self {
+        Span { before, at, stage: Column::new(stage), full: full.map(Column::new) }
+    }
+
+    fn columns(&mut self) -> impl Iterator<Item = &mut Column> {
+        std::iter::once(&mut self.stage).chain(&mut self.full)
+    }
+
+    /// Reads some rows of the page; true if every one has its stamp, which can only be told if all have the one `before`.
+    fn read(
+        &mut self,
+        rows: &Range<usize>,
+        before: &[MaybeNanos],
+        whole_before: bool,
+        stamps: &mut [MaybeNanos],
+    ) -> bool {
+        let whole = whole_before && self.stage.levels() == Numbers::All(1);
+        if whole {
+            // So it is in all of the page, of which no full width is then asked for.
+            self.stage.add_to(before, stamps);
+            return true;
+        }
+        for ((row, before), stamp) in rows.clone().zip(before).zip(stamps) {
+            let (stage, full) = (self.stage.next(row), self.full.as_mut().and_then(|full| full.next(row)));
+            *stamp = before.get().zip(stage).map(|(before, stage)| before.wrapping_add(stage)).or(full).into();
+        }
+        false
+    }
+}
+
+impl Column {
+    fn new(index: usize) -> Self {
+        let opened = Opened::new(index);
+        let (page, levels) = (Vec::new(), Vec::new());
+        Column { opened, page, values: 0, split: Split::default(), all: None, levels, taken: 0 }
+    }
+
+    fn open_page(&mut self, rows: usize) -> Result<(), ParquetError> {
+        self.opened.chunk.data(rows, BYTE_STREAM_SPLIT, &mut self.page)?;
+        let (levels, values) = hybrid::levels(&self.page, rows, &mut self.levels)?;
+        self.split = Split::of(values)?;
+        self.values = self.page.len() - values.len();
+        let (said, there) = (levels.ones(rows), self.split.len());
+        if said != there {
+            return Err(page::damaged(format!("a page has {there} values, its levels say {said}")));
+        }
+        self.all = match levels {
+            Numbers::All(level) => Some(level),
+            Numbers::Each(_) => None,
+        };
+        self.taken = 0;
+        Ok(())
+    }
+
+    fn levels(&self) -> Numbers<'_> {
+        self.all.map_or(Numbers::Each(&self.levels), Numbers::All)
+    }
+
+    /// The value of the next row, whose number in the page is `row`. How many there are was checked.
+    #[inline]
+    fn next(&mut self, row: usize) -> Option<i64> {
+        self.levels().is_one(row).then(|| {
+            self.taken += 1;
+            self.split.get(&self.page[self.values..], self.taken - 1)
+        })
+    }
+
+    /// Takes a value for each of `before`, and adds them.
+    fn add_to(&mut self, before: &[MaybeNanos], sums: &mut [MaybeNanos]) {
+        self.split.add_to(&self.page[self.values..], self.taken, before, sums);
+        self.taken += sums.len();
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The edits that an input is read as: bytes of a file changed, taken out, put in; a file cut, emptied, removed, replaced by
+//! another, by a folder or by a link; a value of a JSON file replaced by a worse one.
+
+use super::sound::Sound;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// More than these are not read from one input.
+const MOST: usize = 16;
+/// Where a link points: away, up, to another file, to bytes without an end, to none.
+const LINKS: [&str; 5] = ["nowhere", "..", "manifest.json", "/dev/zero", "/dev/null"];
+
+/// The input, from its beginning; behind its end all is zero.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
+        self.0 = rest;
+        first
+    }
+
+    fn pair(&mut self) -> usize {
+        usize::from(self.byte()) << 8 | usize::from(self.byte())
+    }
+
+    fn some(&mut self, most: usize) -> Vec<u8> {
+        let (taken, rest) = self.0.split_at(most.min(self.0.len()));
+        self.0 = rest;
+        taken.to_vec()
+    }
+
+    /// A place in a file of this length; the upper half of the numbers counts from the end, where footers are.
+    fn place(&mut self, length: usize) -> usize {
+        match self.pair() {
+            from_start @ 0..0x8000 => from_start.min(length),
+            from_end => length.saturating_sub(from_end & 0x7fff),
+        }
+    }
+}
+
+/// Carries the edits out; false if there was none.
+pub fn apply(input: &[u8], sound: &Sound) -> bool {
+    let mut input = Bytes(input);
+    let mut done = 0;
+    while !input.0.is_empty() && done < MOST {
+        let op = input.byte();
+        let file = usize::from(input.byte()) % sound.files.len();
+        let path = place_of(sound, file);
+        edit(op, &path, &mut input, sound);
+        done += 1;
+    }
+    done > 0
+}
+
+fn place_of(sound: &Sound, file: usize) -> PathBuf {
+    let (below, _) = &sound.files[file];
+    sound.path().parent().map(|folder| folder.join(below)).unwrap_or_default()
+}
+
+fn edit(op: u8, path: &Path, input: &mut Bytes<'_>, sound: &Sound) {
+    // A file that an edit before this one made a link or a folder of is left alone.
+    let about = path.symlink_metadata();
+    if !about.is_ok_and(|about| about.is_file()) {
+        return;
+    }
+    let mut bytes = fs::read(path).unwrap_or_default();
+    match op % 12 {
+        0 | 1 => {
+            let at = input.place(bytes.len());
+            let length = 1 + usize::from(input.byte() % 16);
+            let new = input.some(length);
+            let end = (at + new.len()).min(bytes.len());
+            bytes.splice(at..end, new);
+        }
+        2 => {
+            let (at, length) = (input.place(bytes.len()), input.pair());
+            bytes.drain(at..(at + length).min(bytes.len()));
+        }
+        3 => {
+            let at = input.place(bytes.len());
+            let length = usize::from(input.byte());
+            bytes.splice(at..at, input.some(length));
+        }
+        4 => bytes.truncate(input.place(bytes.len())),
+        5 => return fs::remove_file(path).unwrap_or(()),
+        6 => {
+            let _ = fs::remove_file(path).and_then(|()| fs::create_dir(path));
+            return;
+        }
+        7 => {
+            let to = LINKS[usize::from(input.byte()) % LINKS.len()];
+            let _ = fs::remove_file(path).and_then(|()| symlink(to, path));
+            return;
+        }
+        8 => bytes.clone_from(&sound.files[usize::from(input.byte()) % sound.files.len()].1),
+        9 => {
+            let most = input.pair();
+            bytes = input.some(most);
+        }
+        _ => {
+            let (at, value) = (input.pair(), worse(input));
+            let Ok(mut whole) = serde_json::from_slice::<Value>(&bytes) else { return };
+            let mut left = at % leaves(&whole).max(1);
+            replace(&mut whole, &mut left, &value);
+            bytes = serde_json::to_vec(&whole).unwrap_or_default();
+        }
+    }
+    let _ = fs::write(path, bytes);
+}
+
+fn worse(input: &mut Bytes<'_>) -> Value {
+    match input.byte() % 16 {
+        0 => json!(0),
+        1 => json!(-1),
+        2 => json!(i64::MAX),
+        3 => json!(i64::MIN),
+        4 => json!(u32::MAX),
+        5 => json!(u64::MAX),
+        6 => json!(1e308),
+        7 => json!(-0.0),
+        8 => json!(""),
+        9 => json!("\u{1b}[2J\u{7}\r\n"),
+        10 => json!("../../etc"),
+        11 => Value::Null,
+        12 => json!([]),
+        13 => json!({}),
+        14 => json!("a".repeat(10_000)),
+        _ => json!(i64::from_be_bytes(std::array::from_fn(|_| input.byte()))),
+    }
+}
+
+/// Values that hold no others, and empty ones.
+fn leaves(value: &Value) -> usize {
+    match value {
+        Value::Array(items) if !items.is_empty() => items.iter().map(leaves).sum(),
+        Value::Object(fields) if !fields.is_empty() => fields.values().map(leaves).sum(),
+        _ => 1,
+    }
+}
+
+/// Replaces the leaf before which `left` others stand.
+fn replace(value: &mut Value, left: &mut usize, by: &Value) -> bool {
+    match value {
+        Value::Array(items) if !items.is_empty() => items.iter_mut().any(|item| replace(item, left, by)),
+        Value::Object(fields) if !fields.is_empty() => fields.values_mut().any(|field| replace(field, left, by)),
+        leaf if *left == 0 => {
+            *leaf = by.clone();
+            true
+        }
+        _ => {
+            *left -= 1;
+            false
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run folder that was damaged, or made to harm: every picture of it is drawn and every export written, or one error
+//! says what is wrong.
+//!
+//! The input is a list of edits of a sound run folder, which the program's own writers make when the target starts: so
+//! nothing here depends on how a file is packed. The check sum of the samples is not looked at under fuzzing.
+
+mod edits;
+mod sound;
+
+use crate::judge::{self, Judged};
+use crate::traces::Traces;
+use anyhow::Result;
+use sound::Sound;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+use tardy_model::manifest::Manifest;
+use tardy_model::result::Results;
+use tardy_report::export::{self, EXPORTERS, Needs};
+use tardy_report::{FORMATS, Options, Picture};
+use tardy_spec::Source;
+use tardy_spec::experiment::Experiment;
+use tardy_store::RunFolder;
+
+/// When the run began, for a log: any time will do.
+const STARTED: Duration = Duration::from_secs(1_767_225_600);
+
+/// One at a time: an input damages the folder that the next one mends.
+static SOUND: OnceLock<Mutex<Sound>> = OnceLock::new();
+
+fn with_sound<T>(run: impl FnOnce(&mut Sound) -> T) -> T {
+    let sound = SOUND.get_or_init(|| Mutex::new(Sound::new()));
+    run(&mut sound.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+}
+
+/// Without an edit all is drawn and exported: else nothing would be tried at all.
+///
+/// # Panics
+/// If it is not.
+pub fn sound_is_reported() {
+    with_sound(|sound| {
+        sound.lay();
+        let [reported, exported] = tried(&sound.path(), true);
+        reported.expect("the sound folder is reported");
+        exported.expect("the sound folder is exported");
+    });
+}
+
+/// One input; false if it holds no edit. `whole`: exported as an HdrHistogram too, which in a build that is not for fuzzing takes 27 MiB
+/// a metric and most of the time.
+pub fn input(bytes: &[u8], whole: bool) -> bool {
+    with_sound(|sound| {
+        sound.lay();
+        let edited = edits::apply(bytes, sound);
+        if edited {
+            for error in tried(&sound.path(), whole).into_iter().filter_map(Result::err) {
+                assert!(!format!("{error:#}").is_empty());
+            }
+        }
+        edited
+    })
+}
+
+/// What `tardy report` and `tardy export` do.
+fn tried(path: &Path, whole: bool) -> [Result<()>; 2] {
+    let (run, manifest) = match RunFolder::open(path).and_then(|run| run.manifest().map(|manifest| (run, manifest))) {
+        Ok(opened) => opened,
+        Err(error) => return [Err(error.into()), Ok(())],
+    };
+    // Both judge the run; once will do.
+    let judged = judged(&run, &manifest);
+    let exported = exported(&run, &manifest, judged.as_ref().ok().map(|(_, judged)| &judged.results), whole);
+    [judged.and_then(|(experiment, judged)| report(&run, &manifest, &experiment, &judged)), exported]
+}
+
+fn judged(run: &RunFolder, manifest: &Manifest) -> Result<(Experiment, Judged)> {
+    let source = Source { name: "experiment.toml".to_owned(), text: run.experiment()? };
+    let experiment = tardy_spec::load(&source, &[])?;
+    let judged = judge::folder(run, &experiment, manifest)?;
+    Ok((experiment, judged))
+}
+
+/// In every format.
+fn report(run: &RunFolder, manifest: &Manifest, experiment: &Experiment, judged: &Judged) -> Result<()> {
+    let traces = Traces::of_folder(run, experiment, &judged.results)?;
+    let commands = run.commands().ok();
+    let picture = Picture {
+        results: &judged.results,
+        manifest,
+        facts: &judge::facts(experiment),
+        bars: &|cell, stream, metric| judged.bars(cell, stream, metric),
+        run_dir: Some("run"),
+        elapsed: None,
+        experiment: Some(&experiment.effective),
+        traces: &traces.all,
+        commands: commands.as_deref(),
+    };
+    for format in FORMATS {
+        let drawn = (format.make)(&picture, &Options { width: 80, colour: false })?;
+        let harmless = |c: char| !c.is_control() || c == '\n';
+        let for_people = matches!(format.name, "text" | "md" | "org");
+        assert!(!for_people || drawn.chars().all(harmless), "{} would move the cursor: {drawn:?}", format.name);
+    }
+    Ok(())
+}
+
+/// To every tool. Of an export of samples, the results that the run wrote are taken as they are; no judge has
+/// looked at them before.
+fn exported(run: &RunFolder, manifest: &Manifest, judged: Option<&Results>, whole: bool) -> Result<()> {
+    let written = judge::written(run)?;
+    let mut ended = Ok(());
+    for to in EXPORTERS.iter().filter(|to| whole || to.name != "hlog") {
+        let results = match to.needs {
+            Needs::Samples => written.as_ref().or(judged),
+            Needs::Figures => judged,
+        };
+        if let Some(results) = results {
+            let source = export::Source { run, results, manifest, started: STARTED };
+            // One that fails does not keep the next from being tried.
+            ended = ended.and((to.write)(&source, &mut io::sink()).map(drop));
+        }
+    }
+    Ok(ended?)
+}

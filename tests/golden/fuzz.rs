@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every input of the fuzzers' corpus again, seeds and what they found: each ends in a result or in one error. So a change that breaks
+//! a target, or falls back into an old fault, is seen without a fuzzer. Its lock file, which nothing else reads, is held too.
+//!
+//! The check sum of samples is looked at here, and not under fuzzing: `fuzz/run.sh 0` goes behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tardy_fuzz_bodies::{experiment, frame, message, run_folder};
+
+fn fuzz() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz")).to_owned()
+}
+
+fn inputs(target: &str) -> Vec<PathBuf> {
+    let folder = fuzz().join("corpus").join(target);
+    let mut paths: Vec<_> = fs::read_dir(folder).expect("a corpus").flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn replay(target: &str, input: impl Fn(&str, &[u8])) {
+    let paths = inputs(target);
+    assert!(paths.len() >= 3, "{target} has {} inputs", paths.len());
+    for path in paths {
+        // The last one that is printed is the one that failed.
+        println!("{}", path.display());
+        let name = path.file_name().expect("a name").to_string_lossy();
+        input(&name, &fs::read(&path).expect("an input"));
+    }
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_experiment_holds() {
+    replay("experiment", |_, input| experiment::input(input));
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_frame_holds() {
+    replay("frame", |_, input| frame::input(input));
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_message_holds() {
+    replay("message", |_, input| message::input(input));
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_run_folder_holds() {
+    run_folder::sound_is_reported();
+    replay("run_folder", |name, input| {
+        // What a fuzzer kept has its sum for a name; a person's seeds and regressions are tried whole.
+        let whole = !(name.len() == 40 && name.chars().all(|c| c.is_ascii_hexdigit()));
+        assert!(run_folder::input(input, whole), "an input without an edit tries nothing");
+    });
+}
+
+#[test]
+fn each_fuzz_target_has_its_corpus_and_all_of_it_stays_small() {
+    let folder = |path: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(fuzz().join(path)).expect("a folder").flatten();
+        entries.map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(folder("targets"), folder("corpus"));
+    let paths: Vec<PathBuf> = folder("corpus").iter().flat_map(|target| inputs(target)).collect();
+    let bytes: u64 = paths.iter().map(|path| path.metadata().expect("an input").len()).sum();
+    assert!(bytes < 300 << 10, "{bytes} bytes in {} inputs", paths.len());
+}
+
+/// What a lock file says each of our crates depends on, without versions.
+fn locked(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(path).expect("a lock file");
+    let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().to_owned();
+    text.split("[[package]]")
+        .filter_map(|package| {
+            let name = quoted(package.lines().find(|line| line.starts_with("name = "))?);
+            let needs = package.lines().filter(|line| line.starts_with(" \""));
+            // A version stands there only if the file has two of the crate.
+            let needs = needs.map(|line| quoted(line).split(' ').next().unwrap_or_default().to_owned());
+            name.starts_with("tardy-").then(|| (name, needs.collect()))
+        })
+        .collect()
+}
+
+#[test]
+fn the_lock_file_of_the_fuzz_targets_is_not_stale() {
+    let ours = locked(&fuzz().join("../Cargo.lock"));
+    let theirs = locked(&fuzz().join("Cargo.lock"));
+    assert!(theirs.len() > 8, "{:?}", theirs.keys());
+    for (name, needs) in theirs.iter().filter(|(name, _)| *name != "tardy-fuzz") {
+        let of = ours.get(name).unwrap_or_else(|| panic!("fuzz/Cargo.lock knows {name}, which is no more"));
+        assert_eq!(
+            needs, of,
+            "{name} in fuzz/Cargo.lock: cargo update --offline --manifest-path fuzz/Cargo.toml {name}"
+        );
+    }
+}
