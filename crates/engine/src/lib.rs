@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod halves;
 pub mod live;
+pub mod load;
 pub mod matcher;
 pub mod message;
 pub mod order;

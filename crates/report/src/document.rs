@@ -111,6 +111,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
         blocks.extend(reasons(stream));
         blocks.push(Block::Sentence(String::new(), outcomes(&stream.outcomes, None)));
     }
+    blocks.extend(crate::loads::table(&cell.loads, None).map(Block::Table));
     blocks.extend(list(summary::of_cell(cell, picture.manifest)));
     if cell.trials.len() > 1 {
         blocks.extend(trials(cell, None).into_iter().map(Block::Table));

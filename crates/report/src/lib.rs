@@ -18,6 +18,7 @@ pub mod export;
 pub mod figure;
 mod html;
 mod json;
+mod loads;
 mod markdown;
 mod org;
 mod schema;

@@ -66,6 +66,10 @@ impl<'a> View<'a> {
         &self.sheet.streams
     }
 
+    pub(crate) fn loads(&self) -> &'a [Named] {
+        &self.sheet.loads
+    }
+
     /// What was written for keys that begin with `prefix`, with the rest of the key.
     pub(crate) fn below(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a Assignment)> {
         let prefix = prefix.to_owned();
@@ -115,12 +119,13 @@ impl<'a> View<'a> {
         Problem::new(Reason::Combination, &blamed.1, message, help)
     }
 
-    /// Where the station or stream of a key stands.
+    /// Where the station, stream or load of a key stands.
     fn header(&self, key: &str) -> At {
         let mut parts = key.split('.');
         let names = match parts.next() {
             Some("station") => &self.sheet.stations,
             Some("stream" | "expect") => &self.sheet.streams,
+            Some("load") => &self.sheet.loads,
             _ => return At::START,
         };
         let name = parts.next().unwrap_or_default();

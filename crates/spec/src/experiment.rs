@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
+use tardy_model::load::Load;
 use tardy_model::stream::Stream;
 
 /// An experiment that can be planned.
@@ -44,6 +45,8 @@ pub struct Setup {
     pub shaper: Shaper,
     /// Streams in the order of the file.
     pub streams: Vec<Stream>,
+    /// Background loads that have an instance, in the order of the file.
+    pub loads: Vec<Load>,
 }
 
 /// A place where traffic starts or ends.

@@ -9,6 +9,7 @@ mod check;
 mod effective;
 mod error;
 pub mod experiment;
+mod load;
 mod near;
 pub mod placement;
 mod ready_made;
@@ -19,6 +20,7 @@ mod source;
 mod tree;
 
 pub use error::{Place, Reason, SpecError};
+pub use load::under_test;
 pub use ready_made::READY_MADE;
 pub use schema::json_schema;
 pub use source::{LARGEST, Source, read, ready_made, resolve};

@@ -2,12 +2,15 @@
 //! System calls: clocks, scheduling, memory locking, namespaces, UDP sockets with kernel stamps. The only crate with
 //! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
 
+pub mod child;
 pub mod clock;
 pub mod control;
+pub mod datagrams;
 pub mod error;
 pub mod hwtstamp;
 pub mod nic;
 pub mod process;
+pub mod tcp;
 pub mod thread;
 pub mod udp;
 

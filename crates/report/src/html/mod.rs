@@ -167,6 +167,9 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         }
         of_stream(picture, cell, &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }
+    if let Some(loads) = crate::loads::table(&cell.loads, Some(THIN)) {
+        *out += &table(&loads, "background load");
+    }
     let mut more = String::new();
     if let Some(trials) = document::trials(cell, Some(THIN)).filter(|_| cell.trials.len() > 1) {
         more += &table(&trials, "trial by trial");

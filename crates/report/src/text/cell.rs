@@ -5,7 +5,7 @@ use super::layout::{Layout, indent};
 use super::page::{Ink, Page, columns, wrap};
 use crate::column::{Column, cell_unit, in_order, lead, title};
 use crate::figure::{self, SPACE, Unit};
-use crate::{Picture, sparkline, summary};
+use crate::{Picture, loads, sparkline, summary};
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
 
 /// Where the outcomes begin, if there is room.
@@ -48,6 +48,9 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         }
         unresolved(stream, indent(cell.streams.len()), layout, page);
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
+    }
+    for (name, load) in cell.loads.iter().filter(|_| rows) {
+        page.labelled(2, "load", LABEL, &loads::line(name, load, Some(SPACE)), Ink::Plain);
     }
     let remarks = summary::of_cell(cell, picture.manifest);
     if !remarks.is_empty() && rows {
