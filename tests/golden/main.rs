@@ -6,6 +6,7 @@ mod deps;
 mod frame;
 mod help;
 mod hostile;
+mod loads;
 mod manual;
 mod plan;
 mod report;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Background loads as a table and in one line each. What no load of the cell has, has no column.
+//! Background loads as a table and in a few words each. What no load of the cell has, has no column.
 
 use crate::document::Table;
 use crate::figure;
@@ -69,8 +69,8 @@ pub(crate) fn table(loads: &BTreeMap<String, LoadResult>, separator: Option<char
     Some(table)
 }
 
-/// A load in one line.
-pub(crate) fn line(name: &str, load: &LoadResult, separator: Option<char>) -> String {
+/// What there is to say of a load, in parts that do not stand apart from each other's figures.
+pub(crate) fn parts(name: &str, load: &LoadResult, separator: Option<char>) -> Vec<String> {
     let mut parts = vec![format!("{name} {}", kind(load))];
     let mut add = |part: Option<String>| parts.extend(part);
     if moved(load) {
@@ -94,5 +94,5 @@ pub(crate) fn line(name: &str, load: &LoadResult, separator: Option<char>) -> St
     if !load.exits.is_empty() {
         add(Some(load.exits.join("; ")));
     }
-    parts.join("  ")
+    parts
 }

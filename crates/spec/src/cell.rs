@@ -2,7 +2,7 @@
 //! One cell while it is worked out: the file's values with its case's and its axes' laid over them.
 
 use crate::error::{At, Origin, Problem, Reason};
-use crate::schema::{Default, KEYS, Value};
+use crate::schema::{Default, KEYS, Key, Kind, Value};
 use crate::sheet::{Assignment, Layer, Named, Sheet};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -173,6 +173,9 @@ impl Table<'_> {
             let required =
                 KEYS.iter().find(|k| k.segments().last() == Some(field) && matches!(k.default, Default::Required));
             let help = match (required, self.view.stations().first(), self.view.stations().last()) {
+                (Some(Key { kind: Kind::Choice { built, .. }, .. }), ..) => {
+                    format!("write {field} = one of: \"{}\"", built.join("\", \""))
+                }
                 (Some(_), Some(first), Some(last)) => {
                     format!("write {field} = \"{}\"", if field == "to" { &last.name } else { &first.name })
                 }

@@ -6,7 +6,7 @@ use super::page::{Ink, Page, columns, wrap};
 use crate::column::{Column, cell_unit, in_order, lead, title};
 use crate::figure::{self, SPACE, Unit};
 use crate::{Picture, loads, sparkline, summary};
-use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
+use tardy_model::result::{CellResult, LoadResult, MetricResult, QUANTILES, StreamResult};
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
@@ -50,7 +50,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
     }
     for (name, load) in cell.loads.iter().filter(|_| rows) {
-        page.labelled(2, "load", LABEL, &loads::line(name, load, Some(SPACE)), Ink::Plain);
+        of_load(name, load, page);
     }
     let remarks = summary::of_cell(cell, picture.manifest);
     if !remarks.is_empty() && rows {
@@ -59,6 +59,23 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
     for remark in remarks {
         super::remark(&remark, 2, LABEL, page);
     }
+}
+
+/// A load in a line, or in several that break between its figures and not in them.
+fn of_load(name: &str, load: &LoadResult, page: &mut Page) {
+    let room = page.width().saturating_sub(2 + LABEL);
+    let (mut label, mut line) = ("load", String::new());
+    for part in loads::parts(name, load, Some(SPACE)) {
+        if !line.is_empty() && columns(&line) + 2 + columns(&part) > room {
+            page.labelled(2, label, LABEL, &std::mem::take(&mut line), Ink::Plain);
+            label = "";
+        }
+        if !line.is_empty() {
+            line.push_str("  ");
+        }
+        line.push_str(&part);
+    }
+    page.labelled(2, label, LABEL, &line, Ink::Plain);
 }
 
 fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &Layout, page: &mut Page) {

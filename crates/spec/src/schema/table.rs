@@ -94,7 +94,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.refuse_policy", Kind::Flag, Flag(false), "The scheduling policy that was asked for is refused."),
     key("stream.*.sim.throttle", SPAN, Text("0us"), "A spinning receiver is stopped for this long in each second."),
 
-    key("load.*.kind", choice(&["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "cpu", "memory", "command"], &[]), Required, "What the background load does: [Loads](../loads.md)."),
+    key("load.*.kind", choice(&["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "cpu", "memory", "command"], &[]), Required, "What the background load does."),
     key("load.*.count", number(0, MOST_INSTANCES as i64), Integer(1), "Instances at once; 0 is none."),
     key("load.*.from", Kind::Word, Required, "The station where it runs, or starts from."),
     key("load.*.to", Kind::Word, None("needed by kinds of the network"), "The other station."),
