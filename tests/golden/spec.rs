@@ -255,7 +255,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
         ),
         (
             "=1",
-            "there is no key `` (known here: name, trials, seed, station, path, shaper, stream, expect, case, matrix)",
+            "there is no key `` (known here: name, trials, seed, station, path, shaper, stream, load, expect, case, matrix)",
         ),
     ] {
         assert_eq!(wrong("", &["trials=4", set]), format!("--set {set}: {said}"));

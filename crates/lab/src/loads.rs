@@ -3,6 +3,7 @@
 //! each side is given, and how a trial leads them over the agents.
 
 use crate::agent::AgentError;
+use crate::command::Command;
 use crate::plan::Plan;
 use crate::trial::Stations;
 use rand::Rng;
@@ -140,6 +141,28 @@ pub fn place(setup: &Setup, chosen: &[Chosen], usable: &[u32]) -> Result<(Vec<Ve
         places.push(of_load);
     }
     Ok((places, short))
+}
+
+/// The loads of a cell in words, and the commands that are run for them, for a plan: a line each.
+pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for load in &setup.loads {
+        let to = load.to.as_ref().map(|to| format!(" and {to}")).unwrap_or_default();
+        lines.push(format!("load {}: {} × {} at {}{to}", load.name, load.kind.name(), load.count, load.from));
+        let LoadKind::Command { command, peer_command } = &load.kind else { continue };
+        let address = |station: &str| plan.ends.get(station).map_or(String::new(), |end| end.address.to_string());
+        let (from, to) = (address(&load.from), load.to.as_deref().map_or(String::new(), address));
+        let here = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
+        for (station, words) in here.into_iter().filter(|(_, words)| !words.is_empty()) {
+            let Some(end) = station.and_then(|station| plan.ends.get(station)) else { continue };
+            let words: Vec<String> =
+                words.iter().map(|word| word.replace("{from}", &from).replace("{to}", &to)).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let before = ["netns", "exec", end.netns.as_str()];
+            lines.push(Command::ip(&[&before[..], &words].concat()).to_string());
+        }
+    }
+    lines
 }
 
 /// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of the run's own.
