@@ -3,13 +3,15 @@
 
 use crate::command::{Finished, Place, agents, can_run, machine, same, wait};
 use serde_json::Value;
-use std::net::{SocketAddr, TcpListener};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 use tardy_engine::load::{LoadAt, LoadOrder, Loads};
+use tardy_engine::message::FromAgent;
 use tardy_engine::order::ThreadOrder;
 use tardy_model::load::LoadKind;
 use tardy_model::stream::Policy;
-use tardy_model::time::Nanos;
+use tardy_model::time::{Nanos, Tai};
 use tardy_sys::process::exists;
 
 const HEAD: &str = "name = 'loads'\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = 'a'\nto = 'b'\n\
@@ -283,4 +285,68 @@ fn a_load_that_cannot_have_its_port_says_so() {
     let local = nobody.local_addr().expect("an address");
     let refused = Loads::open(vec![order(LoadKind::UdpFlood { size: 1, rate: None }, local)]);
     assert!(refused.is_err(), "the same of UDP");
+}
+
+#[test]
+fn a_connection_that_is_reset_is_noted_with_its_errno() {
+    // On loopback: the caller hangs up with unread bytes, which makes the kernel send a reset.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+    let order = LoadOrder {
+        at: LoadAt { load: 0, instance: 0, peer: true },
+        name: "bulk".into(),
+        kind: LoadKind::TcpMaerts { size: 16_384 },
+        thread: ThreadOrder { cpu: None, policy: Policy::Other },
+        local: port,
+        remote: port,
+        start: Nanos::ZERO,
+        stop: None,
+        send_buffer: None,
+        receive_buffer: None,
+        seed: 1,
+    };
+    let mut loads = Loads::open(vec![order]).expect("the port is free");
+    let mut caller = TcpStream::connect(port).expect("it listens");
+    loads.connect().expect("it was called");
+    loads.start(tardy_sys::clock::now::<Tai>());
+    caller.read_exact(&mut [0; 100_000]).expect("it sends");
+    drop(caller);
+    // It sends all the time, so it learns of the reset at its next call; it has no way to tell before it is asked.
+    std::thread::sleep(Duration::from_secs(2));
+    let mut records = Vec::new();
+    let told = loads.collect(|told| {
+        if let FromAgent::LoadSide { record, .. } = told {
+            records.push(*record);
+        }
+        Ok(())
+    });
+    assert!(told.is_ok() && records.len() == 1);
+    let broke = records[0].broke.as_ref().unwrap_or_else(|| panic!("{:?}", records[0]));
+    assert!([libc::ECONNRESET, libc::EPIPE].contains(&broke.errno), "{broke:?}");
+    assert!(broke.at_ns > 0 && records[0].sent_bytes >= 100_000, "{:?}", records[0]);
+}
+
+#[test]
+fn a_load_shares_the_streams_cpu_or_does_not() {
+    let test = "a_load_shares_the_streams_cpu_or_does_not";
+    if !can_run(test) {
+        return;
+    }
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return tardy_tests::skip(test, "there is one CPU");
+    }
+    for (choice, shared) in [("same", true), ("different", false)] {
+        let place = Place::new();
+        let (run, _) = bulk(
+            &place,
+            &format!("kind = 'tcp_maerts'\nto = 'b'\ncpu = '{choice}'\npeer_cpu = '{choice}'\nstop = '100ms'"),
+        );
+        let rows = run.cell()["placement"].as_array().expect("placement");
+        let cpu = |thread: &str| {
+            let row = rows.iter().find(|row| row["thread"] == thread).unwrap_or_else(|| panic!("{thread}: {rows:?}"));
+            assert_eq!(row["cpus_seen"].as_array().map(Vec::len), Some(1), "pinned: {row}");
+            row["cpu_asked"].clone()
+        };
+        assert_eq!(cpu("bulk.from") == cpu("ctl.tx"), shared, "{choice}: {rows:?}");
+        assert_eq!(cpu("bulk.to") == cpu("ctl.rx"), shared, "{choice}: {rows:?}");
+    }
 }

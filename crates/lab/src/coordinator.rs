@@ -156,7 +156,7 @@ pub enum RunError {
     /// The samples would not fit.
     #[error(
         "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \
-         count, or fewer streams at once"
+         count, fewer streams at once, or a smaller working set"
     )]
     Memory {
         /// Cell.
@@ -219,7 +219,8 @@ pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) 
 /// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
 pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     for cell in &experiment.cells {
-        let needed: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+        let streams: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+        let needed = streams.saturating_add(loads::memory(&cell.setup));
         if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });

@@ -48,6 +48,15 @@ pub enum LoadError {
 /// The CPUs of one instance: at `from`, at `to`.
 pub type Places = [Option<u32>; 2];
 
+/// Bytes that the loads of a cell lock into memory for themselves.
+pub fn memory(setup: &Setup) -> u64 {
+    let each = |load: &Load| match load.kind {
+        LoadKind::Memory { working_set } => working_set.saturating_mul(u64::from(load.count)),
+        _ => 0,
+    };
+    setup.loads.iter().map(each).fold(0, u64::saturating_add)
+}
+
 /// Programs that the loads name and that are not there.
 ///
 /// # Errors

@@ -160,8 +160,12 @@ impl LoadKind {
         match *self {
             LoadKind::TcpStream { size, rate: Some(rate) } => bits(rate, size),
             LoadKind::UdpFlood { size, rate: Some(Rate::Bits(rate)) } => bits(rate, size),
-            LoadKind::UdpFlood { size, rate: Some(Rate::Packets(rate)) } => bits(rate.saturating_mul(size * 8), size),
-            LoadKind::Camera { fps, frame_size, .. } => bits(u64::from(fps) * frame_size * 8, frame_size),
+            LoadKind::UdpFlood { size, rate: Some(Rate::Packets(rate)) } => {
+                bits(rate.saturating_mul(size).saturating_mul(8), size)
+            }
+            LoadKind::Camera { fps, frame_size, .. } => {
+                bits(frame_size.saturating_mul(u64::from(fps)).saturating_mul(8), frame_size)
+            }
             LoadKind::Cpu { duty, .. } => Asked { duty: Some(duty), ..Asked::default() },
             _ => Asked::default(),
         }

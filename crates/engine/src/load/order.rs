@@ -51,7 +51,7 @@ impl LoadOrder {
         Buffers { send: self.send_buffer, receive: self.receive_buffer }
     }
 
-    /// `bulk`, or `bulk 3` where there may be several.
+    /// Which side of what this is, for messages.
     pub(super) fn what(&self) -> String {
         let side = if self.at.peer { "to" } else { "from" };
         format!("load `{}` ({}, instance {}, at `{side}`)", self.name, self.kind.name(), self.at.instance + 1)

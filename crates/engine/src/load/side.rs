@@ -26,6 +26,7 @@ enum Command {
 struct Left {
     record: SideRecord,
     output: Vec<u8>,
+    work: Box<dyn Work>,
 }
 
 struct Side {
@@ -42,6 +43,9 @@ struct Side {
 #[derive(Default)]
 pub struct Loads {
     sides: Vec<Side>,
+    /// Sockets of sides that are done. They stay open until the next trial: to one that was closed, the other side, which may
+    /// hear of the end later, would run into a refusal.
+    done: Vec<Box<dyn Work>>,
 }
 
 impl Loads {
@@ -99,7 +103,8 @@ impl Loads {
                 tell(FromAgent::Failed(format!("{}: its thread broke", side.order.what())))?;
                 continue;
             };
-            let Left { mut record, output } = left;
+            let Left { mut record, output, work } = left;
+            self.done.push(work);
             side.cpus_seen.iter().for_each(|cpu| worker::saw(&mut record.thread, *cpu));
             output.chunks(PIECE).try_for_each(|piece| tell(FromAgent::LoadOutput { at, bytes: piece.to_vec() }))?;
             tell(FromAgent::LoadSide { at, record: Box::new(record) })?;
@@ -141,11 +146,9 @@ impl Side {
                     }
                 }
             }
-            // A program that this thread started ends with it.
-            drop(work);
-            let mut left = left.unwrap_or(Left { record: SideRecord::default(), output: Vec::new() });
-            left.record.thread = account.end();
-            left
+            let (mut record, output) = left.unwrap_or_default();
+            record.thread = account.end();
+            Left { record, output, work }
         };
         let name = format!("tardy-load{}.{}", order.at.load, order.at.instance);
         let thread = std::thread::Builder::new().stack_size(worker::STACK).name(name);
@@ -168,7 +171,7 @@ impl Drop for Side {
     }
 }
 
-fn works(work: &mut dyn Work, mut watch: Watch) -> Left {
+fn works(work: &mut dyn Work, mut watch: Watch) -> (SideRecord, Vec<u8>) {
     if work.answers() || watch.sleep_until(watch.start()) {
         watch.begin();
         work.run(&mut watch);
@@ -176,5 +179,5 @@ fn works(work: &mut dyn Work, mut watch: Watch) -> Left {
             watch.end();
         }
     }
-    Left { record: watch.record, output: watch.output }
+    (watch.record, watch.output)
 }

@@ -168,7 +168,7 @@ pub(super) fn hang_up(tcp: &Tcp, watch: &mut Watch) {
     }
 }
 
-/// Receives until the other side ends.
+/// Receives until the other side ends, and ends then too.
 pub(super) fn receive(tcp: &Tcp, watch: &mut Watch) {
     watch.receiving();
     let mut room = vec![0; ROOM];
@@ -189,4 +189,5 @@ pub(super) fn receive(tcp: &Tcp, watch: &mut Watch) {
         }
     }
     watch.end();
+    let _ = tcp.end();
 }

@@ -91,4 +91,5 @@ fn answer(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
         }
     }
     watch.end();
+    let _ = tcp.end();
 }

@@ -6,6 +6,9 @@ use super::{LoadOrder, Work};
 use std::io;
 use tardy_sys::datagrams::{Batch, Datagrams};
 
+/// Behind the end so many calls in a row that bring nothing mean that nothing is under way any more.
+const QUIET: u32 = 2;
+
 /// A side: it answers at `to`.
 struct UdpSide {
     socket: Datagrams,
@@ -61,20 +64,23 @@ pub(super) fn send(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, len
 
 fn receive(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch) {
     watch.receiving();
+    let mut quiet = 0;
     loop {
         let came = socket.receive(batch);
         let now = watch.now();
         match came {
-            Ok(Some((datagrams, bytes))) => watch.received(now, datagrams as u64, bytes),
-            // Quiet for the time of a call behind the end: nothing is under way any more.
-            Ok(None) if watch.over(now) => break,
+            Ok(Some((datagrams, bytes))) => {
+                quiet = 0;
+                watch.received(now, datagrams as u64, bytes);
+            }
+            Ok(None) if watch.over(now) => quiet += 1,
             Ok(None) => {}
             Err(error) => {
                 watch.broke("receive", &error);
                 break;
             }
         }
-        if watch.past_grace(now) {
+        if quiet == QUIET || watch.past_grace(now) {
             break;
         }
     }
