@@ -6,6 +6,7 @@ mod delta;
 mod envelope;
 mod fixture;
 mod histogram;
+mod loads;
 mod naive;
 mod quantiles;
 mod repeats;

@@ -8,6 +8,7 @@ mod frame;
 mod fuzz;
 mod help;
 mod hostile;
+mod loads;
 mod manual;
 mod plan;
 mod report;

@@ -23,6 +23,7 @@ fn setup(stations: &[&str]) -> Setup {
         path: experiment::Path::Veth { queues: 4, mtu: 1500 },
         shaper: Shaper::None,
         streams: Vec::new(),
+        loads: Vec::new(),
     }
 }
 

@@ -8,9 +8,9 @@ mod figures;
 #[path = "report/page.rs"]
 mod page;
 #[path = "report/sample.rs"]
-mod sample;
+pub(crate) mod sample;
 #[path = "report/schema.rs"]
-mod schema;
+pub(crate) mod schema;
 
 use sample::{Run, many, odd, run};
 use tardy_model::result::{MetricResult, Quantiles, Results};

@@ -91,7 +91,9 @@ fn every_default_is_filled_in() {
     assert_eq!((stream.tx.policy, stream.rx.policy), (Policy::Other, Policy::Other));
     assert_eq!((stream.tx.advance, stream.tx.spin), (Nanos::ZERO, Nanos::ZERO));
     assert_eq!(stream.metrics, Metric::DEFAULT);
-    let all = Point::ALL.into_iter().filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp) && !point.is_of_reply());
+    let all = Point::ALL
+        .into_iter()
+        .filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp) && !point.is_of_reply());
     assert_eq!(stream.stamps, all.collect::<Vec<_>>());
     assert_eq!(good("port = \"sim\"", &[]).cells[0].setup.streams[0].sim, Sim::default());
 }
@@ -255,7 +257,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
         ),
         (
             "=1",
-            "there is no key `` (known here: name, trials, seed, station, path, shaper, stream, expect, case, matrix)",
+            "there is no key `` (known here: name, trials, seed, station, path, shaper, stream, load, expect, case, matrix)",
         ),
     ] {
         assert_eq!(wrong("", &["trials=4", set]), format!("--set {set}: {said}"));

@@ -26,6 +26,7 @@ fn two(names: Names) -> Plan {
         path: experiment::Path::Veth { queues: 4, mtu: 1400 },
         shaper: Shaper::None,
         streams: Vec::new(),
+        loads: Vec::new(),
     };
     plan(&setup, names, &Found::default()).expect("two stations can be joined")
 }

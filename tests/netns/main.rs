@@ -6,6 +6,7 @@ mod command;
 mod foreign;
 mod kill;
 mod lab;
+mod loads;
 mod run;
 mod soak;
 mod truth;

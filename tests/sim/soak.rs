@@ -127,6 +127,7 @@ fn trials(size: &Size) {
             before: trial.before,
             after: trial.after,
             streams: [("ctl".to_owned(), of_stream)].into(),
+            loads: std::collections::BTreeMap::new(),
         };
         let asked = [("ctl".to_owned(), std::mem::take(&mut stream.metrics))].into();
         let mut cell = CellAnalysis::new("all", [].into(), asked, Vec::new());

@@ -29,6 +29,7 @@ fn judge(stream: &Stream) -> Vec<(String, Level)> {
         before: trial.before,
         after: trial.after,
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
+        loads: BTreeMap::new(),
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());

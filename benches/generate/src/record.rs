@@ -103,5 +103,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         before,
         after,
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
+        loads: BTreeMap::new(),
     }
 }

@@ -11,6 +11,7 @@ mod verdicts;
 
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;
+use crate::loads::{self, Loads};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
 use crate::validity::{is_valid, judge_trial, path_failed};
@@ -47,6 +48,7 @@ pub struct CellAnalysis {
     /// True once the pool holds a trial that counts; it then takes no others.
     pool_counts: bool,
     placements: Placements,
+    loads: Loads,
     lead: Option<(String, Metric)>,
     blocks: Vec<TrialBlocks>,
 }
@@ -115,6 +117,7 @@ impl CellAnalysis {
             pool: Pool::default(),
             pool_counts: false,
             placements: Placements::default(),
+            loads: Loads::default(),
             lead: None,
             blocks: Vec::new(),
         }
@@ -153,7 +156,8 @@ impl CellAnalysis {
         let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
         let verdicts = judge_trial(record, &results, &coverage);
         let valid = is_valid(&verdicts);
-        let result = TrialResult { n: record.n, valid, streams: results, verdicts };
+        let loads = loads::of_trial(&record.loads);
+        let result = TrialResult { n: record.n, valid, streams: results, loads, verdicts };
         self.take(record, &result, digests);
         self.trials.push(result.clone());
         TrialAnswer { result, histograms }
@@ -179,12 +183,14 @@ impl CellAnalysis {
             // The first trial that counts drives out those that stood in.
             self.pool = Pool::default();
             self.placements = Placements::default();
+            self.loads = Loads::default();
             self.pool_counts = true;
         }
         if counts != self.pool_counts {
             return;
         }
         self.placements.add(record);
+        self.loads.add(&record.loads);
         for (stream, digest) in digests {
             let Some(of) = record.streams.get(&stream) else { continue };
             if let (true, Some(blocks)) = (result.valid, digest.blocks) {
@@ -242,7 +248,7 @@ impl CellAnalysis {
             axes: self.axes,
             valid,
             streams,
-            loads: BTreeMap::new(),
+            loads: self.loads.finish(),
             placement: self.placements.finish(),
             trials: self.trials,
             verdicts,

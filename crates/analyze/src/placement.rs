@@ -22,6 +22,12 @@ impl Placements {
                 self.thread(format!("{stream}.reply"), thread);
             }
         }
+        // Instances of a load stand together: `bulk.from`, `bulk.to`.
+        for (load, record) in &record.loads {
+            for (role, side) in record.instances.iter().flat_map(|instance| instance.sides()) {
+                self.thread(format!("{load}.{role}"), &side.thread);
+            }
+        }
     }
 
     fn thread(&mut self, name: String, record: &ThreadRecord) {

@@ -13,6 +13,7 @@ mod failed;
 mod foreign;
 mod interrupted;
 mod late_stamps;
+mod load;
 mod loss;
 mod other_runs;
 mod pm_qos;
@@ -59,7 +60,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 22] = [
+pub const RULES: [Rule; 23] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -67,6 +68,7 @@ pub const RULES: [Rule; 22] = [
     clock_step::RULE,
     causality::RULE,
     policy::RULE,
+    load::RULE,
     rate::RULE,
     send_errors::RULE,
     loss::RULE,

@@ -148,7 +148,7 @@ pub fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
 
 /// What the line at the top says was sent.
 pub fn facts(experiment: &Experiment) -> Facts {
-    let mut facts = Facts::default();
+    let mut facts = Facts { reference: experiment.reference.clone(), ..Facts::default() };
     for cell in &experiment.cells {
         let simulated = tardy_lab::orders::is_simulated(&cell.setup);
         facts.paths.push(if simulated { "simulated" } else { cell.setup.path.kind() }.to_owned());

@@ -30,6 +30,8 @@ pub struct Recorder<'a> {
     pub kept: u32,
     /// The first thing that could not be written.
     pub failed: Option<StoreError>,
+    /// What the programs of the next trial's loads wrote.
+    load_output: Vec<(String, Vec<u8>)>,
     progress: Progress,
 }
 
@@ -57,7 +59,7 @@ impl<'a> Recorder<'a> {
     pub fn new(experiment: &'a Experiment, folder: &'a RunFolder, manifest: Manifest) -> Self {
         let (judge, progress) = (Judge::new(experiment), Progress::new());
         let traces = Traces::new(experiment);
-        Recorder { folder, manifest, judge, traces, kept: 0, failed: None, progress }
+        Recorder { folder, manifest, judge, traces, kept: 0, failed: None, load_output: Vec::new(), progress }
     }
 
     /// A line for `events.jsonl`.
@@ -101,6 +103,9 @@ impl<'a> Recorder<'a> {
             let histograms = histograms.filter(|((stream, _), _)| stream == name);
             let histograms = histograms.map(|((_, metric), histogram)| (*metric, histogram.clone())).collect();
             trial.write_histograms(name, Nanos(of.intended_span_ns), &histograms)?;
+        }
+        for (name, bytes) in std::mem::take(&mut self.load_output) {
+            trial.write_load_output(&name, &bytes)?;
         }
         trial.write_record(record)?;
         if record.failed.is_some() { Ok(()) } else { trial.finish() }
@@ -169,6 +174,10 @@ impl Sink for Recorder<'_> {
             }
             Event::TornDown => self.log("torn_down", serde_json::Value::Null),
         }
+    }
+
+    fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
+        self.load_output = output;
     }
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {

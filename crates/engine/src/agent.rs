@@ -5,6 +5,7 @@
 mod end;
 mod threads;
 
+use crate::load::Loads;
 use crate::message::{self, FromAgent, MessageError, Side, ToAgent};
 use crate::ruler;
 use end::{End, Event};
@@ -38,7 +39,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
             }
         }
     });
-    let mut station = Station { ends: BTreeMap::new(), events };
+    let mut station = Station { ends: BTreeMap::new(), loads: Loads::default(), events };
     let result = loop {
         match inbox.recv_timeout(LOOK) {
             Ok(Event::Gone(MessageError::Closed)) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
@@ -54,6 +55,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
+                station.loads.look();
                 let told = station.ends.iter_mut().filter_map(|((stream, side), end)| {
                     end.look().map(|digest| FromAgent::Progress { stream: *stream, side: *side, digest })
                 });
@@ -70,6 +72,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
 
 struct Station {
     ends: BTreeMap<(u8, Side), End>,
+    loads: Loads,
     events: mpsc::Sender<Event>,
 }
 
@@ -81,8 +84,10 @@ impl Station {
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler))
             }
-            ToAgent::Prepare { ends } => {
+            ToAgent::Prepare { ends, loads } => {
                 self.ends.clear();
+                // The ports of those before must be free.
+                self.loads = Loads::default();
                 let mut ready = Vec::new();
                 // Who receives first: nothing that is sent may find a closed door.
                 let (receiving, sending): (Vec<_>, Vec<_>) =
@@ -99,6 +104,13 @@ impl Station {
                         }
                     }
                 }
+                match Loads::open(loads) {
+                    Ok(loads) => self.loads = loads,
+                    Err(error) => {
+                        self.ends.clear();
+                        return tell(FromAgent::Failed(error));
+                    }
+                }
                 tell(FromAgent::Ready { ends: ready, clocks: clock::read_clocks() })
             }
             ToAgent::WarmUp { stream, count, apart } => {
@@ -109,6 +121,18 @@ impl Station {
                 None => tell(unknown(stream, side)),
             },
             ToAgent::Start { stream, side, base } => self.on(stream, side, |end| end.start(base), tell),
+            ToAgent::ConnectLoads => {
+                tell(self.loads.connect().map_or_else(FromAgent::Failed, |()| FromAgent::LoadsConnected))
+            }
+            ToAgent::StartLoads { base } => {
+                self.loads.start(base);
+                Ok(())
+            }
+            ToAgent::StopLoads => {
+                self.loads.stop();
+                Ok(())
+            }
+            ToAgent::CollectLoads => self.loads.collect(tell),
             ToAgent::StopSending => {
                 self.ends.iter().filter(|((_, side), _)| *side == Side::Tx).for_each(|(_, end)| end.stop());
                 Ok(())

@@ -6,6 +6,7 @@ pub mod agent;
 pub mod halves;
 mod keys;
 pub mod live;
+pub mod load;
 pub mod matcher;
 pub mod message;
 pub mod order;

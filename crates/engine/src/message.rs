@@ -4,11 +4,13 @@
 //! The first frame each way is a greeting in a fixed form, so that two versions can at least tell each other which they are.
 
 use crate::live::Digest;
+use crate::load::{LoadAt, LoadOrder};
 use crate::order::{EndOrder, ThreadOrder};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, Read, Write};
+use tardy_model::load::SideRecord;
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
@@ -68,7 +70,20 @@ pub enum ToAgent {
     Prepare {
         /// Ends.
         ends: Vec<EndOrder>,
+        /// Sides of background loads.
+        loads: Vec<LoadOrder>,
     },
+    /// Connect the loads' sides: the other stations' are ready.
+    ConnectLoads,
+    /// The trial's base time for the loads; each starts by its own order.
+    StartLoads {
+        /// Scheduled instant of the trial's packet 0.
+        base: Instant<Tai>,
+    },
+    /// End the loads.
+    StopLoads,
+    /// Hand over what the loads did.
+    CollectLoads,
     /// Send warm-up packets.
     WarmUp {
         /// Stream.
@@ -210,6 +225,24 @@ pub enum FromAgent {
     ArrivalPiece(Vec<Arrival>),
     /// All that an end recorded has been handed over.
     Collected(Box<Collected>),
+    /// Answer to `ConnectLoads`.
+    LoadsConnected,
+    /// Part of what a load's program wrote, before its side's record.
+    LoadOutput {
+        /// Which side.
+        at: LoadAt,
+        /// The next bytes.
+        bytes: Vec<u8>,
+    },
+    /// What a side of a load did.
+    LoadSide {
+        /// Which side.
+        at: LoadAt,
+        /// What it did.
+        record: Box<SideRecord>,
+    },
+    /// All sides' records have been handed over.
+    LoadsCollected,
     /// It cannot be done; the trial is over, the agent lives.
     Failed(String),
 }

@@ -5,6 +5,7 @@
 use crate::agent::{Agent, AgentError};
 use crate::apply::{self, ApplyError};
 use crate::journal::JournalError;
+use crate::loads::{self, LoadError, Loads};
 use crate::names::{self, ClaimError, Slot};
 use crate::orders::{PlaceError, Turn, built_alike, is_simulated, orders, place, random_of, turns};
 use crate::path::Found;
@@ -23,7 +24,8 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{halves, port};
-use tardy_host::state;
+use tardy_host::{cpus, state};
+use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::{ReadBack, StationEntry};
 use tardy_model::sample::Batch;
@@ -101,6 +103,8 @@ pub enum Event<'a> {
 pub trait Sink {
     /// Something happened.
     fn event(&mut self, event: Event<'_>);
+    /// What the programs of the trial's loads wrote, by file name; the trial itself follows.
+    fn load_output(&mut self, _output: Vec<(String, Vec<u8>)>) {}
     /// A trial is over. An error ends the run. If the record says that it failed, half of it is gone: what there is may be
     /// kept, but it is no finished trial and no figure may come of it.
     fn trial(
@@ -146,10 +150,13 @@ pub enum RunError {
     /// A thread cannot have its CPU.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// A load cannot be run here.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// The samples would not fit.
     #[error(
         "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \
-         count, or fewer streams at once"
+         count, fewer streams at once, or a smaller working set"
     )]
     Memory {
         /// Cell.
@@ -212,13 +219,16 @@ pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) 
 /// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
 pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     for cell in &experiment.cells {
-        let needed: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+        let streams: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+        let needed = streams.saturating_add(loads::memory(&cell.setup));
         if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
         }
         if !is_simulated(&cell.setup) {
-            place(&cell.setup)?;
+            let (chosen, _) = place(&cell.setup)?;
+            loads::place(&cell.setup, &chosen, &cpus::usable())?;
+            loads::programs(&cell.setup)?;
         }
     }
     found(experiment, home)
@@ -271,7 +281,9 @@ impl Run<'_> {
         self.found = possible(self.experiment, std::process::id())?;
         let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
         for cell in built {
-            for what in place(&cell.setup)?.1 {
+            let (chosen, streams) = place(&cell.setup)?;
+            let (_, loads) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
+            for what in streams.into_iter().chain(loads) {
                 self.sink.event(Event::Short { cell: &cell.id, what: &what });
             }
         }
@@ -292,7 +304,7 @@ impl Run<'_> {
             ran.push((stream, phase, Some(Ran { base: trial.base, halves: trial.halves })));
         }
         match states {
-            Some((before, after)) => self.keep(turn, nonce, before, after, None, ran),
+            Some((before, after)) => self.keep(turn, nonce, [before, after], None, ran, BTreeMap::new()),
             None => Ok(()),
         }
     }
@@ -412,6 +424,8 @@ impl Run<'_> {
         let (chosen, _) = place(&cell.setup)?;
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random);
+        let (places, _) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
+        let mut loads = Loads::of(&cell.setup, plan, &places, &mut random);
         let mut states = Vec::new();
         let mut observe = || states.push(state::read(names::other_runs(self.options.state)));
         let sink = &mut *self.sink;
@@ -419,7 +433,7 @@ impl Run<'_> {
             let count = cell.setup.streams.iter().find(|s| s.name == stream).map_or(0, |s| s.count);
             sink.event(Event::Progress { stream, side, digest, count });
         };
-        let result = stations.run(&ordered, self.options.stop, &mut observe, &mut progress);
+        let result = stations.run(&ordered, &mut loads, self.options.stop, &mut observe, &mut progress);
         let mut states = states.into_iter();
         let now = || state::read(names::other_runs(self.options.state));
         let before = states.next().unwrap_or_else(now);
@@ -429,7 +443,11 @@ impl Run<'_> {
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
         };
         match result {
-            Ok(ran) => self.keep(turn, nonce, before, after, None, named(ran.into_iter().map(Some).collect())),
+            Ok(ran) => {
+                self.sink.load_output(loads.output());
+                let ran = named(ran.into_iter().map(Some).collect());
+                self.keep(turn, nonce, [before, after], None, ran, loads.records())
+            }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
                 self.sink.event(Event::Refused { cell: &cell.id, why: &why });
                 self.refused.push(cell.id.clone());
@@ -437,7 +455,8 @@ impl Run<'_> {
             }
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
-                    self.keep(turn, nonce, before, after, Some(error.to_string()), named(had))?;
+                    let failed = Some(error.to_string());
+                    self.keep(turn, nonce, [before, after], failed, named(had), loads.records())?;
                 }
                 Err(error.into())
             }
@@ -449,10 +468,10 @@ impl Run<'_> {
         &mut self,
         turn: &Turn<'_>,
         nonce: u64,
-        before: MachineState,
-        after: MachineState,
+        [before, after]: [MachineState; 2],
         failed: Option<String>,
         ran: Vec<(&Stream, Nanos, Option<Ran>)>,
+        loads: BTreeMap<String, LoadRecord>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
         for (stream, phase, ran) in ran {
@@ -480,6 +499,7 @@ impl Run<'_> {
             before,
             after,
             streams: records,
+            loads,
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

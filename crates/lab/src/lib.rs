@@ -7,6 +7,8 @@ pub mod apply;
 pub mod command;
 pub mod coordinator;
 pub mod journal;
+mod leftover;
+pub mod loads;
 pub mod names;
 pub mod orders;
 pub mod path;

@@ -2,6 +2,7 @@
 //! One trial on real stations: make ready, warm up until stamps flow, start on an aligned base, wait, collect both halves.
 
 use crate::agent::{Agent, AgentError, Incoming};
+use crate::loads::Loads;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -126,7 +127,7 @@ impl Stations {
 
     /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
     /// a message that is no mere progress shows that its station works, and the time limit starts anew.
-    fn answers<T>(
+    pub(crate) fn answers<T>(
         &mut self,
         asked: &[usize],
         doing: &'static str,
@@ -182,6 +183,7 @@ impl Stations {
     pub fn run(
         &mut self,
         streams: &[Ordered],
+        loads: &mut Loads,
         stop: &AtomicBool,
         observe: &mut dyn FnMut(),
         progress: &mut dyn FnMut(&str, Side, Digest),
@@ -193,12 +195,16 @@ impl Stations {
             warmups: vec![WarmUp::default(); streams.len()],
             bases: vec![None; streams.len()],
         };
-        match trial.measure(self, stop, observe, progress) {
+        match trial.measure(self, loads, stop, observe, progress) {
             Ok(()) => {}
             Err(error) => {
                 let had = (0..streams.len()).map(|i| trial.salvage(self, i)).collect();
                 return Err(Broken { error, had });
             }
+        }
+        if let Err(error) = loads.collect(self) {
+            let had = (0..streams.len()).map(|i| trial.salvage(self, i)).collect();
+            return Err(Broken { error: error.into(), had });
         }
         let mut ran = Vec::new();
         for i in 0..streams.len() {
@@ -248,26 +254,29 @@ impl Trial<'_> {
     fn measure(
         &mut self,
         stations: &mut Stations,
+        loads: &Loads,
         stop: &AtomicBool,
         observe: &mut dyn FnMut(),
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<(), TrialError> {
-        self.prepare(stations)?;
+        self.prepare(stations, loads)?;
+        loads.connect(stations)?;
         self.warm_up(stations, stop)?;
         observe();
-        self.start(stations)?;
-        let waited = self.wait(stations, stop, progress);
+        self.start(stations, loads)?;
+        let waited = self.wait(stations, stop, progress).and_then(|()| loads.stop(stations));
         observe();
         Ok(waited?)
     }
 
-    fn prepare(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
+    fn prepare(&mut self, stations: &mut Stations, loads: &Loads) -> Result<(), AgentError> {
         let mut asked = Vec::new();
         for (index, agent) in stations.agents.iter_mut().enumerate() {
             let all = self.streams.iter().flat_map(|s| s.ends.iter().map(move |end| (s.station(end.side()), end)));
             let ends: Vec<EndOrder> = all.filter(|(at, _)| *at == index).map(|(_, end)| end.clone()).collect();
-            if !ends.is_empty() {
-                agent.tell(&ToAgent::Prepare { ends })?;
+            let loads = loads.at(index);
+            if !(ends.is_empty() && loads.is_empty()) {
+                agent.tell(&ToAgent::Prepare { ends, loads })?;
                 asked.push(index);
             }
         }
@@ -376,14 +385,17 @@ impl Trial<'_> {
         Ok(warm)
     }
 
-    fn start(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
-        let now = clock::now::<Tai>();
+    fn start(&mut self, stations: &mut Stations, loads: &Loads) -> Result<(), AgentError> {
+        // A load that starts before the first packet must still have its start before it.
+        let now = clock::now::<Tai>() + loads.lead();
+        if let Some(first) = self.streams.first() {
+            loads.start(stations, base_of(first, now))?;
+        }
         // Who sends begins last.
         for side in [Side::Rx, Side::Reply, Side::Tx] {
             for (i, ordered) in self.streams.iter().enumerate().filter(|(_, s)| s.sides().any(|of| of == side)) {
-                let (stream, cycle) = (self.number(i), ordered.stream.cycle);
-                let lead = Nanos(i64::from(schedule::lead_in(cycle)) * cycle.0) + ordered.stream.tx.advance;
-                let base = schedule::base_time(now + AHEAD + lead, cycle, ordered.phase);
+                let stream = self.number(i);
+                let base = base_of(ordered, now);
                 self.bases[i] = Some(base);
                 stations.agents[ordered.station(side)].tell(&ToAgent::Start { stream, side, base })?;
             }
@@ -556,4 +568,11 @@ impl Trial<'_> {
         }
         Some(ran)
     }
+}
+
+/// The base time of a stream whose trial may start `now`.
+fn base_of(ordered: &Ordered, now: Instant<Tai>) -> Instant<Tai> {
+    let cycle = ordered.stream.cycle;
+    let lead = Nanos(i64::from(schedule::lead_in(cycle)) * cycle.0) + ordered.stream.tx.advance;
+    schedule::base_time(now + AHEAD + lead, cycle, ordered.phase)
 }

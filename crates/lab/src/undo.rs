@@ -6,6 +6,7 @@
 
 use crate::command::{Batch, Command};
 use crate::journal::{self, Journal, JournalError};
+use crate::leftover;
 use crate::names::{self, Hold};
 use crate::process::Identity;
 use crate::runner::{Failure, RunError, Runner};
@@ -142,7 +143,27 @@ fn end_agents(agents: &[Identity], runner: &mut dyn Runner) -> Result<u32, UndoE
         }
         ended += 1;
     }
-    Ok(ended)
+    Ok(ended + end_programs(agents, runner)?)
+}
+
+/// Ends what the agents had started and that outlived them: a program of a load, or what that had started in turn.
+fn end_programs(agents: &[Identity], runner: &mut dyn Runner) -> Result<u32, UndoError> {
+    let mut ended = 0;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        // Such a program may be starting others just now: looked for until there are none.
+        let left = leftover::of(agents);
+        let Some(first) = left.first() else { return Ok(ended) };
+        if Instant::now() > until {
+            return Err(UndoError::Stuck { pid: first.pid });
+        }
+        for program in &left {
+            let kill = Command::new("sh", &["-c", &format!("kill -KILL {}", program.pid)]);
+            runner.run(&Batch::one(kill))?;
+            ended += 1;
+        }
+        wait_until(|| left.iter().all(|program| !program.is_alive()));
+    }
 }
 
 fn wait_until(mut holds: impl FnMut() -> bool) -> bool {

@@ -7,6 +7,7 @@
 pub mod expect;
 pub mod frame;
 pub mod histogram;
+pub mod load;
 pub mod machine;
 pub mod manifest;
 pub mod point;

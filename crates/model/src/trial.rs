@@ -2,6 +2,7 @@
 //! All that is kept of one trial beside its samples (`trial.json`): the evidence from which validity is judged, so that a
 //! run that was killed can still be judged from its folder.
 
+use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
 use crate::point::{Point, Source};
 use crate::time::{ClockReading, Conversion};
@@ -35,6 +36,9 @@ pub struct TrialRecord {
     pub after: MachineState,
     /// By stream name.
     pub streams: BTreeMap<String, StreamRecord>,
+    /// Background loads by name.
+    #[serde(default)]
+    pub loads: BTreeMap<String, LoadRecord>,
 }
 
 /// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.

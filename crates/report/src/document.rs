@@ -69,6 +69,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
     blocks.extend(list(summary::of_verdicts(&results.verdicts)));
     blocks.extend(comparison(results, None).map(Block::Table));
+    blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
     blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));
     for id in summary::not_run(picture) {
         blocks.push(Block::Heading(2, title(id)));
@@ -115,6 +116,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
         }
         blocks.push(Block::Sentence(String::new(), became));
     }
+    blocks.extend(crate::loads::table(&cell.loads, None).map(Block::Table));
     blocks.extend(list(summary::of_cell(cell, picture.manifest)));
     if cell.trials.len() > 1 {
         blocks.extend(trials(cell, None).into_iter().map(Block::Table));

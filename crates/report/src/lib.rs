@@ -18,8 +18,10 @@ pub mod export;
 pub mod figure;
 mod html;
 mod json;
+mod loads;
 mod markdown;
 mod org;
+mod reference;
 mod schema;
 mod sparkline;
 mod summary;
@@ -69,6 +71,8 @@ pub struct Facts {
     pub cycles: Vec<Nanos>,
     /// Intended packets of a stream in a trial.
     pub packets: Vec<u64>,
+    /// The table of the reference results that the run names.
+    pub reference: Option<String>,
 }
 
 /// How a picture is to look. Only `text` looks at it.

@@ -33,6 +33,8 @@ pub fn results_schema() -> Value {
             "cell": cell(),
             "trial": trial(),
             "stream": stream(),
+            "load": load(),
+            "series": series(),
             "outcomes": outcomes(),
             "metric": metric(),
             "quantiles": {
@@ -181,7 +183,7 @@ fn cell() -> Value {
             "axes": axes(),
             "valid": {"type": "boolean"},
             "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
-            "loads": {"type": "object"},
+            "loads": {"type": "object", "additionalProperties": {"$ref": "#/$defs/load"}},
             "placement": {"type": "array", "items": {"$ref": "#/$defs/placement"}},
             "trials": {"type": "array", "items": {"$ref": "#/$defs/trial"}},
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
@@ -197,9 +199,10 @@ fn trial() -> Value {
             "n": {"type": "integer", "minimum": 1, "description": "Number in the cell."},
             "valid": {"type": "boolean"},
             "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
+            "loads": {"type": "object", "additionalProperties": {"$ref": "#/$defs/load"}},
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
         },
-        "required": ["n", "valid", "streams", "verdicts"]
+        "required": ["n", "valid", "streams", "loads", "verdicts"]
     })
 }
 
@@ -230,6 +233,56 @@ fn stream() -> Value {
             }
         },
         "required": ["outcomes", "metrics"]
+    })
+}
+
+fn load() -> Value {
+    let number = |description: &str| json!({"type": "number", "description": description});
+    json!({
+        "description": "A background load: the sum over its instances, of a cell also over its trials. What its kind does not have is left out.",
+        "type": "object",
+        "properties": {
+            "kind": text("tcp_stream, udp_flood and so on."),
+            "count": counted("Instances."),
+            "achieved_bit_s": number("Payload bits a second that arrived."),
+            "bytes": counted("Payload bytes that arrived."),
+            "asked_bit_s": counted("What was asked of all instances together."),
+            "sent_bit_s": number("Payload bits a second that were sent."),
+            "sent_bytes": counted("Payload bytes that were sent."),
+            "sends": counted("Send calls; of datagrams, datagrams."),
+            "bytes_a_send": number("Bytes a send call, mean."),
+            "receives": counted("Receive calls that brought something; of datagrams, datagrams."),
+            "bytes_a_receive": number("Bytes a receive call, mean."),
+            "lost": counted("Datagrams sent and not received."),
+            "retransmits": counted("TCP segments sent again, by both sides."),
+            "timeouts": counted("TCP retransmission timeouts; left out where the kernel does not count them."),
+            "transactions_per_s": number("tcp_rr."),
+            "asked_duty": number("Share of a CPU that each instance was asked to take."),
+            "duty": number("Share that it had, mean of the instances."),
+            "copied_bytes_per_s": number("memory."),
+            "exits": {"type": "array", "items": {"type": "string"}, "description": "How the programs ended (command)."},
+            "span_ns": {"type": "integer", "description": "Time that achieved_bit_s is over."},
+            "series": {"$ref": "#/$defs/series"},
+            "instances": {
+                "type": "array",
+                "items": {"$ref": "#/$defs/load"},
+                "description": "Each instance, where there are several."
+            }
+        },
+        "required": ["kind", "count", "achieved_bit_s", "bytes", "span_ns"]
+    })
+}
+
+fn series() -> Value {
+    json!({
+        "description": "Of a trial: bytes over time, all instances, as they arrived where they do.",
+        "type": "object",
+        "properties": {
+            "every_ns": {"type": "integer", "description": "Length of a stretch."},
+            "first_ns": {"type": "integer", "description": "Where the first begins, after the trial's base time."},
+            "bytes": {"type": "array", "items": {"type": "integer", "minimum": 0}, "description": "Bytes in each."}
+        },
+        "required": ["every_ns", "first_ns", "bytes"]
     })
 }
 

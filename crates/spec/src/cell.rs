@@ -2,7 +2,7 @@
 //! One cell while it is worked out: the file's values with its case's and its axes' laid over them.
 
 use crate::error::{At, Origin, Problem, Reason};
-use crate::schema::{Default, KEYS, Value};
+use crate::schema::{Default, KEYS, Key, Kind, Value};
 use crate::sheet::{Assignment, Layer, Named, Sheet};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -66,6 +66,10 @@ impl<'a> View<'a> {
         &self.sheet.streams
     }
 
+    pub(crate) fn loads(&self) -> &'a [Named] {
+        &self.sheet.loads
+    }
+
     /// What was written for keys that begin with `prefix`, with the rest of the key.
     pub(crate) fn below(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a Assignment)> {
         let prefix = prefix.to_owned();
@@ -121,12 +125,13 @@ impl<'a> View<'a> {
         Problem::new(Reason::Combination, &blamed.1, message, help)
     }
 
-    /// Where the station or stream of a key stands.
+    /// Where the station, stream or load of a key stands.
     fn header(&self, key: &str) -> At {
         let mut parts = key.split('.');
         let names = match parts.next() {
             Some("station") => &self.sheet.stations,
             Some("stream" | "expect") => &self.sheet.streams,
+            Some("load") => &self.sheet.loads,
             _ => return At::START,
         };
         let name = parts.next().unwrap_or_default();
@@ -174,6 +179,9 @@ impl Table<'_> {
             let required =
                 KEYS.iter().find(|k| k.segments().last() == Some(field) && matches!(k.default, Default::Required));
             let help = match (required, self.view.stations().first(), self.view.stations().last()) {
+                (Some(Key { kind: Kind::Choice { built, .. }, .. }), ..) => {
+                    format!("write {field} = one of: \"{}\"", built.join("\", \""))
+                }
                 (Some(_), Some(first), Some(last)) => {
                     format!("write {field} = \"{}\"", if field == "to" { &last.name } else { &first.name })
                 }

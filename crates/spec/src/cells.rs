@@ -130,6 +130,7 @@ fn suffix(sheet: &Sheet, axis: &Axis) -> String {
         match root {
             "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
             "stream" | "expect" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
+            "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
             _ => vec![""],
         }
     };

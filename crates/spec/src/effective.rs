@@ -2,6 +2,7 @@
 //! The effective file: every default and override written out. Loading it gives the same experiment again.
 
 use crate::experiment::Cell;
+use crate::load;
 use crate::schema::{Default, KEYS, Key, show_duration};
 use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
@@ -22,6 +23,7 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
         let names: Vec<&str> = match root {
             "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
             "stream" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
+            "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
             _ => vec![""],
         };
         for name_of in names {
@@ -68,11 +70,13 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let written = sheet.base.get(full);
     let name = full.split('.').nth(1).unwrap_or("");
     let streams = || cells.iter().filter_map(|cell| cell.setup.streams.iter().find(|stream| stream.name == name));
+    let loads = || cells.iter().filter_map(|cell| cell.setup.loads.iter().find(|load| load.name == name));
     // A word that stands for something is resolved where it means the same in all cells.
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
         "stream.*.metrics" => the_same(streams().map(metrics)),
         "stream.*.stamps" => the_same(streams().map(stamps)),
+        "load.*.size" => the_same(loads().filter_map(load::size)),
         _ => None,
     };
     let is_set_elsewhere =
@@ -105,6 +109,12 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     // What belongs to the path of one kind has no meaning where no cell has one.
     let of = |kind: &str| cells.iter().any(|cell| cell.setup.path.kind() == kind);
     if (key.pattern == "path.queues" && !of("veth")) || (key.pattern == "path.take" && !of("wire")) {
+        return None;
+    }
+    if let Some(field) = key.pattern.strip_prefix("load.*.")
+        && !loads().any(|load| load::has(load.kind.name(), field))
+        && !load::ALWAYS.contains(&field)
+    {
         return None;
     }
     key.default.node().map(|node| node.toml())

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
+use tardy_model::load::Load;
 use tardy_model::stream::Stream;
 
 /// An experiment that can be planned.
@@ -14,6 +15,8 @@ pub struct Experiment {
     pub trials: u32,
     /// Seed of phases, nonces and the order of trials.
     pub seed: u64,
+    /// The table of the reference results that its figures are set beside.
+    pub reference: Option<String>,
     /// Cells in the order of the file: cases × axes.
     pub cells: Vec<Cell>,
     /// The effective file: defaults and overrides written out; loading it again gives the same experiment.
@@ -44,6 +47,8 @@ pub struct Setup {
     pub shaper: Shaper,
     /// Streams in the order of the file.
     pub streams: Vec<Stream>,
+    /// Background loads that have an instance, in the order of the file.
+    pub loads: Vec<Load>,
 }
 
 /// A place where traffic starts or ends.

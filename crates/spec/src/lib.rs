@@ -9,6 +9,7 @@ mod check;
 mod effective;
 mod error;
 pub mod experiment;
+mod load;
 mod near;
 pub mod placement;
 mod ready_made;
@@ -19,6 +20,7 @@ mod source;
 mod tree;
 
 pub use error::{Place, Reason, SpecError};
+pub use load::under_test;
 pub use ready_made::READY_MADE;
 pub use schema::json_schema;
 pub use source::{LARGEST, Source, read, ready_made, resolve};
@@ -60,7 +62,11 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
     let seed = whole.get("seed", integer)?;
     let cells = cells::cells(&sheet)?;
     let effective = effective::effective(&sheet, &name, &cells);
-    Ok(Experiment { name, trials, seed, cells, effective })
+    let reference = match whole.find("reference") {
+        Some(schema::Value::Text(table)) => Some(table.clone()),
+        _ => None,
+    };
+    Ok(Experiment { name, trials, seed, reference, cells, effective })
 }
 
 /// The name of an experiment that gives itself none: its file's, as far as a name can have it.

@@ -4,5 +4,7 @@
 /// Name and text of each.
 pub const READY_MADE: &[(&str, &str)] = &[
     ("host-to-host", include_str!("../../../experiments/host-to-host.toml")),
+    ("roundtrip-load", include_str!("../../../experiments/roundtrip-load.toml")),
+    ("car", include_str!("../../../experiments/car.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),
 ];

@@ -5,6 +5,7 @@ use crate::cell::{Table, View};
 use crate::check;
 use crate::error::{At, Problem, Reason};
 use crate::experiment::{Path, Setup, Shaper, Station};
+use crate::load;
 use crate::near;
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
@@ -47,7 +48,8 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     check::ports(view, &streams)?;
     check::sizes(view, &streams, mtu)?;
     check::spinners(view, &streams)?;
-    Ok((Setup { stations, path, shaper: Shaper::None, streams }, expect))
+    let loads = load::loads(view, &streams, mtu)?;
+    Ok((Setup { stations, path, shaper: Shaper::None, streams, loads }, expect))
 }
 
 fn path(view: &View<'_>) -> Result<Path, Problem> {
@@ -171,15 +173,19 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     Ok(stream)
 }
 
-fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {
-    let (from, to) = (table.get("from", text)?, table.get("to", text)?);
-    for (field, name) in [("from", &from), ("to", &to)] {
-        let known = view.stations().iter().map(|station| station.name.as_str());
-        if !known.clone().any(|known| known == name) {
-            let message = format!("`{}`: there is no station `{name}`", table.key(field));
-            return Err(table.wrong(&[field], message, near::mend(name, known)));
-        }
+/// The station that a key names.
+pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result<String, Problem> {
+    let name = table.get(field, text)?;
+    let known = view.stations().iter().map(|station| station.name.as_str());
+    if known.clone().any(|known| known == name) {
+        return Ok(name);
     }
+    let message = format!("`{}`: there is no station `{name}`", table.key(field));
+    Err(table.wrong(&[field], message, near::mend(&name, known)))
+}
+
+pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {
+    let (from, to) = (station(view, table, "from")?, station(view, table, "to")?);
     if from == to {
         let message = format!("`{}` sends from `{from}` to itself", table.key("to"));
         let other = view.stations().iter().find(|station| station.name != from);
@@ -336,15 +342,15 @@ fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
     })
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     if let Value::Text(text) = value { Some(text.clone()) } else { None }
 }
 
-fn integer(value: &Value) -> Option<i64> {
+pub(crate) fn integer(value: &Value) -> Option<i64> {
     if let Value::Integer(number) = value { Some(*number) } else { None }
 }
 
-fn span(value: &Value) -> Option<Nanos> {
+pub(crate) fn span(value: &Value) -> Option<Nanos> {
     if let Value::Span(span) = value { Some(*span) } else { None }
 }
 
@@ -352,14 +358,14 @@ fn flag(value: &Value) -> Option<bool> {
     if let Value::Flag(flag) = value { Some(*flag) } else { None }
 }
 
-fn share(value: &Value) -> Option<f64> {
+pub(crate) fn share(value: &Value) -> Option<f64> {
     if let Value::Share(share) = value { Some(*share) } else { None }
 }
 
-fn cpu(value: &Value) -> Option<tardy_model::stream::CpuChoice> {
+pub(crate) fn cpu(value: &Value) -> Option<tardy_model::stream::CpuChoice> {
     if let Value::Cpu(cpu) = value { Some(*cpu) } else { None }
 }
 
-fn policy(value: &Value) -> Option<tardy_model::stream::Policy> {
+pub(crate) fn policy(value: &Value) -> Option<tardy_model::stream::Policy> {
     if let Value::Policy(policy) = value { Some(*policy) } else { None }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Assignment {
 /// Assignments by full dotted key.
 pub(crate) type Layer = BTreeMap<String, Assignment>;
 
-/// A name that the user gave to a station or stream.
+/// A name that the user gave to a station, stream or load.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     pub name: String,
@@ -58,6 +58,7 @@ pub(crate) struct Sheet {
     pub base: Layer,
     pub stations: Vec<Named>,
     pub streams: Vec<Named>,
+    pub loads: Vec<Named>,
     pub cases: Vec<Case>,
     pub axes: Vec<Axis>,
 }
@@ -86,7 +87,7 @@ impl Sheet {
         let (special, plain): (Vec<_>, Vec<_>) =
             rows.iter().partition(|(key, _)| matches!(key.text.as_str(), "case" | "matrix"));
         // Names first: the order of tables in a file means nothing, `[expect.ctl]` may stand before `[stream.ctl]`.
-        for (key, node) in plain.iter().filter(|(key, _)| key.text == "station" || key.text == "stream") {
+        for (key, node) in plain.iter().filter(|(key, _)| matches!(key.text.as_str(), "station" | "stream" | "load")) {
             sheet.name_all(key, node)?;
         }
         let mut leaves = Vec::new();
@@ -129,11 +130,11 @@ impl Sheet {
         Ok(())
     }
 
-    /// Notes the names in `[station.NAME]` or `[stream.NAME]`.
+    /// Notes the names in `[station.NAME]`, `[stream.NAME]` or `[load.NAME]`.
     fn name_all(&mut self, table: &Key, node: &Node) -> Result<(), Problem> {
         for (key, _) in rows(node) {
-            let is_stream = table.text == "stream";
-            let allowed = |c: char| match is_stream {
+            let is_station = table.text == "station";
+            let allowed = |c: char| match !is_station {
                 true => c.is_ascii_alphanumeric() || c == '_' || c == '-',
                 false => c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-',
             };
@@ -141,11 +142,15 @@ impl Sheet {
                 let message = format!("name of a {}: {}", table.text, wrong.message);
                 Problem::new(Reason::Value, &key.at, message, wrong.help)
             })?;
-            if !is_stream && key.text.starts_with(|c: char| c.is_ascii_digit()) {
+            if is_station && key.text.starts_with(|c: char| c.is_ascii_digit()) {
                 let message = format!("name of a station: `{}` begins with a digit", key.text);
                 return Err(Problem::new(Reason::Value, &key.at, message, format!("write `s{}`", key.text)));
             }
-            let names = if is_stream { &mut self.streams } else { &mut self.stations };
+            let names = match table.text.as_str() {
+                "station" => &mut self.stations,
+                "stream" => &mut self.streams,
+                _ => &mut self.loads,
+            };
             if names.len() == MOST_NAMES {
                 let message = format!("there are more than {MOST_NAMES} of `{}`", table.text);
                 return Err(Problem::new(Reason::Combination, &key.at, message, "leave some out"));
@@ -203,11 +208,12 @@ impl Sheet {
         }
     }
 
-    /// The station or stream in a key must be one of the file's.
+    /// The station, stream or load in a key must be one of the file's.
     fn check_names(&self, path: &[String], at: &At) -> Result<(), Problem> {
         let (what, names) = match path {
             [root, ..] if root == "station" => ("station", &self.stations),
             [root, ..] if root == "stream" || root == "expect" => ("stream", &self.streams),
+            [root, ..] if root == "load" => ("load", &self.loads),
             _ => return Ok(()),
         };
         let Some(name) = path.get(1) else { return Ok(()) };

@@ -13,6 +13,7 @@ use tardy_model::trial::TrialRecord;
 
 pub(crate) const SAMPLES: &str = "samples.parquet";
 pub(crate) const RECORD: &str = "trial.json";
+const LOADS: &str = "loads";
 
 /// `trials/<cell>/<n>.partial/`. It becomes `<n>/` by [`TrialFolder::finish`] and by nothing else: dropped before, it stays
 /// as it is and readers report it as unfinished.
@@ -70,6 +71,18 @@ impl TrialFolder {
         let mut bytes = serde_json::to_vec(record).map_err(|why| StoreError::io("encode", &path)(why.into()))?;
         bytes.push(b'\n');
         durable::write_new(&path, &bytes)
+    }
+
+    /// Writes `loads/<name>`: what a load's program wrote.
+    ///
+    /// # Errors
+    /// [`StoreError::Name`] if the name cannot be a file's, [`StoreError::Io`] if the disk refuses.
+    pub fn write_load_output(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let folder = self.partial.join(LOADS);
+        if !folder.is_dir() {
+            durable::make_folder(&folder)?;
+        }
+        durable::write_new(&folder.join(file_name(name)?), bytes)
     }
 
     /// Makes the trial whole: from here on it survives a kill or a power cut.

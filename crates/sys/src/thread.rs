@@ -108,3 +108,11 @@ pub fn lock_memory() -> Result<(), SysError> {
     check(i64::from(result), "mlockall", || "this process".into())?;
     Ok(())
 }
+
+/// CPU time that the calling thread has used since it started.
+pub fn cpu_time() -> Nanos {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid, writable timespec; a thread's own CPU clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut ts) };
+    Nanos(ts.tv_sec * 1_000_000_000 + ts.tv_nsec)
+}

@@ -5,10 +5,12 @@
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use tardy_engine::halves::{Halves, join};
-use tardy_engine::message::{self, FromAgent, ToAgent};
+use tardy_engine::halves::{Halves, ReplyHalves, join};
+use tardy_engine::message::{self, Collected, FromAgent, ToAgent};
+use tardy_engine::receiver::Arrival;
+use tardy_engine::sender::SenderHalf;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::WarmUp;
 
@@ -34,7 +36,11 @@ fn messages<M: Serialize + DeserializeOwned + PartialEq + Debug>(mut from: &[u8]
     while let Ok(message) = message::receive::<M>(&mut from) {
         let mut sent = Vec::new();
         message::send(&mut sent, &message).expect("memory takes it");
-        assert_eq!(message::receive::<M>(&mut sent.as_slice()).expect("what was sent"), message);
+        // By its bytes: a share that is not a number equals nothing, itself included.
+        let again = message::receive::<M>(&mut sent.as_slice()).expect("what was sent");
+        let mut twice = Vec::new();
+        message::send(&mut twice, &again).expect("memory takes it");
+        assert_eq!(twice, sent);
         heard.push(message);
         if heard.len() == MESSAGES {
             break;
@@ -43,47 +49,88 @@ fn messages<M: Serialize + DeserializeOwned + PartialEq + Debug>(mut from: &[u8]
     heard
 }
 
-/// What the coordinator makes of the pieces that it was handed.
+/// What one end handed over.
+#[derive(Default)]
+struct Handed {
+    sent: SenderHalf,
+    arrivals: Vec<Arrival>,
+    rest: Option<Collected>,
+}
+
+/// What the coordinator makes of the pieces that it was handed: those of the sender first, then the reflector's, then those of
+/// who receives the replies.
 fn trial(told: Vec<FromAgent>) {
     let clocks = ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 0, tai_offset_s: 0 };
-    let mut halves = Halves {
-        sent: Default::default(),
-        tx_counters: Default::default(),
-        tx_thread: Default::default(),
-        tx_clocks: [clocks; 2],
-        arrivals: Vec::new(),
-        rx_counters: Default::default(),
-        rx_thread: Default::default(),
-        rx_clocks: [clocks; 2],
-        gaps: None,
-        tx_gaps: None,
-        absent: BTreeMap::new(),
-        error_queue_bytes: 0,
-        warmup: WarmUp::default(),
-    };
+    let mut ends: [Handed; 3] = Default::default();
+    let mut at = 0;
     for message in told {
+        let end = &mut ends[at];
         match message {
-            FromAgent::SenderPiece(piece) => halves.sent.append(piece),
-            FromAgent::ArrivalPiece(mut piece) => halves.arrivals.append(&mut piece),
-            FromAgent::Sent { counters, gaps, thread, clocks } => {
-                (halves.tx_counters, halves.tx_gaps, halves.tx_thread) = (counters, gaps, thread);
-                halves.tx_clocks[1] = clocks;
-            }
-            FromAgent::Arrived { counters, gaps, thread, clocks } => {
-                (halves.rx_counters, halves.gaps, halves.rx_thread) = (counters, gaps, thread);
-                halves.rx_clocks[1] = clocks;
+            FromAgent::SenderPiece(piece) => end.sent.append(piece),
+            FromAgent::ArrivalPiece(mut piece) => end.arrivals.append(&mut piece),
+            FromAgent::Collected(rest) => {
+                end.rest = Some(*rest);
+                at = (at + 1).min(2);
             }
             _ => {}
         }
     }
-    let (batch, record) = join(&stream(), Instant::from_ns(1_000_000_000), &halves);
-    assert_eq!(batch.len(), halves.sent.len());
-    tardy_store::encode_samples(&[("ctl", &batch)]).expect("a joined batch can be written");
-    serde_json::to_vec(&record).expect("and its record");
+    let [tx, rx, back] = ends;
+    let after = |end: &Handed| end.rest.as_ref().map_or(clocks, |rest| rest.clocks);
+    let (tx_clocks, rx_clocks) = ([clocks, after(&tx)], [clocks, after(&rx)]);
+    let rest = |end: Option<Collected>| end.unwrap_or_else(|| gone(clocks));
+    let (tx_rest, rx_rest, back_rest) = (rest(tx.rest), rest(rx.rest), rest(back.rest));
+    let reply = ReplyHalves {
+        sent: rx.sent,
+        tx_counters: rx_rest.sent.unwrap_or_default(),
+        arrivals: back.arrivals,
+        rx_counters: back_rest.arrived.unwrap_or_default(),
+        thread: Some(back_rest.thread),
+        gaps: back_rest.gaps,
+        tcp: [tx_rest.tcp, rx_rest.tcp],
+        error_queue_bytes: 0,
+    };
+    let halves = |reply| Halves {
+        sent: tx.sent.clone(),
+        tx_counters: tx_rest.sent.unwrap_or_default(),
+        tx_thread: tx_rest.thread.clone(),
+        tx_clocks,
+        arrivals: rx.arrivals.clone(),
+        rx_counters: rx_rest.arrived.unwrap_or_default(),
+        rx_thread: rx_rest.thread.clone(),
+        rx_clocks,
+        gaps: rx_rest.gaps,
+        tx_gaps: tx_rest.gaps,
+        absent: BTreeMap::new(),
+        error_queue_bytes: 0,
+        warmup: WarmUp::default(),
+        reply,
+    };
+    for (kind, reply) in [(Kind::Cyclic, None), (Kind::Reflected, Some(reply.clone())), (Kind::Pingpong, Some(reply))] {
+        let halves = halves(reply);
+        let (batch, record) = join(&stream(kind), Instant::from_ns(1_000_000_000), &halves);
+        assert_eq!(batch.len(), halves.sent.len());
+        tardy_store::encode_samples(&[("ctl", &batch)]).expect("a joined batch can be written");
+        serde_json::to_vec(&record).expect("and its record");
+    }
 }
 
-fn stream() -> Stream {
+fn gone(clocks: ClockReading) -> Collected {
+    Collected { sent: None, arrived: None, gaps: None, thread: Default::default(), clocks, tcp: None }
+}
+
+fn stream(kind: Kind) -> Stream {
     Stream {
+        kind,
+        ip: Ip::Ipv4,
+        reply: Reply {
+            size: 64,
+            cpu: CpuChoice::Same,
+            policy: Policy::Other,
+            in_flight: 1,
+            timeout: Nanos::from_secs(1),
+            nodelay: true,
+        },
         name: "ctl".into(),
         from: "a".into(),
         to: "b".into(),
@@ -98,7 +145,13 @@ fn stream() -> Stream {
         warmup: Nanos::ZERO,
         stamps: Point::ALL.into_iter().filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p)).collect(),
         metrics: Metric::DEFAULT.to_vec(),
-        tx: Tx { cpu: CpuChoice::Auto, policy: Policy::Other, advance: Nanos::ZERO, spin: Nanos::ZERO },
+        tx: Tx {
+            cpu: CpuChoice::Auto,
+            policy: Policy::Other,
+            advance: Nanos::ZERO,
+            spin: Nanos::ZERO,
+            wait: Wait::Block,
+        },
         rx: Rx { cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block },
         sim: Sim::default(),
     }

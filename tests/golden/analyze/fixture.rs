@@ -172,5 +172,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         before,
         after,
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
+        loads: BTreeMap::new(),
     }
 }

@@ -92,7 +92,8 @@ pub fn stream() -> StreamResult {
 
 pub fn cell(id: &str) -> CellResult {
     let streams = BTreeMap::from([("ctl".to_owned(), stream())]);
-    let trial = |n| TrialResult { n, valid: true, streams: streams.clone(), verdicts: Vec::new() };
+    let trial =
+        |n| TrialResult { n, valid: true, streams: streams.clone(), loads: BTreeMap::new(), verdicts: Vec::new() };
     let repeats = Verdict::new("repeats", Level::Ok, "yes: five trials agree within 0.3 µs at p50 and 2.0 µs at p99")
         .with("spread_p50_ns", 300i64)
         .with("trials_p50_ns", Figure::List(vec![Figure::Int(14_000), Figure::Int(14_300)]));
@@ -186,6 +187,7 @@ pub fn run(cells: &[&str]) -> Run {
         ports: vec!["udp".into(), "udp".into()],
         cycles: vec![Nanos::from_micros(500), Nanos::from_micros(500)],
         packets: vec![10_000, 10_000],
+        reference: None,
     };
     Run {
         results,

@@ -70,6 +70,11 @@ fn faults(schema: &Value, value: &Value) -> Vec<String> {
     faults
 }
 
+/// Fails where a value is not what its schema says.
+pub fn agrees(schema: &Value, value: &Value) {
+    assert_eq!(faults(schema, value), Vec::<String>::new());
+}
+
 #[test]
 fn results_agree_with_their_schema() {
     let schema = results_schema();

@@ -61,6 +61,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         before: state.clone(),
         after: state,
         streams: BTreeMap::new(),
+        loads: BTreeMap::new(),
     }
 }
 

@@ -2,10 +2,10 @@
 //! `competing-cpu`: others ran on the CPUs of the measuring threads.
 
 use super::evidence::TICKS_NS;
-use super::{Evidence, Rule, Spoils, rt_bandwidth};
+use super::{Evidence, Rule, Spoils, load, rt_bandwidth};
 use crate::says;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::machine::CpuTimes;
+use tardy_model::machine::{CpuTimes, TaskTime};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "competing-cpu", spoils: Spoils::Measuring, judge };
@@ -52,7 +52,10 @@ fn ours_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Option<i64> {
 fn others(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<(String, i64)> {
     let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
     let before = &evidence.record.before.tasks;
+    let expected = load::expected(evidence);
+    let strange = |tid: u32, task: &TaskTime| expected.as_ref().is_none_or(|expected| !expected.holds(tid, task));
     let tasks = evidence.record.after.tasks.iter().filter(|(tid, task)| task.cpu == cpu && !ours.contains(tid));
+    let tasks = tasks.filter(|(tid, task)| strange(**tid, task));
     let mut by_name: BTreeMap<&str, i64> = BTreeMap::new();
     for (tid, task) in tasks {
         let began = before.get(tid).filter(|earlier| earlier.start == task.start).map_or(0, |earlier| earlier.run_ns);
@@ -77,7 +80,12 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&cpu));
         let stopped_ns = stops.map(|stopped| stopped.gaps.total_ns).fold(0, i64::saturating_add);
         let Some(ours_ns) = ours_ns(evidence, cpu, elapsed_ns) else { continue };
-        let ran_ns = busy_ns(&times, elapsed_ns).saturating_sub(ours_ns).saturating_sub(stopped_ns);
+        let mut ran_ns = busy_ns(&times, elapsed_ns).saturating_sub(ours_ns).saturating_sub(stopped_ns);
+        if load::expected(evidence).is_some() {
+            // A load's own time and that of the interrupts it causes are what was asked for: only tasks that can be named count.
+            let named = others(evidence, cpu, total).iter().map(|(_, ran)| *ran).fold(0, i64::saturating_add);
+            ran_ns = ran_ns.min(named);
+        }
         if ran_ns <= TICKS_NS || total <= 0 {
             continue;
         }

@@ -6,10 +6,10 @@ use crate::exit::Exit;
 use crate::verbs::count;
 use anyhow::Result;
 use std::fmt::Write;
-use tardy_lab::coordinator;
 use tardy_lab::names::Names;
 use tardy_lab::orders::is_simulated;
 use tardy_lab::plan;
+use tardy_lab::{coordinator, loads};
 
 /// Prints the script.
 pub fn call(args: Plan) -> Result<Exit> {
@@ -39,6 +39,13 @@ pub fn call(args: Plan) -> Result<Exit> {
             let axes = cell.axes.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>();
             if !axes.is_empty() {
                 let _ = writeln!(out, "#   {}: {}", cell.id, axes.join(", "));
+            }
+            if !cell.setup.loads.is_empty() {
+                let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?;
+                // A user's word may hold anything: what it breaks must stay a comment.
+                for line in loads::told(&cell.setup, &plan) {
+                    let _ = writeln!(out, "#     {}", line.replace(char::is_control, " "));
+                }
             }
         }
         out += &script;

@@ -11,7 +11,7 @@ use tardy_model::trial::TcpRecord;
 use tardy_sys::SysError;
 use tardy_sys::messages::{MessagesRx, MessagesTx, split};
 use tardy_sys::stamps::TxStamps;
-use tardy_sys::tcp::{Buffers, Listener, Tcp};
+use tardy_sys::tcp::{Buffers, Listener, Tcp, TcpInfo};
 use tardy_sys::wait::Waiter;
 
 /// A connection comes within this time or not at all.
@@ -106,17 +106,21 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
     Ok((TcpSend { socket: sender }, TcpReceive { socket: receiver, waiter, spins, closed: false }))
 }
 
+/// What the kernel says of a connection, for the trial's record.
+pub(crate) fn record(info: TcpInfo) -> TcpRecord {
+    TcpRecord {
+        retransmits: info.retransmits,
+        timeouts: info.timeouts,
+        mss: info.mss,
+        rtt_us: info.rtt_us,
+        rto_us: info.rto_us,
+    }
+}
+
 impl TcpSend {
     /// What the kernel says of the connection; `None` if it says nothing.
     pub fn record(&self) -> Option<TcpRecord> {
-        let info = self.socket.info().ok()?;
-        Some(TcpRecord {
-            retransmits: info.retransmits,
-            timeouts: info.timeouts,
-            mss: info.mss,
-            rtt_us: info.rtt_us,
-            rto_us: info.rto_us,
-        })
+        self.socket.info().ok().map(record)
     }
 
     /// The error queue's size, read back.

@@ -82,6 +82,10 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         }
         *out += "</ul>\n";
     }
+    if let Some(beside) = crate::reference::beside(picture) {
+        *out += &format!("<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
+        *out += &table(&beside.table, "");
+    }
     if let Some(comparison) = document::comparison(results, Some(THIN)) {
         *out += &table(&comparison, "");
     }
@@ -165,6 +169,9 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
             *out += &format!("<h3>{}</h3>\n", escape(name));
         }
         of_stream(picture, cell, &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
+    }
+    if let Some(loads) = crate::loads::table(&cell.loads, Some(THIN)) {
+        *out += &table(&loads, "background load");
     }
     let mut more = String::new();
     if let Some(trials) = document::trials(cell, Some(THIN)).filter(|_| cell.trials.len() > 1) {

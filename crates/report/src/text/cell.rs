@@ -5,8 +5,8 @@ use super::layout::{Layout, indent};
 use super::page::{Ink, Page, columns, wrap};
 use crate::column::{Column, cell_unit, in_order, lead, title};
 use crate::figure::{self, SPACE, Unit};
-use crate::{Picture, sparkline, summary};
-use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
+use crate::{Picture, loads, sparkline, summary};
+use tardy_model::result::{CellResult, LoadResult, MetricResult, QUANTILES, StreamResult};
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
@@ -53,6 +53,9 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
             page.labelled(indent(cell.streams.len()), "", 0, &replies.join("   "), Ink::Plain);
         }
     }
+    for (name, load) in cell.loads.iter().filter(|_| rows) {
+        of_load(name, load, page);
+    }
     let remarks = summary::of_cell(cell, picture.manifest);
     if !remarks.is_empty() && rows {
         page.blank();
@@ -60,6 +63,23 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
     for remark in remarks {
         super::remark(&remark, 2, LABEL, page);
     }
+}
+
+/// A load in a line, or in several that break between its figures and not in them.
+fn of_load(name: &str, load: &LoadResult, page: &mut Page) {
+    let room = page.width().saturating_sub(2 + LABEL);
+    let (mut label, mut line) = ("load", String::new());
+    for part in loads::parts(name, load, Some(SPACE)) {
+        if !line.is_empty() && columns(&line) + 2 + columns(&part) > room {
+            page.labelled(2, label, LABEL, &std::mem::take(&mut line), Ink::Plain);
+            label = "";
+        }
+        if !line.is_empty() {
+            line.push_str("  ");
+        }
+        line.push_str(&part);
+    }
+    page.labelled(2, label, LABEL, &line, Ink::Plain);
 }
 
 fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &Layout, page: &mut Page) {

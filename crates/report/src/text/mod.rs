@@ -36,6 +36,12 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
         let why = summary::refused(cell, picture.manifest);
         remark(&why.unwrap_or(summary::Remark::new("trials", Level::Warning, "none finished")), 2, 11, &mut page);
     }
+    if let Some((id, lines)) = crate::reference::told(picture) {
+        page.blank();
+        for (i, line) in lines.iter().enumerate() {
+            page.labelled(0, if i == 0 { id } else { "" }, CLOSING, line, Ink::Dim);
+        }
+    }
     closing(picture, layout.as_ref(), &mut page);
     Ok(page.finish())
 }

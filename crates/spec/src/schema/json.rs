@@ -2,7 +2,7 @@
 //! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
 
 use super::kind::{LAST_CPU, LONGEST_DEVICE};
-use super::{Default, KEYS, Key, Kind, units};
+use super::{Default, KEYS, Key, Kind, spread, units};
 use serde_json::{Map, Value, json};
 use tardy_model::point::Point;
 
@@ -96,6 +96,9 @@ fn table(path: &[&str]) -> Map<String, Value> {
             object.insert("propertyNames".into(), json!({"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"}));
             object.insert("minProperties".into(), json!(1));
         }
+        ["load"] => {
+            object.insert("propertyNames".into(), json!({"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"}));
+        }
         _ => {}
     }
     object.insert("additionalProperties".into(), named);
@@ -166,6 +169,21 @@ fn kind(kind: &Kind) -> Value {
         Kind::Numbers => {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
         }
+        Kind::Buffer => json!({
+            "type": "string",
+            "pattern": format!("^(default|{NUMBER}({}))$", units::SIZE_UNITS.replace(", ", "|"))
+        }),
+        Kind::Rate => json!({
+            "type": "string",
+            "pattern": format!("^{NUMBER}({})$", spread::RATE_UNITS.replace(", ", "|"))
+        }),
+        Kind::Spread { time } => {
+            let sizes = format!("({})", units::SIZE_UNITS.replace(", ", "|"));
+            let one = format!("{NUMBER}{}", if *time { TIME } else { &sizes });
+            let pattern = format!("^((fixed|exponential):{one}|uniform:{one}\\.\\.{one}|pareto:{one}/{NUMBER})$");
+            json!({"type": "string", "pattern": pattern})
+        }
+        Kind::Words => json!({"type": "array", "minItems": 1, "items": {"type": "string"}}),
         Kind::Limits => {
             let limit = format!(r"^ *(min|mean|stddev|max|p50|p90|p99|p99\.9|p99\.99) *<=? *-?{NUMBER}{TIME} *$");
             json!({"anyOf": [

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kinds of values: how each is read, and what is said when it is wrong.
 
+use super::spread;
 use super::units::{self, Wrong, show_duration};
 use crate::error::{Problem, Reason};
 use crate::near;
 use crate::tree::{Node, Toml};
 use tardy_model::expect::Of;
+use tardy_model::load::Distribution;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::QUANTILES;
 use tardy_model::stream::{CpuChoice, Policy};
@@ -69,6 +71,17 @@ pub enum Kind {
     Numbers,
     /// One limit of a metric, or a list of them.
     Limits,
+    /// The size of a socket's buffer, or `default`.
+    Buffer,
+    /// Bits a second.
+    Rate,
+    /// A distribution, of times or of sizes.
+    Spread {
+        /// Of times.
+        time: bool,
+    },
+    /// Program and arguments.
+    Words,
 }
 
 /// Limits of a metric: figure, ns, and whether the limit itself is allowed.
@@ -88,6 +101,8 @@ pub(crate) enum Value {
     Metrics(Vec<Metric>),
     Numbers(Vec<u32>),
     Limits(Limits),
+    Spread(Distribution),
+    Words(Vec<String>),
     /// The word that stands instead of a value.
     Word,
 }
@@ -187,6 +202,25 @@ impl Kind {
                 Value::Limits(each(key, "limit", items, |text| limit(text).map_err(|wrong| (Reason::Value, wrong)))?)
             }
             (Kind::Limits, _) => return Err(not("a limit, or a list of limits", LIMIT)),
+            (Kind::Buffer, Toml::Text(text)) if text == "default" => Value::Word,
+            (Kind::Buffer, Toml::Text(text)) => {
+                let show = |bytes: i64| format!("\"{bytes}B\"");
+                Value::Integer(within(key, node, units::size(text).map_err(unit)?, spread::BUFFER, show)?)
+            }
+            (Kind::Buffer, _) => return Err(not("a size in quotes", "write \"128KiB\" or \"default\"")),
+            (Kind::Rate, Toml::Text(text)) => {
+                let show = |bits: i64| format!("\"{bits}bit\"");
+                Value::Integer(within(key, node, spread::rate(text).map_err(unit)?, spread::RATE, show)?)
+            }
+            (Kind::Rate, _) => return Err(not("a rate in quotes", "write \"100Mbit\"")),
+            (Kind::Spread { time }, Toml::Text(text)) => Value::Spread(spread::read(text, *time).map_err(unit)?),
+            (Kind::Spread { time }, _) => return Err(not("a distribution in quotes", spread::example(*time))),
+            (Kind::Words, Toml::List(items)) if !items.is_empty() => {
+                Value::Words(items.iter().map(|item| spread::word(key, item)).collect::<Result<_, _>>()?)
+            }
+            (Kind::Words, _) => {
+                return Err(not("a program with its arguments", "write [\"iperf3\", \"-c\", \"{to}\"]"));
+            }
         })
     }
 }

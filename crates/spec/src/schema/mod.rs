@@ -6,6 +6,7 @@
 
 mod json;
 mod kind;
+mod spread;
 mod table;
 pub(crate) mod units;
 mod words;
@@ -99,7 +100,7 @@ impl Key {
 }
 
 /// Words of the glossary that begin a key and that this version has not built.
-pub(crate) const LATER: &[&str] = &["load"];
+pub(crate) const LATER: &[&str] = &[];
 
 /// What a dotted key is in the table.
 pub(crate) enum Found {

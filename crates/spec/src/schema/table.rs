@@ -4,6 +4,7 @@
 use super::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::{Key, Kind};
 use tardy_model::frame::HEAD;
+use tardy_model::load::MOST_INSTANCES;
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
     Kind::Choice { built, later }
@@ -22,6 +23,10 @@ const SOME: Kind = Kind::Duration { min_ns: 1, max_ns: DAY, word: Option::None }
 const DAY: i64 = 86_400_000_000_000;
 /// The most UDP payload that an IPv4 packet carries.
 const LARGEST: i64 = 65_507;
+/// How long before the first packet a load may start.
+const LEAD: i64 = 10_000_000_000;
+/// The most bytes of a call of a load.
+const CALL: i64 = 1 << 20;
 const COUNT: Kind = number(0, i64::MAX);
 const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"];
 
@@ -35,6 +40,8 @@ pub const KEYS: &[Key] = &[
     key("name", Kind::Name, None("the file's name without its ending"), "What the experiment is called; part of the run folder's name.").whole(),
     key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be told.").whole(),
     key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
+
+    key("reference", choice(&["R2-load"], &["R1", "R2-paths", "R3", "R4", "R5"]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
 
     key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
 
@@ -98,6 +105,34 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.steal", Kind::Share, Float(0.0), "Share of the CPUs' time that the hypervisor takes."),
     key("stream.*.sim.refuse_policy", Kind::Flag, Flag(false), "The scheduling policy that was asked for is refused."),
     key("stream.*.sim.throttle", SPAN, Text("0us"), "A spinning receiver is stopped for this long in each second."),
+
+    key("load.*.kind", choice(&["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "cpu", "memory", "command"], &[]), Required, "What the background load does."),
+    key("load.*.count", number(0, MOST_INSTANCES as i64), Integer(1), "Instances at once; 0 is none."),
+    key("load.*.from", Kind::Word, Required, "The station where it runs, or starts from."),
+    key("load.*.to", Kind::Word, None("needed by kinds of the network"), "The other station."),
+    key("load.*.cpu", Kind::Cpu, Text("any"), "CPU of its thread at `from`: same or different (as that of the stream under test there), auto, any (not pinned), or a number."),
+    key("load.*.peer_cpu", Kind::Cpu, Text("any"), "CPU of its thread at `to`."),
+    key("load.*.policy", Kind::Policy, Text("other"), "Scheduling of its thread at `from`."),
+    key("load.*.peer_policy", Kind::Policy, Text("other"), "Scheduling of its thread at `to`."),
+    key("load.*.start", Kind::Duration { min_ns: -LEAD, max_ns: DAY, word: Option::None }, Text("-300ms"), "When it starts after the trial's base time; negative: before its first packet."),
+    key("load.*.stop", Kind::Duration { min_ns: -LEAD, max_ns: DAY, word: Some("end") }, Text("end"), "When it stops after the base time; `end`: when the trial's streams are done."),
+    key("load.*.size", Kind::Size { min: 1, max: CALL }, None("16384B over TCP, 1400B of a `udp_flood`, 1B of a `tcp_rr`"), "Bytes of a send call; of `udp_flood`, of a datagram; of `tcp_rr`, of a request."),
+    key("load.*.reply_size", Kind::Size { min: 1, max: CALL }, Text("1B"), "`tcp_rr`: bytes of a response."),
+    key("load.*.send_buffer", Kind::Buffer, Text("default"), "SO_SNDBUF of its sockets; `default` leaves the kernel's."),
+    key("load.*.receive_buffer", Kind::Buffer, Text("default"), "SO_RCVBUF of its sockets."),
+    key("load.*.rate", Kind::Rate, None("as much as goes"), "`tcp_stream`, `udp_flood`: payload bits a second of each instance.").rival("packet_rate"),
+    key("load.*.packet_rate", number(1, 100_000_000), None("as much as goes"), "`udp_flood`: datagrams a second of each instance, instead of `rate`.").rival("rate"),
+    key("load.*.shortfall", Kind::Share, Text("5%"), "It may stay this much below what was asked before the trial is invalid."),
+    key("load.*.fps", number(1, 1_000), Integer(30), "`camera`: frames a second."),
+    key("load.*.frame_size", Kind::Size { min: 1, max: 64 << 20 }, Text("50kB"), "`camera`: bytes of a frame."),
+    key("load.*.packet_size", Kind::Size { min: 1, max: LARGEST }, Text("1400B"), "`camera`: payload of a datagram."),
+    key("load.*.burst", Kind::Spread { time: false }, Text("exponential:256KiB"), "`sporadic`: bytes of a burst."),
+    key("load.*.gap", Kind::Spread { time: true }, Text("exponential:50ms"), "`sporadic`: from the end of a burst to the next."),
+    key("load.*.duty", Kind::Share, Text("50%"), "`cpu`: share of the time that it computes."),
+    key("load.*.period", Kind::Duration { min_ns: 100_000, max_ns: 10_000_000_000, word: Option::None }, Text("10ms"), "`cpu`: in each such period."),
+    key("load.*.working_set", Kind::Size { min: 4_096, max: 4 << 30 }, Text("8MiB"), "`memory`: bytes that it copies back and forth within."),
+    key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` stand for the stations' addresses."),
+    key("load.*.peer_command", Kind::Words, None("none"), "`command`: the same at `to`, started before."),
 
     key("expect.*.lost", COUNT, None("no limit"), "At most so many packets lost."),
     key("expect.*.not_sent", COUNT, None("no limit"), "At most so many packets not sent."),

@@ -70,7 +70,13 @@ pub fn show_duration(span: Nanos) -> String {
     }
 }
 
-fn quantity(text: &str, units: &[(&str, i128)], what: &str, example: &str, list: &str) -> Result<i128, Wrong> {
+pub(super) fn quantity(
+    text: &str,
+    units: &[(&str, i128)],
+    what: &str,
+    example: &str,
+    list: &str,
+) -> Result<i128, Wrong> {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text),

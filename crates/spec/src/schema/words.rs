@@ -2,7 +2,7 @@
 //! Kinds of values and defaults in words, for the reference.
 
 use super::units::{SIZE_UNITS, TIME_UNITS};
-use super::{Default, Kind, show_duration};
+use super::{Default, Kind, show_duration, spread};
 use tardy_model::time::Nanos;
 
 impl Kind {
@@ -30,6 +30,17 @@ impl Kind {
             Kind::Points => "a list of points".to_owned(),
             Kind::Metrics { word } => format!("`\"{word}\"`, or a list of metrics"),
             Kind::Numbers => "a list of packet numbers".to_owned(),
+            Kind::Buffer => format!("`\"default\"`, or a size in {SIZE_UNITS}, `\"{}B\"` to `\"{}B\"`", spread::BUFFER.0, spread::BUFFER.1),
+            Kind::Rate => format!("bits a second in {}", spread::RATE_UNITS),
+            Kind::Spread { time: true } => {
+                "`\"fixed:50ms\"`, `\"uniform:10ms..1s\"`, `\"exponential:50ms\"` (mean) or `\"pareto:20ms/1.5\"` (least, exponent)"
+                    .to_owned()
+            }
+            Kind::Spread { time: false } => {
+                "`\"fixed:64KiB\"`, `\"uniform:10kB..1MB\"`, `\"exponential:256KiB\"` (mean) or `\"pareto:64KiB/1.5\"` (least, exponent)"
+                    .to_owned()
+            }
+            Kind::Words => "a list of texts: program and arguments".to_owned(),
             Kind::Limits => "a limit as `\"p99.9 < 80us\"`, or a list of limits".to_owned(),
         }
     }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cpu`: computes for a share of each period, measured by the thread's own CPU clock.
+
+use super::Work;
+use super::watch::Watch;
+use std::hint::black_box;
+use tardy_model::time::Nanos;
+use tardy_sys::thread;
+
+struct Cpu {
+    duty: f64,
+    period: Nanos,
+}
+
+pub(super) fn open(duty: f64, period: Nanos) -> Result<Box<dyn Work>, String> {
+    Ok(Box::new(Cpu { duty, period }))
+}
+
+/// Rounds between two looks at the clocks: some microseconds.
+const ROUNDS: u64 = 4_096;
+
+impl Work for Cpu {
+    fn run(&mut self, watch: &mut Watch) {
+        let (began, used) = (watch.now(), thread::cpu_time());
+        let mut period: i64 = 0;
+        let mut state: u64 = 1;
+        loop {
+            // Each period has its share of its own: time that others took is not made up for later.
+            let goal = thread::cpu_time() + Nanos((self.duty * self.period.0 as f64) as i64);
+            let next = began + Nanos((period + 1) * self.period.0);
+            let mut now = watch.now();
+            while thread::cpu_time() < goal && now < next && !watch.over(now) {
+                for _ in 0..ROUNDS {
+                    state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+                }
+                now = watch.now();
+            }
+            if !watch.sleep_until(next) {
+                break;
+            }
+            // Periods that passed while it could not run are gone.
+            period = (period + 1).max((watch.now() - began).0 / self.period.0.max(1));
+        }
+        watch.end();
+        watch.record.busy_ns = Some((thread::cpu_time() - used).0);
+    }
+}

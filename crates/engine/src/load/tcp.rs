@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kinds over TCP share: a side that calls or answers, and then sends or receives bulk.
+
+use super::watch::{LIMIT, NAP, Watch};
+use super::{LoadOrder, Work};
+use crate::port::tcp::record;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tardy_model::time::Nanos;
+use tardy_sys::clock;
+use tardy_sys::tcp::{Buffers, Listener, Tcp};
+
+/// The other side is reached within this time or not at all.
+const REACH: Duration = Duration::from_secs(5);
+/// Room of a receive call.
+const ROOM: usize = 128 << 10;
+
+enum Link {
+    /// At `to`.
+    Waiting(Listener),
+    /// At `from`.
+    Calling {
+        from: SocketAddr,
+        to: SocketAddr,
+        buffers: Buffers,
+    },
+    Up(Tcp),
+}
+
+/// What a side does with its connection.
+type Role = Box<dyn FnMut(&Tcp, &mut Watch) + Send>;
+
+struct TcpSide {
+    link: Link,
+    peer: SocketAddr,
+    answers: bool,
+    role: Role,
+}
+
+/// A side that listens at `to` and calls at `from`, whatever it does then. One that only `answers` works at once.
+pub(super) fn side(
+    order: &LoadOrder,
+    answers: bool,
+    role: impl FnMut(&Tcp, &mut Watch) + Send + 'static,
+) -> Result<Box<dyn Work>, String> {
+    let link = if order.at.peer {
+        let listener = Listener::open(order.local, order.buffers())
+            .map_err(|error| format!("{error}: is another program using the port in this namespace?"))?;
+        Link::Waiting(listener)
+    } else {
+        // Any port: the one of the trial before may still be remembered.
+        let from = SocketAddr::new(order.local.ip(), 0);
+        Link::Calling { from, to: order.remote, buffers: order.buffers() }
+    };
+    Ok(Box::new(TcpSide { link, peer: order.remote, answers, role: Box::new(role) }))
+}
+
+impl Work for TcpSide {
+    fn connect(&mut self, stop: &AtomicBool) -> Result<(), String> {
+        let tcp = match &self.link {
+            Link::Up(_) => return Ok(()),
+            Link::Calling { from, to, buffers } => {
+                Tcp::connect(Some(*from), *to, *buffers, REACH).map_err(|error| error.to_string())?
+            }
+            Link::Waiting(listener) => {
+                let until = Instant::now() + REACH;
+                loop {
+                    // Strangers are hung up on.
+                    match listener.accept(LIMIT).map_err(|error| error.to_string())? {
+                        Some(tcp) if tcp.peer() == Some(self.peer.ip()) => break tcp,
+                        _ if stop.load(Relaxed) => return Err("stopped before it was called".to_owned()),
+                        _ if Instant::now() >= until => {
+                            return Err(format!("nobody called from {} within {} s", self.peer.ip(), REACH.as_secs()));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        };
+        tcp.limit(LIMIT).map_err(|error| format!("SO_RCVTIMEO: {error}"))?;
+        self.link = Link::Up(tcp);
+        Ok(())
+    }
+
+    fn answers(&self) -> bool {
+        self.answers
+    }
+
+    fn run(&mut self, watch: &mut Watch) {
+        let Link::Up(tcp) = &self.link else { return };
+        (self.role)(tcp, watch);
+        watch.record.tcp = tcp.info().ok().map(record);
+    }
+}
+
+/// Sends by calls of `size` bytes, as much as goes or so many bits a second.
+pub(super) fn send(tcp: &Tcp, watch: &mut Watch, size: u64, rate: Option<u64>) {
+    let bytes = vec![0x5a; size as usize];
+    let began = watch.now();
+    loop {
+        let now = watch.now();
+        if watch.over(now) {
+            break;
+        }
+        if let Some(rate) = rate {
+            // The next call is due when the rate has got so far.
+            let due_ns = u128::from(watch.record.sent_bytes) * 8_000_000_000 / u128::from(rate.max(1));
+            let due = began + Nanos(i64::try_from(due_ns).unwrap_or(i64::MAX / 4));
+            if due > now {
+                clock::sleep_until(due.min(now + NAP));
+                continue;
+            }
+        }
+        match tcp.send(&bytes) {
+            Ok(0) => {}
+            Ok(sent) => watch.sent(now, 1, sent as u64),
+            Err(error) => {
+                watch.broke("send", &error);
+                break;
+            }
+        }
+    }
+    hang_up(tcp, watch);
+}
+
+/// Sends all of it; false if that was not to be.
+pub(super) fn send_all(tcp: &Tcp, watch: &mut Watch, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let now = watch.now();
+        match tcp.send(bytes) {
+            Ok(sent) => {
+                if sent > 0 {
+                    watch.sent(now, 1, sent as u64);
+                }
+                bytes = &bytes[sent..];
+            }
+            Err(error) => {
+                watch.broke("send", &error);
+                return false;
+            }
+        }
+        if !bytes.is_empty() && watch.past_grace(now) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Ends the sending, and waits until the other side has taken all and ended too.
+pub(super) fn hang_up(tcp: &Tcp, watch: &mut Watch) {
+    watch.end();
+    if watch.record.broke.is_some() || tcp.end().is_err() {
+        return;
+    }
+    let mut rest = [0; 4_096];
+    loop {
+        let now = watch.now();
+        match tcp.receive(&mut rest) {
+            Ok(Some(0)) | Err(_) => return,
+            Ok(_) if watch.past_grace(now) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Receives until the other side ends, and ends then too.
+pub(super) fn receive(tcp: &Tcp, watch: &mut Watch) {
+    watch.receiving();
+    let mut room = vec![0; ROOM];
+    loop {
+        let came = tcp.receive(&mut room);
+        let now = watch.now();
+        match came {
+            Ok(Some(0)) => break,
+            Ok(Some(bytes)) => watch.received(now, 1, bytes as u64),
+            Ok(None) => {}
+            Err(error) => {
+                watch.broke("receive", &error);
+                break;
+            }
+        }
+        if watch.past_grace(now) {
+            break;
+        }
+    }
+    watch.end();
+    let _ = tcp.end();
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a side looks at and writes into while it works: the stop, the clock, its record.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tardy_model::load::{Broke, Series, SideRecord};
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_sys::clock;
+
+/// No sleep is longer, so that a stop is seen.
+pub const NAP: Nanos = Nanos(50_000_000);
+/// After the stop so long is waited for what is under way.
+pub const GRACE: Nanos = Nanos(2_000_000_000);
+/// A call that waits returns after this long.
+pub const LIMIT: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// One side's view of its trial.
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    base: Instant<Tai>,
+    start: Instant<Tai>,
+    until: Option<Instant<Tai>>,
+    /// When the end was first seen.
+    over: Option<Instant<Tai>>,
+    /// True if the series is of what is received.
+    receives: bool,
+    /// What it did.
+    pub record: SideRecord,
+    /// What a program wrote, as far as it is kept.
+    pub output: Vec<u8>,
+}
+
+impl Watch {
+    /// Of a trial whose base time is known.
+    pub fn new(stop: Arc<AtomicBool>, base: Instant<Tai>, start: Nanos, until: Option<Nanos>) -> Watch {
+        // A short load has no long history to keep.
+        let first = start.0.div_euclid(Series::LEAST_NS) * Series::LEAST_NS;
+        Watch {
+            stop,
+            base,
+            start: base + start,
+            until: until.map(|until| base + until),
+            over: None,
+            receives: false,
+            record: SideRecord { series: Series::from(first), ..SideRecord::default() },
+            output: Vec::new(),
+        }
+    }
+
+    /// When the load starts.
+    pub fn start(&self) -> Instant<Tai> {
+        self.start
+    }
+
+    /// Now, TAI.
+    pub fn now(&self) -> Instant<Tai> {
+        clock::now::<Tai>()
+    }
+
+    /// True once the load is to end.
+    #[inline]
+    pub fn over(&mut self, now: Instant<Tai>) -> bool {
+        if self.over.is_none() && (self.stop.load(Relaxed) || self.until.is_some_and(|until| now >= until)) {
+            self.over = Some(now);
+        }
+        self.over.is_some()
+    }
+
+    /// How long ago the end came.
+    pub fn since_over(&mut self, now: Instant<Tai>) -> Option<Nanos> {
+        self.over(now);
+        self.over.map(|over| now - over)
+    }
+
+    /// True once even what is under way is no longer waited for.
+    pub fn past_grace(&mut self, now: Instant<Tai>) -> bool {
+        self.since_over(now).is_some_and(|past| past > GRACE)
+    }
+
+    /// Sleeps until `at` or until the end; false at the end.
+    pub fn sleep_until(&mut self, at: Instant<Tai>) -> bool {
+        loop {
+            let now = self.now();
+            if self.over(now) {
+                return false;
+            }
+            if now >= at {
+                return true;
+            }
+            let nap = self.until.map_or(now + NAP, |until| (now + NAP).min(until));
+            clock::sleep_until(at.min(nap));
+        }
+    }
+
+    /// The work begins.
+    pub fn begin(&mut self) -> Instant<Tai> {
+        let now = self.now();
+        self.record.began_ns.get_or_insert((now - self.base).0);
+        now
+    }
+
+    /// The work has ended; what follows is only waited for.
+    pub fn end(&mut self) {
+        self.record.ended_ns = (self.now() - self.base).0;
+    }
+
+    /// An instant as it stands in the record.
+    pub fn at(&self, at: Instant<Tai>) -> i64 {
+        (at - self.base).0
+    }
+
+    /// From now on the series is of what is received.
+    pub fn receiving(&mut self) {
+        self.receives = true;
+    }
+
+    /// So many calls sent so many bytes.
+    #[inline]
+    pub fn sent(&mut self, now: Instant<Tai>, calls: u64, bytes: u64) {
+        self.record.sends += calls;
+        self.record.sent_bytes += bytes;
+        if !self.receives {
+            self.record.series.add((now - self.base).0, bytes);
+        }
+    }
+
+    /// So many calls received so many bytes.
+    #[inline]
+    pub fn received(&mut self, now: Instant<Tai>, calls: u64, bytes: u64) {
+        self.record.receives += calls;
+        self.record.received_bytes += bytes;
+        self.record.series.add((now - self.base).0, bytes);
+    }
+
+    /// So many bytes were copied.
+    pub fn copied(&mut self, now: Instant<Tai>, bytes: u64) {
+        self.record.copied_bytes += bytes;
+        self.record.series.add((now - self.base).0, bytes);
+    }
+
+    /// Something failed. Behind the load's end that is the other side going away, and nothing broke.
+    pub fn broke(&mut self, what: &str, error: &io::Error) {
+        let now = self.now();
+        if !self.over(now) && self.record.broke.is_none() {
+            let errno = error.raw_os_error().unwrap_or(0);
+            let what = if errno == 0 { format!("{what}: {error}") } else { what.to_owned() };
+            self.record.broke = Some(Broke { what, errno, at_ns: self.at(now) });
+        }
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that outlived the agent which had started them, known by the mark in their environment: a program of the user's may
+//! have started others, left its group or lost its parent, and still bears it.
+
+use crate::process::Identity;
+use std::fs;
+use tardy_engine::load::MARK;
+
+/// Those that run now and were started by one of these agents, in no order.
+pub(crate) fn of(agents: &[Identity]) -> Vec<Identity> {
+    if agents.is_empty() {
+        return Vec::new();
+    }
+    let marks: Vec<Vec<u8>> =
+        agents.iter().map(|agent| format!("{MARK}={}:{}", agent.pid, agent.start).into_bytes()).collect();
+    let me = std::process::id();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| *pid != me);
+    pids.filter(|pid| {
+        // One that is gone, or another user's, is not ours.
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| marks.iter().any(|mark| mark == entry))
+    })
+    .filter_map(|pid| Identity::of(pid).ok())
+    .filter(Identity::is_alive)
+    .collect()
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The background loads of a cell: what can be known of them before anything is touched, where their threads run, the order that
+//! each side is given, and how a trial leads them over the agents.
+
+use crate::agent::AgentError;
+use crate::command::Command;
+use crate::orders::Placed;
+use crate::plan::Plan;
+use crate::trial::Stations;
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tardy_engine::load::{LoadAt, LoadOrder};
+use tardy_engine::message::{FromAgent, ToAgent};
+use tardy_engine::order::ThreadOrder;
+use tardy_host::cpus::NoSuchCpu;
+use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
+use tardy_model::stream::CpuChoice;
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_spec::experiment::Setup;
+
+/// A load that cannot be run here.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// A CPU that does not exist.
+    #[error("load `{load}`: {source}")]
+    Cpu {
+        /// Load.
+        load: String,
+        /// Which.
+        source: NoSuchCpu,
+    },
+    /// A program that is not there.
+    #[error("load `{load}`: program `{program}` {why}")]
+    Program {
+        /// Load.
+        load: String,
+        /// As it was written.
+        program: String,
+        /// What is wrong with it, and the mend.
+        why: String,
+    },
+}
+
+/// The CPUs of one instance: at `from`, at `to`.
+pub type Places = [Option<u32>; 2];
+
+/// Bytes that the loads of a cell lock into memory for themselves.
+pub fn memory(setup: &Setup) -> u64 {
+    let each = |load: &Load| match load.kind {
+        LoadKind::Memory { working_set } => working_set.saturating_mul(u64::from(load.count)),
+        _ => 0,
+    };
+    setup.loads.iter().map(each).fold(0, u64::saturating_add)
+}
+
+/// Programs that the loads name and that are not there.
+///
+/// # Errors
+/// The first one.
+pub fn programs(setup: &Setup) -> Result<(), LoadError> {
+    for load in &setup.loads {
+        let LoadKind::Command { command, peer_command } = &load.kind else { continue };
+        for program in command.first().into_iter().chain(peer_command.first()) {
+            let failed = |why: String| LoadError::Program { load: load.name.clone(), program: program.clone(), why };
+            find(program).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for in PATH.
+fn find(program: &str) -> Result<PathBuf, String> {
+    let runs =
+        |path: &Path| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    if program.contains('/') {
+        let path = PathBuf::from(program);
+        return match runs(&path) {
+            true => Ok(path),
+            false if path.exists() => Err("is there and is no program: `chmod +x` it, or write its right path".into()),
+            false => Err("does not exist: write its right path".into()),
+        };
+    }
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places)
+        .map(|folder| folder.join(program))
+        .find(|path| runs(path))
+        .ok_or_else(|| "is not installed, or not in PATH: install it, or write its path".into())
+}
+
+/// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the streams, in order.
+///
+/// # Errors
+/// A number that this process may not use.
+pub fn place(setup: &Setup, chosen: &[Placed], usable: &[u32]) -> Result<(Vec<Vec<Places>>, Vec<String>), LoadError> {
+    let mut taken: BTreeMap<u32, u32> = BTreeMap::new();
+    for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
+        *taken.entry(cpu).or_default() += 1;
+    }
+    let under_test = tardy_spec::under_test(&setup.streams);
+    let under_test = under_test.and_then(|stream| setup.streams.iter().position(|other| other.name == stream.name));
+    let theirs = |station: &str| {
+        let (stream, both) = under_test.and_then(|at| Some((&setup.streams[at], chosen.get(at)?)))?;
+        if stream.from == station { both.tx } else { both.rx }
+    };
+    let mut short = Vec::new();
+    let mut places = Vec::new();
+    for load in &setup.loads {
+        let mut one = |choice: CpuChoice, station: &str, instance: u32| -> Result<Option<u32>, LoadError> {
+            let other = theirs(station);
+            let free = |not: Option<u32>| {
+                let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
+                usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
+            };
+            let cpu = match choice {
+                CpuChoice::Any => None,
+                CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
+                CpuChoice::Number(cpu) => {
+                    let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                    return Err(LoadError::Cpu { load: load.name.clone(), source: NoSuchCpu { cpu, usable } });
+                }
+                CpuChoice::Same => other,
+                CpuChoice::Different => free(other).or_else(|| {
+                    if instance == 0 {
+                        short.push(format!(
+                            "load `{}`: a CPU other than the stream's was asked for at `{station}` and there is one: they share it",
+                            load.name
+                        ));
+                    }
+                    other
+                }),
+                CpuChoice::Auto => free(None),
+            };
+            if let Some(cpu) = cpu {
+                *taken.entry(cpu).or_default() += 1;
+            }
+            Ok(cpu)
+        };
+        let mut of_load = Vec::new();
+        for instance in 0..load.count {
+            let far = match &load.to {
+                Some(to) if load.kind.has_peer() => one(load.peer_cpu, to, instance)?,
+                _ => None,
+            };
+            of_load.push([one(load.cpu, &load.from, instance)?, far]);
+        }
+        places.push(of_load);
+    }
+    Ok((places, short))
+}
+
+/// The loads of a cell in words, and the commands that are run for them, for a plan: a line each.
+pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for load in &setup.loads {
+        let to = load.to.as_ref().map(|to| format!(" and {to}")).unwrap_or_default();
+        lines.push(format!("load {}: {} × {} at {}{to}", load.name, load.kind.name(), load.count, load.from));
+        let LoadKind::Command { command, peer_command } = &load.kind else { continue };
+        let address = |station: &str| plan.ends.get(station).map_or(String::new(), |end| end.address.to_string());
+        let (from, to) = (address(&load.from), load.to.as_deref().map_or(String::new(), address));
+        let here = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
+        for (station, words) in here.into_iter().filter(|(_, words)| !words.is_empty()) {
+            let Some(end) = station.and_then(|station| plan.ends.get(station)) else { continue };
+            let words: Vec<String> =
+                words.iter().map(|word| word.replace("{from}", &from).replace("{to}", &to)).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let before = ["netns", "exec", end.netns.as_str()];
+            lines.push(Command::ip(&[&before[..], &words].concat()).to_string());
+        }
+    }
+    lines
+}
+
+/// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of the run's own.
+const FIRST_PORT: u16 = 20_000;
+/// Loads and instances that have a port of their own.
+const PORTS: u32 = 40_000;
+
+/// The loads of one trial, while it is led.
+#[derive(Debug, Default)]
+pub struct Loads {
+    loads: Vec<Load>,
+    /// Each side with the index of its station's agent.
+    sides: Vec<(usize, LoadOrder)>,
+    records: BTreeMap<LoadAt, SideRecord>,
+    /// What programs wrote.
+    output: BTreeMap<LoadAt, Vec<u8>>,
+}
+
+/// A side that has to reach its end and its program's answers this long at most.
+const COLLECT: Duration = Duration::from_secs(20);
+
+impl Loads {
+    /// The orders of a trial; what they draw is of the trial's own randomness.
+    pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Loads {
+        let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);
+        let address = |station: Option<&String>| {
+            let end = station.and_then(|station| plan.ends.get(station));
+            end.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |end| end.address)
+        };
+        let mut sides = Vec::new();
+        for ((number, load), places) in setup.loads.iter().enumerate().zip(places) {
+            for (instance, cpus) in places.iter().enumerate() {
+                let port = (number as u32 * MOST_INSTANCES + instance as u32) % PORTS;
+                let port = FIRST_PORT.saturating_add(port as u16);
+                let seed: u64 = random.random();
+                let (near, far) = (address(Some(&load.from)), address(load.to.as_ref()));
+                let order = |peer: bool| LoadOrder {
+                    at: LoadAt { load: number as u16, instance: instance as u32, peer },
+                    name: load.name.clone(),
+                    kind: load.kind.clone(),
+                    thread: ThreadOrder {
+                        cpu: cpus[usize::from(peer)],
+                        policy: if peer { load.peer_policy } else { load.policy },
+                    },
+                    local: SocketAddr::new(if peer { far } else { near }, port),
+                    remote: SocketAddr::new(if peer { near } else { far }, port),
+                    start: load.start,
+                    stop: load.stop,
+                    send_buffer: load.send_buffer,
+                    receive_buffer: load.receive_buffer,
+                    seed,
+                };
+                sides.push((index(&load.from), order(false)));
+                if let Some(to) = load.to.as_ref().filter(|_| load.kind.has_peer()) {
+                    sides.push((index(to), order(true)));
+                }
+            }
+        }
+        Loads { loads: setup.loads.clone(), sides, ..Loads::default() }
+    }
+
+    /// The orders of one station.
+    pub fn at(&self, station: usize) -> Vec<LoadOrder> {
+        self.sides.iter().filter(|(at, _)| *at == station).map(|(_, order)| order.clone()).collect()
+    }
+
+    /// How long before the base time the first one starts.
+    pub fn lead(&self) -> Nanos {
+        Nanos(self.loads.iter().map(|load| -load.start.0).max().unwrap_or(0).max(0))
+    }
+
+    fn stations(&self) -> Vec<usize> {
+        let mut stations: Vec<usize> = self.sides.iter().map(|(at, _)| *at).collect();
+        stations.sort_unstable();
+        stations.dedup();
+        stations
+    }
+
+    fn tell(&self, stations: &mut Stations, order: &ToAgent) -> Result<(), AgentError> {
+        self.stations().into_iter().try_for_each(|at| stations.agents[at].tell(order))
+    }
+
+    /// Connects the sides, all stations at once. What cannot be had is told before the first packet.
+    ///
+    /// # Errors
+    /// A station's.
+    pub fn connect(&self, stations: &mut Stations) -> Result<(), AgentError> {
+        self.tell(stations, &ToAgent::ConnectLoads)?;
+        stations.answers(&self.stations(), "connecting the loads", COLLECT, |_, message| {
+            matches!(message, FromAgent::LoadsConnected).then_some(())
+        })?;
+        Ok(())
+    }
+
+    /// Tells the base time.
+    ///
+    /// # Errors
+    /// A station's.
+    pub fn start(&self, stations: &mut Stations, base: Instant<Tai>) -> Result<(), AgentError> {
+        self.tell(stations, &ToAgent::StartLoads { base })
+    }
+
+    /// Ends them.
+    ///
+    /// # Errors
+    /// A station's.
+    pub fn stop(&self, stations: &mut Stations) -> Result<(), AgentError> {
+        self.tell(stations, &ToAgent::StopLoads)
+    }
+
+    /// Takes over what they did.
+    ///
+    /// # Errors
+    /// A station's.
+    pub fn collect(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
+        self.tell(stations, &ToAgent::CollectLoads)?;
+        let asked = self.stations();
+        let (records, output) = (&mut self.records, &mut self.output);
+        stations.answers(&asked, "handing over the loads", COLLECT, |_, message| match message {
+            FromAgent::LoadOutput { at, mut bytes } => {
+                output.entry(at).or_default().append(&mut bytes);
+                None
+            }
+            FromAgent::LoadSide { at, record } => {
+                records.insert(at, *record);
+                None
+            }
+            FromAgent::LoadsCollected => Some(()),
+            _ => None,
+        })?;
+        Ok(())
+    }
+
+    /// What they did, by name.
+    pub fn records(&mut self) -> BTreeMap<String, LoadRecord> {
+        let mut taken = std::mem::take(&mut self.records);
+        let mut all = BTreeMap::new();
+        if taken.is_empty() {
+            return all;
+        }
+        for (number, load) in self.loads.iter().enumerate() {
+            let mut side = |instance: u32, peer: bool| taken.remove(&LoadAt { load: number as u16, instance, peer });
+            let instances = (0..load.count).map(|instance| InstanceRecord {
+                from: side(instance, false).unwrap_or_default(),
+                to: side(instance, true),
+            });
+            let record = LoadRecord {
+                kind: load.kind.clone(),
+                shortfall: load.shortfall,
+                start_ns: load.start.0,
+                stop_ns: load.stop.map(|stop| stop.0),
+                instances: instances.collect(),
+            };
+            all.insert(load.name.clone(), record);
+        }
+        all
+    }
+
+    /// What their programs wrote: `<name>-<instance>.log` or `<name>-<instance>-to.log`, from instance 1 on.
+    pub fn output(&mut self) -> Vec<(String, Vec<u8>)> {
+        let named = |(at, bytes): (LoadAt, Vec<u8>)| {
+            let load = self.loads.get(usize::from(at.load))?;
+            let side = if at.peer { "-to" } else { "" };
+            Some((format!("{}-{}{side}.log", load.name, at.instance + 1), bytes))
+        };
+        std::mem::take(&mut self.output).into_iter().filter_map(named).collect()
+    }
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Background loads of one cell: their values, and what cannot stand together in them.
+
+use crate::cell::{Table, View};
+use crate::error::Problem;
+use crate::schema::{Value, show_duration};
+use crate::setup::{cpu, ends, integer, policy, share, span, text};
+use crate::sheet::Named;
+use tardy_model::load::{Distribution, Load, LoadKind, Rate};
+use tardy_model::stream::{CpuChoice, Policy, Port, Stream};
+
+/// Keys that every kind has.
+pub(crate) const ALWAYS: [&str; 7] = ["kind", "count", "from", "cpu", "policy", "start", "stop"];
+/// Of the network, and programs that may have a peer.
+const TWO: &[&str] = &["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "command"];
+const NET: &[&str] = &["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic"];
+/// The other keys, each with the kinds that it means something for.
+const OF: [(&str, &[&str]); 20] = [
+    ("to", TWO),
+    ("peer_cpu", TWO),
+    ("peer_policy", TWO),
+    ("size", &["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "sporadic"]),
+    ("reply_size", &["tcp_rr"]),
+    ("send_buffer", NET),
+    ("receive_buffer", NET),
+    ("rate", &["tcp_stream", "udp_flood"]),
+    ("packet_rate", &["udp_flood"]),
+    ("shortfall", &["tcp_stream", "udp_flood", "camera", "cpu"]),
+    ("fps", &["camera"]),
+    ("frame_size", &["camera"]),
+    ("packet_size", &["camera"]),
+    ("burst", &["sporadic"]),
+    ("gap", &["sporadic"]),
+    ("duty", &["cpu"]),
+    ("period", &["cpu"]),
+    ("working_set", &["memory"]),
+    ("command", &["command"]),
+    ("peer_command", &["command"]),
+];
+/// Bytes of an IPv4 and a UDP header.
+const HEADERS: u32 = 28;
+/// A realtime thread that computes for more than this share of the time would starve the machine.
+const MOST_REALTIME: f64 = 0.9;
+
+/// True if the key means something for this kind.
+pub(crate) fn has(kind: &str, field: &str) -> bool {
+    ALWAYS.contains(&field) || OF.iter().any(|(name, kinds)| *name == field && kinds.contains(&kind))
+}
+
+/// `size` as it would be written, of a load that has one.
+pub(crate) fn size(load: &Load) -> Option<String> {
+    match load.kind {
+        LoadKind::TcpStream { size, .. }
+        | LoadKind::TcpMaerts { size }
+        | LoadKind::TcpRr { size, .. }
+        | LoadKind::UdpFlood { size, .. }
+        | LoadKind::Sporadic { size, .. } => Some(format!("\"{size}B\"")),
+        _ => None,
+    }
+}
+
+/// The loads of a cell. One without an instance is checked and left out.
+pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<Vec<Load>, Problem> {
+    let mut loads = Vec::new();
+    for name in view.loads() {
+        let load = load(view, name)?;
+        let table = view.table("load.*", Some(name));
+        datagrams(&table, &load, mtu)?;
+        threads(&table, &load, streams)?;
+        if load.count == 0 {
+            continue;
+        }
+        if let Some(sim) = streams.iter().find(|stream| stream.port == Port::Sim) {
+            let message = format!(
+                "load `{}` would run beside stream `{}` on port sim, where nothing is built and time is simulated",
+                load.name, sim.name
+            );
+            let keys = [table.key("count"), format!("stream.{}.port", sim.name)];
+            return Err(view.combination(&keys, message, "write count = 0, or port = \"udp\"".to_owned()));
+        }
+        loads.push(load);
+    }
+    Ok(loads)
+}
+
+fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
+    let table = view.table("load.*", Some(name));
+    let word = table.get("kind", text)?;
+    meaning(view, &table, &word)?;
+    let kind = kind(&table, &word)?;
+    let needs_peer = NET.contains(&word.as_str());
+    let count = table.get("count", integer)? as u32;
+    let (from, to) = match (needs_peer, table.find("to")) {
+        (true, None) => {
+            let message = format!("`{}` is missing: a `{word}` goes from one station to another", table.key("to"));
+            let from = table.find("from").and_then(text);
+            let other = view.stations().iter().map(|station| &station.name).find(|name| Some(*name) != from.as_ref());
+            let other = other.map_or("b", String::as_str);
+            return Err(table.missing(&["kind"], message, format!("write to = \"{other}\"")));
+        }
+        (_, Some(_)) => ends(view, &table).map(|(from, to)| (from, Some(to)))?,
+        (false, None) => (crate::setup::station(view, &table, "from")?, None),
+    };
+    if let LoadKind::Command { peer_command, .. } = &kind
+        && to.is_none()
+        && !peer_command.is_empty()
+    {
+        let message = format!("`{}` runs at `to`, which is missing", table.key("peer_command"));
+        return Err(table.missing(&["peer_command"], message, "write to = the other station"));
+    }
+    let buffer = |field: &str| {
+        table.get(field, |value| match value {
+            Value::Word => Some(None),
+            Value::Integer(bytes) => Some(u64::try_from(*bytes).ok()),
+            _ => None,
+        })
+    };
+    let (start, stop) = (
+        table.get("start", span)?,
+        table.get("stop", |value| match value {
+            Value::Word => Some(None),
+            value => span(value).map(Some),
+        })?,
+    );
+    if let Some(stop) = stop.filter(|stop| *stop <= start) {
+        let message = format!(
+            "`{}` of {} is not behind `{}` of {}",
+            table.key("stop"),
+            show_duration(stop),
+            table.key("start"),
+            show_duration(start)
+        );
+        return Err(table.wrong(&["stop", "start"], message, "write a later stop, or \"end\""));
+    }
+    Ok(Load {
+        name: name.name.clone(),
+        kind,
+        count,
+        from,
+        to,
+        cpu: table.get("cpu", cpu)?,
+        peer_cpu: table.get("peer_cpu", cpu)?,
+        policy: table.get("policy", policy)?,
+        peer_policy: table.get("peer_policy", policy)?,
+        start,
+        stop,
+        send_buffer: buffer("send_buffer")?,
+        receive_buffer: buffer("receive_buffer")?,
+        shortfall: table.get("shortfall", share)?,
+    })
+}
+
+/// Keys of another kind. Where some other cell has this load of that kind, they are that one's.
+fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
+    for (field, kinds) in OF.into_iter().filter(|(_, kinds)| !kinds.contains(&kind)) {
+        let elsewhere = || kinds.iter().any(|other| view.is_somewhere(&table.key("kind"), other));
+        if table.is_written(field) && !elsewhere() {
+            let message = format!("`{}` has no meaning for a `{kind}`", table.key(field));
+            let help = match kinds {
+                [one] => format!("write kind = \"{one}\", or leave it out"),
+                several => format!("leave it out; it is of: {}", several.join(", ")),
+            };
+            return Err(table.wrong(&[field, "kind"], message, help));
+        }
+    }
+    Ok(())
+}
+
+fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
+    let bytes = |field: &str| table.get(field, integer).map(|bytes| bytes.max(0) as u64);
+    let size = |default: u64| match table.find("size") {
+        Some(_) => bytes("size"),
+        None => Ok(default),
+    };
+    let rate = |field: &str| match table.find(field) {
+        Some(_) => bytes(field).map(Some),
+        None => Ok(None),
+    };
+    let spread = |field: &str| {
+        table.get(field, |value| match value {
+            Value::Spread(distribution) => Some::<Distribution>(*distribution),
+            _ => None,
+        })
+    };
+    let words = |field: &str| match table.find(field) {
+        Some(Value::Words(words)) => Some(words.clone()),
+        _ => None,
+    };
+    Ok(match word {
+        "tcp_stream" => LoadKind::TcpStream { size: size(16_384)?, rate: rate("rate")? },
+        "tcp_maerts" => LoadKind::TcpMaerts { size: size(16_384)? },
+        "tcp_rr" => LoadKind::TcpRr { size: size(1)?, reply_size: bytes("reply_size")? },
+        "udp_flood" => LoadKind::UdpFlood {
+            size: size(1_400)?,
+            rate: match (rate("rate")?, rate("packet_rate")?) {
+                (Some(bits), _) => Some(Rate::Bits(bits)),
+                (None, packets) => packets.map(Rate::Packets),
+            },
+        },
+        "camera" => LoadKind::Camera {
+            fps: table.get("fps", integer)? as u32,
+            frame_size: bytes("frame_size")?,
+            packet_size: bytes("packet_size")?,
+        },
+        "sporadic" => LoadKind::Sporadic { size: size(16_384)?, burst: spread("burst")?, gap: spread("gap")? },
+        "cpu" => {
+            let duty = table.get("duty", share)?;
+            if duty <= 0.0 {
+                let message = format!("`{}` of 0 is no load", table.key("duty"));
+                return Err(table.wrong(&["duty"], message, "write duty = \"50%\", or count = 0"));
+            }
+            LoadKind::Cpu { duty, period: table.get("period", span)? }
+        }
+        "memory" => LoadKind::Memory { working_set: bytes("working_set")? },
+        _ => {
+            let Some(command) = words("command") else {
+                let message = format!("`{}` is missing: it says which program is started", table.key("command"));
+                let help = "write command = [\"iperf3\", \"-c\", \"{to}\", \"-t\", \"1000\"]";
+                return Err(table.missing(&["kind"], message, help));
+            };
+            LoadKind::Command { command, peer_command: words("peer_command").unwrap_or_default() }
+        }
+    })
+}
+
+/// A datagram goes in one piece: what is lost is then counted in whole ones.
+fn datagrams(table: &Table<'_>, load: &Load, mtu: u32) -> Result<(), Problem> {
+    let most = u64::from(mtu.saturating_sub(HEADERS));
+    let (field, bytes) = match load.kind {
+        LoadKind::UdpFlood { size, .. } => ("size", size),
+        LoadKind::Camera { packet_size, .. } => ("packet_size", packet_size),
+        _ => return Ok(()),
+    };
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` of {bytes}B does not fit `path.mtu`, {mtu}, less {HEADERS} bytes of IP and UDP headers",
+        table.key(field)
+    );
+    Err(table.wrong(&[field, "kind"], message, format!("write at most \"{most}B\"")))
+}
+
+fn threads(table: &Table<'_>, load: &Load, streams: &[Stream]) -> Result<(), Problem> {
+    let far = load.to.as_deref().unwrap_or("");
+    let sides = [
+        ("cpu", "policy", load.cpu, load.policy, load.from.as_str()),
+        ("peer_cpu", "peer_policy", load.peer_cpu, load.peer_policy, far),
+    ];
+    for (cpu_field, policy_field, cpu, policy, station) in sides {
+        if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any {
+            let message = format!(
+                "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
+                table.key(policy_field),
+                table.key(cpu_field)
+            );
+            return Err(table.wrong(&[policy_field, cpu_field], message, format!("write {cpu_field} = \"any\"")));
+        }
+        if matches!(policy, Policy::Deadline { .. }) && matches!(load.kind, LoadKind::Command { .. }) {
+            let message = format!(
+                "`{}` is deadline: a program cannot inherit that, for the kernel refuses such a thread's fork (EAGAIN)",
+                table.key(policy_field)
+            );
+            return Err(table.wrong(&[policy_field, "kind"], message, "write other, fifo:N or rr:N"));
+        }
+        let busy = match load.kind {
+            LoadKind::Cpu { duty, .. } => duty,
+            LoadKind::Memory { .. } => 1.0,
+            _ => 0.0,
+        };
+        if policy.is_realtime() && busy > MOST_REALTIME {
+            let message = format!(
+                "`{}` is {policy}, and the load would leave nothing of its CPU to others, tardy's own threads among them",
+                table.key(policy_field)
+            );
+            return Err(table.wrong(&[policy_field, "kind"], message, "write \"other\", or a duty of at most \"90%\""));
+        }
+        let under_test = under_test(streams);
+        let theirs = under_test.map(|stream| if stream.from == station { stream.tx.cpu } else { stream.rx.cpu });
+        if cpu == CpuChoice::Same && theirs == Some(CpuChoice::Any) {
+            let name = under_test.map_or("", |stream| stream.name.as_str());
+            let message = format!(
+                "`{}` is \"same\" as that of stream `{name}`, whose thread there is not pinned",
+                table.key(cpu_field)
+            );
+            return Err(table.wrong(&[cpu_field], message, "pin the stream's thread, or write \"any\""));
+        }
+    }
+    Ok(())
+}
+
+/// The stream that `same` and `different` refer to: `ctl`, or the first.
+pub fn under_test(streams: &[Stream]) -> Option<&Stream> {
+    streams.iter().find(|stream| stream.name == "ctl").or(streams.first())
+}
