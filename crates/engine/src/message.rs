@@ -73,17 +73,6 @@ pub enum ToAgent {
         /// Sides of background loads.
         loads: Vec<LoadOrder>,
     },
-    /// Connect the loads' sides: the other stations' are ready.
-    ConnectLoads,
-    /// The trial's base time for the loads; each starts by its own order.
-    StartLoads {
-        /// Scheduled instant of the trial's packet 0.
-        base: Instant<Tai>,
-    },
-    /// End the loads.
-    StopLoads,
-    /// Hand over what the loads did.
-    CollectLoads,
     /// Send warm-up packets.
     WarmUp {
         /// Stream.
@@ -125,6 +114,17 @@ pub enum ToAgent {
         /// Which end.
         side: Side,
     },
+    /// Connect the loads' sides: the other stations' are ready.
+    ConnectLoads,
+    /// The trial's base time for the loads; each starts by its own order.
+    StartLoads {
+        /// Scheduled instant of the trial's packet 0.
+        base: Instant<Tai>,
+    },
+    /// End the loads.
+    StopLoads,
+    /// Hand over what the loads did.
+    CollectLoads,
 }
 
 /// An end that is ready.
@@ -218,6 +218,8 @@ pub enum FromAgent {
         /// This station's clocks.
         clocks: ClockReading,
     },
+    /// It cannot be done; the trial is over, the agent lives.
+    Failed(String),
     /// Answer to `ConnectLoads`.
     LoadsConnected,
     /// Part of what a load's program wrote, before its side's record.
@@ -236,8 +238,6 @@ pub enum FromAgent {
     },
     /// All sides' records have been handed over.
     LoadsCollected,
-    /// It cannot be done; the trial is over, the agent lives.
-    Failed(String),
 }
 
 fn write_frame(to: &mut impl Write, body: &[u8]) -> Result<(), MessageError> {
