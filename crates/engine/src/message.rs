@@ -73,17 +73,6 @@ pub enum ToAgent {
         /// Sides of background loads.
         loads: Vec<LoadOrder>,
     },
-    /// Connect the loads' sides: the other stations' are ready.
-    ConnectLoads,
-    /// The trial's base time for the loads; each starts by its own order.
-    StartLoads {
-        /// Scheduled instant of the trial's packet 0.
-        base: Instant<Tai>,
-    },
-    /// End the loads.
-    StopLoads,
-    /// Hand over what the loads did.
-    CollectLoads,
     /// Send warm-up packets.
     WarmUp {
         /// Stream.
@@ -129,6 +118,17 @@ pub enum ToAgent {
         /// Which end.
         side: Side,
     },
+    /// Connect the loads' sides: the other stations' are ready.
+    ConnectLoads,
+    /// The trial's base time for the loads; each starts by its own order.
+    StartLoads {
+        /// Scheduled instant of the trial's packet 0.
+        base: Instant<Tai>,
+    },
+    /// End the loads.
+    StopLoads,
+    /// Hand over what the loads did.
+    CollectLoads,
 }
 
 /// An end that is ready.
@@ -225,6 +225,8 @@ pub enum FromAgent {
     ArrivalPiece(Vec<Arrival>),
     /// All that an end recorded has been handed over.
     Collected(Box<Collected>),
+    /// It cannot be done; the trial is over, the agent lives.
+    Failed(String),
     /// Answer to `ConnectLoads`.
     LoadsConnected,
     /// Part of what a load's program wrote, before its side's record.
@@ -243,8 +245,6 @@ pub enum FromAgent {
     },
     /// All sides' records have been handed over.
     LoadsCollected,
-    /// It cannot be done; the trial is over, the agent lives.
-    Failed(String),
 }
 
 fn write_frame(to: &mut impl Write, body: &[u8]) -> Result<(), MessageError> {

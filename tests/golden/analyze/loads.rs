@@ -162,7 +162,7 @@ fn a_share_of_the_cpu_that_was_not_had() {
     one.from.busy_ns = Some(400_000_000);
     let (trials, _) = judge(&[with(1, load(cpu(), vec![good, one]))]);
     assert_eq!(trials[0].verdicts[0].id, "load");
-    assert!(trials[0].verdicts[0].says.contains("computed for 40 % of the time, 50 % were asked for"));
+    assert!(trials[0].verdicts[0].says.contains("computed for 40.0 % of the time, 50.0 % were asked for"));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_load_that_never_began() {
 #[test]
 fn a_place_that_was_not_given() {
     fault(stream(), |one| one.from.thread.policy_granted = "fifo:1".into(), "asked for policy other and has fifo:1");
-    fault(stream(), |one| one.from.thread.affinity = vec![0, 1], "asked for CPU 1 and may run on CPU 0, 1");
+    fault(stream(), |one| one.from.thread.affinity = vec![0, 1], "asked for CPU 1 and may run on CPU 0 and 1");
 }
 
 #[test]
