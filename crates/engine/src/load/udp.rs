@@ -9,11 +9,14 @@ use tardy_sys::datagrams::{Batch, Datagrams};
 /// Behind the end so many calls in a row that bring nothing mean that nothing is under way any more.
 const QUIET: u32 = 2;
 
+/// What a side does with its socket.
+type Role = Box<dyn FnMut(&Datagrams, &mut Watch) + Send>;
+
 /// A side: it answers at `to`.
 struct UdpSide {
     socket: Datagrams,
     answers: bool,
-    role: Box<dyn FnMut(&Datagrams, &mut Watch) + Send>,
+    role: Role,
 }
 
 impl Work for UdpSide {
