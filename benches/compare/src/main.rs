@@ -67,7 +67,7 @@ struct Args {
     /// Where things that are made once lie
     #[arg(long, env = "TARDY_CACHE", default_value = ".cache")]
     cache: PathBuf,
-    /// Writes the table into this page, between its two marks
+    /// Writes the table into this page, between its two marks; where comparisons are named, their rows only
     #[arg(long)]
     page: Option<PathBuf>,
 }
@@ -87,9 +87,6 @@ fn main() -> Result<()> {
         pairs: args.pairs.max(1),
         rows: args.rows,
     };
-    if args.page.is_some() && !args.names.is_empty() {
-        bail!("a page holds all comparisons: leave out --page, or the names");
-    }
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for comparison in COMPARISONS {
         if !args.names.is_empty() && !args.names.iter().any(|name| name == comparison.name) {
@@ -109,7 +106,11 @@ fn main() -> Result<()> {
     let table = page::table(&rows);
     println!("{table}");
     if let Some(page) = args.page.filter(|_| failed.is_empty()) {
-        page::write(&page, &table, &page::machine(&bench)?)?;
+        if args.names.is_empty() {
+            page::write(&page, &table, &page::machine(&bench)?)?;
+        } else {
+            page::renew(&page, &rows)?;
+        }
     }
     let missed: Vec<&str> = rows.iter().filter(|row| row.met() == Some(false)).map(|row| row.what.as_str()).collect();
     if !missed.is_empty() {

@@ -34,28 +34,34 @@ fn bound(row: &Row) -> String {
     }
 }
 
+/// A row in Markdown.
+fn line(row: &Row) -> String {
+    let ratio = match (row.ratio(), row.spread()) {
+        (Some(ratio), Some((least, most))) => format!("{ratio:.2} ({least:.2}–{most:.2})"),
+        _ => String::new(),
+    };
+    let (peer, theirs) = match row.peers() {
+        Some(value) => (row.peer.as_str(), figure(Some(value), row.unit)),
+        None => ("", String::new()),
+    };
+    let ours = figure(row.ours(), row.unit);
+    format!("| {} | {ours} | {peer} | {theirs} | {ratio} | {} | {} |", row.what, row.pairs.len(), bound(row))
+}
+
+/// What tells a row from the others: what was measured, and beside whom.
+fn key(line: &str) -> Option<(&str, &str)> {
+    let mut cells = line.strip_prefix("| ")?.split(" | ");
+    let what = cells.next()?;
+    Some((what, cells.nth(1)?))
+}
+
 /// The table in Markdown, then the commands.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::from("| what | tardy | beside | its figure | ratio (least–greatest) | pairs | bound |\n");
     text += "| --- | ---: | --- | ---: | ---: | ---: | --- |\n";
     let mut commands: Vec<String> = Vec::new();
     for row in rows {
-        let ratio = match (row.ratio(), row.spread()) {
-            (Some(ratio), Some((least, most))) => format!("{ratio:.2} ({least:.2}–{most:.2})"),
-            _ => String::new(),
-        };
-        let (peer, theirs) = match row.peers() {
-            Some(value) => (row.peer.as_str(), figure(Some(value), row.unit)),
-            None => ("", String::new()),
-        };
-        let ours = figure(row.ours(), row.unit);
-        let _ = writeln!(
-            text,
-            "| {} | {ours} | {peer} | {theirs} | {ratio} | {} | {} |",
-            row.what,
-            row.pairs.len(),
-            bound(row)
-        );
+        let _ = writeln!(text, "{}", line(row));
         for command in [&row.command, &row.peer_command] {
             if !command.is_empty() && !commands.contains(command) {
                 commands.push(command.clone());
@@ -85,6 +91,19 @@ pub fn machine(bench: &Bench) -> Result<String> {
         first("/proc/cpuinfo", "model name"),
         kernel.trim()
     ))
+}
+
+/// Puts rows that were measured anew in the place of those of a page.
+pub fn renew(page: &Path, rows: &[Row]) -> Result<()> {
+    let mut text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+    for row in rows {
+        let new = line(row);
+        let Some(old) = text.lines().find(|old| key(old).is_some() && key(old) == key(&new)).map(str::to_owned) else {
+            bail!("{} has no row for {}: measure all of it first, naming no comparison", page.display(), row.what);
+        };
+        text = text.replacen(&old, &new, 1);
+    }
+    std::fs::write(page, text).with_context(|| format!("{} cannot be written", page.display()))
 }
 
 /// Writes machine and table between the marks of a page.
