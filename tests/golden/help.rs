@@ -212,7 +212,7 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
 #[test]
 fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
-    assert!(zsh.contains("experiment:(host-to-host)") && zsh.contains("compadd -S '' -- name= trials="), "{zsh}");
+    assert!(zsh.contains("experiment:(host-to-host roundtrip-load car waits)") && zsh.contains("compadd -S '' -- name= trials="), "{zsh}");
     for function in ["_tardy_experiments", "_tardy_keys"] {
         // Where it is defined, and in `run` and `plan`.
         assert_eq!(zsh.matches(function).count(), 3, "{function}");
@@ -220,7 +220,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let fish = says(&["completions", "fish"]);
     for verb in ["run", "plan"] {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
-        assert!(fish.contains(&format!("{of} -a \"host-to-host\"")), "{fish}");
+        assert!(fish.contains(&format!("{of} -a \"host-to-host roundtrip-load car waits\"")), "{fish}");
         assert!(fish.contains(&format!("{of} -l set -x -a \"name= trials=")), "{fish}");
     }
 }
