@@ -24,6 +24,8 @@ mod recorder;
 mod recorder_delay;
 mod rt_bandwidth;
 mod send_errors;
+mod shared_cpu;
+mod softirq;
 mod steal;
 mod tai_offset;
 mod warmup;
@@ -59,7 +61,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 22] = [
+pub const RULES: [Rule; 24] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -67,6 +69,7 @@ pub const RULES: [Rule; 22] = [
     clock_step::RULE,
     causality::RULE,
     policy::RULE,
+    softirq::RULE,
     rate::RULE,
     send_errors::RULE,
     loss::RULE,
@@ -79,6 +82,7 @@ pub const RULES: [Rule; 22] = [
     rt_bandwidth::RULE,
     steal::RULE,
     competing_cpu::RULE,
+    shared_cpu::RULE,
     other_runs::RULE,
     pm_qos::RULE,
     foreign::RULE,

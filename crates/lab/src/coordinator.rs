@@ -11,6 +11,7 @@ use crate::path::Found;
 use crate::path::wire::{self, WireError};
 use crate::plan::{self, Plan, PlanError};
 use crate::runner::Processes;
+use crate::softirq::{self, Watch};
 use crate::trial::{Broken, Ran, Stations, TrialError};
 use crate::undo::UndoError;
 use rand::Rng;
@@ -23,7 +24,8 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{halves, port};
-use tardy_host::state;
+use tardy_host::softirq::steering;
+use tardy_host::{cpus, state};
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::{ReadBack, StationEntry};
 use tardy_model::sample::Batch;
@@ -231,7 +233,9 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
 pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     // Two runs at once must not both believe a device free, nor one read what the other has set.
     let _claim = wire::claim(experiment)?;
-    Ok(Found { home, nics: wire::look(experiment)? })
+    let nics = wire::look(experiment)?;
+    let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
+    Ok(Found { home, nics, usable: cpus::usable(), steering })
 }
 
 impl Run<'_> {
@@ -244,6 +248,7 @@ impl Run<'_> {
         // Until the devices are back.
         let _claim = wire::claim(self.experiment)?;
         self.found.nics = wire::look(self.experiment)?;
+        self.found.steering = self.found.nics.keys().map(|device| (device.clone(), steering(device))).collect();
         let mut slot = None;
         let mut at = 0;
         while at < turns.len() && !self.stopped() {
@@ -254,7 +259,7 @@ impl Run<'_> {
                 continue;
             }
             // Trials in a row on the same path share it.
-            let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup);
+            let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let slot = match &slot {
                 Some(slot) => slot,
@@ -271,7 +276,9 @@ impl Run<'_> {
         self.found = possible(self.experiment, std::process::id())?;
         let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
         for cell in built {
-            for what in place(&cell.setup)?.1 {
+            let (chosen, short) = place(&cell.setup)?;
+            let (_, of_softirq) = softirq::meant(&cell.setup, &chosen, &self.found)?;
+            for what in short.into_iter().chain(of_softirq) {
                 self.sink.event(Event::Short { cell: &cell.id, what: &what });
             }
         }
@@ -292,7 +299,7 @@ impl Run<'_> {
             ran.push((stream, phase, Some(Ran { base: trial.base, halves: trial.halves })));
         }
         match states {
-            Some((before, after)) => self.keep(turn, nonce, before, after, None, ran),
+            Some((before, after)) => self.keep(turn, nonce, [before, after], None, ran, None),
             None => Ok(()),
         }
     }
@@ -413,7 +420,11 @@ impl Run<'_> {
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random);
         let mut states = Vec::new();
-        let mut observe = || states.push(state::read(names::other_runs(self.options.state)));
+        let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
+        let mut observe = || {
+            watch.look();
+            states.push(state::read(names::other_runs(self.options.state)));
+        };
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
             let count = cell.setup.streams.iter().find(|s| s.name == stream).map_or(0, |s| s.count);
@@ -429,7 +440,10 @@ impl Run<'_> {
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
         };
         match result {
-            Ok(ran) => self.keep(turn, nonce, before, after, None, named(ran.into_iter().map(Some).collect())),
+            Ok(ran) => {
+                let ran = named(ran.into_iter().map(Some).collect());
+                self.keep(turn, nonce, [before, after], None, ran, Some(&watch))
+            }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
                 self.sink.event(Event::Refused { cell: &cell.id, why: &why });
                 self.refused.push(cell.id.clone());
@@ -437,7 +451,7 @@ impl Run<'_> {
             }
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
-                    self.keep(turn, nonce, before, after, Some(error.to_string()), named(had))?;
+                    self.keep(turn, nonce, [before, after], Some(error.to_string()), named(had), Some(&watch))?;
                 }
                 Err(error.into())
             }
@@ -449,10 +463,10 @@ impl Run<'_> {
         &mut self,
         turn: &Turn<'_>,
         nonce: u64,
-        before: MachineState,
-        after: MachineState,
+        [before, after]: [MachineState; 2],
         failed: Option<String>,
         ran: Vec<(&Stream, Nanos, Option<Ran>)>,
+        watch: Option<&Watch<'_>>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
         for (stream, phase, ran) in ran {
@@ -480,6 +494,7 @@ impl Run<'_> {
             before,
             after,
             streams: records,
+            placement: watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

@@ -9,6 +9,7 @@ pub mod frame;
 pub mod histogram;
 pub mod machine;
 pub mod manifest;
+pub mod placement;
 pub mod point;
 pub mod result;
 pub mod sample;

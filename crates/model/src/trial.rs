@@ -3,6 +3,7 @@
 //! run that was killed can still be judged from its folder.
 
 use crate::machine::{MachineState, ThreadRecord};
+use crate::placement::PlacementRecord;
 use crate::point::{Point, Source};
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,9 @@ pub struct TrialRecord {
     pub after: MachineState,
     /// By stream name.
     pub streams: BTreeMap<String, StreamRecord>,
+    /// What was asked of the placement, and what came of it.
+    #[serde(default, skip_serializing_if = "PlacementRecord::is_empty")]
+    pub placement: PlacementRecord,
 }
 
 /// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
-use tardy_model::stream::Stream;
+use tardy_model::stream::{CpuChoice, Stream};
 
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub struct Setup {
     pub shaper: Shaper,
     /// Streams in the order of the file.
     pub streams: Vec<Stream>,
+    /// Who takes arriving packets in.
+    pub softirq: Softirq,
 }
 
 /// A place where traffic starts or ends.
@@ -84,6 +86,15 @@ impl Path {
             Path::Wire { .. } => "wire",
         }
     }
+}
+
+/// Who takes in the packets that arrive at the stations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Softirq {
+    /// They take NAPI, and kernel threads poll the devices (path veth).
+    pub napi: bool,
+    /// On which CPU, by station; one that is not named leaves it to the kernel.
+    pub cpus: BTreeMap<String, CpuChoice>,
 }
 
 /// The sender's queue discipline.
