@@ -7,6 +7,7 @@ mod envelope;
 mod fixture;
 mod histogram;
 mod naive;
+mod placement;
 mod quantiles;
 mod repeats;
 mod validity;

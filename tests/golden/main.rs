@@ -7,6 +7,7 @@ mod frame;
 mod help;
 mod hostile;
 mod manual;
+mod placement;
 mod plan;
 mod report;
 mod runner;

@@ -5,6 +5,7 @@ mod command;
 mod foreign;
 mod kill;
 mod lab;
+mod placement;
 mod run;
 mod soak;
 mod truth;

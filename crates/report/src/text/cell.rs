@@ -53,6 +53,9 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
             page.labelled(indent(cell.streams.len()), "", 0, &replies.join("   "), Ink::Plain);
         }
     }
+    if rows {
+        super::placement::draw(cell, page);
+    }
     let remarks = summary::of_cell(cell, picture.manifest);
     if !remarks.is_empty() && rows {
         page.blank();
