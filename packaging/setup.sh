@@ -11,6 +11,8 @@ build gcc:/usr/bin/gcc
 build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
+build ethtool:/usr/sbin/ethtool
+build util-linux:/usr/bin/taskset
 build npm:/usr/bin/npm
 test file:/usr/bin/file
 test python3:/usr/bin/python3

@@ -8,6 +8,7 @@ mod fixture;
 mod histogram;
 mod loads;
 mod naive;
+mod placement;
 mod quantiles;
 mod repeats;
 mod validity;

@@ -212,7 +212,11 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
 #[test]
 fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
-    assert!(zsh.contains("experiment:(host-to-host roundtrip-load car waits)") && zsh.contains("compadd -S '' -- name= trials="), "{zsh}");
+    assert!(
+        zsh.contains("experiment:(host-to-host roundtrip-load car waits)")
+            && zsh.contains("compadd -S '' -- name= trials="),
+        "{zsh}"
+    );
     for function in ["_tardy_experiments", "_tardy_keys"] {
         // Where it is defined, and in `run` and `plan`.
         assert_eq!(zsh.matches(function).count(), 3, "{function}");

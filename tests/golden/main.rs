@@ -10,6 +10,7 @@ mod help;
 mod hostile;
 mod loads;
 mod manual;
+mod placement;
 mod plan;
 mod report;
 mod runner;

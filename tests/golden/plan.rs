@@ -15,7 +15,7 @@ use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::runner::{Failure, Output, RunError, Runner, failures};
 use tardy_lab::undo::{UndoError, leftovers, undo_all};
-use tardy_spec::experiment::{self, Setup, Shaper, Station};
+use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 fn setup(stations: &[&str]) -> Setup {
     Setup {
@@ -24,6 +24,7 @@ fn setup(stations: &[&str]) -> Setup {
         shaper: Shaper::None,
         streams: Vec::new(),
         loads: Vec::new(),
+        softirq: Softirq::default(),
     }
 }
 

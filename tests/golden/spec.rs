@@ -350,7 +350,10 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::create_dir_all(path("run")).expect("made");
     fs::write(path("run/experiment.toml"), HEAD).expect("written");
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
-    assert_eq!(said("empty.toml"), "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, waits)");
+    assert_eq!(
+        said("empty.toml"),
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, waits)"
+    );
     assert_eq!(
         said("binary.toml"),
         "binary.toml: the file is binary: byte 11 is 0xff (name an experiment file: UTF-8 text in TOML)"
@@ -405,7 +408,10 @@ fn an_experiment_is_named_or_a_path() {
         "host-to-hots: no ready-made experiment and no file has this name (did you mean `host-to-host`?)"
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
-    assert!(far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, waits)"), "{far}");
+    assert!(
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, waits)"),
+        "{far}"
+    );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);
     assert_eq!(resolve("/dev/zero").expect_err("endless").reason, Reason::Unreadable);
 }

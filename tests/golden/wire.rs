@@ -128,7 +128,7 @@ fn setup(more: &str) -> Setup {
     experiment(more).cells[0].setup.clone()
 }
 
-fn found(change: impl Fn(&mut Nic)) -> Found {
+pub fn found(change: impl Fn(&mut Nic)) -> Found {
     let mut machine = machine();
     push(
         &mut machine.addresses[1]["addr_info"],
@@ -144,7 +144,7 @@ fn found(change: impl Fn(&mut Nic)) -> Found {
         change(&mut nic);
         (name.to_owned(), nic)
     });
-    Found { home: 4321, nics: nics.into() }
+    Found { home: 4321, nics: nics.into(), ..Found::default() }
 }
 
 fn wire(more: &str, change: impl Fn(&mut Nic)) -> Plan {

@@ -14,7 +14,7 @@ use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::runner::Processes;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
-use tardy_spec::experiment::{self, Setup, Shaper, Station};
+use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 /// Where a test re-executes itself as the run that is going to be killed.
 const STATE: &str = "TARDY_TEST_LAB_STATE";
@@ -27,6 +27,7 @@ fn two(names: Names) -> Plan {
         shaper: Shaper::None,
         streams: Vec::new(),
         loads: Vec::new(),
+        softirq: Softirq::default(),
     };
     plan(&setup, names, &Found::default()).expect("two stations can be joined")
 }

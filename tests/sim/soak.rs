@@ -8,6 +8,7 @@ use std::process::Command;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim::{self, SEND_CALL_NS, TO_DRIVER_NS};
+use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::stream::{Sim, Stream, Wait};
@@ -128,6 +129,7 @@ fn trials(size: &Size) {
             after: trial.after,
             streams: [("ctl".to_owned(), of_stream)].into(),
             loads: std::collections::BTreeMap::new(),
+            placement: PlacementRecord::default(),
         };
         let asked = [("ctl".to_owned(), std::mem::take(&mut stream.metrics))].into();
         let mut cell = CellAnalysis::new("all", [].into(), asked, Vec::new());

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim;
+use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Sim, Stream, Wait};
 use tardy_model::time::Nanos;
@@ -30,6 +31,7 @@ fn judge(stream: &Stream) -> Vec<(String, Level)> {
         after: trial.after,
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
         loads: BTreeMap::new(),
+        placement: PlacementRecord::default(),
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());

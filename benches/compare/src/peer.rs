@@ -3,7 +3,6 @@
 
 use crate::Bench;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +35,7 @@ pub fn joined<T>(bench: &Bench, experiment: &str, work: impl FnOnce(&End, &End) 
     let experiment = tardy_spec::load(&tardy_spec::read(&file)?, &[])?;
     let cell = experiment.cells.first().context("no cell")?;
     let slot = Slot::claim(Path::new(STATE))?;
-    let nobodys = Found { home: std::process::id(), nics: BTreeMap::new() };
+    let nobodys = Found { home: std::process::id(), ..Found::default() };
     let plan = plan(&cell.setup, slot.names(), &nobodys)?;
     let mut runner = Processes::new(|_| ()).holding(&slot)?;
     let applied = apply(&plan, slot.journal()?, &mut runner)?;

@@ -4,6 +4,7 @@
 use crate::noise::POINTS;
 use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
+use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
@@ -37,6 +38,7 @@ fn machine(at_ns: i64) -> MachineState {
     MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu), (1, cpu)]),
+        work: BTreeMap::new(),
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,
@@ -104,5 +106,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         after,
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
+        placement: PlacementRecord::default(),
     }
 }

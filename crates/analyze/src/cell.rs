@@ -243,16 +243,19 @@ impl CellAnalysis {
             }
         }
         let expectations = expectations::judge(&self.id, &self.expectations, &streams);
-        let result = CellResult {
+        let mut result = CellResult {
             id: self.id,
             axes: self.axes,
             valid,
             streams,
             loads: self.loads.finish(),
-            placement: self.placements.finish(),
+            placement: Vec::new(),
+            softirq: Vec::new(),
+            cpus: Vec::new(),
             trials: self.trials,
             verdicts,
         };
+        self.placements.finish(&mut result);
         CellAnswer { result, expectations, histograms }
     }
 }

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where each measuring thread was asked to run and where it ran, over the trials of a cell.
+//! Where each measuring thread was asked to run and where it ran, where packets were taken in, and what the CPUs did, over the
+//! trials of a cell.
 
 use std::collections::BTreeMap;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::result::Placement;
+use tardy_model::placement::{CpuWork, SoftirqRecord};
+use tardy_model::result::{CellResult, CpuPlacement, Placement, SoftirqPlacement};
 use tardy_model::trial::TrialRecord;
 
 /// Placements by thread, gathered trial by trial.
 #[derive(Clone, Debug, Default)]
 pub struct Placements {
     threads: BTreeMap<String, Placement>,
+    softirq: BTreeMap<String, SoftirqPlacement>,
+    cpus: BTreeMap<u32, CpuPlacement>,
+}
+
+/// What a CPU did during a trial; `None` if one of the readings lacks it.
+pub(crate) fn work(record: &TrialRecord, cpu: u32) -> Option<CpuWork> {
+    Some(record.after.work.get(&cpu)?.since(*record.before.work.get(&cpu)?))
 }
 
 impl Placements {
@@ -28,6 +37,41 @@ impl Placements {
                 self.thread(format!("{load}.{role}"), &side.thread);
             }
         }
+        for (station, softirq) in &record.placement.softirq {
+            self.station(station, softirq, record);
+        }
+        for cpu in record.after.work.keys() {
+            let Some(work) = work(record, *cpu) else { continue };
+            let none = CpuPlacement { cpu: *cpu, net_rx: 0, net_tx: 0, packets: 0, interrupts: 0 };
+            let sum = self.cpus.entry(*cpu).or_insert(none);
+            sum.net_rx += work.net_rx;
+            sum.net_tx += work.net_tx;
+            sum.packets += work.packets;
+            sum.interrupts += work.interrupts;
+        }
+    }
+
+    fn station(&mut self, station: &str, softirq: &SoftirqRecord, record: &TrialRecord) {
+        let sum = self.softirq.entry(station.to_owned()).or_insert_with(|| SoftirqPlacement {
+            station: station.to_owned(),
+            by: softirq.by.name().to_owned(),
+            cpu_asked: softirq.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
+            cpus_seen: Vec::new(),
+            packets: 0,
+            packets_on_cpu: None,
+            napi_switches: None,
+        });
+        sum.packets += softirq.packets;
+        if let Some(work) = softirq.cpu.and_then(|cpu| work(record, cpu)) {
+            *sum.packets_on_cpu.get_or_insert(0) += work.packets;
+        }
+        let ran = softirq.threads.iter().filter(|thread| thread.switches > 0);
+        sum.cpus_seen.extend(ran.filter_map(|thread| thread.cpu));
+        sum.cpus_seen.sort_unstable();
+        sum.cpus_seen.dedup();
+        if !softirq.threads.is_empty() {
+            *sum.napi_switches.get_or_insert(0) += softirq.threads.iter().map(|thread| thread.switches).sum::<u64>();
+        }
     }
 
     fn thread(&mut self, name: String, record: &ThreadRecord) {
@@ -38,7 +82,16 @@ impl Placements {
             policy_asked: record.policy_asked.clone(),
             policy_granted: record.policy_granted.clone(),
             memory_locked: true,
+            migrations: Some(0),
+            wait_ns: Some(0),
+            napi_ids: Vec::new(),
         });
+        // Of one trial not known: the sum is not known either.
+        placement.migrations = placement.migrations.zip(record.migrations).map(|(sum, more)| sum.saturating_add(more));
+        placement.wait_ns = placement.wait_ns.zip(record.wait_ns).map(|(sum, more)| sum.saturating_add(more));
+        placement.napi_ids.extend(record.napi_id);
+        placement.napi_ids.sort_unstable();
+        placement.napi_ids.dedup();
         placement.cpus_seen.extend(&record.cpus_seen);
         placement.cpus_seen.sort_unstable();
         placement.cpus_seen.dedup();
@@ -49,8 +102,10 @@ impl Placements {
         placement.memory_locked &= record.memory_locked;
     }
 
-    /// All of them, by name.
-    pub fn finish(self) -> Vec<Placement> {
-        self.threads.into_values().collect()
+    /// Writes them into the cell's results.
+    pub fn finish(self, into: &mut CellResult) {
+        into.placement = self.threads.into_values().collect();
+        into.softirq = self.softirq.into_values().collect();
+        into.cpus = self.cpus.into_values().collect();
     }
 }

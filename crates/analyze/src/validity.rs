@@ -25,6 +25,8 @@ mod recorder;
 mod recorder_delay;
 mod rt_bandwidth;
 mod send_errors;
+mod shared_cpu;
+mod softirq;
 mod steal;
 mod tai_offset;
 mod warmup;
@@ -60,7 +62,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 23] = [
+pub const RULES: [Rule; 25] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -69,6 +71,7 @@ pub const RULES: [Rule; 23] = [
     causality::RULE,
     policy::RULE,
     load::RULE,
+    softirq::RULE,
     rate::RULE,
     send_errors::RULE,
     loss::RULE,
@@ -81,6 +84,7 @@ pub const RULES: [Rule; 23] = [
     rt_bandwidth::RULE,
     steal::RULE,
     competing_cpu::RULE,
+    shared_cpu::RULE,
     other_runs::RULE,
     pm_qos::RULE,
     foreign::RULE,

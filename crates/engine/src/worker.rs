@@ -47,6 +47,8 @@ pub struct Usage {
     run: Option<(i64, i64)>,
     /// Voluntary and involuntary context switches.
     switches: (u64, u64),
+    /// Moves from CPU to CPU.
+    migrations: Option<u64>,
 }
 
 /// Reads what a thread of this process has used so far; any thread may ask.
@@ -56,7 +58,18 @@ pub fn usage(tid: u32) -> Usage {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
     };
-    Usage { run: schedstat(tid), switches: (count("voluntary_ctxt_switches:"), count("nonvoluntary_ctxt_switches:")) }
+    Usage {
+        run: schedstat(tid),
+        switches: (count("voluntary_ctxt_switches:"), count("nonvoluntary_ctxt_switches:")),
+        migrations: migrations(tid),
+    }
+}
+
+/// How often a thread of this process was moved to another CPU so far; not every kernel is built to say it.
+fn migrations(tid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/sched")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
+    line.trim_start_matches([' ', ':']).trim().parse().ok()
 }
 
 /// Notes in a record what its thread used between two readings.
@@ -66,6 +79,7 @@ pub fn used(record: &mut ThreadRecord, before: Usage, after: Usage) {
     let both = before.run.zip(after.run);
     record.run_ns = both.map(|(before, after)| after.0 - before.0);
     record.wait_ns = both.map(|(before, after)| after.1 - before.1);
+    record.migrations = before.migrations.zip(after.migrations).map(|(before, after)| after.saturating_sub(before));
 }
 
 /// The calling thread's account from set-up to the end.
@@ -114,6 +128,11 @@ impl Account {
     /// The trial begins.
     pub fn begin(&mut self) {
         self.began = usage(self.record.tid);
+    }
+
+    /// The NAPI context of the socket that the thread receives from.
+    pub fn napi(&mut self, id: u32) {
+        self.record.napi_id = Some(id);
     }
 
     /// The trial has ended.

@@ -36,7 +36,7 @@ pub struct Chosen {
 }
 
 /// A CPU that was asked for by number and is not there.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("CPU {cpu} was asked for and this process may use only {usable}: choose one of those, or `auto`")]
 pub struct NoSuchCpu {
     /// The number.

@@ -4,4 +4,5 @@
 pub mod cpus;
 pub mod facts;
 pub mod nic;
+pub mod softirq;
 pub mod state;

@@ -14,6 +14,7 @@ pub fn read(other_runs: u32) -> MachineState {
     MachineState {
         tasks: tasks(),
         cpus: cpus(&fs::read_to_string("/proc/stat").unwrap_or_default()),
+        work: crate::softirq::work(),
         rt_limit: rt_limit(),
         cpu_dma_latency_us: cpu_dma_latency(),
         other_runs,

@@ -60,6 +60,8 @@ pub enum ApplyError {
 fn mend(says: &str) -> &'static str {
     if says.contains("File exists") {
         "something of that name is there already: `tardy undo`, or delete it, and try again"
+    } else if says.contains("exec of \"ethtool\" failed") {
+        "program `ethtool` is needed here: apt install ethtool"
     } else if says.contains("not supported") || says.contains("Unknown device type") {
         "this kernel was built without it; `tardy plan` prints all commands, to try by hand"
     } else {

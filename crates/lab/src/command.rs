@@ -70,7 +70,8 @@ impl Command {
     /// How many leading words (the program and its global options) are the same for every command that one process could
     /// read from its standard input; `None` if this command must have a process of its own.
     fn door(&self) -> Option<usize> {
-        if !matches!(self.program(), "ip" | "tc") {
+        // Another program started by `ip netns exec` is not iproute2's to read.
+        if !matches!(self.program(), "ip" | "tc") || self.names("exec") {
             return None;
         }
         let mut words = 1;

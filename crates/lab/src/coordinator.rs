@@ -2,16 +2,20 @@
 //! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
-use crate::agent::{Agent, AgentError};
-use crate::apply::{self, ApplyError};
-use crate::journal::JournalError;
-use crate::loads::{self, LoadError, Loads};
+mod error;
+
+pub use error::RunError;
+
+use crate::agent::Agent;
+use crate::apply;
+use crate::loads::{self, Loads};
 use crate::names::{self, ClaimError, Slot};
-use crate::orders::{PlaceError, Turn, built_alike, is_simulated, orders, place, random_of, turns};
+use crate::orders::{Turn, built_alike, is_simulated, orders, place, random_of, turns};
 use crate::path::Found;
-use crate::path::wire::{self, WireError};
-use crate::plan::{self, Plan, PlanError};
+use crate::path::wire;
+use crate::plan::{self, Plan};
 use crate::runner::Processes;
+use crate::softirq::{self, Watch};
 use crate::trial::{Broken, Ran, Stations, TrialError};
 use crate::undo::UndoError;
 use rand::Rng;
@@ -24,6 +28,7 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{halves, port};
+use tardy_host::softirq::steering;
 use tardy_host::{cpus, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
@@ -126,54 +131,6 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Why a run ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// No slot.
-    #[error(transparent)]
-    Claim(#[from] ClaimError),
-    /// The path cannot be planned.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A wire's devices cannot be had.
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    /// It cannot be built.
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    /// The journal cannot be written.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// A station failed.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    /// A thread cannot have its CPU.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// A load cannot be run here.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The samples would not fit.
-    #[error(
-        "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \
-         count, fewer streams at once, or a smaller working set"
-    )]
-    Memory {
-        /// Cell.
-        cell: String,
-        /// About what a trial takes, MiB.
-        needed_mib: u64,
-        /// What the machine has, MiB.
-        available_mib: u64,
-    },
-    /// What was measured cannot be kept.
-    #[error("{0}")]
-    Sink(Box<dyn std::error::Error + Send + Sync>),
-    /// Something could not be put back.
-    #[error(transparent)]
-    Undo(#[from] UndoError),
-}
-
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -190,6 +147,13 @@ const BYTES_A_PACKET: u64 = 400;
 
 /// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed, when.
 type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::time::Instant)>>;
+
+/// What a trial has beside its streams.
+#[derive(Default)]
+struct Beside<'a> {
+    loads: BTreeMap<String, LoadRecord>,
+    watch: Option<&'a Watch<'a>>,
+}
 
 /// The run under way.
 struct Run<'a> {
@@ -241,7 +205,9 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
 pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     // Two runs at once must not both believe a device free, nor one read what the other has set.
     let _claim = wire::claim(experiment)?;
-    Ok(Found { home, nics: wire::look(experiment)? })
+    let nics = wire::look(experiment)?;
+    let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
+    Ok(Found { home, nics, usable: cpus::usable(), steering })
 }
 
 impl Run<'_> {
@@ -254,6 +220,7 @@ impl Run<'_> {
         // Until the devices are back.
         let _claim = wire::claim(self.experiment)?;
         self.found.nics = wire::look(self.experiment)?;
+        self.found.steering = self.found.nics.keys().map(|device| (device.clone(), steering(device))).collect();
         let mut slot = None;
         let mut at = 0;
         while at < turns.len() && !self.stopped() {
@@ -264,7 +231,7 @@ impl Run<'_> {
                 continue;
             }
             // Trials in a row on the same path share it.
-            let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup);
+            let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let slot = match &slot {
                 Some(slot) => slot,
@@ -282,8 +249,9 @@ impl Run<'_> {
         let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
         for cell in built {
             let (chosen, streams) = place(&cell.setup)?;
-            let (_, loads) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
-            for what in streams.into_iter().chain(loads) {
+            let (_, of_loads) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
+            let (_, of_softirq) = softirq::meant(&cell.setup, &chosen, &self.found)?;
+            for what in streams.into_iter().chain(of_loads).chain(of_softirq) {
                 self.sink.event(Event::Short { cell: &cell.id, what: &what });
             }
         }
@@ -304,7 +272,7 @@ impl Run<'_> {
             ran.push((stream, phase, Some(Ran { base: trial.base, halves: trial.halves })));
         }
         match states {
-            Some((before, after)) => self.keep(turn, nonce, [before, after], None, ran, BTreeMap::new()),
+            Some((before, after)) => self.keep(turn, nonce, [before, after], None, ran, Beside::default()),
             None => Ok(()),
         }
     }
@@ -427,7 +395,11 @@ impl Run<'_> {
         let (places, _) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random);
         let mut states = Vec::new();
-        let mut observe = || states.push(state::read(names::other_runs(self.options.state)));
+        let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
+        let mut observe = || {
+            watch.look();
+            states.push(state::read(names::other_runs(self.options.state)));
+        };
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
             let count = cell.setup.streams.iter().find(|s| s.name == stream).map_or(0, |s| s.count);
@@ -446,7 +418,14 @@ impl Run<'_> {
             Ok(ran) => {
                 self.sink.load_output(loads.output());
                 let ran = named(ran.into_iter().map(Some).collect());
-                self.keep(turn, nonce, [before, after], None, ran, loads.records())
+                self.keep(
+                    turn,
+                    nonce,
+                    [before, after],
+                    None,
+                    ran,
+                    Beside { loads: loads.records(), watch: Some(&watch) },
+                )
             }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
                 self.sink.event(Event::Refused { cell: &cell.id, why: &why });
@@ -455,8 +434,9 @@ impl Run<'_> {
             }
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
-                    let failed = Some(error.to_string());
-                    self.keep(turn, nonce, [before, after], failed, named(had), loads.records())?;
+                    let (failed, beside) =
+                        (Some(error.to_string()), Beside { loads: loads.records(), watch: Some(&watch) });
+                    self.keep(turn, nonce, [before, after], failed, named(had), beside)?;
                 }
                 Err(error.into())
             }
@@ -471,7 +451,7 @@ impl Run<'_> {
         [before, after]: [MachineState; 2],
         failed: Option<String>,
         ran: Vec<(&Stream, Nanos, Option<Ran>)>,
-        loads: BTreeMap<String, LoadRecord>,
+        beside: Beside<'_>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
         for (stream, phase, ran) in ran {
@@ -499,7 +479,8 @@ impl Run<'_> {
             before,
             after,
             streams: records,
-            loads,
+            placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
+            loads: beside.loads,
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

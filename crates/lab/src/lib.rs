@@ -16,5 +16,6 @@ pub mod plan;
 pub mod process;
 pub mod runner;
 pub mod shaper;
+pub mod softirq;
 pub mod trial;
 pub mod undo;

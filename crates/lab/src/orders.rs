@@ -2,8 +2,9 @@
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
-use crate::path::wire;
+use crate::path::{Found, wire};
 use crate::plan::Plan;
+use crate::softirq;
 use crate::trial::Ordered;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -18,13 +19,21 @@ use tardy_spec::experiment::{Cell, Experiment, Path, Setup};
 use tardy_spec::placement::{self, End};
 
 /// A thread that cannot have the CPU that is asked for.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// A CPU that does not exist.
     #[error("stream `{stream}`: {source}")]
     Cpu {
         /// Stream.
         stream: String,
+        /// Which.
+        source: NoSuchCpu,
+    },
+    /// A CPU for softirq that does not exist.
+    #[error("station `{station}`, softirq: {source}")]
+    Softirq {
+        /// Station.
+        station: String,
         /// Which.
         source: NoSuchCpu,
     },
@@ -85,26 +94,37 @@ pub struct Placed {
     pub reply: Option<u32>,
 }
 
+impl Placed {
+    /// That of one end.
+    pub fn of(&self, end: End) -> Option<u32> {
+        match end {
+            End::Tx => self.tx,
+            End::Rx => self.rx,
+            End::Reply => self.reply,
+        }
+    }
+}
+
 /// The CPUs of a cell's threads, stream by stream, with what could not be had.
 pub fn place(setup: &Setup) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    let usable = cpus::usable();
+    place_on(setup, &cpus::usable())
+}
+
+/// The same on a machine with these CPUs.
+pub fn place_on(setup: &Setup, usable: &[u32]) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
     let mut taken = BTreeMap::new();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
         let failed = |source| PlaceError::Cpu { stream: stream.name.clone(), source };
-        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, &usable, &mut taken).map_err(failed)?;
+        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, usable, &mut taken).map_err(failed)?;
         let (reply, lacking) = match stream.kind {
-            Kind::Reflected => cpus::beside(stream.reply.cpu, both.tx, &usable, &mut taken).map_err(failed)?,
+            Kind::Reflected => cpus::beside(stream.reply.cpu, both.tx, usable, &mut taken).map_err(failed)?,
             Kind::Cyclic | Kind::Pingpong => (None, None),
         };
         short.extend(both.short.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
         chosen.push(Placed { tx: both.tx, rx: both.rx, reply });
     }
-    let cpu_of = |stream: usize, end: End| match end {
-        End::Tx => chosen[stream].tx,
-        End::Rx => chosen[stream].rx,
-        End::Reply => chosen[stream].reply,
-    };
+    let cpu_of = |stream: usize, end: End| chosen[stream].of(end);
     if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
         let name = |(stream, end): (usize, End)| format!("{}.{end}", setup.streams[stream].name);
         return Err(PlaceError::TwoSpinners(format!(
@@ -198,7 +218,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
 }
 
 /// True if two cells need the same path.
-pub fn built_alike(a: &Setup, b: &Setup) -> bool {
+pub fn built_alike(a: &Setup, b: &Setup, found: &Found) -> bool {
     // What a wire's devices are set to stamp depends on what is asked of them.
     let stamps = || !matches!(a.path, Path::Wire { .. }) || wire::asked(a) == wire::asked(b);
     a.stations == b.stations
@@ -207,6 +227,7 @@ pub fn built_alike(a: &Setup, b: &Setup) -> bool {
         && a.shaper == b.shaper
         && is_simulated(a) == is_simulated(b)
         && stamps()
+        && softirq::alike(a, b, found)
 }
 
 /// True if a stream needs IPv6 addresses on the path.

@@ -4,8 +4,10 @@
 
 use crate::command::{Command, Step};
 use crate::names::Names;
+use crate::orders::PlaceError;
 use crate::path::{self, Found, LinkEnd, PathError};
 use crate::shaper;
+use crate::softirq;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tardy_spec::experiment::Setup;
@@ -28,6 +30,9 @@ pub enum PlanError {
     /// The path cannot join these stations.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// Packets cannot be taken in where it is asked for.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// The name cannot be part of a namespace's.
     #[error(
         "station `{name}`: a namespace cannot be called so; use letters, digits, `_` and `-`, at most {STATION_NAME}"
@@ -44,7 +49,7 @@ const STATION_NAME: usize = 200;
 /// Plans a set-up under these names, on what was found of the machine.
 ///
 /// # Errors
-/// If the path cannot join the stations, or a station's name cannot be used.
+/// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked for cannot be had.
 pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanError> {
     let usable = |name: &str| {
         (1..=STATION_NAME).contains(&name.len())
@@ -54,14 +59,18 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
         return Err(PlanError::StationName { name: name.clone() });
     }
     let laid = path::lay(setup, names, found)?;
+    let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
     let shaped = shaper::set(&setup.shaper, &laid.ends);
     let device = |end: &LinkEnd| {
         let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
         [show("addr"), show("neigh")]
     };
-    let read_back = laid.ends.values().flat_map(device).chain(laid.read_back).chain(shaped.read_back).collect();
-    Ok(Plan { steps: laid.steps.into_iter().chain(shaped.steps).collect(), read_back, ends: laid.ends })
+    let read_back =
+        laid.ends.values().flat_map(device).chain(laid.read_back).chain(steered_back).chain(shaped.read_back);
+    let read_back = read_back.collect();
+    let steps = laid.steps.into_iter().chain(steered).chain(shaped.steps).collect();
+    Ok(Plan { steps, read_back, ends: laid.ends })
 }
 
 impl Plan {

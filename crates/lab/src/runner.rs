@@ -140,7 +140,7 @@ impl Runner for Processes<'_> {
 
 /// True for a command whose output is wanted.
 fn reads(command: &Command) -> bool {
-    command.argv().iter().any(|word| word == "show")
+    command.argv().iter().any(|word| word == "show" || word == "--json")
 }
 
 fn install(program: &str) -> String {

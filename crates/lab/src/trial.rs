@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One trial on real stations: make ready, warm up until stamps flow, start on an aligned base, wait, collect both halves.
 
+mod collect;
+mod warm;
+
 use crate::agent::{Agent, AgentError, Incoming};
 use crate::loads::Loads;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as Wall};
-use tardy_engine::halves::{Halves, ReplyHalves};
+use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
-use tardy_engine::message::{Collected, EndReady, FromAgent, Side, ToAgent};
+use tardy_engine::message::{EndReady, FromAgent, Side, ToAgent};
 use tardy_engine::order::{EndOrder, SendOrder, StreamOrder, ThreadOrder};
-use tardy_engine::receiver::Arrival;
 use tardy_engine::schedule;
-use tardy_engine::sender::SenderHalf;
 use tardy_model::machine::RulerRecord;
-use tardy_model::point::Point;
-use tardy_model::stream::{Kind, Port, Stream, Wait};
+use tardy_model::stream::{Kind, Stream};
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::WarmUp;
 use tardy_sys::clock;
@@ -229,23 +229,6 @@ struct Trial<'a> {
     bases: Vec<Option<Instant<Tai>>>,
 }
 
-/// What one end hands over.
-struct Half {
-    sent: SenderHalf,
-    arrivals: Vec<Arrival>,
-    rest: Collected,
-}
-
-/// What the warm-up has come to at an end that receives.
-#[derive(Clone, Copy)]
-struct Warm {
-    received: u32,
-    unstamped: u32,
-    last_stamped: bool,
-    napi_id: u32,
-    answers_stamped: u32,
-}
-
 impl Trial<'_> {
     fn number(&self, i: usize) -> u8 {
         self.streams[i].number()
@@ -289,100 +272,6 @@ impl Trial<'_> {
             self.ready.extend(ends.into_iter().map(|end| ((end.stream, end.side), end)));
         }
         Ok(())
-    }
-
-    /// Sends warm-up packets until every stamp that is wanted flows, or a stream's limit has passed. All streams in each
-    /// round, so that none has gone cold again when the last one is warm.
-    fn warm_up(&mut self, stations: &mut Stations, stop: &AtomicBool) -> Result<(), TrialError> {
-        let began = Wall::now();
-        loop {
-            let mut warming = false;
-            for i in 0..self.streams.len() {
-                let stream = &self.streams[i].stream;
-                let limit = Duration::from_nanos(stream.warmup.0.max(0) as u64);
-                // Busy polling can only be judged by a packet, so it takes one round at least.
-                let busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
-                // A connection is made by the first.
-                let once = (busy || stream.port == Port::Tcp) && self.warmups[i].sent == 0;
-                if !stop.load(Relaxed) && (began.elapsed() < limit || once) {
-                    self.warm_round(stations, i)?;
-                    self.warmups[i].took_ns = began.elapsed().as_nanos() as i64;
-                    warming |= !self.warmups[i].flowed;
-                }
-            }
-            if !warming {
-                return Ok(());
-            }
-        }
-    }
-
-    fn warm_round(&mut self, stations: &mut Stations, i: usize) -> Result<(), TrialError> {
-        let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let wants = |side: Side, points: &[Point]| {
-            let end = self.ready.get(&(stream, side));
-            let is_absent = |point| end.is_some_and(|end| end.absent.iter().any(|(absent, _)| absent == point));
-            points.iter().any(|point| ordered.stream.stamps.contains(point) && !is_absent(point))
-        };
-        let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
-        let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
-        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
-        let order = ToAgent::WarmUp { stream, count: WARM_UP_PACKETS, apart: WARM_UP_APART };
-        stations.agents[ordered.from].tell(&order)?;
-        let stamped = stations.answers(&[ordered.from], "warming up", ANSWER, |_, message| match message {
-            FromAgent::Warmed { stream: s, stamped } if s == stream => Some(stamped),
-            _ => None,
-        })?[0];
-        let far = self.warm_status(stations, i, Side::Rx)?;
-        let near = match ordered.replies_at() {
-            Some(side) => Some((self.warm_status(stations, i, side)?, wants(side, &[Point::ReplyRxKernel]))),
-            None => None,
-        };
-        let warm = &mut self.warmups[i];
-        warm.sent += WARM_UP_PACKETS;
-        warm.received = far.received;
-        warm.without_rx_stamp = if rx_wanted { far.unstamped } else { 0 };
-        if tx_wanted {
-            warm.without_tx_stamp += WARM_UP_PACKETS.saturating_sub(stamped);
-        }
-        let tx_flows = !tx_wanted || stamped >= WARM_UP_PACKETS;
-        let answers_flow = !answer_wanted || far.answers_stamped > 0;
-        let comes_back = near.is_none_or(|(near, wanted)| near.received > 0 && (!wanted || near.last_stamped));
-        warm.flowed = far.received > 0 && tx_flows && (!rx_wanted || far.last_stamped) && answers_flow && comes_back;
-        Ok(())
-    }
-
-    /// What the warm-up has come to at an end that receives.
-    fn warm_status(&self, stations: &mut Stations, i: usize, side: Side) -> Result<Warm, TrialError> {
-        let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let station = ordered.station(side);
-        stations.agents[station].tell(&ToAgent::WarmStatus { stream, side })?;
-        let mut warm = stations.answers(&[station], "warming up", ANSWER, |_, message| match message {
-            FromAgent::WarmStatus {
-                stream: s,
-                side: of,
-                received,
-                unstamped,
-                last_stamped,
-                napi_id,
-                answers_stamped,
-                ..
-            } if s == stream && of == side => {
-                Some(Warm { received, unstamped, last_stamped, napi_id, answers_stamped })
-            }
-            _ => None,
-        })?;
-        let warm = warm.remove(0);
-        let wait = if side == Side::Rx { ordered.stream.rx.wait } else { ordered.stream.tx.wait };
-        if wait == Wait::Busypoll && warm.received > 0 && warm.napi_id == 0 {
-            let end = if side == Side::Rx { "rx" } else { "tx" };
-            return Err(TrialError::CannotDo(format!(
-                "stream `{}`: {end}.wait = \"busypoll\" would be \"block\" in disguise: packets come without a NAPI \
-                 context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or a device whose \
-                 driver has NAPI",
-                ordered.stream.name
-            )));
-        }
-        Ok(warm)
     }
 
     fn start(&mut self, stations: &mut Stations, loads: &Loads) -> Result<(), AgentError> {
@@ -468,105 +357,6 @@ impl Trial<'_> {
             }
         }
         Ok(())
-    }
-
-    fn collect_end(&self, stations: &mut Stations, i: usize, side: Side, limit: Duration) -> Result<Half, AgentError> {
-        let (stream, station) = (self.number(i), self.streams[i].station(side));
-        stations.agents[station].tell(&ToAgent::Collect { stream, side })?;
-        let (mut sent, mut arrivals) = (SenderHalf::default(), Vec::new());
-        let mut taken = stations.answers(&[station], "handing over samples", limit, |_, message| match message {
-            FromAgent::SenderPiece(piece) => {
-                sent.append(piece);
-                None
-            }
-            FromAgent::ArrivalPiece(mut piece) => {
-                arrivals.append(&mut piece);
-                None
-            }
-            FromAgent::Collected(rest) => Some(*rest),
-            _ => None,
-        })?;
-        Ok(Half { sent, arrivals, rest: taken.remove(0) })
-    }
-
-    fn collect(&self, stations: &mut Stations, i: usize) -> Result<Ran, AgentError> {
-        let mut halves = BTreeMap::new();
-        for side in self.streams[i].sides() {
-            halves.insert(side, self.collect_end(stations, i, side, ANSWER)?);
-        }
-        Ok(self.joined(i, halves))
-    }
-
-    /// The stream's halves; an end that is not there left nothing.
-    fn joined(&self, i: usize, mut halves: BTreeMap<Side, Half>) -> Ran {
-        let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let end = |side| self.ready.get(&(stream, side));
-        let gone = |side| {
-            let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
-            let clocks = clock::read_clocks();
-            let rest = Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None };
-            Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
-        };
-        let absent = ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
-        let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
-        let queue = |side| end(side).map_or(0, |end| end.error_queue_bytes);
-        let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
-        let rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
-        let reply = ordered.replies_at().map(|side| {
-            let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
-            let arrivals = match &own {
-                Some(own) => own.arrivals.clone(),
-                None => std::mem::take(&mut tx.arrivals),
-            };
-            let at = own.as_ref().unwrap_or(&tx);
-            ReplyHalves {
-                sent: rx.sent,
-                tx_counters: rx.rest.sent.unwrap_or_default(),
-                arrivals,
-                rx_counters: at.rest.arrived.unwrap_or_default(),
-                gaps: at.rest.gaps,
-                tcp: [tx.rest.tcp, rx.rest.tcp],
-                error_queue_bytes: queue(Side::Rx),
-                thread: own.map(|own| own.rest.thread),
-            }
-        });
-        let halves = Halves {
-            sent: tx.sent,
-            tx_counters: tx.rest.sent.unwrap_or_default(),
-            tx_clocks: [before(ordered.from, tx.rest.clocks), tx.rest.clocks],
-            tx_thread: tx.rest.thread,
-            arrivals: rx.arrivals,
-            rx_counters: rx.rest.arrived.unwrap_or_default(),
-            rx_clocks: [before(ordered.to, rx.rest.clocks), rx.rest.clocks],
-            rx_thread: rx.rest.thread,
-            gaps: rx.rest.gaps,
-            tx_gaps: tx.rest.gaps.filter(|_| ordered.stream.kind != Kind::Pingpong),
-            absent,
-            error_queue_bytes: queue(Side::Tx),
-            warmup: self.warmups[i],
-            reply,
-        };
-        Ran { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
-    }
-
-    /// What the stations that still answer had recorded of a stream; `None` if it never began, or nothing is left of it.
-    /// Whoever keeps it must say that half of it is gone: it is not a trial.
-    fn salvage(&self, stations: &mut Stations, i: usize) -> Option<Ran> {
-        self.bases[i]?;
-        let sides = self.streams[i].sides();
-        let halves = sides.filter_map(|side| Some((side, self.collect_end(stations, i, side, SALVAGE).ok()?)));
-        let halves: BTreeMap<Side, Half> = halves.collect();
-        if halves.is_empty() {
-            return None;
-        }
-        let reached = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq + 1).max();
-        let lacks_sender = !halves.contains_key(&Side::Tx);
-        let mut ran = self.joined(i, halves);
-        if lacks_sender {
-            // The sender's rows went with it: rows are made for what arrived to stand in.
-            ran.halves.sent = SenderHalf::only_sent(reached.unwrap_or(0));
-        }
-        Some(ran)
     }
 }
 

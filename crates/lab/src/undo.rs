@@ -21,8 +21,9 @@ use thiserror::Error;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Complaints of `ip`, `tc` and `kill` that something is already gone.
-const GONE: [&str; 4] = ["No such file or directory", "Cannot find device", "No such device", "No such process"];
+/// Complaints of `ip`, `tc`, `kill` and a shell (the last) that something is already gone.
+const GONE: [&str; 5] =
+    ["No such file or directory", "Cannot find device", "No such device", "No such process", "Directory nonexistent"];
 
 /// Also a name that no namespace was ever given to: `ip netns attach` makes the file first, and where the run whose
 /// namespace it is about to name is killed just then, it dies of its complaint before it has removed the file. Nothing was

@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod load;
 pub mod machine;
 pub mod manifest;
+pub mod placement;
 pub mod point;
 pub mod result;
 pub mod sample;

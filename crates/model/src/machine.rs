@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a machine was doing at one moment, and what a thread of ours was granted and had.
 
+use crate::placement::CpuWork;
 use crate::time::ClockReading;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,6 +37,9 @@ pub struct MachineState {
     pub clocks: ClockReading,
     /// By CPU number.
     pub cpus: BTreeMap<u32, CpuTimes>,
+    /// What they did for the network and for devices, by CPU number; empty in a folder of an older version.
+    #[serde(default)]
+    pub work: BTreeMap<u32, CpuWork>,
     /// Every task of the machine by thread id.
     pub tasks: BTreeMap<u32, TaskTime>,
     /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or unreadable.
@@ -82,6 +86,12 @@ pub struct ThreadRecord {
     pub involuntary_switches: u64,
     /// Voluntary ones.
     pub voluntary_switches: u64,
+    /// Times it was moved to another CPU during the trial; `None` where the kernel does not say.
+    #[serde(default)]
+    pub migrations: Option<u64>,
+    /// NAPI context of the socket that it receives from, as of the last packet; 0 for none, `None` if it does not receive.
+    #[serde(default)]
+    pub napi_id: Option<u32>,
 }
 
 /// The ruler's figures for one CPU of one station, taken before the trials by a thread of the stream's policy there.

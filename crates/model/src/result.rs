@@ -71,6 +71,12 @@ pub struct CellResult {
     pub loads: BTreeMap<String, LoadResult>,
     /// Where each thread was asked to run and ran.
     pub placement: Vec<Placement>,
+    /// Where arriving packets were asked to be taken in, by station; empty where that was left to the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub softirq: Vec<SoftirqPlacement>,
+    /// What each CPU did for the network and for devices during the trials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<CpuPlacement>,
     /// Each trial.
     pub trials: Vec<TrialResult>,
     /// Of this cell.
@@ -311,4 +317,47 @@ pub struct Placement {
     pub policy_granted: String,
     /// Memory locked.
     pub memory_locked: bool,
+    /// Times it was moved to another CPU, all trials together; null where the kernel does not say.
+    #[serde(default)]
+    pub migrations: Option<u64>,
+    /// Time it waited on a run queue, all trials together, ns; null where the kernel does not say.
+    #[serde(default)]
+    pub wait_ns: Option<i64>,
+    /// NAPI contexts of the socket that it received from, 0 for none; left out if it did not receive.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub napi_ids: Vec<u32>,
+}
+
+/// Where packets that arrive at a station were asked to be taken in, and what the kernel says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoftirqPlacement {
+    /// Station.
+    pub station: String,
+    /// `napi`, `rps` or `irq`.
+    pub by: String,
+    /// The CPU's number, or `any`.
+    pub cpu_asked: String,
+    /// CPUs on which the device's kernel threads ran; empty where it has none.
+    pub cpus_seen: Vec<u32>,
+    /// At least so many packets of the trials arrived.
+    pub packets: u64,
+    /// Packets that the CPU asked for took in during the trials, whoever's; null where none was asked for.
+    pub packets_on_cpu: Option<u64>,
+    /// Context switches of the device's kernel threads; null where it has none.
+    pub napi_switches: Option<u64>,
+}
+
+/// What one CPU did during the trials, counted by the kernel, whoever's work it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPlacement {
+    /// CPU.
+    pub cpu: u32,
+    /// NET_RX softirqs.
+    pub net_rx: u64,
+    /// NET_TX softirqs.
+    pub net_tx: u64,
+    /// Packets taken in.
+    pub packets: u64,
+    /// Interrupts of every kind.
+    pub interrupts: u64,
 }

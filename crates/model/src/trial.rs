@@ -4,6 +4,7 @@
 
 use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
+use crate::placement::PlacementRecord;
 use crate::point::{Point, Source};
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct TrialRecord {
     /// Background loads by name.
     #[serde(default)]
     pub loads: BTreeMap<String, LoadRecord>,
+    /// What was asked of the placement, and what came of it.
+    #[serde(default, skip_serializing_if = "PlacementRecord::is_empty")]
+    pub placement: PlacementRecord,
 }
 
 /// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.

@@ -124,6 +124,8 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
     if !cell.placement.is_empty() {
         blocks.push(Block::Table(placement(cell)));
     }
+    blocks.extend(softirq(cell).map(Block::Table));
+    blocks.extend(cpus(cell, None).map(Block::Table));
     blocks
 }
 
@@ -258,20 +260,57 @@ pub(crate) fn trials(cell: &CellResult, separator: Option<char>) -> Option<Table
 
 /// Where the threads were asked to run and ran.
 pub(crate) fn placement(cell: &CellResult) -> Table {
-    let mut table =
-        Table::new(6, &["thread", "CPU asked", "CPUs seen", "policy asked", "policy granted", "memory locked"]);
+    let head = ["thread", "CPU asked", "CPUs seen", "policy asked", "policy granted", "memory locked", "NAPI"];
+    let mut table = Table::new(7, &head);
+    table.head.extend(["migrations".to_owned(), "run-queue wait".to_owned()]);
+    let absent = || figure::ABSENT.to_owned();
     for p in &cell.placement {
-        let seen: Vec<String> = p.cpus_seen.iter().map(u32::to_string).collect();
         table.rows.push(vec![
             p.thread.clone(),
             p.cpu_asked.clone(),
-            seen.join(", "),
+            cpu_list(&p.cpus_seen),
             p.policy_asked.clone(),
             p.policy_granted.clone(),
             if p.memory_locked { "yes" } else { "no" }.to_owned(),
+            match p.napi_ids.as_slice() {
+                [] => absent(),
+                ids if ids.contains(&0) => "no".to_owned(),
+                _ => "yes".to_owned(),
+            },
+            p.migrations.map_or_else(absent, |n| n.to_string()),
+            p.wait_ns.map_or_else(absent, figure::about),
         ]);
     }
     table
+}
+
+fn cpu_list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Where arriving packets were asked to be taken in, where somebody asked.
+pub(crate) fn softirq(cell: &CellResult) -> Option<Table> {
+    let mut table = Table::new(4, &["softirq of", "by", "CPU asked", "threads ran on"]);
+    table.head.extend(["packets arrived", "packets on that CPU", "thread switches"].map(str::to_owned));
+    let count = |n: Option<u64>| n.map_or_else(|| figure::ABSENT.to_owned(), |n| n.to_string());
+    for s in &cell.softirq {
+        let (seen, packets) = (cpu_list(&s.cpus_seen), s.packets.to_string());
+        let counts = [packets, count(s.packets_on_cpu), count(s.napi_switches)];
+        table
+            .rows
+            .push([s.station.clone(), s.by.clone(), s.cpu_asked.clone(), seen].into_iter().chain(counts).collect());
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What each CPU did during the trials.
+pub(crate) fn cpus(cell: &CellResult, separator: Option<char>) -> Option<Table> {
+    let mut table = Table::new(1, &["CPU", "packets", "NET_RX", "NET_TX", "interrupts"]);
+    for c in &cell.cpus {
+        let counts = [c.packets, c.net_rx, c.net_tx, c.interrupts].map(|n| packets(n, separator));
+        table.rows.push([c.cpu.to_string()].into_iter().chain(counts).collect());
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Each limit with what was got.

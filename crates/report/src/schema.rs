@@ -44,6 +44,8 @@ pub fn results_schema() -> Value {
                 "required": quantile_names()
             },
             "placement": placement(),
+            "softirq": softirq(),
+            "cpu": cpu(),
             "verdict": verdict(),
             "figure": figure()
         }
@@ -185,6 +187,8 @@ fn cell() -> Value {
             "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
             "loads": {"type": "object", "additionalProperties": {"$ref": "#/$defs/load"}},
             "placement": {"type": "array", "items": {"$ref": "#/$defs/placement"}},
+            "softirq": {"type": "array", "items": {"$ref": "#/$defs/softirq"}, "description": "By station, where it was asked for."},
+            "cpus": {"type": "array", "items": {"$ref": "#/$defs/cpu"}, "description": "What each CPU did during the trials."},
             "trials": {"type": "array", "items": {"$ref": "#/$defs/trial"}},
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
         },
@@ -354,9 +358,46 @@ fn placement() -> Value {
             "cpus_seen": {"type": "array", "items": {"type": "integer", "minimum": 0}},
             "policy_asked": text("As in the experiment file."),
             "policy_granted": text("Read back from the kernel."),
-            "memory_locked": {"type": "boolean"}
+            "memory_locked": {"type": "boolean"},
+            "migrations": {"type": ["integer", "null"], "minimum": 0, "description": "Moves to another CPU, all trials together; null where the kernel does not say."},
+            "wait_ns": {"type": ["integer", "null"], "description": "Time on a run queue, all trials together; null where the kernel does not say."},
+            "napi_ids": {"type": "array", "items": {"type": "integer", "minimum": 0}, "description": "NAPI contexts of the socket that it received from, 0 for none; left out if it did not receive."}
         },
         "required": ["thread", "cpu_asked", "cpus_seen", "policy_asked", "policy_granted", "memory_locked"]
+    })
+}
+
+fn softirq() -> Value {
+    let count = |says: &str| json!({"type": ["integer", "null"], "minimum": 0, "description": says});
+    json!({
+        "description": "Where packets that arrive at a station were to be taken in.",
+        "type": "object",
+        "properties": {
+            "station": text("Station."),
+            "by": {"enum": ["napi", "rps", "irq"], "description": "Kernel threads that poll the device, packet steering, or the device's interrupts."},
+            "cpu_asked": text("The CPU's number, or any."),
+            "cpus_seen": {"type": "array", "items": {"type": "integer", "minimum": 0}, "description": "Where the device's kernel threads ran."},
+            "packets": {"type": "integer", "minimum": 0, "description": "So many arrived at least."},
+            "packets_on_cpu": count("Packets that the CPU asked for took in, whoever's; null where none was asked for."),
+            "napi_switches": count("Context switches of the device's kernel threads; null where it has none.")
+        },
+        "required": ["station", "by", "cpu_asked", "cpus_seen", "packets", "packets_on_cpu", "napi_switches"]
+    })
+}
+
+fn cpu() -> Value {
+    let count = |says: &str| json!({"type": "integer", "minimum": 0, "description": says});
+    json!({
+        "description": "What one CPU did during the trials, whoever's work it was.",
+        "type": "object",
+        "properties": {
+            "cpu": count("CPU."),
+            "net_rx": count("NET_RX softirqs."),
+            "net_tx": count("NET_TX softirqs."),
+            "packets": count("Packets taken in, by softirq or by a kernel thread."),
+            "interrupts": count("Interrupts of every kind.")
+        },
+        "required": ["cpu", "net_rx", "net_tx", "packets", "interrupts"]
     })
 }
 

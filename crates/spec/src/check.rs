@@ -3,6 +3,7 @@
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
+use crate::experiment::Softirq;
 use crate::placement::{self, End};
 use crate::schema::show_duration;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream};
@@ -17,12 +18,13 @@ const fn headers(ip: Ip) -> u32 {
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
-    let of = [("a", "wire"), ("b", "wire"), ("take", "wire"), ("queues", "veth")];
+    let of = [("a", "wire"), ("b", "wire"), ("take", "wire"), ("queues", "veth"), ("napi", "veth")];
     for (field, other) in of.into_iter().filter(|(_, of)| *of != kind) {
         if table.is_written(field) && !view.is_somewhere("path.kind", other) {
             let message = format!("`path.{field}` has no meaning on path `{kind}`");
             let help = match other {
                 "wire" => "write kind = \"wire\", or leave it out",
+                _ if field == "napi" => "leave it out: what a device's packets take is its driver's affair",
                 _ => "leave it out: a device keeps its queues",
             };
             return Err(table.wrong(&[field, "kind"], message, help));
@@ -235,4 +237,24 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
         message,
         format!("give {} another CPU, policy = \"other\", or let it sleep", thread(clash.1)),
     ))
+}
+
+/// `same` and `different` need a thread that receives at the station and is pinned.
+pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) -> Result<(), Problem> {
+    let relative = |cpu: &CpuChoice| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
+    for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| relative(choice)) {
+        let key = format!("station.{station}.softirq");
+        let Some((n, end)) = placement::receiver_at(streams, station) else {
+            let message = format!("`{key}` is \"{choice}\", and no stream's packets arrive at `{station}`");
+            return Err(view.combination(&[key], message, "write a number, or leave it out".to_owned()));
+        };
+        let stream = &streams[n];
+        if end.cpu(stream) == CpuChoice::Any {
+            let thread = format!("stream.{}.{end}.cpu", stream.name);
+            let message = format!("`{key}` is \"{choice}\" as `{}.{end}`, which is not pinned", stream.name);
+            let help = format!("write {thread} = \"auto\"");
+            return Err(view.combination(&[key, thread], message, help));
+        }
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
-use tardy_model::stream::Stream;
+use tardy_model::stream::{CpuChoice, Stream};
 
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,8 @@ pub struct Setup {
     pub streams: Vec<Stream>,
     /// Background loads that have an instance, in the order of the file.
     pub loads: Vec<Load>,
+    /// Who takes arriving packets in.
+    pub softirq: Softirq,
 }
 
 /// A place where traffic starts or ends.
@@ -89,6 +91,15 @@ impl Path {
             Path::Wire { .. } => "wire",
         }
     }
+}
+
+/// Who takes in the packets that arrive at the stations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Softirq {
+    /// They take NAPI, and kernel threads poll the devices (path veth).
+    pub napi: bool,
+    /// On which CPU, by station; one that is not named leaves it to the kernel.
+    pub cpus: BTreeMap<String, CpuChoice>,
 }
 
 /// The sender's queue discipline.

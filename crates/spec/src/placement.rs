@@ -2,7 +2,7 @@
 //! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by whoever resolves `auto`.
 
 use std::fmt;
-use tardy_model::stream::{Kind, Port, Stream, Wait};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, Wait};
 
 /// An end of a stream: one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,29 @@ impl End {
     /// The ends that a stream has.
     pub fn of(stream: &Stream) -> impl Iterator<Item = End> {
         [End::Tx, End::Rx].into_iter().chain((stream.kind == Kind::Reflected).then_some(End::Reply))
+    }
+
+    /// The CPU that its thread is to have.
+    pub fn cpu(self, stream: &Stream) -> CpuChoice {
+        match self {
+            End::Tx => stream.tx.cpu,
+            End::Rx => stream.rx.cpu,
+            End::Reply => stream.reply.cpu,
+        }
+    }
+
+    /// The thread that its `same` and `different` mean.
+    pub fn other(self) -> End {
+        if self == End::Tx { End::Rx } else { End::Tx }
+    }
+
+    /// The policy that its thread is to have.
+    pub fn policy(self, stream: &Stream) -> Policy {
+        match self {
+            End::Tx => stream.tx.policy,
+            End::Rx => stream.rx.policy,
+            End::Reply => stream.reply.policy,
+        }
     }
 }
 
@@ -60,4 +83,22 @@ pub fn clash<C: PartialEq>(
         }
     }
     None
+}
+
+/// The thread of a stream that receives at a station.
+pub fn receives_at(stream: &Stream, station: &str) -> Option<End> {
+    match stream.kind {
+        _ if stream.to == station => Some(End::Rx),
+        Kind::Reflected if stream.from == station => Some(End::Reply),
+        Kind::Pingpong if stream.from == station => Some(End::Tx),
+        Kind::Cyclic | Kind::Reflected | Kind::Pingpong => None,
+    }
+}
+
+/// The thread that receives at a station, as number of the stream and end: of the stream under test, which is called `ctl` or
+/// stands first; else of the first stream that has one there.
+pub fn receiver_at(streams: &[Stream], station: &str) -> Option<(usize, End)> {
+    let under_test = streams.iter().position(|stream| stream.name == "ctl");
+    let in_order = under_test.into_iter().chain(0..streams.len());
+    in_order.filter_map(|n| Some((n, receives_at(&streams[n], station)?))).next()
 }

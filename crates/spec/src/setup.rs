@@ -4,7 +4,7 @@
 use crate::cell::{Table, View};
 use crate::check;
 use crate::error::{At, Problem, Reason};
-use crate::experiment::{Path, Setup, Shaper, Station};
+use crate::experiment::{Path, Setup, Shaper, Softirq, Station};
 use crate::load;
 use crate::near;
 use crate::schema::{Value, show_duration};
@@ -12,7 +12,7 @@ use crate::sheet::Named;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{Ip, Kind, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
@@ -49,7 +49,21 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     check::sizes(view, &streams, mtu)?;
     check::spinners(view, &streams)?;
     let loads = load::loads(view, &streams, mtu)?;
-    Ok((Setup { stations, path, shaper: Shaper::None, streams, loads }, expect))
+    let softirq = softirq(view, &path)?;
+    check::softirq(view, &softirq, &streams)?;
+    Ok((Setup { stations, path, shaper: Shaper::None, streams, loads, softirq }, expect))
+}
+
+fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
+    let napi = view.table("path", None).get("napi", flag)? && matches!(path, Path::Veth { .. });
+    let mut cpus = BTreeMap::new();
+    for named in view.stations() {
+        let choice = view.table("station.*", Some(named)).get("softirq", cpu)?;
+        if choice != CpuChoice::Any {
+            cpus.insert(named.name.clone(), choice);
+        }
+    }
+    Ok(Softirq { napi, cpus })
 }
 
 fn path(view: &View<'_>) -> Result<Path, Problem> {
@@ -362,7 +376,7 @@ pub(crate) fn share(value: &Value) -> Option<f64> {
     if let Value::Share(share) = value { Some(*share) } else { None }
 }
 
-pub(crate) fn cpu(value: &Value) -> Option<tardy_model::stream::CpuChoice> {
+pub(crate) fn cpu(value: &Value) -> Option<CpuChoice> {
     if let Value::Cpu(cpu) = value { Some(*cpu) } else { None }
 }
 

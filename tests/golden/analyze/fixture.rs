@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
+use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
@@ -101,6 +102,7 @@ fn machine(at_ns: i64) -> MachineState {
     MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),
+        work: BTreeMap::new(),
         tasks: BTreeMap::from([
             (101, task("tardy-tx", 0, at_ns / 20)),
             (102, task("tardy-rx", 1, at_ns / 20)),
@@ -173,5 +175,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         after,
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
+        placement: PlacementRecord::default(),
     }
 }

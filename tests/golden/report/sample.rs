@@ -6,8 +6,8 @@ use tardy_analyze::envelope::Trace;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{CellEntry, Manifest, StationEntry};
 use tardy_model::result::{
-    CellResult, ExpectationResult, Figures, MetricResult, Outcomes, Placement, Quantiles, Results, StreamResult,
-    TrialResult,
+    CellResult, CpuPlacement, ExpectationResult, Figures, MetricResult, Outcomes, Placement, Quantiles, Results,
+    SoftirqPlacement, StreamResult, TrialResult,
 };
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
@@ -111,7 +111,23 @@ pub fn cell(id: &str) -> CellResult {
             policy_asked: "fifo:90".into(),
             policy_granted: "fifo:90".into(),
             memory_locked: true,
+            migrations: Some(0),
+            wait_ns: Some(12_340),
+            napi_ids: Vec::new(),
         }],
+        softirq: vec![SoftirqPlacement {
+            station: "b".into(),
+            by: "rps".into(),
+            cpu_asked: "1".into(),
+            cpus_seen: Vec::new(),
+            packets: 50_000,
+            packets_on_cpu: Some(50_012),
+            napi_switches: None,
+        }],
+        cpus: vec![
+            CpuPlacement { cpu: 0, net_rx: 120, net_tx: 3, packets: 180, interrupts: 61_234 },
+            CpuPlacement { cpu: 1, net_rx: 49_990, net_tx: 0, packets: 50_012, interrupts: 112_345 },
+        ],
         verdicts: vec![
             Verdict::new("coverage", Level::Ok, "every packet has its stamps").with("share", 1.0),
             Verdict::new("competing_cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 0.4 % of the time")

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{CellEntry, Manifest};
+use tardy_model::placement::PlacementRecord;
 use tardy_model::result::Results;
 use tardy_model::time::{ClockReading, Nanos};
 use tardy_model::trial::TrialRecord;
@@ -43,6 +44,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
     let state = MachineState {
         clocks: ClockReading { tai_ns: 37, realtime_ns: 0, monotonic_ns: 0, bound_ns: 1, tai_offset_s: 0 },
         cpus: BTreeMap::new(),
+        work: BTreeMap::new(),
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,
@@ -62,6 +64,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         after: state,
         streams: BTreeMap::new(),
         loads: BTreeMap::new(),
+        placement: PlacementRecord::default(),
     }
 }
 

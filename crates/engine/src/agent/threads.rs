@@ -64,7 +64,7 @@ pub(super) fn send(order: SendOrder, mut port: UdpSend, shared: &Shared, link: &
 
 /// Receives from the moment at which it is made ready.
 pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared, link: &Link) -> Half {
-    let account = worker::set_up(&order.thread);
+    let mut account = worker::set_up(&order.thread);
     let busy = order.wait == Wait::Busypoll;
     let mut receiver = Receiver::new(order);
     let _ = link.ready.send(account.record().clone());
@@ -74,6 +74,7 @@ pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared
         let _ = link.napi.send(port.napi_id());
     }
     receiver.run(&mut MachineTimer, &mut port, shared);
+    account.napi(port.napi_id());
     let thread = account.end();
     let (counters, gaps) = (receiver.counters, receiver.gaps);
     Half { sent: None, arrived: Some((receiver.finish(), counters)), gaps, thread, tcp: None }
@@ -86,7 +87,7 @@ pub(super) fn reflect_udp(
     shared: &Shared,
     link: &Link,
 ) -> Half {
-    let account = worker::set_up(&order.receive.thread);
+    let mut account = worker::set_up(&order.receive.thread);
     let busy = order.receive.wait == Wait::Busypoll;
     let mut reflector = Reflector::new(order);
     let _ = link.ready.send(account.record().clone());
@@ -96,12 +97,13 @@ pub(super) fn reflect_udp(
     }
     reflector.run(&mut MachineTimer, &mut from, &mut back, shared);
     reflector.end(&mut MachineTimer, &mut back);
+    account.napi(from.napi_id());
     reflected(reflector, account, None)
 }
 
 /// The same over a connection, which the other end makes.
 pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &Shared, link: &Link) -> Half {
-    let account = worker::set_up(&order.receive.thread);
+    let mut account = worker::set_up(&order.receive.thread);
     let busy = order.receive.wait == Wait::Busypoll;
     let stream = order.receive.order.stream;
     let mut reflector = Reflector::new(order.clone());
@@ -118,6 +120,7 @@ pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &S
             }
             reflector.run(&mut MachineTimer, &mut from, &mut back, shared);
             reflector.end(&mut MachineTimer, &mut back);
+            account.napi(from.napi_id());
             tcp = back.record();
         }
         Err(error) => link.say(FromAgent::Failed(format!("the reflector of stream {stream}: {error}"))),
@@ -151,6 +154,7 @@ pub(super) fn ask_udp(
             let _ = link.napi.send(from.napi_id());
         }
     }
+    account.napi(from.napi_id());
     asked(requester, account, None)
 }
 
@@ -175,6 +179,7 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
                     }
                     command = link.inbox.recv();
                 }
+                account.napi(from.napi_id());
                 tcp = to.record();
             }
             Err(error) => {

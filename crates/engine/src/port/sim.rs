@@ -247,6 +247,8 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
         wait_ns: Some(0),
         involuntary_switches: 0,
         voluntary_switches: 0,
+        migrations: Some(0),
+        napi_id: None,
     }
 }
 
@@ -263,6 +265,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
     MachineState {
         clocks,
         cpus: [0, 1].map(cpu).into(),
+        work: BTreeMap::new(),
         tasks: BTreeMap::from([(99, hog)]),
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: None,

@@ -9,6 +9,7 @@ use crate::names::Names;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_host::nic::Nic;
+use tardy_host::softirq::Steering;
 use tardy_spec::experiment::{Path, Setup};
 use thiserror::Error;
 
@@ -19,6 +20,10 @@ pub struct Found {
     pub home: u32,
     /// Devices that are taken, by the name that the experiment has for them.
     pub nics: BTreeMap<String, Nic>,
+    /// CPUs that may be used.
+    pub usable: Vec<u32>,
+    /// What the devices' interrupts and queues are set to, by the same names.
+    pub steering: BTreeMap<String, Steering>,
 }
 
 /// Where a station meets the path.

@@ -182,6 +182,12 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
     }
     if !cell.placement.is_empty() {
         more += &table(&document::placement(cell), "where the threads ran");
+        if let Some(softirq) = document::softirq(cell) {
+            more += &table(&softirq, "where packets were taken in");
+        }
+        if let Some(cpus) = document::cpus(cell, Some(THIN)) {
+            more += &table(&cpus, "what the CPUs did");
+        }
     }
     if !cell.verdicts.is_empty() {
         more += &table(&document::verdicts(&cell.verdicts), "verdicts with their evidence");

@@ -56,6 +56,9 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
     for (name, load) in cell.loads.iter().filter(|_| rows) {
         of_load(name, load, page);
     }
+    if rows {
+        super::placement::draw(cell, page);
+    }
     let remarks = summary::of_cell(cell, picture.manifest);
     if !remarks.is_empty() && rows {
         page.blank();

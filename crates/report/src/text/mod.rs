@@ -5,6 +5,7 @@ mod cell;
 mod compact;
 mod layout;
 mod page;
+mod placement;
 
 use crate::figure::{self, SPACE};
 use crate::{Options, Picture, ReportError, summary};

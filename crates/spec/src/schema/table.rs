@@ -44,10 +44,12 @@ pub const KEYS: &[Key] = &[
     key("reference", choice(&["R2-load"], &["R1", "R2-paths", "R3", "R4", "R5"]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
 
     key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
+    key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
 
     key("path.kind", choice(&["veth", "wire"], &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, or two network devices of this host, cabled back to back."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
+    key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets take NAPI, as on a real device, and a kernel thread of its own polls each queue."),
     key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back."),
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses of their own; they get them back afterwards."),

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a run ended early.
+
+use crate::agent::AgentError;
+use crate::apply::ApplyError;
+use crate::journal::JournalError;
+use crate::loads::LoadError;
+use crate::names::ClaimError;
+use crate::orders::PlaceError;
+use crate::path::wire::WireError;
+use crate::plan::PlanError;
+use crate::undo::UndoError;
+
+/// Why a run ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No slot.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// The path cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A wire's devices cannot be had.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// It cannot be built.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A station failed.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A thread cannot have its CPU.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A load cannot be run here.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The samples would not fit.
+    #[error(
+        "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \
+         count, fewer streams at once, or a smaller working set"
+    )]
+    Memory {
+        /// Cell.
+        cell: String,
+        /// About what a trial takes, MiB.
+        needed_mib: u64,
+        /// What the machine has, MiB.
+        available_mib: u64,
+    },
+    /// What was measured cannot be kept.
+    #[error("{0}")]
+    Sink(Box<dyn std::error::Error + Send + Sync>),
+    /// Something could not be put back.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+}

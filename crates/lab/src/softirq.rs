@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who takes in the packets that arrive at a station: which CPU is meant, the commands that make it so, and what is kept of a
+//! trial so that it can be proved.
+//!
+//! On veth the kernel takes a packet in on the sender's CPU, inside its send call. Another CPU is had in one of three ways:
+//! kernel threads that poll the device, pinned, where packets take NAPI; the affinity of the device's interrupts, where it has
+//! such; else receive packet steering.
+
+use crate::command::{Command, Step};
+use crate::orders::{self, PlaceError, Placed};
+use crate::path::{Found, LinkEnd};
+use std::collections::BTreeMap;
+use tardy_host::cpus;
+use tardy_host::softirq::{Steering, napi_threads};
+use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
+use tardy_model::sample::{Batch, Outcome};
+use tardy_model::stream::{CpuChoice, Kind, Port, Stream};
+use tardy_spec::experiment::{Path, Setup};
+use tardy_spec::placement::{End, receiver_at, receives_at, spins_realtime};
+
+/// What is meant for one station.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meant {
+    /// By which means.
+    pub by: SoftirqBy,
+    /// On which CPU; `None` for any.
+    pub cpu: Option<u32>,
+    /// In the experiment's words.
+    pub asked: CpuAsked,
+}
+
+/// What is meant, by station, for stations that ask for something; and what could not be had.
+pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
+
+/// Works out which CPU each station's packets are taken in on. `chosen` are the CPUs of the streams' threads.
+///
+/// # Errors
+/// A CPU that does not exist, or one on which a thread would keep the kernel's from running.
+pub fn meant(setup: &Setup, chosen: &[Placed], found: &Found) -> Result<AllMeant, PlaceError> {
+    let mut taken = BTreeMap::new();
+    for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
+        *taken.entry(cpu).or_default() += 1;
+    }
+    let (mut all, mut short) = (BTreeMap::new(), Vec::new());
+    for (number, station) in setup.stations.keys().enumerate() {
+        let choice = setup.softirq.cpus.get(station).copied().unwrap_or(CpuChoice::Any);
+        if choice == CpuChoice::Any && !setup.softirq.napi {
+            continue;
+        }
+        let beside = receiver_at(&setup.streams, station);
+        let other = beside.and_then(|(n, end)| chosen.get(n).and_then(|placed| placed.of(end)));
+        let failed = |source| PlaceError::Softirq { station: station.clone(), source };
+        let (cpu, lacking) = cpus::beside(choice, other, &found.usable, &mut taken).map_err(failed)?;
+        short.extend(lacking.map(|_| {
+            format!("station `{station}`: a CPU other than the receiver's was asked for softirq and there is one")
+        }));
+        let by = match () {
+            () if setup.softirq.napi => SoftirqBy::Napi,
+            () if steering(setup, number, found).is_some_and(|steering| !steering.irqs.is_empty()) => SoftirqBy::Irq,
+            () => SoftirqBy::Rps,
+        };
+        let relative = matches!(choice, CpuChoice::Same | CpuChoice::Different);
+        let of = beside.filter(|_| relative).map(|(n, end)| name(&setup.streams[n], end));
+        all.insert(station.clone(), Meant { by, cpu, asked: CpuAsked { cpu: choice.to_string(), of } });
+    }
+    starved(setup, chosen, &all)?;
+    Ok((all, short))
+}
+
+/// A kernel thread that polls a device is an ordinary thread: beside one that spins under a realtime policy it never runs.
+fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> Result<(), PlaceError> {
+    for (station, meant) in all.iter().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
+        let Some(cpu) = meant.cpu else { continue };
+        for (stream, placed) in setup.streams.iter().zip(chosen) {
+            let spins = |end: &End| placed.of(*end) == Some(cpu) && spins_realtime(stream, *end);
+            if let Some(end) = End::of(stream).find(spins) {
+                return Err(PlaceError::TwoSpinners(format!(
+                    "{} would spin with a realtime policy on CPU {cpu}, and the kernel thread that takes in the packets of \
+                     station `{station}` there would never run: set station.{station}.softirq to another CPU, let the thread \
+                     wait by \"block\", or use policy \"other\"",
+                    name(stream, end)
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn name(stream: &Stream, end: End) -> String {
+    format!("{}.{end}", stream.name)
+}
+
+/// What the device of the station that comes `number`th was set to before, where it is one of the host's.
+fn steering<'f>(setup: &Setup, number: usize, found: &'f Found) -> Option<&'f Steering> {
+    match &setup.path {
+        Path::Wire { a, b, .. } => found.steering.get(if number == 0 { a } else { b }),
+        Path::Veth { .. } => None,
+    }
+}
+
+/// A shell in a station's namespace.
+fn shell(netns: &str, script: &str, rest: &[&str]) -> Command {
+    Command::new("ip", &[&["netns", "exec", netns, "sh", "-c", script], rest].concat())
+}
+
+/// A command that prints what these files hold, as JSON. The word behind the script says that it only shows.
+fn show(netns: &str, files: &str) -> Command {
+    shell(netns, &format!(r#"printf '["%s"]\n' "$(cat {files} | paste -sd ' ')""#), &["show"])
+}
+
+/// A set of one CPU as the kernel writes it: hexadecimal words of 32 bits, the highest first.
+fn mask(cpu: u32) -> String {
+    let words = std::iter::repeat_n(",00000000", (cpu / 32) as usize).collect::<String>();
+    format!("{:x}{words}", 1u64 << (cpu % 32))
+}
+
+/// The steps, and what tells what has become of them.
+///
+/// # Errors
+/// As [`meant`].
+pub fn steps(
+    setup: &Setup,
+    ends: &BTreeMap<String, LinkEnd>,
+    found: &Found,
+) -> Result<(Vec<Step>, Vec<Command>), PlaceError> {
+    if !asks(setup) {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let (chosen, _) = orders::place_on(setup, &found.usable)?;
+    let (all, _) = meant(setup, &chosen, found)?;
+    let (mut steps, mut read_back) = (Vec::new(), Vec::new());
+    let step = |does: Vec<Command>, undoes: Vec<Command>, why| Step { does, undoes, why, tolerates: &[] };
+    let ends = || ends.iter().filter_map(|(station, end)| Some((station, end, all.get(station)?)));
+    for (_, end, _) in ends().filter(|(.., meant)| meant.by == SoftirqBy::Napi) {
+        let (netns, device) = (end.netns.as_str(), end.device.as_str());
+        let features = ["gro", "on", "tso", "off", "gso", "off"];
+        let set = [&["netns", "exec", netns, "ethtool", "-K", device], &features[..]].concat();
+        let why = "packets take NAPI: GRO at who receives, no segmentation offload at who sends";
+        steps.push(step(vec![Command::ip(&set)], Vec::new(), why));
+        read_back.push(Command::ip(&["netns", "exec", netns, "ethtool", "--json", "-k", device]));
+    }
+    for (station, end, meant) in ends() {
+        let number = setup.stations.keys().position(|name| name == station).unwrap_or(0);
+        let (netns, device) = (end.netns.as_str(), end.device.as_str());
+        let class = format!("/sys/class/net/{device}");
+        match (meant.by, meant.cpu) {
+            (SoftirqBy::Napi, cpu) => {
+                let threaded = format!("{class}/threaded");
+                let on = shell(netns, &format!("echo 1 >{threaded}"), &[]);
+                steps.push(step(vec![on], Vec::new(), "a kernel thread of its own polls each queue"));
+                steps.extend(cpu.map(|cpu| step(vec![pin(device, cpu)], Vec::new(), "those threads on one CPU")));
+                read_back.push(show(netns, &threaded));
+            }
+            (SoftirqBy::Irq, Some(cpu)) => {
+                let irqs = steering(setup, number, found).map(|steering| &steering.irqs).into_iter().flatten();
+                let files: Vec<(String, &String)> =
+                    irqs.map(|(irq, was)| (format!("/proc/irq/{irq}/smp_affinity_list"), was)).collect();
+                let set = |file: &str, to: &str| Command::new("sh", &["-c", &format!("echo {to} >{file}")]);
+                let does = files.iter().map(|(file, _)| set(file, &cpu.to_string())).collect();
+                let undoes = files.iter().map(|(file, was)| set(file, was)).collect();
+                steps.push(step(does, undoes, "the device's interrupts on one CPU; back where they were"));
+                let files: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
+                read_back.push(show(netns, &files.join(" ")));
+            }
+            (SoftirqBy::Rps, Some(cpu)) => {
+                let does = format!("for q in {class}/queues/rx-*; do echo {} >$q/rps_cpus || exit; done", mask(cpu));
+                // What is set on a veth goes with it.
+                let were = steering(setup, number, found).map(|steering| &steering.queues).into_iter().flatten();
+                let put = |(queue, was): (&String, &String)| {
+                    shell(netns, &format!("echo {was} >{class}/queues/{queue}/rps_cpus"), &[])
+                };
+                let undoes = were.map(put).collect();
+                let why = "arriving packets are steered to one CPU (RPS)";
+                steps.push(step(vec![shell(netns, &does, &[])], undoes, why));
+                read_back.push(show(netns, &format!("{class}/queues/rx-*/rps_cpus")));
+            }
+            (SoftirqBy::Irq | SoftirqBy::Rps, None) => {}
+        }
+    }
+    Ok((steps, read_back))
+}
+
+/// Pins a device's kernel threads; they go with the device. They are the machine's, so no namespace is entered.
+fn pin(device: &str, cpu: u32) -> Command {
+    let script = format!(
+        "t=$(grep -ls '^napi/{device}-' /proc/[0-9]*/comm); [ \"$t\" ] || {{ echo 'no kernel thread napi/{device}-* is to be seen \
+         here' >&2; exit 1; }}; for t in $t; do t=${{t%/comm}}; taskset -pc {cpu} ${{t#/proc/}} >/dev/null || exit; done"
+    );
+    Command::new("sh", &["-c", &script])
+}
+
+/// True if some station asks for something.
+pub fn asks(setup: &Setup) -> bool {
+    setup.softirq.napi || !setup.softirq.cpus.is_empty()
+}
+
+/// True if two cells want the same of the path.
+pub fn alike(a: &Setup, b: &Setup, found: &Found) -> bool {
+    let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<u32>)>> {
+        if !asks(setup) {
+            return Some(BTreeMap::new());
+        }
+        let (chosen, _) = orders::place_on(setup, &found.usable).ok()?;
+        let (all, _) = meant(setup, &chosen, found).ok()?;
+        Some(all.into_iter().map(|(station, meant)| (station, (meant.by, meant.cpu))).collect())
+    };
+    // What cannot be placed is refused before; it is never like another.
+    matches!((all(a), all(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// Watches over the placement of one trial.
+pub struct Watch<'a> {
+    setup: &'a Setup,
+    meant: BTreeMap<String, Meant>,
+    devices: BTreeMap<String, String>,
+    before: Option<BTreeMap<u32, u64>>,
+    threads: BTreeMap<String, Vec<NapiThread>>,
+}
+
+impl<'a> Watch<'a> {
+    /// For a trial of `setup` on a path that ends so.
+    ///
+    /// # Errors
+    /// As [`meant`].
+    pub fn new(
+        setup: &'a Setup,
+        chosen: &[Placed],
+        ends: &BTreeMap<String, LinkEnd>,
+        found: &Found,
+    ) -> Result<Watch<'a>, PlaceError> {
+        let (meant, _) = meant(setup, chosen, found)?;
+        let device = |station: &String| Some((station.clone(), ends.get(station)?.device.clone()));
+        let devices = meant.keys().filter_map(device).collect();
+        Ok(Watch { setup, meant, devices, before: None, threads: BTreeMap::new() })
+    }
+
+    /// Looks at the kernel's threads: just before the trial, and just behind it.
+    pub fn look(&mut self) {
+        let stations = self.devices.iter().filter(|(station, _)| self.meant[*station].by == SoftirqBy::Napi);
+        let threads: BTreeMap<String, Vec<NapiThread>> =
+            stations.map(|(station, device)| (station.clone(), napi_threads(device))).collect();
+        let counts = || threads.values().flatten().map(|thread| (thread.tid, thread.switches)).collect();
+        match &self.before {
+            None => self.before = Some(counts()),
+            Some(before) => {
+                self.threads = threads;
+                for thread in self.threads.values_mut().flatten() {
+                    let earlier = before.get(&thread.tid).copied().unwrap_or(0);
+                    thread.switches = thread.switches.saturating_sub(earlier);
+                }
+            }
+        }
+    }
+
+    /// What is kept of the trial, whose rows are these.
+    pub fn record(&self, streams: &[(String, Batch)]) -> PlacementRecord {
+        let each = self.setup.streams.iter().flat_map(|stream| End::of(stream).map(move |end| (stream, end)));
+        let asked = each.map(|(stream, end)| {
+            let cpu = end.cpu(stream);
+            let relative = matches!(cpu, CpuChoice::Same | CpuChoice::Different);
+            let of = relative.then(|| name(stream, end.other()));
+            (name(stream, end), CpuAsked { cpu: cpu.to_string(), of })
+        });
+        let softirq = self.meant.iter().filter_map(|(station, meant)| {
+            let at = |stream: &Stream| receives_at(stream, station);
+            let receivers = self.setup.streams.iter().filter_map(|stream| Some(name(stream, at(stream)?))).collect();
+            let here = self.setup.streams.iter().filter(|stream| at(stream).is_some());
+            let rows = |stream: &Stream| streams.iter().find(|(name, _)| *name == stream.name).map(|(_, batch)| batch);
+            let packets = here.filter_map(|stream| Some(arrived(stream, rows(stream)?))).sum();
+            let record = SoftirqRecord {
+                device: self.devices.get(station)?.clone(),
+                by: meant.by,
+                asked: meant.asked.clone(),
+                cpu: meant.cpu,
+                packets,
+                receivers,
+                threads: self.threads.get(station).cloned().unwrap_or_default(),
+            };
+            Some((station.clone(), record))
+        });
+        PlacementRecord { asked: asked.chain(self.of_loads()).collect(), softirq: softirq.collect() }
+    }
+
+    /// What was asked of the loads' threads, by `bulk.from` and `bulk.to`: apart from the thread of the stream under test that is
+    /// at the same station.
+    fn of_loads(&self) -> impl Iterator<Item = (String, CpuAsked)> {
+        let under_test = tardy_spec::under_test(&self.setup.streams);
+        self.setup.loads.iter().flat_map(move |load| {
+            let sides = [("from", Some(&load.from), load.cpu), ("to", load.to.as_ref(), load.peer_cpu)];
+            sides.into_iter().filter_map(move |(role, station, cpu)| {
+                let station = station?;
+                let relative = matches!(cpu, CpuChoice::Same | CpuChoice::Different);
+                let theirs = |stream: &Stream| name(stream, if stream.from == *station { End::Tx } else { End::Rx });
+                let of = under_test.filter(|_| relative).map(theirs);
+                Some((format!("{}.{role}", load.name), CpuAsked { cpu: cpu.to_string(), of }))
+            })
+        })
+    }
+}
+
+/// Packets that arrived at each end of a stream at least: one for each row that came through; over TCP as many as can stand in
+/// one segment may have come in one.
+fn arrived(stream: &Stream, batch: &Batch) -> u64 {
+    let rows = batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count() as u64;
+    match (stream.port, stream.kind) {
+        (Port::Tcp, Kind::Pingpong) => rows / u64::from(stream.reply.in_flight.max(1)),
+        _ => rows,
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where work was asked to be done and what the kernel says of it: kept of each trial, so that placement can be judged.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What one CPU did for the network and for devices since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuWork {
+    /// Times that it ran NET_RX (`/proc/softirqs`). A kernel thread that polls a device is no softirq and is not in it.
+    pub net_rx: u64,
+    /// Times that it ran NET_TX.
+    pub net_tx: u64,
+    /// Packets that it took in (`/proc/net/softnet_stat`, first column), by softirq or by a kernel thread.
+    pub packets: u64,
+    /// Interrupts of every kind (`/proc/interrupts`).
+    pub interrupts: u64,
+}
+
+impl CpuWork {
+    /// What was done since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: CpuWork) -> CpuWork {
+        CpuWork {
+            net_rx: self.net_rx.saturating_sub(earlier.net_rx),
+            net_tx: self.net_tx.saturating_sub(earlier.net_tx),
+            packets: self.packets.saturating_sub(earlier.packets),
+            interrupts: self.interrupts.saturating_sub(earlier.interrupts),
+        }
+    }
+}
+
+/// What was asked of the placement in a trial, and the evidence that is not in the threads' own records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementRecord {
+    /// By thread, as `ctl.rx`.
+    pub asked: BTreeMap<String, CpuAsked>,
+    /// By station: those whose arriving packets were to be taken in in some way.
+    pub softirq: BTreeMap<String, SoftirqRecord>,
+}
+
+impl PlacementRecord {
+    /// True if nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.softirq.is_empty()
+    }
+}
+
+/// The CPU that a thread was asked to have, in the experiment's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuAsked {
+    /// `auto`, `same`, `different`, `any` or a number.
+    pub cpu: String,
+    /// The thread that `same` and `different` mean.
+    pub of: Option<String>,
+}
+
+/// By which means packets that arrive at a station are taken in on a chosen CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SoftirqBy {
+    /// Kernel threads that poll the device, one for each queue.
+    Napi,
+    /// Receive packet steering of the device's queues.
+    Rps,
+    /// Affinity of the device's interrupts.
+    Irq,
+}
+
+impl SoftirqBy {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SoftirqBy::Napi => "napi",
+            SoftirqBy::Rps => "rps",
+            SoftirqBy::Irq => "irq",
+        }
+    }
+}
+
+/// How packets that arrive at one station were taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoftirqRecord {
+    /// The station's device.
+    pub device: String,
+    /// The means.
+    pub by: SoftirqBy,
+    /// What was asked for.
+    pub asked: CpuAsked,
+    /// The CPU that this came to; `None` where any will do.
+    pub cpu: Option<u32>,
+    /// At least so many of the trial's packets arrived here.
+    pub packets: u64,
+    /// The threads that receive from a socket here, as `ctl.rx`.
+    pub receivers: Vec<String>,
+    /// The device's kernel threads, where it has such.
+    pub threads: Vec<NapiThread>,
+}
+
+/// A kernel thread that polls a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NapiThread {
+    /// Thread id.
+    pub tid: u32,
+    /// Its name, as `napi/tardy0-1-264`.
+    pub name: String,
+    /// CPUs on which it may run, read back behind the trial.
+    pub affinity: Vec<u32>,
+    /// CPU on which it ran last.
+    pub cpu: Option<u32>,
+    /// Context switches during the trial: it ran that often.
+    pub switches: u64,
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a cell's threads ran, where its packets were taken in and what the CPUs did: few columns, below the cell.
+
+use super::page::{Page, columns};
+use crate::figure::{self, SPACE};
+use tardy_model::result::{CellResult, Placement, SoftirqPlacement};
+
+/// Between two columns.
+const GAP: &str = "  ";
+/// The first column is as wide as the longest name, but not wider.
+const NAME: usize = 24;
+
+pub(super) fn draw(cell: &CellResult, page: &mut Page) {
+    if cell.placement.is_empty() {
+        return;
+    }
+    page.blank();
+    let rows = cell.placement.iter().map(thread).chain(cell.softirq.iter().map(softirq));
+    table(["thread", "CPU", "ran on", "moved", "waited", "policy"], rows.collect(), page);
+    let work = cell.cpus.iter().map(|cpu| {
+        let count = |n| figure::count(n, SPACE);
+        let name = format!("CPU {}", cpu.cpu);
+        [name, count(cpu.packets), count(cpu.net_rx), count(cpu.net_tx), count(cpu.interrupts), String::new()]
+    });
+    let work: Vec<_> = work.filter(|row| row[1..5].iter().any(|count| count != "0")).collect();
+    if !work.is_empty() {
+        table(["did", "packets", "NET_RX", "NET_TX", "interrupts", ""], work, page);
+    }
+}
+
+fn list(cpus: &[u32]) -> String {
+    match cpus {
+        [] => figure::ABSENT.to_owned(),
+        cpus => cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+    }
+}
+
+fn thread(placement: &Placement) -> [String; 6] {
+    let absent = || figure::ABSENT.to_owned();
+    let mut policy = placement.policy_granted.clone();
+    if placement.policy_granted != placement.policy_asked {
+        policy += &format!(", not {}", placement.policy_asked);
+    }
+    if !placement.memory_locked {
+        policy += ", memory not locked";
+    }
+    [
+        placement.thread.clone(),
+        placement.cpu_asked.clone(),
+        list(&placement.cpus_seen),
+        placement.migrations.map_or_else(absent, |n| figure::count(n, SPACE)),
+        placement.wait_ns.map_or_else(absent, figure::about),
+        policy,
+    ]
+}
+
+/// What is said of a station's softirq instead of a policy.
+fn softirq(softirq: &SoftirqPlacement) -> [String; 6] {
+    let by = match (softirq.by.as_str(), softirq.napi_switches) {
+        ("napi", Some(switches)) => format!("NAPI threads, {} switches", figure::count(switches, SPACE)),
+        ("napi", None) => "NAPI threads".to_owned(),
+        ("irq", _) => "its interrupts".to_owned(),
+        (other, _) => other.to_uppercase(),
+    };
+    let none = String::new;
+    [format!("{} softirq", softirq.station), softirq.cpu_asked.clone(), list(&softirq.cpus_seen), none(), none(), by]
+}
+
+/// A row's first and last text begin at their left edge, figures end at their right one.
+fn table(head: [&str; 6], rows: Vec<[String; 6]>, page: &mut Page) {
+    let head = head.map(str::to_owned);
+    let mut widths = [0; 6];
+    for row in rows.iter().chain([&head]) {
+        for (width, text) in widths.iter_mut().zip(row) {
+            *width = (*width).max(columns(text));
+        }
+    }
+    widths[0] = widths[0].clamp(10, NAME);
+    for row in [&head].into_iter().chain(&rows) {
+        let figures = row.iter().zip(widths).skip(1).take(4).map(|(text, width)| format!("{text:>width$}"));
+        let figures: Vec<String> = figures.collect();
+        page.line(&format!("{GAP}{:<3$}{GAP}{}{GAP}{}", row[0], figures.join(GAP), row[5], widths[0]));
+    }
+}

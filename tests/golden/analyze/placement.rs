@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Placement that was not what was asked for: the injected cause is told, and nothing is when it is taken away.
+
+use super::fixture::{LEAD, batches, healthy_packets, record};
+use std::collections::BTreeMap;
+use tardy_analyze::cell::CellAnalysis;
+use tardy_model::placement::{CpuAsked, CpuWork, NapiThread, SoftirqBy, SoftirqRecord};
+use tardy_model::result::CellResult;
+use tardy_model::trial::{StreamRecord, TrialRecord};
+use tardy_model::verdict::{Figure, Level, Verdict};
+
+const COUNT: u32 = 10_000;
+
+fn asked(cpu: &str, of: Option<&str>) -> CpuAsked {
+    CpuAsked { cpu: cpu.to_owned(), of: of.map(str::to_owned) }
+}
+
+/// A trial whose receiver on CPU 1 is apart from its sender on CPU 0, and whose packets are taken in on CPU 0, by these means.
+fn placed(by: SoftirqBy) -> TrialRecord {
+    let mut record = record(1, COUNT);
+    let packets = u64::from(COUNT);
+    record.before.work = BTreeMap::from([(0, CpuWork::default()), (1, CpuWork::default())]);
+    record.after.work = BTreeMap::from([
+        (0, CpuWork { net_rx: packets, net_tx: 4, packets: packets + 3, interrupts: 90_000 }),
+        (1, CpuWork { net_rx: 12, net_tx: 0, packets: 12, interrupts: 40_000 }),
+    ]);
+    record.placement.asked = BTreeMap::from([
+        ("ctl.tx".to_owned(), asked("auto", None)),
+        ("ctl.rx".to_owned(), asked("different", Some("ctl.tx"))),
+    ]);
+    let thread =
+        NapiThread { tid: 900, name: "napi/tardy0-1-7".into(), affinity: vec![0], cpu: Some(0), switches: 9_990 };
+    let softirq = SoftirqRecord {
+        device: "tardy0-1".to_owned(),
+        by,
+        asked: asked("different", Some("ctl.rx")),
+        cpu: Some(0),
+        packets,
+        receivers: vec!["ctl.rx".to_owned()],
+        threads: if by == SoftirqBy::Napi { vec![thread] } else { Vec::new() },
+    };
+    record.placement.softirq.insert("b".to_owned(), softirq);
+    ctl(&mut record).rx.napi_id = Some(if by == SoftirqBy::Napi { 8_193 } else { 0 });
+    ctl(&mut record).rx.migrations = Some(0);
+    record
+}
+
+fn ctl(record: &mut TrialRecord) -> &mut StreamRecord {
+    record.streams.get_mut("ctl").expect("the stream")
+}
+
+fn station(record: &mut TrialRecord) -> &mut SoftirqRecord {
+    record.placement.softirq.get_mut("b").expect("the station")
+}
+
+/// A second stream, whose threads are on these CPUs.
+fn add_stream(record: &mut TrialRecord, name: &str, tx: u32, rx: u32) {
+    let mut stream = record.streams["ctl"].clone();
+    for (thread, cpu, tid) in [(&mut stream.tx, tx, 201), (&mut stream.rx, rx, 202)] {
+        (thread.cpu_asked, thread.affinity, thread.cpus_seen, thread.tid) = (Some(cpu), vec![cpu], vec![cpu], tid);
+        thread.run_ns = Some(0);
+    }
+    record.streams.insert(name.to_owned(), stream);
+}
+
+fn judge(records: &[TrialRecord]) -> CellResult {
+    let streams: Vec<String> = records[0].streams.keys().cloned().collect();
+    let metrics = streams.iter().map(|stream| (stream.clone(), vec![LEAD])).collect();
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), metrics, Vec::new());
+    for record in records {
+        let batches = batches(&healthy_packets(1, COUNT as usize), 4_096);
+        cell.trial(record, streams.iter().flat_map(|stream| batches.iter().map(move |batch| (stream.clone(), batch))));
+    }
+    cell.finish().result
+}
+
+fn verdicts(record: &TrialRecord) -> Vec<Verdict> {
+    judge(std::slice::from_ref(record)).trials.remove(0).verdicts
+}
+
+#[track_caller]
+fn assert_only(record: &TrialRecord, id: &str, level: Level, says: &str) -> Verdict {
+    let verdicts = verdicts(record);
+    assert_eq!(verdicts.len(), 1, "{verdicts:?}");
+    assert_eq!((verdicts[0].id.as_str(), verdicts[0].level), (id, level), "{}", verdicts[0].says);
+    assert!(verdicts[0].says.contains(says), "{}", verdicts[0].says);
+    verdicts[0].clone()
+}
+
+#[test]
+fn placement_as_it_was_asked_is_silent() {
+    for by in [SoftirqBy::Napi, SoftirqBy::Rps, SoftirqBy::Irq] {
+        assert_eq!(verdicts(&placed(by)), []);
+    }
+    // A folder of an older version says nothing of all this.
+    let mut old = placed(SoftirqBy::Rps);
+    (old.before.work, old.after.work) = (BTreeMap::new(), BTreeMap::new());
+    assert_eq!(verdicts(&old), []);
+}
+
+#[test]
+fn packets_that_another_cpu_took_in() {
+    let mut record = placed(SoftirqBy::Rps);
+    let zero = record.after.work[&0];
+    let one = record.after.work.insert(1, zero).expect("CPU 1");
+    record.after.work.insert(0, one);
+    let says = "packets that arrive at b were to be taken in on CPU 0, by packet steering, and were not: CPU 0 took in 12 \
+                packets, and at least 10000 came to who asked for it";
+    let verdict = assert_only(&record, "softirq", Level::Invalid, says);
+    assert_eq!((&verdict.evidence["cpu_packets"], &verdict.evidence["cpu"]), (&Figure::Int(12), &Figure::Int(0)));
+    // Two stations on one CPU need twice as many.
+    let mut both = placed(SoftirqBy::Rps);
+    let other = SoftirqRecord { receivers: Vec::new(), ..station(&mut both).clone() };
+    both.placement.softirq.insert("a".to_owned(), other);
+    let ids: Vec<String> = verdicts(&both).into_iter().map(|verdict| verdict.id).collect();
+    assert_eq!(ids, ["softirq", "softirq"]);
+    let broke_off = TrialRecord { failed: Some("station `b` is gone".into()), ..record };
+    assert!(verdicts(&broke_off).iter().all(|verdict| verdict.id != "softirq"));
+}
+
+#[test]
+fn napi_is_believed_only_with_an_id_and_switches() {
+    let mut no_id = placed(SoftirqBy::Napi);
+    ctl(&mut no_id).rx.napi_id = Some(0);
+    assert_only(&no_id, "softirq", Level::Invalid, "the socket of ctl.rx has NAPI id 0: its packets did not take NAPI");
+    let mut idle = placed(SoftirqBy::Napi);
+    station(&mut idle).threads[0].switches = 0;
+    assert_only(&idle, "softirq", Level::Invalid, "the kernel threads napi/tardy0-1-* never ran");
+    let mut none = placed(SoftirqBy::Napi);
+    station(&mut none).threads.clear();
+    assert_only(&none, "softirq", Level::Invalid, "no kernel thread napi/tardy0-1-* was to be seen");
+    let mut loose = placed(SoftirqBy::Napi);
+    station(&mut loose).threads[0].affinity = vec![0, 1];
+    assert_only(&loose, "softirq", Level::Invalid, "napi/tardy0-1-7 may run on CPU 0 and 1");
+    // Where any CPU will do, it may.
+    station(&mut loose).cpu = None;
+    assert_eq!(verdicts(&loose), []);
+}
+
+#[test]
+fn a_different_cpu_that_was_shared() {
+    let mut record = placed(SoftirqBy::Rps);
+    ctl(&mut record).rx.cpus_seen = vec![1, 0];
+    (ctl(&mut record).rx.cpu_asked, ctl(&mut record).rx.affinity) = (None, vec![0, 1]);
+    let said: Vec<String> = verdicts(&record).into_iter().map(|verdict| verdict.says).collect();
+    assert_eq!(
+        said,
+        [
+            "ctl.rx was asked to have another CPU than ctl.tx, and both ran on CPU 0",
+            "softirq of b was asked to have another CPU than ctl.rx, and both ran on CPU 0",
+        ]
+    );
+    record.placement.asked.insert("ctl.rx".to_owned(), asked("any", None));
+    station(&mut record).asked = asked("0", None);
+    assert_eq!(verdicts(&record), []);
+}
+
+#[test]
+fn a_neighbour_on_the_cpu_of_a_thread_that_was_to_be_apart() {
+    let mut record = placed(SoftirqBy::Rps);
+    add_stream(&mut record, "bulk", 1, 1);
+    let verdict = assert_only(
+        &record,
+        "shared-cpu",
+        Level::Note,
+        "ctl.rx was asked to have a CPU apart from ctl.tx, and shared CPU 1 with bulk.rx and bulk.tx",
+    );
+    assert_eq!(verdict.evidence["cpu"], Figure::Int(1));
+    // Asked to stay away from that very thread, it is more than a note.
+    record.placement.asked.insert("bulk.tx".to_owned(), asked("different", Some("ctl.rx")));
+    let gravest = verdicts(&record).into_iter().next().expect("a verdict");
+    assert_eq!((gravest.level, gravest.id.as_str()), (Level::Warning, "shared-cpu"));
+    assert_eq!(gravest.says, "bulk.tx was asked to have another CPU than ctl.rx, and both ran on CPU 1");
+    // On CPUs of its own it disturbs nobody.
+    add_stream(&mut record, "bulk", 2, 3);
+    assert_eq!(verdicts(&record), []);
+    // Who asked for one CPU has it.
+    add_stream(&mut record, "bulk", 1, 1);
+    record.placement.asked.values_mut().for_each(|asked| asked.cpu = "same".to_owned());
+    assert_eq!(verdicts(&record), []);
+}
+
+#[test]
+fn others_packets_on_the_cpu_of_a_stream() {
+    let mut record = placed(SoftirqBy::Rps);
+    record.after.work.get_mut(&1).expect("CPU 1").packets = 800_000;
+    record.after.work.get_mut(&1).expect("CPU 1").net_rx = 70_000;
+    let says = "CPU 1, on which ctl.rx ran, also took in 790000 packets of others, in 70000 NET_RX softirqs";
+    let verdict = assert_only(&record, "shared-cpu", Level::Note, says);
+    assert_eq!(verdict.evidence["packets"], Figure::Int(800_000));
+    // They were to stay away from it.
+    record.placement.asked.insert("bulk.from".to_owned(), asked("different", Some("ctl.rx")));
+    assert_only(&record, "shared-cpu", Level::Warning, says);
+    record.after.work.get_mut(&1).expect("CPU 1").packets = 10_400;
+    assert_eq!(verdicts(&record), [], "no more than the stream's own");
+}
+
+#[test]
+fn a_cells_placement_is_that_of_its_trials_together() {
+    let mut first = placed(SoftirqBy::Napi);
+    (ctl(&mut first).rx.migrations, ctl(&mut first).rx.wait_ns) = (Some(2), Some(1_500));
+    ctl(&mut first).tx.wait_ns = Some(70);
+    let mut second = TrialRecord { n: 2, ..first.clone() };
+    ctl(&mut second).tx.wait_ns = None;
+    let cell = judge(&[first, second]);
+    let thread = |name: &str| cell.placement.iter().find(|thread| thread.thread == name).expect("a thread");
+    let (tx, rx) = (thread("ctl.tx"), thread("ctl.rx"));
+    assert_eq!((rx.migrations, rx.wait_ns, rx.napi_ids.as_slice()), (Some(4), Some(3_000), [8_193].as_slice()));
+    assert_eq!(
+        (tx.migrations, tx.wait_ns, tx.napi_ids.as_slice()),
+        (None, None, [].as_slice()),
+        "not known of one trial"
+    );
+    let [b] = cell.softirq.as_slice() else { panic!("{:?}", cell.softirq) };
+    assert_eq!(
+        (b.station.as_str(), b.by.as_str(), b.cpu_asked.as_str(), b.cpus_seen.as_slice()),
+        ("b", "napi", "0", [0].as_slice())
+    );
+    assert_eq!((b.packets, b.packets_on_cpu, b.napi_switches), (20_000, Some(20_006), Some(19_980)));
+    let cpus: Vec<_> = cell.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets, cpu.net_tx, cpu.interrupts)).collect();
+    assert_eq!(cpus, [(0, 20_006, 8, 180_000), (1, 24, 0, 80_000)]);
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who takes packets in: what the file may say of it, the commands that come of it, and how the kernel's counts are read.
+
+use std::collections::BTreeMap;
+use tardy_host::softirq::{Steering, count};
+use tardy_lab::names::Names;
+use tardy_lab::orders::{PlaceError, built_alike, place_on};
+use tardy_lab::path::Found;
+use tardy_lab::plan::{Plan, PlanError, plan};
+use tardy_lab::softirq::{asks, meant};
+use tardy_model::placement::{CpuWork, SoftirqBy};
+use tardy_model::stream::CpuChoice;
+use tardy_spec::Source;
+use tardy_spec::experiment::{Experiment, Setup};
+
+fn load(body: &str) -> Result<Experiment, String> {
+    let text = format!("[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ntx.cpu = 1\nrx.cpu = 0\n{body}");
+    let stations = if text.contains("[station.a]") { "" } else { "[station.a]\n[station.b]\n" };
+    let source = Source { name: "x.toml".into(), text: format!("{stations}{text}") };
+    tardy_spec::load(&source, &[]).map_err(|error| error.one_line())
+}
+
+fn setup(body: &str) -> Setup {
+    load(body).expect("it loads").cells[0].setup.clone()
+}
+
+fn two_cpus() -> Found {
+    Found { usable: vec![0, 1], ..Found::default() }
+}
+
+/// The lines of the plan that are there only because of what `body` asks.
+fn added(body: &str) -> Vec<String> {
+    let lines = |plan: Plan| plan.script().lines().map(str::to_owned).collect::<Vec<_>>();
+    let of = |body: &str| lines(plan(&setup(body), Names::FIRST, &two_cpus()).expect("it can be planned"));
+    let plain = of("");
+    of(body).into_iter().filter(|line| !plain.contains(line)).collect()
+}
+
+#[test]
+fn packets_are_steered_to_the_cpu_of_the_receiver() {
+    assert!(!asks(&setup("")));
+    assert_eq!(
+        added("[station.a]\n[station.b]\nsoftirq = \"same\"\n"),
+        [
+            "# arriving packets are steered to one CPU (RPS)",
+            "ip netns exec tardy-0-b sh -c 'for q in /sys/class/net/tardy0-1/queues/rx-*; do echo 1 >$q/rps_cpus || exit; done'",
+            r#"ip netns exec tardy-0-b sh -c 'printf '\''["%s"]\n'\'' "$(cat /sys/class/net/tardy0-1/queues/rx-*/rps_cpus | paste -sd '\'' '\'')"' show"#,
+        ]
+    );
+}
+
+#[test]
+fn kernel_threads_poll_both_devices_and_one_is_pinned() {
+    assert_eq!(
+        added("[path]\nnapi = true\n[station.a]\n[station.b]\nsoftirq = \"different\"\n"),
+        [
+            "# packets take NAPI: GRO at who receives, no segmentation offload at who sends",
+            "ip netns exec tardy-0-a ethtool -K tardy0-0 gro on tso off gso off",
+            "ip netns exec tardy-0-b ethtool -K tardy0-1 gro on tso off gso off",
+            "# a kernel thread of its own polls each queue",
+            "ip netns exec tardy-0-a sh -c 'echo 1 >/sys/class/net/tardy0-0/threaded'",
+            "ip netns exec tardy-0-b sh -c 'echo 1 >/sys/class/net/tardy0-1/threaded'",
+            "# those threads on one CPU",
+            r#"sh -c 't=$(grep -ls '\''^napi/tardy0-1-'\'' /proc/[0-9]*/comm); [ "$t" ] || { echo '\''no kernel thread napi/tardy0-1-* is to be seen here'\'' >&2; exit 1; }; for t in $t; do t=${t%/comm}; taskset -pc 1 ${t#/proc/} >/dev/null || exit; done'"#,
+            "ip netns exec tardy-0-a ethtool --json -k tardy0-0",
+            "ip netns exec tardy-0-b ethtool --json -k tardy0-1",
+            r#"ip netns exec tardy-0-a sh -c 'printf '\''["%s"]\n'\'' "$(cat /sys/class/net/tardy0-0/threaded | paste -sd '\'' '\'')"' show"#,
+            r#"ip netns exec tardy-0-b sh -c 'printf '\''["%s"]\n'\'' "$(cat /sys/class/net/tardy0-1/threaded | paste -sd '\'' '\'')"' show"#,
+        ]
+    );
+}
+
+#[test]
+fn a_high_cpu_stands_in_a_higher_word_of_the_mask() {
+    let found = Found { usable: (0..=70).collect(), ..Found::default() };
+    let script =
+        plan(&setup("[station.a]\n[station.b]\nsoftirq = 67\n"), Names::FIRST, &found).expect("planned").script();
+    assert!(script.contains("do echo 8,00000000,00000000 >$q/rps_cpus"), "{script}");
+}
+
+#[test]
+fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
+    let body = "[station.a]\n[station.b]\nsoftirq = 1\n[path]\nkind = \"wire\"\na = \"eth1\"\nb = \"eth2\"\n";
+    let nic = |name: &str| {
+        let nic = tardy_host::nic::Nic {
+            name: name.to_owned(),
+            mac: "02:00:00:00:00:01".to_owned(),
+            ..super::wire::found(|_| ()).nics["enp1s0"].clone()
+        };
+        (name.to_owned(), nic)
+    };
+    let found = |steering: Steering| Found {
+        nics: [nic("eth1"), nic("eth2")].into(),
+        steering: [("eth2".to_owned(), steering)].into(),
+        ..two_cpus()
+    };
+    let lines = |steering: Steering| -> Vec<String> {
+        let script = plan(&setup(body), Names::FIRST, &found(steering)).expect("it can be planned").script();
+        script.lines().filter(|line| line.contains("irq") || line.contains("rps_cpus")).map(str::to_owned).collect()
+    };
+    let queues = BTreeMap::from([("rx-0".to_owned(), "0".to_owned()), ("rx-1".to_owned(), "3".to_owned())]);
+    let irqs = BTreeMap::from([(37, "0-1".to_owned()), (38, "0".to_owned())]);
+    assert_eq!(
+        lines(Steering { irqs, queues: queues.clone() }),
+        [
+            "sh -c 'echo 1 >/proc/irq/37/smp_affinity_list'",
+            "sh -c 'echo 1 >/proc/irq/38/smp_affinity_list'",
+            r#"ip netns exec tardy-0-b sh -c 'printf '\''["%s"]\n'\'' "$(cat /proc/irq/37/smp_affinity_list /proc/irq/38/smp_affinity_list | paste -sd '\'' '\'')"' show"#,
+            "sh -c 'echo 0-1 >/proc/irq/37/smp_affinity_list'",
+            "sh -c 'echo 0 >/proc/irq/38/smp_affinity_list'",
+        ]
+    );
+    let steered = lines(Steering { irqs: BTreeMap::new(), queues });
+    assert_eq!(steered.len(), 4, "{steered:?}");
+    assert_eq!(
+        steered[2..],
+        [
+            "ip netns exec tardy-0-b sh -c 'echo 0 >/sys/class/net/eth2/queues/rx-0/rps_cpus'",
+            "ip netns exec tardy-0-b sh -c 'echo 3 >/sys/class/net/eth2/queues/rx-1/rps_cpus'",
+        ]
+    );
+}
+
+#[test]
+fn cells_whose_softirq_comes_to_another_cpu_are_built_anew() {
+    let at = |softirq: &str, rx: u32| {
+        let mut setup = setup(&format!("[station.a]\n[station.b]\nsoftirq = {softirq}\n"));
+        setup.streams[0].rx.cpu = CpuChoice::Number(rx);
+        setup
+    };
+    let alike = |a: &Setup, b: &Setup| built_alike(a, b, &two_cpus());
+    assert!(alike(&at("\"same\"", 0), &at("0", 0)), "both are CPU 0");
+    assert!(!alike(&at("\"same\"", 0), &at("\"same\"", 1)));
+    assert!(!alike(&at("\"any\"", 0), &at("0", 0)));
+    assert!(alike(&at("\"any\"", 0), &at("\"any\"", 1)));
+}
+
+#[test]
+fn a_kernel_thread_is_not_put_beside_one_that_would_starve_it() {
+    let body = "rx.policy = \"fifo:80\"\nrx.wait = \"spin\"\n[path]\nnapi = true\n[station.a]\n[station.b]\nsoftirq = \"same\"\n";
+    let error = plan(&setup(body), Names::FIRST, &two_cpus()).expect_err("it would never run");
+    let PlanError::Place(PlaceError::TwoSpinners(says)) = &error else { panic!("{error}") };
+    assert!(says.starts_with("ctl.rx would spin with a realtime policy on CPU 0"), "{says}");
+    // Without NAPI's thread it is an interrupt's work, which no thread keeps from running.
+    assert!(plan(&setup(&body.replace("true", "false")), Names::FIRST, &two_cpus()).is_ok());
+    assert!(plan(&setup(&body.replace("same", "different")), Names::FIRST, &two_cpus()).is_ok());
+}
+
+#[test]
+fn cpus_that_are_not_there() {
+    let error =
+        plan(&setup("[station.a]\n[station.b]\nsoftirq = 5\n"), Names::FIRST, &two_cpus()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "station `b`, softirq: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
+    );
+    let one = Found { usable: vec![0], ..Found::default() };
+    let mut setup = setup("[station.a]\n[station.b]\nsoftirq = \"different\"\n");
+    setup.streams[0].tx.cpu = CpuChoice::Auto;
+    let (chosen, _) = place_on(&setup, &one.usable).expect("they share it");
+    let (all, short) = meant(&setup, &chosen, &one).expect("so does softirq");
+    assert_eq!((all["b"].cpu, all["b"].by), (Some(0), SoftirqBy::Rps));
+    assert_eq!(short, ["station `b`: a CPU other than the receiver's was asked for softirq and there is one"]);
+}
+
+#[test]
+fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
+    let refused = |body: &str, says: &str| assert_eq!(load(body).expect_err(body), says);
+    refused(
+        "[station.b]\n[station.a]\nsoftirq = \"same\"\n",
+        "x.toml:8:11: `station.a.softirq` is \"same\", and no stream's packets arrive at `a` (write a number, or leave it out)",
+    );
+    let other = "[stream.other]\nfrom = \"a\"\nto = \"b\"\nrx.cpu = \"any\"\n";
+    let beside = format!("[station.a]\n[station.b]\nsoftirq = \"different\"\n{other}");
+    assert!(load(&beside).is_ok(), "the stream under test is the pinned one");
+    let case = "[[case]]\nname = \"x\"\nset = { \"stream.ctl.tx.cpu\" = \"any\" }\n";
+    refused(
+        &format!("kind = \"pingpong\"\n[station.b]\n[station.a]\nsoftirq = \"same\"\n{case}"),
+        "x.toml:12:31: `station.a.softirq` is \"same\" as `ctl.tx`, which is not pinned, in cell `x` (write \
+         stream.ctl.tx.cpu = \"auto\")",
+    );
+    // The replies of a reflected stream are received by a thread of their own.
+    let reflected = setup("reflect = true\n[station.a]\nsoftirq = \"same\"\n[station.b]\n");
+    let (chosen, _) = place_on(&reflected, &[0, 1]).expect("placed");
+    let (all, _) = meant(&reflected, &chosen, &two_cpus()).expect("meant");
+    assert_eq!((all["a"].cpu, all["a"].asked.of.as_deref()), (Some(1), Some("ctl.reply")));
+    let napi = load("[path]\nkind = \"wire\"\na = \"x\"\nb = \"y\"\nnapi = true\n").expect_err("not on a wire");
+    assert!(napi.contains("`path.napi` has no meaning on path `wire`"), "{napi}");
+    let words = load("[station.a]\n[station.b]\nsoftirq = \"sam\"\n").expect_err("no word");
+    assert!(words.contains("\"sam\" is not a CPU (did you mean \"same\"?)"), "{words}");
+}
+
+#[test]
+fn the_effective_file_keeps_it() {
+    let experiment = load("[path]\nnapi = true\n[station.a]\nsoftirq = 1\n[station.b]\n").expect("it loads");
+    assert!(experiment.effective.contains("napi = true"), "{}", experiment.effective);
+    let again = Source { name: "x.toml".into(), text: experiment.effective.clone() };
+    assert_eq!(tardy_spec::load(&again, &[]).expect("it loads again"), experiment);
+    let plain = load("").expect("it loads").effective;
+    assert!(plain.contains("softirq = \"any\"") && plain.contains("napi = false"), "{plain}");
+}
+
+const SOFTIRQS: &str = "                    CPU0       CPU2
+          HI:          1          0
+      NET_TX:       5757       6058
+      NET_RX:  238897192   12063292
+         RCU:          9          9
+";
+const SOFTNET: &str = "\
+0e3bb4d8 00000000 00000485 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000
+00b86703 00000000 0000003e 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000002 00000000 00000000
+";
+const INTERRUPTS: &str = "           CPU0       CPU2
+ 24:          1          0  IO-APIC   5-edge      ACPI:Ged
+ LOC:       100        200   Local timer interrupts
+ ERR:          7
+ MIS:          0
+";
+
+#[test]
+fn the_kernels_counts_are_read_by_cpu() {
+    let zero = CpuWork { net_rx: 238_897_192, net_tx: 5_757, packets: 0x0e3b_b4d8, interrupts: 101 };
+    let two = CpuWork { net_rx: 12_063_292, net_tx: 6_058, packets: 0x00b8_6703, interrupts: 200 };
+    assert_eq!(count(SOFTIRQS, SOFTNET, INTERRUPTS), BTreeMap::from([(0, zero), (2, two)]));
+    // Without the CPU's number, as before Linux 5.10, lines are counted.
+    assert_eq!(count("", "00000005 00000000\n00000007 00000000\n", "")[&1].packets, 7);
+    assert_eq!(count("", "", ""), BTreeMap::new());
+    assert_eq!(two.since(zero).net_tx, 301);
+    assert_eq!(two.since(zero).net_rx, 0, "a count that went back is nothing");
+}

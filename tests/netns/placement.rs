@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Softirq that is placed: the kernel's own counts say on which CPU packets were taken in, and by whom.
+
+use crate::command::{Finished, Place, can_run, machine, same, tardy};
+use serde_json::Value;
+use std::process::Command;
+
+/// Cycles of a millisecond: the kernel takes each packet in before the next one comes.
+const SLOW: [&str; 6] = ["--trials", "1", "--set", "stream.ctl.count=2000", "--set", "stream.ctl.cycle=1ms"];
+const COUNT: u64 = 2_000;
+
+/// Two CPUs, for a choice there must be; what else the test needs is asked for by name.
+fn can(test: &str) -> bool {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus < 2 {
+        tardy_tests::skip(test, "placing softirq apart needs two CPUs");
+    }
+    cpus >= 2 && can_run(test)
+}
+
+/// Only where packets may take NAPI on veth: ethtool sets it.
+fn has_ethtool(test: &str) -> bool {
+    let has = Command::new("ethtool").arg("--version").output().is_ok();
+    if !has {
+        tardy_tests::skip(test, "needs ethtool");
+    }
+    has
+}
+
+fn call(place: &Place, more: &[&str]) -> Finished {
+    let set: Vec<&str> = SLOW.iter().copied().chain(more.iter().flat_map(|key| ["--set", *key])).collect();
+    let run = place.call(&mut place.run(&set));
+    run.ran();
+    run
+}
+
+/// The record of the only trial.
+fn trial(place: &Place) -> Value {
+    let bytes = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a trial");
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+/// How much a CPU's count grew.
+fn grew(trial: &Value, cpu: u32, what: &str) -> u64 {
+    let of = |when: &str| trial[when]["work"][cpu.to_string()][what].as_u64().expect("a count");
+    of("after") - of("before")
+}
+
+#[test]
+fn steering_moves_softirq_to_the_cpu_that_is_asked_for() {
+    if !can("steering_moves_softirq_to_the_cpu_that_is_asked_for") {
+        return;
+    }
+    let before = machine();
+    // The sender's CPU takes its packets in, if nobody asks otherwise; so each is asked to do what it would not do.
+    for (cpu, other) in [(0, 1), (1, 0)] {
+        let place = Place::new();
+        let sender = format!("stream.ctl.tx.cpu={other}");
+        let run = call(&place, &[&sender, &format!("station.b.softirq={cpu}")]);
+        let trial = trial(&place);
+        // A packet may find the softirq of the one before still running; few do at this pace, and then the count of packets tells.
+        let (packets, softirqs) = (grew(&trial, cpu, "packets"), grew(&trial, cpu, "net_rx"));
+        assert!(packets >= COUNT, "CPU {cpu} took in {packets} of {COUNT} packets\n{}", run.stdout);
+        assert!(
+            softirqs >= COUNT * 9 / 10,
+            "CPU {cpu} ran NET_RX {softirqs} times for {COUNT} packets\n{}",
+            run.stdout
+        );
+        let b = &run.cell()["softirq"][0];
+        assert_eq!((&b["station"], &b["by"], &b["cpu_asked"]), (&"b".into(), &"rps".into(), &cpu.to_string().into()));
+        assert_eq!(trial["streams"]["ctl"]["rx"]["napi_id"], 0, "plain veth has no NAPI");
+        assert!(!run.ids("invalid").contains(&"softirq".to_owned()), "{}", run.stdout);
+        let manifest = std::fs::read_to_string(place.out().join("manifest.json")).expect("a manifest");
+        assert!(manifest.contains("rps_cpus | paste"), "it is read back");
+    }
+    same(&before);
+}
+
+#[test]
+fn threads_of_napi_run_where_they_are_pinned() {
+    let test = "threads_of_napi_run_where_they_are_pinned";
+    if !can(test) || !has_ethtool(test) {
+        return;
+    }
+    let before = machine();
+    for cpu in [0, 1] {
+        let place = Place::new();
+        let run = call(&place, &["path.napi=true", "path.queues=2", &format!("station.b.softirq={cpu}")]);
+        let trial = trial(&place);
+        let b = &trial["placement"]["softirq"]["b"];
+        let threads = b["threads"].as_array().expect("threads");
+        assert_eq!(threads.len(), 2, "one for each queue: {b}");
+        for thread in threads {
+            assert_eq!(thread["affinity"], serde_json::json!([cpu]), "{thread}");
+        }
+        let switches: u64 = threads.iter().filter_map(|thread| thread["switches"].as_u64()).sum();
+        assert!(switches >= 1, "{b}");
+        assert!(trial["streams"]["ctl"]["rx"]["napi_id"].as_u64().is_some_and(|id| id > 0), "{}", run.stdout);
+        assert!(grew(&trial, cpu, "packets") >= COUNT, "{}", run.stdout);
+        // The other device's threads are free to run anywhere.
+        let a = &trial["placement"]["softirq"]["a"];
+        assert_eq!((&a["cpu"], a["threads"].as_array().map(Vec::len)), (&Value::Null, Some(2)), "{a}");
+        assert!(!run.ids("invalid").contains(&"softirq".to_owned()), "{}", run.stdout);
+        assert_eq!(run.cell()["softirq"][1]["cpus_seen"], serde_json::json!([cpu]), "{}", run.stdout);
+    }
+    same(&before);
+    let left = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let left: Vec<String> = left.filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok()).collect();
+    assert!(!left.iter().any(|name| name.starts_with("napi/tardy")), "their threads are gone with the devices");
+}
+
+#[test]
+fn a_receiver_can_poll_a_veth_whose_packets_take_napi() {
+    let test = "a_receiver_can_poll_a_veth_whose_packets_take_napi";
+    if !can(test) || !has_ethtool(test) {
+        return;
+    }
+    let plain = Place::new();
+    let set = ["--trials", "1", "--set", "stream.ctl.count=500", "--set", "stream.ctl.rx.wait=busypoll"];
+    let refused = plain.call(&mut plain.run(&set));
+    assert!(refused.stdout.contains("SO_INCOMING_NAPI_ID is 0"), "{}{}", refused.stdout, refused.stderr);
+    let place = Place::new();
+    let run = call(&place, &["path.napi=true", "stream.ctl.rx.wait=busypoll"]);
+    assert_eq!(run.outcome("received"), COUNT, "{}", run.stdout);
+    assert!(trial(&place)["streams"]["ctl"]["rx"]["napi_id"].as_u64().is_some_and(|id| id > 0), "{}", run.stdout);
+}
+
+#[test]
+fn migrations_and_waits_are_read_back() {
+    if !can_run("migrations_and_waits_are_read_back") {
+        return;
+    }
+    let place = Place::new();
+    let run = call(&place, &["stream.ctl.tx.cpu=0", "stream.ctl.rx.cpu=\"same\""]);
+    let kernel_says = std::fs::read_to_string("/proc/self/sched").is_ok_and(|text| text.contains("se.nr_migrations"));
+    for thread in run.cell()["placement"].as_array().expect("threads") {
+        let expected = if kernel_says { Value::from(0) } else { Value::Null };
+        assert_eq!(thread["migrations"], expected, "a pinned thread stays: {thread}");
+        assert_eq!(thread["cpus_seen"], serde_json::json!([0]), "{thread}");
+        assert!(thread["wait_ns"].as_i64().is_none_or(|ns| ns >= 0), "{thread}");
+    }
+    let cpus = run.cell()["cpus"].as_array().expect("CPUs");
+    let packets: u64 = cpus.iter().filter_map(|cpu| cpu["packets"].as_u64()).sum();
+    assert!(packets >= COUNT && cpus.iter().all(|cpu| cpu["interrupts"].is_u64()), "{cpus:?}");
+}
+
+#[test]
+fn a_plan_with_placed_softirq_can_be_pasted() {
+    let test = "a_plan_with_placed_softirq_can_be_pasted";
+    if !can(test) || !has_ethtool(test) {
+        return;
+    }
+    let before = machine();
+    for more in [&["station.b.softirq=1"][..], &["path.napi=true", "station.b.softirq=1"]] {
+        let place = Place::new();
+        let set: Vec<&str> = more.iter().flat_map(|key| ["--set", *key]).collect();
+        let plan = place.call(place.command("plan").arg("host-to-host").args(&set));
+        assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+        let script = plan.stdout.replace("read _", ":").replace("tardy ", &format!("{} ", tardy().display()));
+        let ran = Command::new("sh").args(["-e", "-c", &script]).output().expect("a shell");
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{}\n{script}", String::from_utf8_lossy(&ran.stderr));
+        let proof = if more.len() > 1 { "[\"1\"]" } else { "[\"2 2 2 2\"]" };
+        assert!(said.lines().any(|line| line == proof), "{said}");
+        same(&before);
+    }
+}
+
+#[test]
+fn a_missing_ethtool_is_one_clear_error() {
+    if !can_run("a_missing_ethtool_is_one_clear_error") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    // A path on which all is found but this one.
+    let bin = place.path("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    for program in ["ip", "tc", "sh", "cat", "paste", "grep", "taskset"] {
+        let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .chain(["/usr/sbin", "/sbin"].map(Into::into))
+            .map(|folder| folder.join(program))
+            .find(|path| path.exists());
+        std::os::unix::fs::symlink(found.expect(program), bin.join(program)).expect("a link");
+    }
+    let run = place.call(place.run(&SLOW).args(["--set", "path.napi=true"]).env("PATH", &bin));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("program `ethtool` is needed here: apt install ethtool"), "{}", run.stderr);
+    same(&before);
+}
