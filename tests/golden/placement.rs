@@ -73,7 +73,8 @@ fn kernel_threads_poll_both_devices_and_one_is_pinned() {
 #[test]
 fn a_high_cpu_stands_in_a_higher_word_of_the_mask() {
     let found = Found { usable: (0..=70).collect(), ..Found::default() };
-    let script = plan(&setup("[station.a]\n[station.b]\nsoftirq = 67\n"), Names::FIRST, &found).expect("planned").script();
+    let script =
+        plan(&setup("[station.a]\n[station.b]\nsoftirq = 67\n"), Names::FIRST, &found).expect("planned").script();
     assert!(script.contains("do echo 8,00000000,00000000 >$q/rps_cpus"), "{script}");
 }
 
@@ -147,7 +148,8 @@ fn a_kernel_thread_is_not_put_beside_one_that_would_starve_it() {
 
 #[test]
 fn cpus_that_are_not_there() {
-    let error = plan(&setup("[station.a]\n[station.b]\nsoftirq = 5\n"), Names::FIRST, &two_cpus()).unwrap_err().to_string();
+    let error =
+        plan(&setup("[station.a]\n[station.b]\nsoftirq = 5\n"), Names::FIRST, &two_cpus()).unwrap_err().to_string();
     assert_eq!(
         error,
         "station `b`, softirq: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
@@ -174,7 +176,7 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
     let case = "[[case]]\nname = \"x\"\nset = { \"stream.ctl.tx.cpu\" = \"any\" }\n";
     refused(
         &format!("kind = \"pingpong\"\n[station.b]\n[station.a]\nsoftirq = \"same\"\n{case}"),
-        "x.toml:12:31: `station.a.softirq` is \"same\" as `ctl.tx`, which is not pinned, in cell `x` (write \
+        "x.toml:12:31: `station.a.softirq` is \"same\" as `ctl.tx`, which is not pinned (write \
          stream.ctl.tx.cpu = \"auto\")",
     );
     // The replies of a reflected stream are received by a thread of their own.

@@ -66,7 +66,8 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
         [show("addr"), show("neigh")]
     };
-    let read_back = laid.ends.values().flat_map(device).chain(laid.read_back).chain(steered_back).chain(shaped.read_back);
+    let read_back =
+        laid.ends.values().flat_map(device).chain(laid.read_back).chain(steered_back).chain(shaped.read_back);
     let read_back = read_back.collect();
     let steps = laid.steps.into_iter().chain(steered).chain(shaped.steps).collect();
     Ok(Plan { steps, read_back, ends: laid.ends })

@@ -294,7 +294,9 @@ pub(crate) fn softirq(cell: &CellResult) -> Option<Table> {
     for s in &cell.softirq {
         let (seen, packets) = (cpu_list(&s.cpus_seen), s.packets.to_string());
         let counts = [packets, count(s.packets_on_cpu), count(s.napi_switches)];
-        table.rows.push([s.station.clone(), s.by.clone(), s.cpu_asked.clone(), seen].into_iter().chain(counts).collect());
+        table
+            .rows
+            .push([s.station.clone(), s.by.clone(), s.cpu_asked.clone(), seen].into_iter().chain(counts).collect());
     }
     (!table.rows.is_empty()).then_some(table)
 }

@@ -104,7 +104,9 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     }
     // What belongs to the path of one kind has no meaning where no cell has one.
     let of = |kind: &str| cells.iter().any(|cell| cell.setup.path.kind() == kind);
-    if (matches!(key.pattern, "path.queues" | "path.napi") && !of("veth")) || (key.pattern == "path.take" && !of("wire")) {
+    if (matches!(key.pattern, "path.queues" | "path.napi") && !of("veth"))
+        || (key.pattern == "path.take" && !of("wire"))
+    {
         return None;
     }
     key.default.node().map(|node| node.toml())

@@ -28,7 +28,8 @@ fn placed(by: SoftirqBy) -> TrialRecord {
         ("ctl.tx".to_owned(), asked("auto", None)),
         ("ctl.rx".to_owned(), asked("different", Some("ctl.tx"))),
     ]);
-    let thread = NapiThread { tid: 900, name: "napi/tardy0-1-7".into(), affinity: vec![0], cpu: Some(0), switches: 9_990 };
+    let thread =
+        NapiThread { tid: 900, name: "napi/tardy0-1-7".into(), affinity: vec![0], cpu: Some(0), switches: 9_990 };
     let softirq = SoftirqRecord {
         device: "tardy0-1".to_owned(),
         by,
@@ -95,6 +96,27 @@ fn placement_as_it_was_asked_is_silent() {
     let mut old = placed(SoftirqBy::Rps);
     (old.before.work, old.after.work) = (BTreeMap::new(), BTreeMap::new());
     assert_eq!(verdicts(&old), []);
+}
+
+#[test]
+fn a_trial_of_an_older_version_can_be_read() {
+    fn strip(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                ["placement", "work", "migrations", "napi_id"].map(|new| fields.remove(new));
+                fields.values_mut().for_each(strip);
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut json = serde_json::to_value(placed(SoftirqBy::Napi)).expect("JSON");
+    strip(&mut json);
+    let old: TrialRecord = serde_json::from_value(json).expect("it is read");
+    assert_eq!((old.placement.is_empty(), old.before.work.len(), old.streams["ctl"].rx.napi_id), (true, 0, None));
+    let cell = judge(std::slice::from_ref(&old));
+    assert_eq!((cell.trials[0].verdicts.as_slice(), cell.cpus.as_slice()), ([].as_slice(), [].as_slice()));
+    assert_eq!(cell.placement[0].migrations, None, "not known is not none");
 }
 
 #[test]
@@ -205,9 +227,16 @@ fn a_cells_placement_is_that_of_its_trials_together() {
     let thread = |name: &str| cell.placement.iter().find(|thread| thread.thread == name).expect("a thread");
     let (tx, rx) = (thread("ctl.tx"), thread("ctl.rx"));
     assert_eq!((rx.migrations, rx.wait_ns, rx.napi_ids.as_slice()), (Some(4), Some(3_000), [8_193].as_slice()));
-    assert_eq!((tx.migrations, tx.wait_ns, tx.napi_ids.as_slice()), (None, None, [].as_slice()), "not known of one trial");
+    assert_eq!(
+        (tx.migrations, tx.wait_ns, tx.napi_ids.as_slice()),
+        (None, None, [].as_slice()),
+        "not known of one trial"
+    );
     let [b] = cell.softirq.as_slice() else { panic!("{:?}", cell.softirq) };
-    assert_eq!((b.station.as_str(), b.by.as_str(), b.cpu_asked.as_str(), b.cpus_seen.as_slice()), ("b", "napi", "0", [0].as_slice()));
+    assert_eq!(
+        (b.station.as_str(), b.by.as_str(), b.cpu_asked.as_str(), b.cpus_seen.as_slice()),
+        ("b", "napi", "0", [0].as_slice())
+    );
     assert_eq!((b.packets, b.packets_on_cpu, b.napi_switches), (20_000, Some(20_006), Some(19_980)));
     let cpus: Vec<_> = cell.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets, cpu.net_tx, cpu.interrupts)).collect();
     assert_eq!(cpus, [(0, 20_006, 8, 180_000), (1, 24, 0, 80_000)]);

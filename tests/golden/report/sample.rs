@@ -6,8 +6,8 @@ use tardy_analyze::envelope::Trace;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{CellEntry, Manifest, StationEntry};
 use tardy_model::result::{
-    CellResult, CpuPlacement, ExpectationResult, Figures, MetricResult, Outcomes, Placement, Quantiles, Results, SoftirqPlacement, StreamResult,
-    TrialResult,
+    CellResult, CpuPlacement, ExpectationResult, Figures, MetricResult, Outcomes, Placement, Quantiles, Results,
+    SoftirqPlacement, StreamResult, TrialResult,
 };
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
