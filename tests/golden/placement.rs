@@ -176,7 +176,7 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
     let case = "[[case]]\nname = \"x\"\nset = { \"stream.ctl.tx.cpu\" = \"any\" }\n";
     refused(
         &format!("kind = \"pingpong\"\n[station.b]\n[station.a]\nsoftirq = \"same\"\n{case}"),
-        "x.toml:12:31: `station.a.softirq` is \"same\" as `ctl.tx`, which is not pinned, in cell `x` (write \
+        "x.toml:12:31: `station.a.softirq` is \"same\" as `ctl.tx`, which is not pinned (write \
          stream.ctl.tx.cpu = \"auto\")",
     );
     // The replies of a reflected stream are received by a thread of their own.

@@ -287,3 +287,16 @@ fn unknown_format_lists_those_that_exist() {
     assert!(matches!(error, ReportError::UnknownFormat { .. }));
     assert_eq!(error.to_string(), "`pdf` is not a format: choose one of text, md, org, html, json, csv");
 }
+
+#[test]
+fn a_long_policy_does_not_make_the_table_of_placement_wider_than_the_page() {
+    let mut run = run(&["all"]);
+    let thread = &mut run.results.cells[0].placement[0];
+    thread.thread = "a-stream-with-a-very-long-name.reply".to_owned();
+    thread.policy_asked = "deadline:200000ns/1000000ns/1000000ns".to_owned();
+    (thread.memory_locked, thread.migrations, thread.wait_ns) = (false, None, None);
+    let text = run.draw("text", 80);
+    let line = text.lines().find(|line| line.contains("a-stream-with-a-very-lo…")).expect("its row");
+    assert!(line.contains("fifo:90, not deadline") && line.ends_with('…'), "{line}");
+    assert!(text.lines().filter(|line| !line.contains("page:")).all(|line| width(line) <= 80), "{text}");
+}

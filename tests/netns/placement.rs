@@ -58,14 +58,18 @@ fn steering_moves_softirq_to_the_cpu_that_is_asked_for() {
         let sender = format!("stream.ctl.tx.cpu={other}");
         let run = call(&place, &[&sender, &format!("station.b.softirq={cpu}")]);
         let trial = trial(&place);
-        // A packet may find the softirq of the one before still running; few do at this pace, and then the count of packets tells.
+        // Packets that a sender makes up for in a burst share a softirq, so it is the count of packets that tells.
         let (packets, softirqs) = (grew(&trial, cpu, "packets"), grew(&trial, cpu, "net_rx"));
         assert!(packets >= COUNT, "CPU {cpu} took in {packets} of {COUNT} packets\n{}", run.stdout);
+<<<<<<< HEAD
         assert!(
             softirqs >= COUNT * 9 / 10,
             "CPU {cpu} ran NET_RX {softirqs} times for {COUNT} packets\n{}",
             run.stdout
         );
+=======
+        assert!(softirqs >= COUNT / 4, "CPU {cpu} ran NET_RX {softirqs} times for {COUNT} packets\n{}", run.stdout);
+>>>>>>> place
         let b = &run.cell()["softirq"][0];
         assert_eq!((&b["station"], &b["by"], &b["cpu_asked"]), (&"b".into(), &"rps".into(), &cpu.to_string().into()));
         assert_eq!(trial["streams"]["ctl"]["rx"]["napi_id"], 0, "plain veth has no NAPI");
@@ -73,6 +77,11 @@ fn steering_moves_softirq_to_the_cpu_that_is_asked_for() {
         let manifest = std::fs::read_to_string(place.out().join("manifest.json")).expect("a manifest");
         assert!(manifest.contains("rps_cpus | paste"), "it is read back");
     }
+    // If nobody asks, it is the sender's.
+    let place = Place::new();
+    let run = call(&place, &["stream.ctl.tx.cpu=1", "stream.ctl.rx.cpu=0"]);
+    assert!(grew(&trial(&place), 1, "packets") >= COUNT, "{}", run.stdout);
+    assert_eq!((&run.cell()["softirq"], run.ids("warning").contains(&"softirq".to_owned())), (&Value::Null, false));
     same(&before);
 }
 

@@ -3,8 +3,10 @@
 //! the other, keeps the raw outputs, and gives rows for the table.
 
 mod analysis;
+mod bulk;
 mod cells;
 mod child;
+mod exchange;
 mod packets;
 mod page;
 mod peer;
@@ -43,6 +45,8 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { name: "timer", measure: timer::measure },
     Comparison { name: "packets", measure: packets::measure },
     Comparison { name: "recorder", measure: packets::recorder },
+    Comparison { name: "exchange", measure: exchange::measure },
+    Comparison { name: "bulk", measure: bulk::measure },
     Comparison { name: "cells", measure: cells::measure },
     Comparison { name: "analysis", measure: analysis::measure },
 ];

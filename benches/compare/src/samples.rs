@@ -53,6 +53,11 @@ impl Run {
         Ok((text, value))
     }
 
+    /// `results.json`.
+    pub fn results(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.text("results.json")?)?)
+    }
+
     /// The lines of `events.jsonl`.
     pub fn events(&self) -> Result<Vec<Value>> {
         self.text("events.jsonl")?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()

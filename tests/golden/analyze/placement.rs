@@ -99,6 +99,27 @@ fn placement_as_it_was_asked_is_silent() {
 }
 
 #[test]
+fn a_trial_of_an_older_version_can_be_read() {
+    fn strip(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                ["placement", "work", "migrations", "napi_id"].map(|new| fields.remove(new));
+                fields.values_mut().for_each(strip);
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut json = serde_json::to_value(placed(SoftirqBy::Napi)).expect("JSON");
+    strip(&mut json);
+    let old: TrialRecord = serde_json::from_value(json).expect("it is read");
+    assert_eq!((old.placement.is_empty(), old.before.work.len(), old.streams["ctl"].rx.napi_id), (true, 0, None));
+    let cell = judge(std::slice::from_ref(&old));
+    assert_eq!((cell.trials[0].verdicts.as_slice(), cell.cpus.as_slice()), ([].as_slice(), [].as_slice()));
+    assert_eq!(cell.placement[0].migrations, None, "not known is not none");
+}
+
+#[test]
 fn packets_that_another_cpu_took_in() {
     let mut record = placed(SoftirqBy::Rps);
     let zero = record.after.work[&0];

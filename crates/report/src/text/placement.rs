@@ -42,7 +42,7 @@ fn thread(placement: &Placement) -> [String; 6] {
         policy += &format!(", not {}", placement.policy_asked);
     }
     if !placement.memory_locked {
-        policy += ", memory not locked";
+        policy += ", unlocked";
     }
     [
         placement.thread.clone(),
@@ -76,9 +76,21 @@ fn table(head: [&str; 6], rows: Vec<[String; 6]>, page: &mut Page) {
         }
     }
     widths[0] = widths[0].clamp(10, NAME);
+    // What is left of a line; a long policy is whole in the other formats.
+    let room =
+        page.width().saturating_sub(widths[..5].iter().map(|width| width + GAP.len()).sum::<usize>() + GAP.len());
     for row in [&head].into_iter().chain(&rows) {
         let figures = row.iter().zip(widths).skip(1).take(4).map(|(text, width)| format!("{text:>width$}"));
         let figures: Vec<String> = figures.collect();
-        page.line(&format!("{GAP}{:<3$}{GAP}{}{GAP}{}", row[0], figures.join(GAP), row[5], widths[0]));
+        let (name, last) = (cut(&row[0], widths[0]), cut(&row[5], room));
+        page.line(&format!("{GAP}{name:<width$}{GAP}{}{GAP}{last}", figures.join(GAP), width = widths[0]));
     }
+}
+
+/// The text within so many columns.
+fn cut(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }

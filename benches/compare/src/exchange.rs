@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Round trips: beside sockperf without kernel stamps, beside a C loop with them, and TCP's transactions a second.
+
+use crate::raw::Raw;
+use crate::row::{Bound, Row};
+use crate::{Bench, child, peer, samples};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tardy_model::point::Metric;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const COUNT: &str = "100000";
+const STAMPED: &str = "stream.ctl.stamps=[\"send\",\"tx_kernel\",\"rx_kernel\",\"receive\",\"reply_send\",\"reply_tx_kernel\",\"reply_rx_kernel\",\"reply_receive\"]";
+
+/// What is compared of a side: the median round trip in µs, or round trips a second.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    MedianUs,
+    Rate,
+}
+
+fn ours(run: &samples::Run, of: Of) -> Result<f64> {
+    let whole = Metric::Span(tardy_model::point::Point::Send, tardy_model::point::Point::ReplyReceive);
+    let (mut took, mut first, mut last) = (Vec::new(), i64::MAX, i64::MIN);
+    for batch in run.open()?.batches("all", 1, "ctl")? {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            let sent = batch.stamp_ns(row, tardy_model::point::Point::Send).context("a request without its stamp")?;
+            let span = batch.span_ns(row, whole).context("a request without its reply")?;
+            took.push(span);
+            (first, last) = (first.min(sent), last.max(sent + span));
+        }
+    }
+    took.sort_unstable();
+    let p50 = *took.get(took.len().div_ceil(2).saturating_sub(1)).context("no round trip")?;
+    Ok(match of {
+        Of::MedianUs => p50 as f64 / 1e3,
+        Of::Rate => took.len() as f64 * 1e6 / (last - first) as f64,
+    })
+}
+
+fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
+    peer::joined(bench, "pingpong.toml", |a, b| {
+        let address = b.address.to_string();
+        let mut far = b.command(program);
+        far.args(["far", &address, "9000", COUNT, "1"]).stdout(Stdio::null());
+        let mut far = far.spawn()?;
+        std::thread::sleep(Duration::from_millis(300));
+        let ended = child::run(a.command(program).args(["near", &address, "9000", COUNT, "0"]), &[0], LIMIT);
+        far.kill()?;
+        far.wait()?;
+        let text = ended?.stdout;
+        let ns = text.split_whitespace().skip_while(|word| *word != "p50_ns").nth(1).context("no p50_ns")?;
+        Ok((ns.parse::<f64>()? / 1e3, text))
+    })
+}
+
+/// sockperf tells half of a round trip; it is doubled again.
+fn sockperf(bench: &Bench, tcp: bool, of: Of) -> Result<(f64, String)> {
+    peer::joined(bench, "pingpong.toml", |a, b| {
+        let (address, taskset) = (b.address.to_string(), Path::new("taskset"));
+        let protocol: &[&str] = if tcp { &["--tcp"] } else { &[] };
+        let mut server = b.command(taskset);
+        server.args(["-c", "1", "sockperf", "server", "-i", &address, "-p", "9000"]).args(protocol);
+        let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        std::thread::sleep(Duration::from_millis(500));
+        let args = ["-c", "0", "sockperf", "ping-pong", "-i", &address, "-p", "9000", "-m", "64", "-t", "3"];
+        let ended = child::run(a.command(taskset).args(args).args(protocol), &[0], LIMIT);
+        // `ip netns exec` and `taskset` become the program: the pid is sockperf's own.
+        server.kill()?;
+        server.wait()?;
+        let text = ended?.stdout;
+        let after = |word: &str| {
+            let line = text.lines().find(|line| line.contains(word))?;
+            let rest = &line[line.find(word)? + word.len()..];
+            rest.split(|c: char| !c.is_ascii_digit() && c != '.').find(|part| !part.is_empty())?.parse::<f64>().ok()
+        };
+        let found = match of {
+            Of::MedianUs => after("percentile 50.000").map(|half| 2.0 * half),
+            Of::Rate => after("ReceivedMessages=").zip(after("RunTime=")).map(|(n, seconds)| n / seconds / 1e3),
+        };
+        Ok((found.context("sockperf told no such figure")?, text))
+    })
+}
+
+type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
+
+/// Name, what is measured, unit, keys, what of it, the peer, who that is, its command, the bound.
+type Side<'a> = (&'a str, &'a str, &'static str, &'a [&'a str], Of, Peer<'a>, &'a str, &'a str, Bound);
+
+/// All of them.
+pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
+    let program = peer::compile(bench, "pong")?;
+    let (udp, tcp) = (|| sockperf(bench, false, Of::MedianUs), || sockperf(bench, true, Of::Rate));
+    let bare = || bare(bench, &program);
+    let sides: [Side<'_>; 3] = [
+        (
+            "udp",
+            "round trip, UDP, blocking, no kernel stamps, p50",
+            "µs",
+            &[],
+            Of::MedianUs,
+            &udp,
+            "sockperf, doubled",
+            "sockperf ping-pong -m 64 -t 3",
+            Bound::RatioAtMost(1.0),
+        ),
+        (
+            "stamped",
+            "round trip, UDP, blocking, kernel stamps, p50",
+            "µs",
+            &[STAMPED],
+            Of::MedianUs,
+            &bare,
+            "C loop, the same stamps",
+            "pong far ADDRESS 9000 100000 1; pong near ADDRESS 9000 100000 0",
+            Bound::RatioAtMost(1.05),
+        ),
+        (
+            "tcp",
+            "transactions/s, TCP, blocking, no kernel stamps",
+            "k/s",
+            &["stream.ctl.port=tcp"],
+            Of::Rate,
+            &tcp,
+            "sockperf",
+            "sockperf ping-pong --tcp -m 64 -t 3",
+            Bound::RatioAtLeast(1.0),
+        ),
+    ];
+    let mut rows = Vec::new();
+    for (name, what, unit, set, of, peer, who, peer_command, bound) in sides {
+        let (mut pairs, mut command) = (Vec::new(), String::new());
+        for pair in 0..bench.pairs {
+            let (mut mine, mut theirs) = (0.0, 0.0);
+            for turn in 0..2 {
+                if (pair + turn) % 2 == 0 {
+                    let run = samples::run(bench, "pingpong.toml", set)?;
+                    mine = ours(&run, of)?;
+                    raw.keep(pair, &format!("{name}-tardy"), &run.trial()?.0)?;
+                    command = run.command;
+                } else {
+                    let (figure, text) = peer()?;
+                    theirs = figure;
+                    raw.keep(pair, &format!("{name}-peer"), &text)?;
+                }
+            }
+            pairs.push((mine, Some(theirs)));
+        }
+        let (what, peer, peer_command) = (what.to_owned(), who.to_owned(), peer_command.to_owned());
+        rows.push(Row { what, unit, peer, command, peer_command, pairs, bound });
+    }
+    Ok(rows)
+}
