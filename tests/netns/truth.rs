@@ -15,8 +15,21 @@ const ONE: [&str; 2] = ["--trials", "1"];
 
 fn samples(place: &Place) -> Batch {
     let folder = RunFolder::open(place.out()).expect("the run folder opens");
-    let mut batches = folder.batches("all", 1, "ctl").expect("samples").map(|batch| batch.expect("whole samples"));
-    batches.next().expect("a batch")
+    // A reader hands rows out in parts.
+    let mut whole = Batch::default();
+    for part in folder.batches("all", 1, "ctl").expect("samples") {
+        let part = part.expect("whole samples");
+        whole.seq.extend(part.seq);
+        whole.scheduled_ns.extend(part.scheduled_ns);
+        whole.outcome.extend(part.outcome);
+        whole.flags.extend(part.flags);
+        for (column, rows) in whole.offsets.iter_mut().zip(part.offsets) {
+            if let Some(rows) = rows {
+                column.get_or_insert_default().extend(rows);
+            }
+        }
+    }
+    whole
 }
 
 fn sh(command: &str) {
