@@ -111,15 +111,12 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     if (matches!(key.pattern, "path.queues" | "path.napi") && !of("veth"))
         || (key.pattern == "path.take" && !of("wire"))
     {
-<<<<<<< HEAD
         return None;
     }
     if let Some(field) = key.pattern.strip_prefix("load.*.")
         && !loads().any(|load| load::has(load.kind.name(), field))
         && !load::ALWAYS.contains(&field)
     {
-=======
->>>>>>> place
         return None;
     }
     key.default.node().map(|node| node.toml())
