@@ -103,7 +103,9 @@ fn a_trial_of_an_older_version_can_be_read() {
     fn strip(value: &mut serde_json::Value) {
         match value {
             serde_json::Value::Object(fields) => {
-                ["placement", "work", "migrations", "napi_id"].map(|new| fields.remove(new));
+                for new in ["placement", "work", "migrations", "napi_id"] {
+                    fields.remove(new);
+                }
                 fields.values_mut().for_each(strip);
             }
             serde_json::Value::Array(items) => items.iter_mut().for_each(strip),
