@@ -253,6 +253,8 @@ fn ask(peer: impl FnOnce(TcpStream) + Send + 'static) -> (i32, usize) {
     let (mut to, mut from) = tcp::ask(&order.send, &order.receive).expect("connected");
     let mut requester = Requester::new(order);
     requester.run(&mut MachineTimer, &mut to, &mut from, &Shared::default());
+    // The peer may wait for our end to close.
+    drop((to, from));
     far.join().expect("the peer ends");
     (requester.counters.broken_errno, requester.take_arrivals().len())
 }

@@ -23,8 +23,10 @@ const OPT_ID_TCP: u32 = 1 << 16;
 pub struct MessagesTx {
     fd: OwnedFd,
     tcp: Tcp,
-    /// Bytes sent, modulo 2^32: a stamp's key is the number of the last byte of its send call.
-    bytes: u32,
+    /// Bytes sent. The kernel's key of a stamp is the number of the last byte of its send call, modulo 2^32.
+    bytes: u64,
+    /// Bytes of a message; all have the same.
+    size: u64,
     error_queue_bytes: u64,
     control: StampBuffers,
 }
@@ -75,12 +77,13 @@ pub fn split(
             ask(flags)?;
         }
     }
-    let sender = MessagesTx { fd, tcp, bytes: 0, error_queue_bytes, control: stamps::buffers() };
+    let sender = MessagesTx { fd, tcp, bytes: 0, size: 1, error_queue_bytes, control: stamps::buffers() };
     Ok((sender, MessagesRx { fd: other, size, have: 0, control: ControlBuffer::default() }))
 }
 
 impl MessagesTx {
-    /// Sends one message; returns the key that the kernel stamps it with, or errno. A broken connection stays broken.
+    /// Sends one message; returns the key under which its stamps come back, which counts messages, or errno. A broken
+    /// connection stays broken.
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> Result<u32, i32> {
         let (mut sent, mut waited) = (0, 0);
@@ -98,14 +101,18 @@ impl MessagesTx {
                 },
             }
         }
-        self.bytes = self.bytes.wrapping_add(sent as u32);
-        Ok(self.bytes.wrapping_sub(1))
+        self.size = sent.max(1) as u64;
+        self.bytes += sent as u64;
+        Ok((self.bytes / self.size - 1) as u32)
     }
 
     /// Takes stamps that wait in the error queue; see [`stamps::drain`].
     #[inline]
-    pub fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
-        stamps::drain(&self.fd, &mut self.control, each)
+    pub fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
+        let (bytes, size) = (self.bytes, self.size);
+        stamps::drain(&self.fd, &mut self.control, |stamp| {
+            each(TxStamp { key: message_of(stamp.key, bytes, size), ..stamp });
+        })
     }
 
     /// Bytes that wait to be received, in the error queue too, and the size of both.
@@ -120,6 +127,14 @@ impl MessagesTx {
     pub fn info(&self) -> Result<TcpInfo, SysError> {
         self.tcp.info()
     }
+}
+
+/// The number of the message whose last byte has the kernel's number `key`, `bytes` having been sent in messages of `size`. A
+/// stamp comes back long before 2^32 further bytes are sent.
+fn message_of(key: u32, bytes: u64, size: u64) -> u32 {
+    let behind = (bytes as u32).wrapping_sub(key.wrapping_add(1));
+    let end = bytes.saturating_sub(u64::from(behind));
+    (end / size).wrapping_sub(1) as u32
 }
 
 impl MessagesRx {
