@@ -157,7 +157,7 @@ impl End {
         let (send, receive) = parts(&order);
         let device = send.map(|send| &send.device).or(receive.map(|receive| &receive.device));
         let device = device.cloned().unwrap_or_default();
-        let mut missing = send.map(|send| absent_tx(send)).unwrap_or_default();
+        let mut missing = send.map(absent_tx).unwrap_or_default();
         missing.extend(
             receive.map(|receive| absent_rx(&receive.order, receive.replies, &receive.device)).unwrap_or_default(),
         );
