@@ -123,7 +123,7 @@ fn heat_map_is_there_for_many_packets_and_tells_time_value_and_count() {
         .map(|sim| Run::of(2, 12_000, sim, ""));
     let mut browser = Browser::watching(1280);
     browser.open(&few.page());
-    assert!(!kinds(&mut browser).contains(&"heat".to_owned()), "20 000 packets are many, and these are 5 000 a cell");
+    assert!(!kinds(&mut browser).contains(&"heat".to_owned()), "20 000 packets are many, and these are 10 000 a cell");
     let mut seen: Vec<u64> = Vec::new();
     for run in &runs {
         browser.open(&run.page());

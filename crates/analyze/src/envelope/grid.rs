@@ -8,6 +8,8 @@ use tardy_model::histogram::Histogram;
 pub const MOST_COLUMNS: usize = 240;
 /// Most rows: bins of values that hold something.
 pub const MOST_ROWS: usize = 48;
+/// Most rows from the least to the greatest, those that hold nothing among them: more are thinner than a picture's pixels.
+const MOST_HIGH: i32 = 160;
 /// Columns times rows of all metrics in all trials of a run together, while each has more than one column.
 pub const ALL_SPOTS: usize = 120_000;
 
@@ -70,10 +72,11 @@ impl Grid {
         self.columns = pairs.collect();
     }
 
-    /// Bins twice as high until they are few enough.
+    /// Bins twice as high until they are few enough, those that hold something and all.
     fn coarsen(&mut self) {
         // At 15 a sign and so many octaves remain, of which there cannot be too many but for a few.
-        while self.bins.len() > MOST_ROWS && self.shift < 15 {
+        let high = |bins: &[i32]| bins.last().zip(bins.first()).map_or(0, |(last, first)| last - first);
+        while (self.bins.len() > MOST_ROWS || high(&self.bins) >= MOST_HIGH) && self.shift < 15 {
             self.shift += 1;
             self.bins.iter_mut().for_each(|bin| *bin >>= 1);
             self.bins.dedup();

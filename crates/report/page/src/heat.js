@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where packets lie in time and magnitude: a grid of counts, the darker the more, on a logarithmic scale. What an envelope hides,
-// two humps or a drift below the greatest value, stands here.
+// Where packets lie in time and magnitude: a grid of counts, the stronger the colour the more, on a logarithmic scale. What an
+// envelope hides, two humps or a drift below the greatest value, stands here.
 "use strict";
 
 // Steps of colour, the faintest and the strongest.
@@ -43,7 +43,7 @@ function heatMap(name, stream) {
     x,
     y,
     yRange: () => [y.low, y.high],
-    idle: "the darker, the more packets took so long at that time",
+    idle: "the stronger the colour, the more packets took so long at that time",
     key: [
       { text: `packets: 1 to ${count(most)}, logarithmic`, wide: true, css: `linear-gradient(to right, color-mix(in srgb, var(--series-0) ${FAINTEST * 100}%, transparent), var(--series-0))` },
     ],
