@@ -135,13 +135,13 @@ fn plots_draw_no_more_points_than_they_have_room_for() {
             let drawn = browser.eval(&format!(
                 "(async () => {{ const all = []; for (const figure of {PLOTS}) {{ await shown(figure); \
                  const stream = JSON.parse(document.getElementById('run').textContent).cells[0].streams[0]; \
-                 const rows = {{ trials: stream.trials.length, stages: stream.stages.length }}[figure.dataset.kind] ?? 1; \
+                 const rows = {{ trials: stream.trials.length, stages: stream.stages.length, heat: 48 }}[figure.dataset.kind] ?? 1; \
                  const buckets = stream.trials.reduce((sum, trial) => sum + trial.metrics['scheduled..rx_kernel'].envelope.length / 4, 0); \
                  all.push([figure.dataset.kind, drawnOn(figure).points, within(figure).width, rows, buckets]); }} return all; }})()"
             ));
             let drawn = drawn.as_array().expect("a list of plots");
             println!("{what}, {width} px: {drawn:?}");
-            assert_eq!(drawn.len(), 5);
+            assert_eq!(drawn.len(), 6, "{what}");
             for plot in drawn {
                 let of = |i: usize| plot[i].as_u64().expect("a number");
                 let (points, room, rows) = (of(1), of(2), of(3));

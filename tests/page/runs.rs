@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs whose pages are looked at: on the simulated port, so that they are exact and need no root.
 
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tardy_model::load::LoadRecord;
 use tempfile::TempDir;
 
 /// A finished run.
@@ -13,10 +16,15 @@ pub struct Run {
 impl Run {
     /// Runs a simulated stream: trials, packets of each, the simulation's table, anything else at the end of the file.
     pub fn of(trials: u32, count: u32, sim: &str, more: &str) -> Run {
+        Run::of_stream(trials, &format!("cycle = \"100us\"\ncount = {count}\nsim = {{ {sim} }}\n{more}"))
+    }
+
+    /// The same of a stream of any kind: its keys, and anything else at the end of the file.
+    pub fn of_stream(trials: u32, keys: &str) -> Run {
         let folder = TempDir::with_prefix("tardy-run-").expect("a temporary folder");
         let experiment = format!(
             "name = \"seen\"\ntrials = {trials}\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-             cycle = \"100us\"\ncount = {count}\nport = \"sim\"\nsim = {{ {sim} }}\n{more}\n"
+             port = \"sim\"\n{keys}\n"
         );
         let file = folder.path().join("seen.toml");
         std::fs::write(&file, experiment).expect("the experiment is written");
@@ -42,6 +50,18 @@ impl Run {
     pub fn other() -> Run {
         let sim = "delay = \"70us\", jitter = \"5us\", late_share = 0.01, late = \"300us\", wake = \"12us\"";
         Run::of(2, 5_000, sim, "[matrix]\n\"stream.ctl.sim.loss\" = [0.0, 0.0005]")
+    }
+
+    /// The page once these loads stand in what was recorded of a trial: the simulated port runs beside none.
+    pub fn with_loads(&self, trial: u32, loads: &BTreeMap<String, LoadRecord>) -> PathBuf {
+        let file = self.out().join(format!("trials/all/{trial}/trial.json"));
+        let text = std::fs::read_to_string(&file).expect("the trial was recorded");
+        let mut record: Value = serde_json::from_str(&text).expect("JSON");
+        record["loads"] = serde_json::to_value(loads).expect("a record");
+        std::fs::write(&file, record.to_string()).expect("the record is written");
+        let page = self.folder.path().join(format!("beside-{trial}.html"));
+        std::fs::write(&page, self.drawn_again()).expect("the page is written");
+        page
     }
 
     fn out(&self) -> PathBuf {

@@ -5,8 +5,10 @@
 //! A [`TracePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a [`Trace`].
 
 mod delta;
+mod grid;
 mod shape;
 
+pub use grid::{ALL_SPOTS, Grid, MOST_COLUMNS, MOST_ROWS, columns_each};
 pub use shape::{Shape, bins};
 
 use delta::DeltaPass;
@@ -47,6 +49,8 @@ pub struct Line {
     pub buckets: Vec<Option<Bucket>>,
     /// All values that were received.
     pub shape: Shape,
+    /// The same values by time and magnitude.
+    pub grid: Grid,
 }
 
 impl Line {
@@ -74,6 +78,10 @@ pub struct Trace {
     pub packets_each: u64,
     /// Rows seen.
     pub packets: u64,
+    /// Where each bucket begins: when its first packet was due, after the trial's base time, ns; never descending.
+    pub starts_ns: Vec<i64>,
+    /// Where the last bucket ends.
+    pub end_ns: i64,
     /// Metrics over time.
     pub metrics: BTreeMap<Metric, Line>,
     /// From each point that was stamped to the next one, in causal order.
@@ -89,6 +97,25 @@ pub fn stages(record: &StreamRecord) -> Vec<Metric> {
     points.windows(2).map(|pair| Metric::Span(pair[0], pair[1])).collect()
 }
 
+/// How finely a pass looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grain {
+    /// Most buckets of a metric.
+    pub buckets: usize,
+    /// Most columns of its grid.
+    pub columns: usize,
+}
+
+impl Grain {
+    /// For a run of so many metrics in trials, `trials` of which stand in one picture.
+    pub fn of(lines: usize, trials: usize) -> Self {
+        Grain { buckets: buckets_each(lines), columns: columns_each(lines, trials) }
+    }
+}
+
+/// The first columns of a stream that has no schedule to tell how long it will take, ns.
+const SHORTEST_COLUMN_NS: i64 = 1_000;
+
 /// A metric that is being followed.
 #[derive(Debug)]
 struct Follow {
@@ -98,22 +125,24 @@ struct Follow {
     open_at: usize,
     greatest: (i64, i64),
     histogram: Histogram,
+    grid: Grid,
     sum: i128,
 }
 
 impl Follow {
-    fn new() -> Self {
+    fn new(grid: Grid) -> Self {
         Follow {
             buckets: Vec::new(),
             open: Vec::new(),
             open_at: 0,
             greatest: (i64::MIN, 0),
             histogram: Histogram::new(),
+            grid,
             sum: 0,
         }
     }
 
-    fn add(&mut self, at: usize, seq: i64, value: i64) {
+    fn add(&mut self, at: usize, at_ns: i64, seq: i64, value: i64) {
         if at > self.open_at {
             self.close();
             self.open_at = at;
@@ -123,6 +152,7 @@ impl Follow {
         }
         self.open.push(value);
         self.histogram.record(value);
+        self.grid.add(at_ns, value);
         self.sum += i128::from(value);
     }
 
@@ -141,7 +171,7 @@ impl Follow {
     fn finish(mut self, buckets: usize) -> Line {
         self.close();
         self.buckets.resize(buckets, None);
-        Line { buckets: self.buckets, shape: Shape::of(&self.histogram, self.sum) }
+        Line { buckets: self.buckets, shape: Shape::of(&self.histogram, self.sum), grid: self.grid }
     }
 }
 
@@ -149,16 +179,22 @@ impl Follow {
 #[derive(Debug)]
 pub struct TracePass {
     trace: Trace,
+    base_ns: i64,
+    /// When the newest packet was due, after the base time.
+    newest_ns: i64,
     follow: Vec<(Metric, Follow)>,
     stages: Vec<(Metric, Histogram, i128)>,
     delta: Option<(DeltaPass, Follow)>,
 }
 
 impl TracePass {
-    /// For one stream of a trial; each of `metrics` gets at most `buckets` buckets.
-    pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], buckets: usize) -> Option<Self> {
+    /// For one stream of a trial; each of `metrics` is looked at so finely.
+    pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], grain: Grain) -> Option<Self> {
         let of = record.streams.get(stream)?;
-        let packets_each = u64::from(of.intended).div_ceil(buckets.max(1) as u64).max(1);
+        let packets_each = u64::from(of.intended).div_ceil(grain.buckets.max(1) as u64).max(1);
+        let whole_ns = i64::from(of.intended).saturating_mul(of.cycle_ns);
+        let column_ns = whole_ns / grain.columns.max(1) as i64 + 1;
+        let follow = || Follow::new(Grid::new(grain.columns, column_ns.max(SHORTEST_COLUMN_NS)));
         let spans = metrics.iter().filter(|metric| **metric != Metric::Delta);
         Some(TracePass {
             trace: Trace {
@@ -169,9 +205,11 @@ impl TracePass {
                 packets_each,
                 ..Trace::default()
             },
-            follow: spans.map(|metric| (*metric, Follow::new())).collect(),
+            base_ns: record.base_tai_ns,
+            newest_ns: 0,
+            follow: spans.map(|metric| (*metric, follow())).collect(),
             stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
-            delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::cell::delta_of(of)), Follow::new())),
+            delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::cell::delta_of(of)), follow())),
         })
     }
 
@@ -182,6 +220,11 @@ impl TracePass {
         for (row, outcome) in batch.outcome.iter().enumerate() {
             let seq = batch.seq[row];
             let at = bucket_of(seq);
+            // What was never due, of a ping-pong that was cut short, stands where it would have come.
+            self.newest_ns = self.newest_ns.max(batch.scheduled_ns[row].saturating_sub(self.base_ns));
+            if self.trace.starts_ns.len() <= at {
+                self.trace.starts_ns.resize(at + 1, self.newest_ns);
+            }
             if *outcome != Outcome::Received {
                 match self.trace.missing.last_mut() {
                     Some((last, count)) if *last as usize == at => *count += 1,
@@ -191,7 +234,7 @@ impl TracePass {
             }
             for (metric, follow) in &mut self.follow {
                 if let Some(value) = batch.span_ns(row, *metric) {
-                    follow.add(at, seq, value);
+                    follow.add(at, self.newest_ns, seq, value);
                 }
             }
             for (stage, histogram, sum) in &mut self.stages {
@@ -203,7 +246,10 @@ impl TracePass {
         }
         if let Some((delta, follow)) = &mut self.delta {
             // In order of arrival: one that was overtaken stands where it came.
-            delta.push(batch, |seq, value| follow.add(bucket_of(seq).max(follow.open_at), seq, value));
+            let base_ns = self.base_ns;
+            delta.push(batch, |seq, came_ns, value| {
+                follow.add(bucket_of(seq).max(follow.open_at), came_ns.saturating_sub(base_ns), seq, value);
+            });
         }
         self.trace.packets += batch.len() as u64;
     }
@@ -212,9 +258,15 @@ impl TracePass {
     pub fn finish(mut self) -> Trace {
         let each = self.trace.packets_each;
         let buckets = self.trace.packets.div_ceil(each) as usize;
+        // The last packet takes as long as there is between two: what is scheduled, or the mean.
+        let gaps = i64::try_from(self.trace.packets.saturating_sub(1)).unwrap_or(i64::MAX).max(1);
+        let step_ns = if self.trace.cycle_ns > 0 { self.trace.cycle_ns } else { (self.newest_ns / gaps).max(1) };
+        self.trace.end_ns = if self.trace.packets > 0 { self.newest_ns.saturating_add(step_ns) } else { 0 };
         if let Some((delta, mut follow)) = self.delta.take() {
-            delta.finish(|seq, value| {
-                follow.add(((u64::try_from(seq).unwrap_or(0) / each) as usize).max(follow.open_at), seq, value);
+            delta.finish(|seq, came_ns, value| {
+                let at = ((u64::try_from(seq).unwrap_or(0) / each) as usize).max(follow.open_at);
+                // What comes after the last was due belongs to it: there is no time behind it.
+                follow.add(at, came_ns.saturating_sub(self.base_ns).min(self.newest_ns), seq, value);
             });
             self.follow.push((Metric::Delta, follow));
         }

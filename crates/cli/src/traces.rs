@@ -3,7 +3,7 @@
 //! that the page of a run can be made again.
 
 use anyhow::Result;
-use tardy_analyze::envelope::{Trace, TracePass, buckets_each};
+use tardy_analyze::envelope::{Grain, Trace, TracePass};
 use tardy_model::point::Metric;
 use tardy_model::result::{Results, TrialResult};
 use tardy_model::sample::Batch;
@@ -13,7 +13,7 @@ use tardy_store::RunFolder;
 
 /// What was followed so far.
 pub struct Traces {
-    buckets: usize,
+    grain: Grain,
     /// One for each stream of each trial.
     pub all: Vec<Trace>,
 }
@@ -29,13 +29,14 @@ impl Traces {
     pub fn new(experiment: &Experiment) -> Self {
         let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
         let lines: usize = streams.map(|stream| stream.metrics.len()).sum();
-        Traces { buckets: buckets_each(lines * experiment.trials as usize), all: Vec::new() }
+        let trials = experiment.trials as usize;
+        Traces { grain: Grain::of(lines * trials, trials), all: Vec::new() }
     }
 
     /// A trial that is wholly in memory, and its results.
     pub fn trial(&mut self, record: &TrialRecord, result: &TrialResult, streams: &[(String, Batch)]) {
         for (name, batch) in streams {
-            let Some(mut pass) = TracePass::new(record, name, &metrics(result, name), self.buckets) else { continue };
+            let Some(mut pass) = TracePass::new(record, name, &metrics(result, name), self.grain) else { continue };
             pass.push(batch);
             self.all.push(pass.finish());
         }
@@ -49,7 +50,7 @@ impl Traces {
                 let record = run.record(&cell.id, trial.n)?;
                 for stream in record.streams.keys() {
                     let wanted = metrics(trial, stream);
-                    let Some(mut pass) = TracePass::new(&record, stream, &wanted, traces.buckets) else { continue };
+                    let Some(mut pass) = TracePass::new(&record, stream, &wanted, traces.grain) else { continue };
                     for batch in run.batches(&cell.id, trial.n, stream)? {
                         pass.push(&batch?);
                     }

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Envelopes: bounded, true to the rows, the same however the rows are cut.
+//! Envelopes and grids: bounded, true to the rows, the same however the rows are cut.
 
-use super::fixture::{CYCLE_NS, LEAD, batch, batches, healthy_packets, lost, noise, received, record};
+use super::fixture::{BASE_NS, CYCLE_NS, LEAD, batch, batches, healthy_packets, lost, noise, received, record};
 use tardy_analyze::envelope::bins;
-use tardy_analyze::envelope::{MOST_BUCKETS, Shape, Trace, TracePass, buckets_each};
+use tardy_analyze::envelope::{
+    ALL_SPOTS, Grain, Grid, MOST_BUCKETS, MOST_COLUMNS, MOST_ROWS, Shape, Trace, TracePass, buckets_each, columns_each,
+};
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Outcome};
 
 const METRICS: [Metric; 3] = [Metric::Span(Point::Scheduled, Point::Wakeup), LEAD, Metric::Delta];
 
+const COLUMNS: usize = 60;
+
 fn trace(batches: &[Batch], count: u32, buckets: usize) -> Trace {
     let record = record(1, count);
-    let mut pass = TracePass::new(&record, "ctl", &METRICS, buckets).expect("the record has the stream");
+    let mut pass = TracePass::new(&record, "ctl", &METRICS, Grain { buckets, columns: COLUMNS })
+        .expect("the record has the stream");
     batches.iter().for_each(|batch| pass.push(batch));
     pass.finish()
 }
@@ -138,4 +143,101 @@ fn a_trial_that_was_cut_short_has_fewer_buckets() {
 fn trace_of_nothing() -> Trace {
     let nothing = Batch { outcome: Vec::<Outcome>::new(), ..Batch::default() };
     trace(&[nothing], 1000, 10)
+}
+
+#[test]
+fn a_grid_holds_every_value_that_was_received_where_and_when_it_was() {
+    let mut packets = healthy_packets(11, 30_000);
+    packets[7_000..7_900].fill(lost(20_000));
+    packets[20_000] = received(900_000_000);
+    let whole = trace(&batches(&packets, 4096), 30_000, MOST_BUCKETS);
+    for (metric, line) in &whole.metrics {
+        let (rows, columns): (_, Vec<Vec<(usize, u64)>>) = (line.grid.rows(), line.grid.columns().collect());
+        let sum: u64 = columns.iter().flatten().map(|spot| spot.1).sum();
+        assert_eq!((sum, line.grid.count()), (line.shape.count, line.shape.count), "{metric}");
+        assert!(columns.len() <= COLUMNS && rows.len() <= MOST_ROWS, "{metric}: {} × {}", columns.len(), rows.len());
+        assert!(rows.windows(2).all(|pair| pair[0].1 < pair[1].0), "{metric}: rows do not overlap");
+    }
+    // Against a plain reckoning.
+    let grid = &whole.metrics[&LEAD].grid;
+    let rows = grid.rows();
+    for (i, column) in grid.columns().enumerate() {
+        let within = |at: i64| at / grid.every_ns == i as i64;
+        let of = packets.iter().enumerate().filter(|(seq, _)| within(*seq as i64 * CYCLE_NS));
+        let values: Vec<i64> = of.filter_map(|(_, packet)| packet.rx_kernel).collect();
+        assert_eq!(column.iter().map(|spot| spot.1).sum::<u64>(), values.len() as u64, "column {i}");
+        for (row, count) in column {
+            let (low, high) = rows[row];
+            assert_eq!(values.iter().filter(|ns| (low..=high).contains(*ns)).count() as u64, count, "{i}, {row}");
+        }
+    }
+    assert_eq!((grid.columns().count() as i64 - 1) * grid.every_ns / CYCLE_NS / 29_000, 1, "they reach to the end");
+}
+
+#[test]
+fn a_grid_stays_within_its_bounds_however_far_values_and_time_reach() {
+    let mut grid = Grid::new(8, 10);
+    let mut count = 0;
+    for at in 0..2_000i64 {
+        for value in [at * at * at * 1_000_003, -at * 77, i64::MIN / 2 + at, i64::MAX - at] {
+            grid.add(at * 12_345, value);
+            count += 1;
+        }
+    }
+    grid.add(i64::MAX, 0);
+    grid.add(i64::MIN, 0);
+    assert_eq!(grid.count(), count + 2);
+    assert!(grid.columns().count() <= 8 && grid.rows().len() <= MOST_ROWS, "{grid:?}");
+    assert_eq!(columns_each(1, 1), MOST_COLUMNS);
+    assert_eq!((columns_each(10, 2), columns_each(1_000_000, 100), columns_each(0, 0)), (120, 1, MOST_COLUMNS));
+    for (lines, trials) in [(25, 5), (300, 5), (2_000, 100)] {
+        assert!(columns_each(lines, trials) * lines * MOST_ROWS <= ALL_SPOTS, "{lines}");
+    }
+}
+
+/// A ping-pong whose requests were due at these times after the base time.
+fn ping_pong(times: &[i64], buckets: usize) -> Trace {
+    let mut record = record(1, times.len() as u32);
+    record.streams.get_mut("ctl").expect("ctl").cycle_ns = 0;
+    let mut batch = batch(0, &vec![received(20_000); times.len()]);
+    batch.scheduled_ns = times.iter().map(|ns| BASE_NS + ns).collect();
+    let grain = Grain { buckets, columns: COLUMNS };
+    let mut pass = TracePass::new(&record, "ctl", &[LEAD], grain).expect("the record has the stream");
+    pass.push(&batch);
+    pass.finish()
+}
+
+#[test]
+fn a_ping_pong_has_the_times_of_its_requests() {
+    // 100 µs each, and from the 500th on a load that makes it 300 µs.
+    let times: Vec<i64> = (0..1_000).map(|n| 7_000 + n * 100_000 + (n - 500).max(0) * 200_000).collect();
+    let trace = ping_pong(&times, 10);
+    assert_eq!(trace.cycle_ns, 0);
+    assert_eq!(trace.starts_ns, times.iter().step_by(100).copied().collect::<Vec<i64>>());
+    assert_eq!(trace.end_ns, times[999] + times[999] / 999, "and the mean between two");
+    let grid = &trace.metrics[&LEAD].grid;
+    let columns: Vec<u64> = grid.columns().map(|column| column.iter().map(|spot| spot.1).sum()).collect();
+    assert_eq!(columns.iter().sum::<u64>(), 1_000);
+    assert!(columns.len() > COLUMNS / 2 && columns.len() <= COLUMNS, "{columns:?}");
+    // A third as many in a column once each takes three times as long.
+    let (early, late) = (columns[1], columns[columns.len() - 2]);
+    assert!(early >= 3 * late - 3 && early <= 3 * late + 3, "{columns:?}");
+}
+
+#[test]
+fn requests_that_were_never_due_do_not_turn_time_back() {
+    let mut times: Vec<i64> = (0..80).map(|n| n * 50_000).collect();
+    // They stand at the base time in the rows.
+    times.resize(100, 0);
+    let trace = ping_pong(&times, 10);
+    assert!(trace.starts_ns.is_sorted(), "{:?}", trace.starts_ns);
+    assert_eq!((trace.starts_ns[8], trace.starts_ns[9]), (79 * 50_000, 79 * 50_000));
+    assert!(trace.end_ns > 79 * 50_000);
+}
+
+#[test]
+fn a_cyclic_stream_has_the_times_of_its_schedule() {
+    let trace = trace(&batches(&healthy_packets(2, 1_000), 64), 1_000, 10);
+    assert_eq!(trace.starts_ns, (0..10).map(|i| i * 100 * CYCLE_NS).collect::<Vec<i64>>());
+    assert_eq!(trace.end_ns, 1_000 * CYCLE_NS);
 }

@@ -3,6 +3,11 @@
 
 use super::sample::{many, odd, run};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tardy_analyze::envelope::{Grid, Line, Shape, Trace};
+use tardy_model::histogram::Histogram;
+use tardy_model::load::Series;
+use tardy_model::result::LoadResult;
 
 /// What is between two texts, the first of each.
 fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
@@ -181,4 +186,77 @@ fn long_commands_are_cut_and_said_to_be() {
     run.commands = "ip link add µ\n".repeat(40_000);
     let page = run.draw("html", 100);
     assert!(page.len() < 800_000 && page.contains("… cut here; the file in the run folder is whole"), "{}", page.len());
+}
+
+/// A trace of as many values of the leading metric, one each 100 µs, of a ping-pong if `cycle_ns` is 0.
+fn trace(cell: &str, n: u32, count: i64, cycle_ns: i64) -> Trace {
+    let mut line = Line { grid: Grid::new(40, count * 100_000 / 40 + 1), ..Line::default() };
+    let mut histogram = Histogram::new();
+    let values: Vec<i64> = (0..count).map(|i| 10_000 + (i * 7_919) % 30_011).collect();
+    histogram.record_all(&values);
+    values.iter().enumerate().for_each(|(i, ns)| line.grid.add(i as i64 * 100_000, *ns));
+    line.shape = Shape::of(&histogram, 0);
+    Trace {
+        cell: cell.into(),
+        n,
+        stream: "ctl".into(),
+        cycle_ns,
+        packets_each: 1_000,
+        packets: count as u64,
+        starts_ns: (0..count / 1_000).map(|i| i * 100_000_000).collect(),
+        end_ns: count * 100_000,
+        metrics: BTreeMap::from([("scheduled..rx_kernel".parse().expect("a metric"), line)]),
+        ..Trace::default()
+    }
+}
+
+#[test]
+fn heat_map_is_there_from_so_many_values_on_and_holds_each() {
+    for (count, there) in [(9_000, false), (11_000, true)] {
+        let mut run = run(&["all"]);
+        run.traces = vec![trace("all", 1, count, 100_000), trace("all", 2, count, 100_000)];
+        let page = run.draw("html", 100);
+        assert_eq!(page.contains("<figure data-kind=\"heat\""), there, "{count}");
+        let data = data(&page);
+        let trial = &data["cells"][0]["streams"][0]["trials"][1];
+        let heat = &trial["metrics"]["scheduled..rx_kernel"]["heat"];
+        assert_eq!(heat.is_object(), there, "{count}");
+        let numbers =
+            |of: &str| -> Vec<i64> { heat[of].as_array().into_iter().flatten().filter_map(Value::as_i64).collect() };
+        // Columns: how many rows, then gap and count of each.
+        let (spots, rows) = (numbers("spots"), numbers("rows").len() as i64 / 2);
+        let (mut at, mut columns, mut total) = (0, 0, 0);
+        while at < spots.len() {
+            let mut row = 0;
+            for pair in spots[at + 1..][..2 * spots[at] as usize].chunks(2) {
+                row += pair[0] + 1;
+                total += pair[1];
+            }
+            assert!(row <= rows, "row {row} of {rows}");
+            at += 1 + 2 * spots[at] as usize;
+            columns += 1;
+        }
+        assert_eq!((columns, total), if there { (40, count) } else { (0, 0) });
+        assert_eq!((&trial["starts"], trial["end"].as_i64()), (&Value::Null, Some(count * 100_000)), "by schedule");
+    }
+}
+
+#[test]
+fn ping_pongs_and_loads_bring_their_own_time() {
+    let mut run = run(&["all"]);
+    run.traces = vec![trace("all", 1, 3_000, 0), trace("all", 2, 3_000, 0)];
+    let series = Series { every_ns: 100_000_000, first_ns: -50_000_000, bytes: vec![5; 1_000] };
+    let load = |kind: &str, series| LoadResult { kind: kind.into(), count: 1, series, ..LoadResult::default() };
+    run.results.cells[0].trials[0].loads =
+        BTreeMap::from([("bulk".to_owned(), load("tcp_stream", Some(series))), ("idle".to_owned(), load("cpu", None))]);
+    let data = data(&run.draw("html", 100));
+    let cell = &data["cells"][0];
+    assert_eq!(cell["streams"][0]["trials"][0]["starts"], json!([0, 100_000_000, 100_000_000]));
+    // 400 stretches at most: three in one. A trial without loads, and a load that moved nothing, have nothing.
+    assert_eq!(cell["loads"].as_object().map(|loads| loads.keys().collect::<Vec<_>>()), Some(vec![&"1".to_owned()]));
+    let [bulk] = cell["loads"]["1"].as_array().expect("loads").as_slice() else { panic!("{}", cell["loads"]) };
+    assert_eq!((&bulk["name"], &bulk["copies"], &bulk["first"]), (&json!("bulk"), &json!(false), &json!(-50_000_000)));
+    assert_eq!((&bulk["every"], &bulk["bytes"][0]), (&json!(300_000_000), &json!(15)));
+    let bytes: Vec<u64> = bulk["bytes"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+    assert_eq!((bytes.len(), bytes.iter().sum::<u64>()), (334, 5_000));
 }

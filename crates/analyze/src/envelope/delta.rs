@@ -30,8 +30,8 @@ impl DeltaPass {
         DeltaPass { point, waiting: Vec::new(), last: None, place, newest: i64::MIN, settle_at: SETTLED_AT }
     }
 
-    /// Adds rows; `tell` gets the number and the value of each packet that is settled.
-    pub(super) fn push(&mut self, batch: &Batch, mut tell: impl FnMut(i64, i64)) {
+    /// Adds rows; `tell` gets the number, the stamp and the value of each packet that is settled.
+    pub(super) fn push(&mut self, batch: &Batch, mut tell: impl FnMut(i64, i64, i64)) {
         for row in (0..batch.len()).filter(|row| batch.outcome[*row] == Outcome::Received) {
             let stamp = batch.stamp_ns(row, self.point);
             if let Some(stamp) = stamp {
@@ -47,17 +47,17 @@ impl DeltaPass {
     }
 
     /// Settles what is left.
-    pub(super) fn finish(mut self, mut tell: impl FnMut(i64, i64)) {
+    pub(super) fn finish(mut self, mut tell: impl FnMut(i64, i64, i64)) {
         self.settle(i64::MAX, &mut tell);
     }
 
-    fn settle(&mut self, horizon: i64, tell: &mut impl FnMut(i64, i64)) {
+    fn settle(&mut self, horizon: i64, tell: &mut impl FnMut(i64, i64, i64)) {
         self.waiting.sort_unstable();
         let settled = self.waiting.partition_point(|arrival| arrival.0 < horizon);
         for arrival in self.waiting.drain(..settled) {
             match self.last {
                 Some(last) if last > arrival => continue,
-                Some((before, _, _, true)) if arrival.3 => tell(arrival.2, arrival.0.wrapping_sub(before)),
+                Some((before, _, _, true)) if arrival.3 => tell(arrival.2, arrival.0, arrival.0.wrapping_sub(before)),
                 _ => {}
             }
             self.last = Some(arrival);

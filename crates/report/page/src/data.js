@@ -26,6 +26,29 @@ function unpackEnvelope(flat, each) {
   return buckets;
 }
 
+/** Where each bucket of a trial begins and the last ends, s: as said, or by the schedule. */
+function unpackEdges(trial, cycle) {
+  let at = 0;
+  const starts = trial.starts ? trial.starts.map((gap) => (at += gap)) : Array.from({ length: Math.ceil(trial.packets / trial.each) }, (_, i) => i * trial.each * cycle);
+  return [...starts, trial.end].map((ns) => ns / 1e9);
+}
+
+/** A grid: rows from `low` to below `end`, and for each column its counts by row. */
+function unpackHeat({ every, rows, spots }) {
+  const columns = [];
+  for (let i = 0; i < spots.length; ) {
+    const column = new Map();
+    let row = 0;
+    const end = i + 1 + 2 * spots[i];
+    for (i++; i < end; i += 2) {
+      row += spots[i];
+      column.set(row++, { count: spots[i + 1] });
+    }
+    columns.push(column);
+  }
+  return { every, columns, rows: unpackBins(rows.flatMap((n, i) => (i % 2 ? [n, 0] : [n]))) };
+}
+
 /** Where zero and below occur, the axis is linear within ± this and logarithmic beyond; else null: a plain logarithm. */
 function middleOf(low, bins) {
   if (low > 0) return null;
@@ -88,9 +111,11 @@ function load() {
       stream.cell = cell;
       for (const metric of Object.values(stream.metrics)) metric.bins = trimmed(unpackBins(metric.bins), metric);
       for (const trial of stream.trials) {
+        trial.edges = unpackEdges(trial, stream.cycle);
         for (const metric of Object.values(trial.metrics)) {
           metric.bins = trimmed(unpackBins(metric.bins), metric);
           metric.envelope = unpackEnvelope(metric.envelope, trial.each);
+          if (metric.heat) metric.heat = unpackHeat(metric.heat);
         }
       }
     }

@@ -27,6 +27,7 @@ const KINDS = {
   ccdf: (stream) =>
     has(stream) && ccdf(metric, [{ title: "", metric: stream.metrics[metric], valid: stream.cell.valid, colour: () => seriesColour(0) }]),
   time: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.envelope.length) && overTime(metric, stream),
+  heat: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.heat) && heatMap(metric, stream),
   trials: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.count) && trialStrips(metric, stream),
   stages: (stream) => stream.stages.length > 0 && stageBars(stream),
   cells: () => lines(metric).some((line) => line.metric.count > 0) && cellStrips(metric, lines(metric)),
@@ -38,6 +39,7 @@ function draw(entry) {
   const drawing = KINDS[entry.kind](entry.stream);
   entry.figure.classList.toggle("empty", !drawing);
   entry.figure.querySelectorAll(".metric").forEach((span) => (span.textContent = drawing?.caption || metric));
+  entry.figure.querySelector(".key")?.remove();
   if (!drawing) {
     const why = entry.stream?.metrics[metric]?.why;
     entry.output.textContent = `no values of ${metric}${why ? ": " + why : ""}`;
@@ -46,7 +48,23 @@ function draw(entry) {
   entry.plot ??= new Plot(entry.host, entry.output, `${entry.figure.querySelector("figcaption b").textContent}. Arrow keys move the cursor, plus and minus zoom, 0 shows all.`);
   entry.plot.show(drawing);
   entry.figure.dataset.drawn = metric;
+  if (drawing.key) entry.figure.insertBefore(keyOf(drawing.key), entry.output);
   if (entry.kind === "stages" && !entry.figure.querySelector(".shares")) shares(entry);
+}
+
+/** What colours mean. */
+function keyOf(entries) {
+  const list = document.createElement("div");
+  list.className = "key";
+  for (const { text, css, wide } of entries) {
+    const part = document.createElement("span");
+    const swatch = document.createElement("i");
+    swatch.style.background = css;
+    swatch.classList.toggle("scale", Boolean(wide));
+    part.append(swatch, text);
+    list.append(part);
+  }
+  return list;
 }
 
 /** Where the mean goes, in one bar: means add up, percentiles do not. */

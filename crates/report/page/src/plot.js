@@ -36,6 +36,7 @@ function textWidth(text) {
 /**
  * A plot's drawing:
  * x: { low, high, middle, linear, grain, label, text(value) }, y: the same or null for rows without an axis;
+ * right: an axis of its own at the right, or none; key: what colours mean, or none;
  * rows: how many, where there are; height in px; stamp: what a verdict says of all that is shown, or ""; yRange(low, high) for what is in view; paint(brush); read(x, y).
  */
 class Plot {
@@ -67,17 +68,26 @@ class Plot {
       range: () => (key === "x" ? this.view : this.heights()),
     });
     const none = { show: false };
+    const { right: of } = drawing;
+    const right = !of
+      ? { scales: {}, series: [], axes: [] }
+      : {
+          scales: { right: { ...scale(of, "right"), range: () => [of.low, of.high] } },
+          series: [{ show: true, scale: "right", paths: () => null, points: none }],
+          axes: [this.axis(of, "right", { scale: "right", side: 1, size: of.size, grid: none })],
+        };
     this.u = new uPlot(
       {
         width,
         height: drawing.height + (drawing.stamp ? STAMP - TOP : 0),
-        padding: [drawing.stamp ? STAMP : TOP, EDGE, 0, drawing.y ? 0 : EDGE],
+        padding: [drawing.stamp ? STAMP : TOP, drawing.right ? 0 : EDGE, 0, drawing.y ? 0 : EDGE],
         legend: none,
-        scales: { x: scale(drawing.x, "x"), y: scale(drawing.y ?? { linear: true }, "y") },
-        series: [{}, { show: true, paths: () => null, points: none }],
+        scales: { x: scale(drawing.x, "x"), y: scale(drawing.y ?? { linear: true }, "y"), ...right.scales },
+        series: [{}, { show: true, paths: () => null, points: none }, ...right.series],
         axes: [
           this.axis(drawing.x, "x", { size: 26, label: drawing.x.label, labelSize: 18, labelGap: 0, labelFont: FONT }),
           drawing.y ? this.axis(drawing.y, "y", { size: drawing.y.size ?? 48 }) : none,
+          ...right.axes,
         ],
         cursor: {
           y: false,
@@ -91,7 +101,7 @@ class Plot {
           setSelect: [(u) => this.selected(u)],
         },
       },
-      [this.view, [null, null]],
+      [this.view, [null, null], ...right.series.map(() => [null, null])],
       this.host,
     );
     this.u.over.addEventListener("mousedown", () => this.host.focus({ preventScroll: true }));
@@ -150,6 +160,8 @@ class Plot {
     this.u.batch(() => {
       this.u.setScale("x", { min: this.view[0], max: this.view[1] });
       this.u.setScale("y", { min: bottom, max: top });
+      const { right } = this.drawing;
+      if (right) this.u.setScale("right", { min: right.low, max: right.high });
     });
     this.host.dataset.view = this.view.join(" ");
     this.host.closest("figure").classList.toggle("zoomed", !all);
@@ -257,6 +269,7 @@ class Plot {
       high: this.view[1],
       x: (v) => inside(u.valToPos(floor(v, x), "x", true), bbox.left, bbox.width),
       y: (v) => inside(u.valToPos(floor(v, y), "y", true), bbox.top, bbox.height),
+      right: (v) => inside(u.valToPos(v, "right", true), bbox.top, bbox.height),
     });
     ctx.restore();
     // In a row of its own above, where it covers nothing.

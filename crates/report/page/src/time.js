@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A metric over time: the trials one after another, each as an envelope of least, median and greatest value, with the packets that
-// stand out and those that never arrived.
+// stand out and those that never arrived, and behind it the loads.
 "use strict";
 
 const OUTLIERS = 12;
@@ -14,8 +14,7 @@ function columnsOf(part, brush) {
   const columns = [];
   let last = null;
   for (const { at, min, p50, max } of part.buckets) {
-    const from = brush.x(part.start + at * part.each);
-    const to = brush.x(Math.min(part.end, part.start + (at + 1) * part.each));
+    const [from, to] = [brush.x(part.edge(at)), brush.x(part.edge(at + 1))];
     if (to < bbox.left || from > bbox.left + bbox.width) continue;
     if (last && Math.floor(last.from / ratio) === Math.floor(from / ratio)) {
       Object.assign(last, { to, min: Math.min(last.min, min), max: Math.max(last.max, max), end: at, after: p50 });
@@ -28,20 +27,65 @@ function columnsOf(part, brush) {
   return columns;
 }
 
-function overTime(name, stream) {
-  const metric = stream.metrics[name];
-  const trials = stream.trials.filter((trial) => trial.metrics[name]?.envelope.length);
+/** The time axis of trials one after another, and of each: where it stands, where its buckets and packets do. */
+function timeline(trials) {
   const x = { low: 0, high: 0, middle: null, linear: true, label: "s, trials one after another", text: (s) => grouped(String(Number(s.toPrecision(6)))) };
-  const spans = trials.map((trial) => (trial.packets * stream.cycle) / 1e9);
+  const spans = trials.map((trial) => trial.edges[trial.edges.length - 1]);
   const gap = spans.reduce((a, b) => a + b, 0) * 0.012;
   const parts = trials.map((trial, i) => {
     const start = x.high;
     x.high += spans[i] + (i + 1 < trials.length ? gap : 0);
-    const each = (trial.each * stream.cycle) / 1e9;
-    const missing = [];
-    for (let k = 0; k < trial.missing.length; k += 2) missing.push({ at: trial.missing[k], count: trial.missing[k + 1] });
-    return { trial, start, end: start + spans[i], each, buckets: trial.metrics[name].envelope, missing };
+    const last = trial.edges.length - 2;
+    /** Where bucket `at` begins; parts of it where they would lie if its packets were evenly apart. */
+    const edge = (at) => {
+      const i = Math.min(Math.max(Math.floor(at), 0), last);
+      // The last one may have fewer packets.
+      const whole = i === last ? (trial.packets - i * trial.each) / trial.each : 1;
+      return start + trial.edges[i] + ((trial.edges[i + 1] - trial.edges[i]) * Math.min(at - i, whole)) / whole;
+    };
+    /** The bucket of a time. */
+    const bucketAt = (at) => {
+      let [low, high] = [0, last + 1];
+      while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (start + trial.edges[middle] <= at) low = middle;
+        else high = middle;
+      }
+      return low;
+    };
+    return { trial, start, end: start + spans[i], edge, bucketAt };
   });
+  return { x, parts, gap };
+}
+
+/** The trials' names, and a line between two. */
+function trialNames(brush, parts, gap) {
+  const { ctx, bbox, ratio } = brush;
+  for (const part of parts) {
+    const left = brush.x(part.start);
+    const room = brush.x(part.end) - Math.max(left, bbox.left);
+    const texts = [`trial ${part.trial.n}${part.trial.counted ? "" : ", left out"}`, String(part.trial.n)];
+    const text = texts.find((text) => ctx.measureText(text).width + 8 * ratio < room);
+    const spot = [Math.max(left, bbox.left) + 4 * ratio, bbox.top + 16 * ratio];
+    if (text) write(brush, text, ...spot, part.trial.counted ? colour("soft") : colour("bad"));
+    // Where trials are as narrow as lines, lines would be all there is.
+    if (part.start > 0 && brush.x(part.end) - left > 3 * ratio) {
+      ctx.fillStyle = colour("line");
+      ctx.fillRect(Math.round((left + brush.x(part.start - gap)) / 2), bbox.top, ratio, bbox.height);
+    }
+  }
+}
+
+function overTime(name, stream) {
+  const metric = stream.metrics[name];
+  const { x, parts, gap } = timeline(stream.trials.filter((trial) => trial.metrics[name]?.envelope.length));
+  for (const part of parts) {
+    const { missing } = part.trial;
+    part.buckets = part.trial.metrics[name].envelope;
+    part.missing = [];
+    for (let k = 0; k < missing.length; k += 2) part.missing.push({ at: missing[k], count: missing[k + 1] });
+  }
+  const loads = loadLayer(stream, parts);
   const all = parts.flatMap((part) => part.buckets.map((bucket) => ({ part, bucket })));
   const least = Math.min(...all.map(({ bucket }) => bucket.min));
   const greatest = Math.max(...all.map(({ bucket }) => bucket.max));
@@ -51,19 +95,21 @@ function overTime(name, stream) {
   const y = value.narrow ? { ...value, size: 54 } : { ...value, low: from(to(least) - edge), high: from(to(greatest + 1) + 2 * edge), size: 54 };
   // Where all are alike, none stands out.
   const worst = (value.narrow ? [] : all.slice()).sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
-  const placeOf = ({ part, bucket }) => part.start + ((bucket.seq + 0.5) * stream.cycle) / 1e9;
+  const placeOf = ({ part, bucket }) => part.edge((bucket.seq + 0.5) / part.trial.each);
   return {
     height: 280,
     stamp: stream.cell.valid ? "" : "not valid",
-    caption: `${name}, ${value.unit}`,
+    caption: `${name}, ${value.unit}${loads ? `; behind it what loads moved, ${loads.unit}, at the right` : ""}`,
     x,
     y,
+    right: loads?.right,
+    key: loads?.key,
     yRange: () => [y.low, y.high],
     idle: "the band is from the least to the greatest value of some packets in a row, the line their median",
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
+      loads?.paint(brush);
       for (const part of parts) {
-        const left = brush.x(part.start);
         const ink = part.trial.counted ? seriesColour(0) : colour("soft");
         ctx.fillStyle = faint(ink, 0.34);
         const columns = columnsOf(part, brush);
@@ -86,22 +132,13 @@ function overTime(name, stream) {
         ctx.fillStyle = colour("bad");
         let stroke = -Infinity;
         for (const { at } of part.missing) {
-          const middle = brush.x(Math.min(part.end, part.start + (at + 0.5) * part.each));
+          const middle = brush.x((part.edge(at) + part.edge(at + 1)) / 2);
           if (middle - stroke < ratio) continue;
           stroke = middle;
           ctx.fillRect(middle - ratio, bbox.top, 2 * ratio, 9 * ratio);
         }
-        const room = brush.x(part.end) - Math.max(left, bbox.left);
-        const texts = [`trial ${part.trial.n}${part.trial.counted ? "" : ", left out"}`, String(part.trial.n)];
-        const text = texts.find((text) => ctx.measureText(text).width + 8 * ratio < room);
-        const spot = [Math.max(left, bbox.left) + 4 * ratio, bbox.top + 16 * ratio];
-        if (text) write(brush, text, ...spot, part.trial.counted ? colour("soft") : colour("bad"));
-        // Where trials are as narrow as lines, lines would be all there is.
-        if (part.start > 0 && brush.x(part.end) - left > 3 * ratio) {
-          ctx.fillStyle = colour("line");
-          ctx.fillRect(Math.round((left + brush.x(part.start - gap)) / 2), bbox.top, ratio, bbox.height);
-        }
       }
+      trialNames(brush, parts, gap);
       for (const entry of worst) {
         ctx.beginPath();
         ctx.arc(brush.x(placeOf(entry)), brush.y(entry.bucket.max), 2.6 * ratio, 0, 2 * Math.PI);
@@ -120,7 +157,7 @@ function overTime(name, stream) {
     read(at) {
       const part = parts.find((part) => at >= part.start && at < part.end);
       if (!part) return "between two trials";
-      const i = Math.floor((at - part.start) / part.each);
+      const i = part.bucketAt(at);
       const bucket = part.buckets.find((bucket) => bucket.at === i);
       const [first, last] = [i * part.trial.each, Math.min(part.trial.packets, (i + 1) * part.trial.each) - 1];
       const lost = part.missing.find((missing) => missing.at === i);
@@ -128,7 +165,7 @@ function overTime(name, stream) {
       const says = bucket
         ? `min ${value.text(bucket.min)}, p50 ${value.text(bucket.p50)}, max ${value.text(bucket.max)} ${value.unit} at packet #${count(bucket.seq)}`
         : "no value";
-      return `${where}: ${says}${lost ? `; ${count(lost.count)} never arrived` : ""}`;
+      return `${where}: ${says}${lost ? `; ${count(lost.count)} never arrived` : ""}${loads?.read(part, at) ?? ""}`;
     },
   };
 }

@@ -2,12 +2,14 @@
 //! What the page's script draws from, as JSON: bins and envelopes, never samples, so that its size does not grow with the run's
 //! packets.
 
+use super::timed;
 use crate::Picture;
 use crate::column::{in_order, lead, title};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;
 use tardy_analyze::envelope::{Line, Shape, Trace, bins};
+use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult, TrialResult};
 
 /// Bins of all pooled distributions together, of all trials' together, and the most and least of one.
@@ -15,7 +17,7 @@ const POOLED: (usize, usize, usize) = (24_000, 480, 24);
 const OF_TRIALS: (usize, usize, usize) = (16_000, 64, 8);
 
 /// How many bins each of `many` may have.
-fn share((all, most, least): (usize, usize, usize), many: usize) -> usize {
+pub(super) fn share((all, most, least): (usize, usize, usize), many: usize) -> usize {
     (all / many.max(1)).clamp(least, most)
 }
 
@@ -26,7 +28,8 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
     let pooled: usize = cells.iter().flat_map(|cell| cell.streams.values()).map(metrics).sum();
     let trials = cells.iter().flat_map(|cell| &cell.trials);
     let single: usize = trials.flat_map(|trial| trial.streams.values()).map(metrics).sum();
-    let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single) };
+    let stretches = timed::stretches(cells);
+    let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single), stretches };
     let cells: Vec<Value> = cells.iter().map(|cell| maker.cell(cell)).collect();
     let leading = lead(picture.results.cells.iter().flat_map(|cell| cell.streams.values()));
     let text = json!({ "lead": leading, "cells": cells }).to_string();
@@ -38,12 +41,16 @@ struct Maker<'a> {
     picture: &'a Picture<'a>,
     pooled: usize,
     single: usize,
+    stretches: usize,
 }
 
 impl Maker<'_> {
     fn cell(&self, cell: &CellResult) -> Value {
         let streams = cell.streams.iter().map(|(name, stream)| self.stream(cell, name, stream));
-        json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams.collect::<Vec<_>>() })
+        let loads = cell.trials.iter().map(|trial| (trial.n.to_string(), timed::loads(trial, self.stretches).into()));
+        let loads: Map<String, Value> = loads.filter(|(_, loads)| loads != &json!([])).collect();
+        let streams: Vec<Value> = streams.collect();
+        json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams, "loads": loads })
     }
 
     fn stream(&self, cell: &CellResult, name: &str, stream: &StreamResult) -> Value {
@@ -54,9 +61,10 @@ impl Maker<'_> {
             .collect();
         let counted = counted(&cell.trials);
         let traces = of_stream(self.picture.traces, cell, name);
+        let hot = hot(&traces);
         let trials = cell.trials.iter().filter_map(|trial| {
             let trace = traces.iter().find(|trace| trace.n == trial.n)?;
-            Some(self.trial(trial, trace, counted.contains(&trial.n)))
+            Some(self.trial(trial, trace, counted.contains(&trial.n), &hot))
         });
         let stages = pooled_stages(self.picture.traces, cell, name);
         let stages = stages.iter().filter_map(|(stage, shape)| {
@@ -93,12 +101,12 @@ impl Maker<'_> {
         })
     }
 
-    fn trial(&self, trial: &TrialResult, trace: &Trace, counted: bool) -> Value {
+    fn trial(&self, trial: &TrialResult, trace: &Trace, counted: bool, hot: &[Metric]) -> Value {
         let results = trial.streams.get(&trace.stream);
         let metrics = trace.metrics.iter().filter(|(_, line)| line.shape.count > 0).map(|(metric, line)| {
             let name = metric.to_string();
             let result = results.and_then(|stream| stream.metrics.get(&name));
-            let of = json!({
+            let mut of = json!({
                 "count": line.shape.count,
                 "inf": 0,
                 "q": result.map_or_else(|| json!([]), |result| quantiles(&result.figures.quantiles, &result.infinite)),
@@ -108,12 +116,15 @@ impl Maker<'_> {
                 "bins": flat(&line.shape.bins(self.single)),
                 "envelope": envelope(line, trace.packets_each),
             });
+            if hot.contains(metric) {
+                of["heat"] = timed::heat(&line.grid);
+            }
             (name, of)
         });
         let missing: Vec<u64> = trace.missing.iter().flat_map(|(at, count)| [u64::from(*at), *count]).collect();
         json!({
             "n": trial.n, "counted": counted, "packets": trace.packets, "each": trace.packets_each,
-            "missing": missing, "metrics": metrics.collect::<Map<_, _>>(),
+            "starts": timed::starts(trace), "end": trace.end_ns, "missing": missing, "metrics": metrics.collect::<Map<_, _>>(),
         })
     }
 }
@@ -124,6 +135,14 @@ pub(super) fn of_stream<'a>(traces: &'a [Trace], cell: &CellResult, stream: &str
         traces.iter().filter(|trace| trace.cell == cell.id && trace.stream == stream).collect();
     found.sort_by_key(|trace| trace.n);
     found
+}
+
+/// The metrics that have so many values, over a stream's traces, that there is a heat map of them.
+pub(super) fn hot(traces: &[&Trace]) -> Vec<Metric> {
+    let mut counts: BTreeMap<Metric, u64> = BTreeMap::new();
+    let lines = traces.iter().flat_map(|trace| &trace.metrics);
+    lines.for_each(|(metric, line)| *counts.entry(*metric).or_default() += line.shape.count);
+    counts.into_iter().filter(|(_, count)| *count >= timed::HEAT_FROM).map(|(metric, _)| metric).collect()
 }
 
 /// The stages over the trials that the cell's figures are of, in causal order.

@@ -3,6 +3,7 @@
 //! words stand in the page; the pictures are drawn by its own script from [`data`], and nothing is fetched.
 
 mod data;
+mod timed;
 
 use crate::column::{Column, Value, cell_unit, in_order, lead, title};
 use crate::document::{self, Block, Table};
@@ -222,8 +223,13 @@ fn of_stream(
     *out += "<div class=\"figures\">\n";
     *out += &figure("histogram", place, "Histogram", &format!("packets per bin of {METRIC}, logarithmic"));
     *out += &figure("ccdf", place, "How many are later", &format!("% of packets above a value of {METRIC}"));
-    if !data::of_stream(picture.traces, cell, name).is_empty() {
-        *out += &figure("time", &format!("{place} class=\"wide\""), "Over time", METRIC);
+    let traces = data::of_stream(picture.traces, cell, name);
+    if !traces.is_empty() {
+        let wide = format!("{place} class=\"wide\"");
+        *out += &figure("time", &wide, "Over time", METRIC);
+        if !data::hot(&traces).is_empty() {
+            *out += &figure("heat", &wide, "Where packets lie in time", METRIC);
+        }
         *out += &figure("trials", place, "Trials", &format!("{METRIC} on one scale"));
         *out += &figure("stages", place, "Stages", "from point to point, over received packets");
     }
