@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Outcome};
+use tardy_model::time::Tai;
 use tardy_store::RunFolder;
+use tardy_sys::clock::now;
 use tardy_sys::process::{enter_netns, signal};
 
 const ONE: [&str; 2] = ["--trials", "1"];
@@ -80,38 +82,62 @@ fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
     assert_eq!(run.outcome("lost"), 20);
 }
 
+/// Stops a process; the instants between which it certainly did not run.
+fn stop_for(pid: u32, hold: Duration) -> (i64, i64) {
+    signal(pid, libc::SIGSTOP).expect("stopped");
+    // The signal is delivered thread by thread: only when each of them is in state T is nothing read any more.
+    let stopped = wait(Duration::from_secs(5), || {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let mut states = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        states
+            .all(|stat| stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with('T'))))
+            .then_some(())
+    });
+    let from = now::<Tai>().ns();
+    std::thread::sleep(hold);
+    let to = now::<Tai>().ns();
+    signal(pid, libc::SIGCONT).expect("continued");
+    stopped.expect("every thread of the receiver stops");
+    (from, to)
+}
+
 #[test]
 fn a_stopped_receiver_delays_only_the_last_stage() {
     if !can_run("a_stopped_receiver_delays_only_the_last_stage") {
         return;
     }
     let place = Place::new();
-    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=4000"]));
+    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=6000"]));
     let pid = place.agent("b");
     place.wait_for("trial");
     std::thread::sleep(Duration::from_millis(800));
-    for _ in 0..5 {
-        signal(pid, libc::SIGSTOP).expect("stopped");
-        std::thread::sleep(Duration::from_millis(5));
-        signal(pid, libc::SIGCONT).expect("continued");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let stops: Vec<(i64, i64)> = (0..10)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            stop_for(pid, Duration::from_millis(20))
+        })
+        .collect();
     let run = place.finish(child);
     assert!(run.code == Some(0) || run.code == Some(4), "{}", run.stderr);
     let batch = samples(&place);
-    let held: Vec<usize> = (0..batch.len())
-        .filter(|row| batch.span_ns(*row, "rx_kernel..receive".parse().unwrap()).is_some_and(|ns| ns > 3_000_000))
-        .collect();
-    assert!(held.len() >= 5, "five stops of 5 ms at 500 µs hold up at least one packet each: {held:?}");
-    // Packets held at the receiver passed every stage before it as their neighbours did.
-    let worst = |metric: &str, rows: &[usize]| {
-        rows.iter().filter_map(|row| batch.span_ns(*row, metric.parse().unwrap())).max().unwrap_or(i64::MAX)
+    let at = |row: usize, point| batch.offset(row, point).map(|ns| batch.scheduled_ns[row] + ns);
+    let (mut before, mut last) = (Vec::new(), Vec::new());
+    for row in 0..batch.len() {
+        let (Some(arrived), Some(received)) = (at(row, Point::RxKernel), at(row, Point::Receive)) else { continue };
+        if let Some((_, to)) = stops.iter().find(|(from, to)| (from..to).contains(&&arrived)) {
+            assert!(received >= *to, "packet {row} came while the receiver was stopped, and was received {}", received - to);
+            before.push(arrived - batch.scheduled_ns[row]);
+            last.push(received - arrived);
+        }
+    }
+    // 40 packets are due in each stop. How many come in it is the machine's doing, that most stops saw some is not.
+    assert!(last.len() >= 40, "only {} packets came within the stops", last.len());
+    let median = |spans: &mut Vec<i64>| {
+        spans.sort_unstable();
+        spans[spans.len() / 2]
     };
-    let rows: Vec<usize> = (0..batch.len()).filter(|row| !held.contains(row)).collect();
-    let before = worst("tx_kernel..rx_kernel", &rows).max(1_000_000);
-    assert!(worst("tx_kernel..rx_kernel", &held) <= before, "the path itself was not held up");
-    let delayed_before = held.iter().filter(|row| batch.offset(**row, Point::RxKernel).is_none_or(|ns| ns > 3_000_000));
-    assert!(delayed_before.count() * 5 <= held.len(), "scheduled..rx_kernel does not grow with the receiver's stop");
+    let (before, last) = (median(&mut before), median(&mut last));
+    assert!(before < last, "what was held at the receiver came as late as it left: {before} ns before, {last} ns after");
 }
 
 struct Hog(Child);
