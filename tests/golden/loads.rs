@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use tardy_model::load::{Distribution, Load, LoadKind, Rate, Series};
-use tardy_model::result::LoadResult;
+use tardy_model::result::{LoadResult, RepliesResult};
 use tardy_model::stream::{CpuChoice, Policy};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Experiment;
@@ -200,6 +200,40 @@ fn the_table_tells_of_a_load_what_it_has() {
         "{text}"
     );
     assert!(!run(&["all"]).draw("text", 100).contains("load "), "without a load nothing is said of one");
+}
+
+#[test]
+fn a_rate_of_round_trips_stands_beside_the_outcomes() {
+    let mut run = run(&["all"]);
+    let stream = run.results.cells[0].streams.values_mut().next().expect("a stream");
+    stream.replies = Some(RepliesResult { transactions_s: Some(4_982.6), retransmits: Some(7), timeouts: Some(2) });
+    for (format, rate) in [("text", "4 983"), ("md", "4983"), ("org", "4983"), ("html", "4\u{202f}983")] {
+        let text = run.draw(format, 100);
+        for has in [format!("{rate} transactions/s"), "retransmits 7".to_owned(), "timeouts 2".to_owned()] {
+            assert!(text.contains(&has), "{format}: {has}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn many_cells_in_one_table_tell_of_their_loads_too() {
+    let ids = ["one", "two", "three", "four", "five", "six", "seven"];
+    let mut run = run(&ids);
+    let mut loads = loaded().results.cells[0].loads.clone();
+    loads.remove("busy");
+    run.results.cells[2].loads = loads;
+    let text = run.draw("text", 100);
+    let at = text.lines().position(|line| line.starts_with("  load ")).unwrap_or_else(|| panic!("{text}"));
+    let lines: Vec<&str> = text.lines().skip(at).take(3).collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "  load       three: bulk tcp_maerts  3 554.1 Mbit/s  2 221 363 768 B  43 814 recvs (50 700 B)",
+            "             135 712 sends (16 368 B)  retransmits 3",
+        ],
+        "{text}"
+    );
+    assert!(!lines[2].contains("load "), "the other cells have none: {text}");
 }
 
 #[test]

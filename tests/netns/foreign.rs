@@ -73,10 +73,19 @@ fn flood(netns: &str, cpu: Option<u32>) -> u64 {
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket.connect(&to).expect("a receiver");
         let all = strangers.iter().cycle().take(MILLION as usize);
-        all.map(|stranger| u64::from(socket.send(stranger).is_ok())).sum()
+        let thrown = all.map(|stranger| u64::from(socket.send(stranger).is_ok())).sum();
+        socket.set_nonblocking(true).expect("a socket that does not wait");
+        assert!(socket.recv(&mut [0]).is_err(), "a stranger was answered");
+        thrown
     });
     thrower.join().expect("the flood is thrown")
 }
+
+/// What a packet of a stream passes, in order.
+const WAY: [Point; 6] =
+    [Point::Scheduled, Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive];
+/// And what its reply passes then.
+const BACK: [Point; 4] = [Point::ReplySend, Point::ReplyTxKernel, Point::ReplyRxKernel, Point::ReplyReceive];
 
 struct Flooded {
     place: Place,
@@ -101,14 +110,23 @@ fn flooded(args: &[&str], throw: impl FnOnce(&Place) -> u64) -> Flooded {
 }
 
 impl Flooded {
-    fn counter(&self, name: &str) -> u64 {
+    fn ctl(&self) -> serde_json::Value {
         let file = self.place.out().join("trials/all/1/trial.json");
         let record: serde_json::Value = serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON");
-        record["streams"]["ctl"]["counters"][name].as_u64().expect("a counter")
+        record["streams"]["ctl"].clone()
     }
 
-    /// Every row is one packet of the trial, in its place, its stamps in the order of its way. Returns the lost ones.
-    fn check_rows(&self) -> u64 {
+    fn counter(&self, name: &str) -> u64 {
+        self.ctl()["counters"][name].as_u64().expect("a counter")
+    }
+
+    fn reply_counter(&self, name: &str) -> u64 {
+        self.ctl()["reply"]["counters"][name].as_u64().expect("a counter of the replies")
+    }
+
+    /// Every row is one packet of the trial, in its place, its stamps in the order of its way, the last of which is the
+    /// measuring station's. Returns the lost ones.
+    fn check_rows(&self, way: &[Point]) -> u64 {
         let folder = RunFolder::open(self.place.out()).expect("the run folder opens");
         let (mut row, mut lost, mut first) = (0, 0, None);
         for batch in folder.batches("all", 1, "ctl").expect("samples") {
@@ -122,16 +140,8 @@ impl Flooded {
                 assert!(!flags.has(Flags::DUPLICATE) && !flags.has(Flags::REORDERED), "packet {row}: {flags:?}");
                 if batch.outcome[at] == Outcome::Lost {
                     lost += 1;
-                    assert!(batch.offset(at, Point::RxKernel).is_none() && batch.offset(at, Point::Receive).is_none());
+                    assert!(way.last().is_some_and(|last| batch.offset(at, *last).is_none()), "packet {row}");
                 } else {
-                    let way = [
-                        Point::Scheduled,
-                        Point::Wakeup,
-                        Point::Send,
-                        Point::TxKernel,
-                        Point::RxKernel,
-                        Point::Receive,
-                    ];
                     let stamps: Vec<i64> = way.iter().filter_map(|point| batch.offset(at, *point)).collect();
                     assert_eq!(stamps.len(), way.len(), "packet {row} has all its stamps");
                     // Stamps of the kernel are REALTIME, those of the program TAI: their conversion has an error of some ns.
@@ -158,10 +168,33 @@ fn a_million_foreign_packets_at_a_running_receiver_change_no_sample() {
     let flooded = flooded(&["--set", &tx, "--set", &rx], |place| flood(&place.netns("b"), Some(least)));
     assert_eq!(flooded.counter("socket_drops"), 0, "{}", flooded.run.stdout);
     assert_eq!(flooded.counter("foreign"), flooded.thrown, "each one is counted");
-    assert_eq!(flooded.check_rows(), 0, "none is lost");
+    assert_eq!(flooded.check_rows(&WAY), 0, "none is lost");
     for counter in ["duplicates", "records_dropped", "tx_stamps_unmatched"] {
         assert_eq!(flooded.counter(counter), 0, "{counter}");
     }
+    assert!(flooded.run.ids("note").contains(&"foreign".to_owned()), "{}", flooded.run.stdout);
+    assert!(!flooded.run.ids("invalid").contains(&"loss".to_owned()), "{}", flooded.run.stdout);
+}
+
+#[test]
+fn a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply() {
+    if !can_run("a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply") {
+        return;
+    }
+    let cpus = tardy_host::cpus::usable();
+    let (least, most) = (*cpus.iter().min().expect("a CPU"), *cpus.iter().max().expect("a CPU"));
+    let (tx, rx) = (format!("stream.ctl.tx.cpu={most}"), format!("stream.ctl.rx.cpu={least}"));
+    let reflected = ["--set", "stream.ctl.reflect=true", "--set", "stream.ctl.max_loss=0", "--set", &tx, "--set", &rx];
+    let flooded = flooded(&reflected, |place| flood(&place.netns("b"), Some(least)));
+    assert_eq!(flooded.counter("socket_drops"), 0, "{}", flooded.run.stdout);
+    assert_eq!(flooded.counter("foreign"), flooded.thrown, "each one is counted");
+    assert_eq!(flooded.check_rows(&[WAY.as_slice(), &BACK].concat()), 0, "none is lost");
+    for counter in ["duplicates", "records_dropped", "tx_stamps_unmatched"] {
+        assert_eq!(flooded.counter(counter), 0, "{counter}");
+        assert_eq!(flooded.reply_counter(counter), 0, "{counter} of the replies");
+    }
+    // A reply to a stranger would have come back to the thrower's own port, or to the requester as foreign.
+    assert_eq!(flooded.reply_counter("foreign"), 0, "the requester saw none of it");
     assert!(flooded.run.ids("note").contains(&"foreign".to_owned()), "{}", flooded.run.stdout);
     assert!(!flooded.run.ids("invalid").contains(&"loss".to_owned()), "{}", flooded.run.stdout);
 }
@@ -184,7 +217,7 @@ fn a_flood_that_overflows_the_socket_is_told_and_accounted_for() {
         thrower.join().expect("the flood is thrown")
     });
     let (foreign, drops) = (flooded.counter("foreign"), flooded.counter("socket_drops"));
-    let lost = flooded.check_rows();
+    let lost = flooded.check_rows(&WAY);
     assert!(drops > 0, "{}", flooded.run.stdout);
     assert_eq!(foreign + drops, flooded.thrown + lost, "received or dropped at the socket: none is unaccounted for");
     assert_eq!(flooded.counter("duplicates"), 0);

@@ -181,7 +181,7 @@ fn ours(cell: &CellResult, metric: &str) -> Vec<String> {
         mean(|m| m.figures.mean_ns),
         ns(|m| m.figures.max_ns),
         mean(|m| m.figures.stddev_ns),
-        rate.map_or_else(none, |rate| format!("{rate:.0}")),
+        rate.map_or_else(none, |rate| format!("{rate:.3}")),
     ];
     if let Some(load) = cell.loads.values().next() {
         figures.extend(bulk(load));
@@ -204,7 +204,7 @@ fn bulk(load: &LoadResult) -> [String; 4] {
 
 fn theirs(row: &Row, id: &str) -> Vec<String> {
     let mut figures: Vec<String> = [row.min, row.mean, row.max, row.stddev].map(|us| format!("{us}")).into();
-    figures.push(format!("{:.0}", row.transactions_s));
+    figures.push(format!("{}", row.transactions_s));
     if let Some(b) = &row.load {
         figures.extend([
             format!("{:.2}", b.mbit_s),

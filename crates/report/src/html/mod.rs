@@ -19,6 +19,8 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
                       base-uri 'none'; form-action 'none'";
 /// Longer texts are cut here; the file in the run folder is whole.
 const LONGEST_TEXT: usize = 200_000;
+/// Figures of more characters take two places of a card on a narrow page, so that they do not break.
+const LONG: usize = 9;
 /// Packets in the table of those that stand out.
 const OUTLIERS: usize = 10;
 
@@ -209,7 +211,11 @@ fn of_stream(
     out: &mut String,
 ) {
     *out += &table(&document::metrics(stream, cell_unit(cell), Some(THIN)), "");
-    *out += &format!("<p class=\"outcomes\">{}</p>\n", escape(&document::outcomes(&stream.outcomes, Some(THIN))));
+    let mut became = document::outcomes(&stream.outcomes, Some(THIN));
+    for part in summary::replies(stream, Some(THIN)) {
+        became += &format!(" · {part}");
+    }
+    *out += &format!("<p class=\"outcomes\">{}</p>\n", escape(&became));
     if let Some(Block::List(entries)) = document::reasons(stream) {
         *out += "<ul class=\"reasons\">\n";
         for (metric, says) in entries {
@@ -346,7 +352,10 @@ fn table(table: &Table, caption: &str) -> String {
             let text = escape(text);
             out += &match i {
                 0 => format!("<th scope=\"row\" class=\"w\">{text}</th>"),
-                _ if cards => format!("<td{} data-of=\"{}\">{text}</td>", class(i), escape(&table.head[i])),
+                _ if cards => {
+                    let class = if text.chars().count() > LONG && i >= table.words { " class=\"l\"" } else { class(i) };
+                    format!("<td{class} data-of=\"{}\">{text}</td>", escape(&table.head[i]))
+                }
                 _ => format!("<td{}>{text}</td>", class(i)),
             };
         }

@@ -69,7 +69,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
 }
 
 /// A load in a line, or in several that break between its figures and not in them.
-fn of_load(name: &str, load: &LoadResult, page: &mut Page) {
+pub(super) fn of_load(name: &str, load: &LoadResult, page: &mut Page) {
     let room = page.width().saturating_sub(2 + LABEL);
     let (mut label, mut line) = ("load", String::new());
     for part in loads::parts(name, load, Some(SPACE)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many cells: one row each to compare them, then only the verdicts that are not as they should be.
 
+use super::cell::of_load;
 use super::layout::UNIT;
 use super::page::{Ink, Page, columns};
 use crate::bins::Scale;
@@ -32,9 +33,22 @@ pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
     if let Some(name) = lead(cells.iter().flat_map(|cell| cell.streams.values())) {
         table(picture, name, page);
     }
+    loads(cells, page);
     page.blank();
     for remark in remarks(picture) {
         super::remark(&remark, 2, 11, page);
+    }
+}
+
+/// What the loads of each cell did: it is what the cells differ by.
+fn loads(cells: &[CellResult], page: &mut Page) {
+    if cells.iter().any(|cell| !cell.loads.is_empty()) {
+        page.blank();
+    }
+    for cell in cells {
+        for (name, load) in &cell.loads {
+            of_load(&format!("{}: {name}", title(&cell.id)), load, page);
+        }
     }
 }
 
