@@ -60,8 +60,8 @@ pub struct Shared {
 
 /// What is done with a packet of the stream at once, before anything else: a reflector answers it.
 pub trait Answer {
-    /// A packet arrived for the first time, of the trial or of the warm-up.
-    fn answer<T: Timer>(&mut self, timer: &mut T, kind: Kind, seq: u32, shared: &Shared);
+    /// A packet arrived for the first time, of the trial or of the warm-up; its receive call returned at `receive`.
+    fn answer<T: Timer>(&mut self, timer: &mut T, receive: Instant<Tai>, kind: Kind, seq: u32, shared: &Shared);
     /// Nothing is there to be received; `since` looks have found nothing.
     fn idle(&mut self, since: u32, shared: &Shared);
 }
@@ -71,7 +71,7 @@ pub struct Silent;
 
 impl Answer for Silent {
     #[inline]
-    fn answer<T: Timer>(&mut self, _timer: &mut T, _kind: Kind, _seq: u32, _shared: &Shared) {}
+    fn answer<T: Timer>(&mut self, _: &mut T, _: Instant<Tai>, _: Kind, _: u32, _: &Shared) {}
     #[inline]
     fn idle(&mut self, _since: u32, _shared: &Shared) {}
 }
@@ -207,7 +207,7 @@ impl Receiver {
                 let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
                 let is_first = self.seen[word] & bit == 0;
                 if is_first {
-                    answer.answer(timer, frame.kind, frame.seq, shared);
+                    answer.answer(timer, receive, frame.kind, frame.seq, shared);
                 }
                 let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
                 if self.arrivals.len() < self.arrivals.capacity() {
@@ -224,7 +224,7 @@ impl Receiver {
                 true
             }
             Kind::WarmUp | Kind::WarmUpReply => {
-                answer.answer(timer, frame.kind, frame.seq, shared);
+                answer.answer(timer, receive, frame.kind, frame.seq, shared);
                 shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);

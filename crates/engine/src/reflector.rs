@@ -8,6 +8,7 @@ use crate::receiver::{Answer, Receiver, Shared};
 use crate::sender::Sender;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::frame::Kind;
+use tardy_model::time::{Instant, Tai};
 
 /// A spinning reflector takes its stamps when so many looks have found nothing: a request may be close behind the last one.
 const LOOKS: u32 = 8;
@@ -41,14 +42,16 @@ impl<P: SendPort> Answers<'_, P> {
 
 impl<P: SendPort> Answer for Answers<'_, P> {
     #[inline]
-    fn answer<T: Timer>(&mut self, timer: &mut T, kind: Kind, seq: u32, shared: &Shared) {
+    fn answer<T: Timer>(&mut self, timer: &mut T, receive: Instant<Tai>, kind: Kind, seq: u32, shared: &Shared) {
         if kind == Kind::Test {
             if !self.in_trial {
                 self.count_warm(shared);
                 self.sender.begin_trial();
                 self.in_trial = true;
             }
-            self.sender.send_now(timer, self.port, seq);
+            // Where nobody asks for `reply_send`, the clock is not read once more between a request and its answer.
+            let known = (!self.sender.stamps_send()).then_some(receive);
+            self.sender.send_now(timer, self.port, seq, known);
             self.sender.drain_in_batches(self.port);
         } else if !self.in_trial {
             self.sender.send_warm_up(self.port, Kind::WarmUpReply, seq);

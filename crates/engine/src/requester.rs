@@ -184,7 +184,7 @@ impl Requester {
     fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         let packet = at.next;
         at.next += 1;
-        if self.sender.send_now(timer, to, packet) {
+        if self.sender.send_now(timer, to, packet, None) {
             let since = self.sender.sent_last_ns();
             self.states[packet as usize] = State::Waiting(since);
             at.waiting += 1;

@@ -12,7 +12,7 @@
 pub const HEAD: usize = 24;
 /// Number of the warm-up packet that only tries something out: a receiver passes over it.
 pub const PROBE: u32 = u32::MAX;
-const MAGIC: u32 = 0x7464_7901;
+const MAGIC: u32 = 0x7464_7902;
 
 /// What a test packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,28 +66,36 @@ pub enum Foreign {
     Truncated,
 }
 
-fn check(head: &[u8]) -> u32 {
-    // FNV-1a: seeing damage is enough, nobody attacks the ruler.
-    head.iter().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+/// What the head's words hash to. It stands on the way between a packet and its answer, so it takes three multiplications, not
+/// one for each byte. Each step is one-to-one in its word, only the last one drops bits: damage is missed once in 2^32. Seeing
+/// damage is enough, nobody attacks the ruler.
+#[inline]
+fn check(first: u64, nonce: u64, seq: u32) -> u32 {
+    let mix = |hash: u64, word: u64| {
+        let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^ hash >> 32
+    };
+    let hash = mix(mix(mix(0, first), nonce), u64::from(seq));
+    (hash ^ hash >> 32) as u32
 }
 
 impl Frame {
     /// Writes the head. `payload` must hold at least [`HEAD`] bytes.
     #[inline]
     pub fn write(&self, payload: &mut [u8]) {
-        payload[0..4].copy_from_slice(&MAGIC.to_be_bytes());
-        payload[4] = match self.kind {
+        let kind: u8 = match self.kind {
             Kind::Test => 1,
             Kind::WarmUp => 2,
             Kind::Reply => 3,
             Kind::WarmUpReply => 4,
         };
-        payload[5] = self.stream;
-        payload[6..8].copy_from_slice(&self.size.to_be_bytes());
-        payload[8..16].copy_from_slice(&self.nonce.to_be_bytes());
-        payload[16..20].copy_from_slice(&self.seq.to_be_bytes());
-        let check = check(&payload[..20]);
-        payload[20..24].copy_from_slice(&check.to_be_bytes());
+        let first =
+            u64::from(MAGIC) << 32 | u64::from(kind) << 24 | u64::from(self.stream) << 16 | u64::from(self.size);
+        let last = u64::from(self.seq) << 32 | u64::from(check(first, self.nonce, self.seq));
+        let head = &mut payload[..HEAD];
+        head[0..8].copy_from_slice(&first.to_be_bytes());
+        head[8..16].copy_from_slice(&self.nonce.to_be_bytes());
+        head[16..24].copy_from_slice(&last.to_be_bytes());
     }
 
     /// Reads a head; `payload` is all that was received.
@@ -98,7 +106,9 @@ impl Frame {
         if be32(0) != MAGIC {
             return Err(Foreign::Magic);
         }
-        if be32(20) != check(&head[..20]) {
+        let be64 = |at: usize| u64::from(be32(at)) << 32 | u64::from(be32(at + 4));
+        let nonce = be64(8);
+        if be32(20) != check(be64(0), nonce, be32(16)) {
             return Err(Foreign::Damaged);
         }
         let kind = match head[4] {
@@ -112,7 +122,6 @@ impl Frame {
         if payload.len() != usize::from(size) {
             return Err(Foreign::Truncated);
         }
-        let nonce = u64::from(be32(8)) << 32 | u64::from(be32(12));
         Ok(Frame { kind, stream: head[5], size, nonce, seq: be32(16) })
     }
 }

@@ -2,15 +2,15 @@
 //! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of each that was sent, and of the
 //! segment that completed each that came.
 
+use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
 use crate::stamps::{self, StampBuffers, TxStamp, TxStamps, rx_stamp};
 use crate::tcp::{Tcp, TcpInfo};
 use crate::udp::{Inbox, Received, buffer, get_int, memory, set};
 use crate::wait::{LIMIT_MS, Waiter};
-use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// A send call that the peer does not let through is given up after so many time limits.
@@ -36,6 +36,7 @@ pub struct MessagesRx {
     fd: OwnedFd,
     size: usize,
     have: usize,
+    stamped: bool,
     control: ControlBuffer<256>,
 }
 
@@ -78,7 +79,7 @@ pub fn split(
         }
     }
     let sender = MessagesTx { fd, tcp, bytes: 0, size: 1, error_queue_bytes, control: stamps::buffers() };
-    Ok((sender, MessagesRx { fd: other, size, have: 0, control: ControlBuffer::default() }))
+    Ok((sender, MessagesRx { fd: other, size, have: 0, stamped: rx, control: ControlBuffer::default() }))
 }
 
 impl MessagesTx {
@@ -89,16 +90,13 @@ impl MessagesTx {
         let (mut sent, mut waited) = (0, 0);
         while sent < message.len() {
             let rest = &message[sent..];
-            // SAFETY: `rest` is readable for its length. MSG_NOSIGNAL: a connection that is gone is an errno, not a signal.
-            let took = unsafe { libc::send(self.fd.as_raw_fd(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL) };
-            match usize::try_from(took) {
+            // MSG_NOSIGNAL: a connection that is gone is an errno, not a signal.
+            match call::send(&self.fd, rest, libc::MSG_NOSIGNAL) {
                 Ok(took) => sent += took,
-                Err(_) => match errno() {
-                    libc::EINTR => {}
-                    libc::EAGAIN if waited < PATIENCE => waited += 1,
-                    libc::EAGAIN => return Err(libc::ETIMEDOUT),
-                    errno => return Err(errno),
-                },
+                Err(libc::EINTR) => {}
+                Err(libc::EAGAIN) if waited < PATIENCE => waited += 1,
+                Err(libc::EAGAIN) => return Err(libc::ETIMEDOUT),
+                Err(errno) => return Err(errno),
             }
         }
         self.size = sent.max(1) as u64;
@@ -180,17 +178,26 @@ impl MessagesRx {
     pub fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
         let room = &mut inbox.place(0, self.size)[self.have..];
         let missing = room.len();
-        let mut io = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: missing };
-        // SAFETY: msghdr is plain data.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_iov = &raw mut io;
-        message.msg_iovlen = 1;
-        message.msg_control = self.control.0.as_mut_ptr().cast();
-        message.msg_controllen = self.control.0.len();
         let flags = if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT };
-        // SAFETY: buffer and control memory are writable for their stated sizes until the call returns.
-        let got = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) };
-        match usize::try_from(got) {
+        let mut stamp = None;
+        let got = if self.stamped {
+            let mut io = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: missing };
+            // SAFETY: msghdr is plain data.
+            let mut message: libc::msghdr = unsafe { mem::zeroed() };
+            message.msg_iov = &raw mut io;
+            message.msg_iovlen = 1;
+            message.msg_control = self.control.0.as_mut_ptr().cast();
+            message.msg_controllen = self.control.0.len();
+            // SAFETY: buffer and control memory are writable for their stated sizes.
+            let got = unsafe { call::recvmsg(&self.fd, &mut message, flags) };
+            if got.is_ok() {
+                stamp = rx_stamp(&message);
+            }
+            got
+        } else {
+            call::recv(&self.fd, room, flags)
+        };
+        match got {
             Ok(0) => Err(libc::ESHUTDOWN),
             Ok(got) if got < missing => {
                 self.have += got;
@@ -198,18 +205,12 @@ impl MessagesRx {
             }
             Ok(_) => {
                 self.have = 0;
-                inbox.stamp(0, rx_stamp(&message));
+                inbox.stamp(0, stamp);
                 Ok(Received::Packets(1))
             }
-            Err(_) => match errno() {
-                libc::EAGAIN if wait => Ok(Received::TimedOut),
-                libc::EAGAIN | libc::EINTR => Ok(Received::Nothing),
-                errno => Err(errno),
-            },
+            Err(libc::EAGAIN) if wait => Ok(Received::TimedOut),
+            Err(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
+            Err(errno) => Err(errno),
         }
     }
-}
-
-fn errno() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

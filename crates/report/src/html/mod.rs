@@ -19,8 +19,8 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
                       base-uri 'none'; form-action 'none'";
 /// Longer texts are cut here; the file in the run folder is whole.
 const LONGEST_TEXT: usize = 200_000;
-/// Figures of more characters take two places of a card on a narrow page, so that they do not break.
-const LONG: usize = 9;
+/// Figures, and headings, of more characters take two places of a card on a narrow page, so that they do not break.
+const LONG: (usize, usize) = (9, 12);
 /// Packets in the table of those that stand out.
 const OUTLIERS: usize = 10;
 
@@ -353,7 +353,8 @@ fn table(table: &Table, caption: &str) -> String {
             out += &match i {
                 0 => format!("<th scope=\"row\" class=\"w\">{text}</th>"),
                 _ if cards => {
-                    let class = if text.chars().count() > LONG && i >= table.words { " class=\"l\"" } else { class(i) };
+                    let long = text.chars().count() > LONG.0 || table.head[i].chars().count() > LONG.1;
+                    let class = if long && i >= table.words { " class=\"l\"" } else { class(i) };
                     format!("<td{class} data-of=\"{}\">{text}</td>", escape(&table.head[i]))
                 }
                 _ => format!("<td{}>{text}</td>", class(i)),

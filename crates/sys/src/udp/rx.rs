@@ -3,6 +3,7 @@
 
 use super::{BATCH, buffer, get_int, memory, set};
 use crate::address::{bind, socket};
+use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
 use crate::stamps::rx_stamp;
@@ -69,6 +70,7 @@ impl Inbox {
 /// The receiving end.
 pub struct UdpRx {
     fd: OwnedFd,
+    stamped: bool,
     control: [ControlBuffer<128>; BATCH],
 }
 
@@ -84,7 +86,7 @@ impl UdpRx {
         }
         let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
-        Ok(UdpRx { fd, control: [ControlBuffer::default(); BATCH] })
+        Ok(UdpRx { fd, stamped: stamp, control: [ControlBuffer::default(); BATCH] })
     }
 
     /// Lets the receive call poll the device for up to `us` microseconds.
@@ -126,6 +128,9 @@ impl UdpRx {
 
     #[inline]
     fn receive_one(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
+        if !self.stamped {
+            return self.receive_unstamped(inbox, wait);
+        }
         let mut io = libc::iovec { iov_base: inbox.bytes.as_mut_ptr().cast(), iov_len: inbox.room };
         // SAFETY: msghdr is plain data.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -134,13 +139,25 @@ impl UdpRx {
         message.msg_control = self.control[0].0.as_mut_ptr().cast();
         message.msg_controllen = self.control[0].0.len();
         let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
-        // SAFETY: buffer and control memory are writable for their stated sizes until the call returns.
-        let got = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) };
-        let length = usize::try_from(got).map_err(|_| errno())?;
+        // SAFETY: buffer and control memory are writable for their stated sizes.
+        let length = unsafe { call::recvmsg(&self.fd, &mut message, flags) }?;
         if is_none(&message, length) {
             return Ok(0);
         }
         (inbox.lengths[0], inbox.stamps[0]) = (length, rx_stamp(&message));
+        Ok(1)
+    }
+
+    /// Where no control message comes, the kernel needs no message header to be copied in and out.
+    #[inline]
+    fn receive_unstamped(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
+        let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
+        let room = inbox.room;
+        let length = call::recv(&self.fd, &mut inbox.bytes[..room], flags)?;
+        if length == 0 {
+            return Ok(0);
+        }
+        (inbox.lengths[0], inbox.stamps[0]) = (length, None);
         Ok(1)
     }
 

@@ -3,6 +3,7 @@
 
 use super::{BATCH, buffer, memory, set};
 use crate::address::{bind, connect, socket};
+use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
 use crate::stamps::{self, StampBuffers, TxStamp, TxStamps};
@@ -79,20 +80,25 @@ impl UdpTx {
     /// Sends one datagram under `key`; returns the key that the kernel will stamp it with, or errno.
     #[inline]
     pub fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+        if self.keys != Keys::Named {
+            // The kernel has less to copy in than with a message header.
+            call::send(&self.fd, payload, 0)?;
+            return Ok(self.stamped(key));
+        }
+        self.send_named(payload, key)
+    }
+
+    #[cold]
+    fn send_named(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
         let mut io = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
         // SAFETY: msghdr is plain data.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_iov = &raw mut io;
         message.msg_iovlen = 1;
         let mut control = ControlBuffer::<KEY_BYTES>::default();
-        if self.keys == Keys::Named {
-            put_key(&mut message, &mut control, key | NAMED);
-        }
+        put_key(&mut message, &mut control, key | NAMED);
         // SAFETY: all that `message` points at lives until the call returns; the kernel only reads the payload.
-        let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
-        }
+        unsafe { call::sendmsg(&self.fd, &message, 0) }?;
         Ok(self.stamped(key))
     }
 
