@@ -17,7 +17,9 @@ const FRAME: Frame = Frame { kind: Kind::Test, stream: 3, size: 26, nonce: 0x010
 fn the_frame_is_these_bytes() {
     let mut payload = [0xee; 26];
     FRAME.write(&mut payload);
-    assert_eq!(payload[..20], [0x74, 0x64, 0x79, 1, 1, 3, 0, 26, 1, 2, 3, 4, 5, 6, 7, 8, 0x0a, 0x0b, 0x0c, 0x0d]);
+    assert_eq!(payload[..20], [0x74, 0x64, 0x79, 2, 1, 3, 0, 26, 1, 2, 3, 4, 5, 6, 7, 8, 0x0a, 0x0b, 0x0c, 0x0d]);
+    // Reckoned by another program.
+    assert_eq!(payload[20..24], [0x19, 0x5d, 0x61, 0xcc], "the check");
     assert_eq!(payload[24..], [0xee; 2], "what is behind the head is not touched");
     assert_eq!(Frame::read(&payload), Ok(FRAME));
 }
@@ -28,10 +30,10 @@ fn what_is_not_a_frame_is_told_apart() {
     FRAME.write(&mut payload);
     assert_eq!(Frame::read(&payload[..HEAD - 1]), Err(Foreign::Short));
     assert_eq!(Frame::read(&payload[..25]), Err(Foreign::Truncated));
-    for at in 0..HEAD {
+    for bit in 0..HEAD * 8 {
         let mut damaged = payload;
-        damaged[at] ^= 1;
-        assert!(Frame::read(&damaged).is_err(), "byte {at} damaged");
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(Frame::read(&damaged).is_err(), "bit {bit} damaged");
     }
 }
 
