@@ -14,6 +14,7 @@ use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::stream::Policy;
 use tardy_store::RunFolder;
 use tardy_sys::process::{enter_netns, signal};
+use tardy_sys::udp::{Inbox, Received, UdpRx};
 
 const MILLION: u64 = 1_000_000;
 /// Far more than come before the flood is over: the run is ended by a signal when it is.
@@ -197,6 +198,31 @@ fn a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply() 
     assert_eq!(flooded.reply_counter("foreign"), 0, "the requester saw none of it");
     assert!(flooded.run.ids("note").contains(&"foreign".to_owned()), "{}", flooded.run.stdout);
     assert!(!flooded.run.ids("invalid").contains(&"loss".to_owned()), "{}", flooded.run.stdout);
+}
+
+#[test]
+fn an_empty_datagram_is_a_strangers_and_takes_nothing_with_it() {
+    for stamp in [false, true] {
+        let local = UdpSocket::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+        let mut receiver = UdpRx::open(local, stamp, 1 << 20).expect("a receiver");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        sender.connect(local).expect("connected");
+        let throw = || [0, 64, 0, 0, 64].map(|size| sender.send(&[7; 64][..size]).expect("sent"));
+        let mut inbox = Inbox::new(65);
+        throw();
+        assert_eq!(receiver.receive(&mut inbox, true, true), Ok(Received::Packets(5)), "stamps: {stamp}");
+        assert_eq!([0, 1, 2, 3, 4].map(|n| inbox.packet(n).0.len()), [0, 64, 0, 0, 64], "stamps: {stamp}");
+        throw();
+        for size in [0, 64, 0, 0, 64] {
+            assert_eq!(receiver.receive(&mut inbox, true, false), Ok(Received::Packets(1)), "stamps: {stamp}");
+            assert_eq!(inbox.packet(0).0.len(), size, "stamps: {stamp}");
+        }
+        assert_eq!(receiver.receive(&mut inbox, false, false), Ok(Received::Nothing));
+        receiver.waker().expect("a waker").wake();
+        for many in [false, true] {
+            assert_eq!(receiver.receive(&mut inbox, true, many), Ok(Received::Nothing), "woken, no datagram");
+        }
+    }
 }
 
 #[test]

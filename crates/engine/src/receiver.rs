@@ -175,8 +175,31 @@ impl Receiver {
                 in_trial |= self.packet(timer, n, receive, shared, answer);
             }
         }
+        if shared.stop.load(Relaxed) && self.counters.broken_errno == 0 {
+            self.late(timer, port, shared, answer);
+        }
         self.counters.socket_drops = port.drops();
         self.gaps = spins.then_some(gaps);
+    }
+
+    /// Takes what waits in the port when the stop is heard: it came in time, and it was this thread that was held up.
+    fn late<T: Timer, P: ReceivePort, A: Answer>(
+        &mut self,
+        timer: &mut T,
+        port: &mut P,
+        shared: &Shared,
+        answer: &mut A,
+    ) {
+        for _ in 0..self.arrivals.capacity() {
+            if port.ended() {
+                break;
+            }
+            let Ok(Received::Packets(packets)) = port.receive(&mut self.inbox, true) else { break };
+            let receive = timer.now();
+            for n in 0..packets {
+                self.packet(timer, n, receive, shared, answer);
+            }
+        }
     }
 
     /// Takes the packet at place `n` of the inbox; true if it is the trial's.

@@ -12,6 +12,8 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::time::{Instant, Realtime};
 
 /// What a receive call brought.
@@ -71,6 +73,8 @@ impl Inbox {
 pub struct UdpRx {
     fd: OwnedFd,
     stamped: bool,
+    /// Shut down: from now on a receive call may give no byte where there is no datagram.
+    woken: Arc<AtomicBool>,
     control: [ControlBuffer<128>; BATCH],
 }
 
@@ -86,7 +90,7 @@ impl UdpRx {
         }
         let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
-        Ok(UdpRx { fd, stamped: stamp, control: [ControlBuffer::default(); BATCH] })
+        Ok(UdpRx { fd, stamped: stamp, woken: Arc::default(), control: [ControlBuffer::default(); BATCH] })
     }
 
     /// Lets the receive call poll the device for up to `us` microseconds.
@@ -108,7 +112,7 @@ impl UdpRx {
     /// The descriptor, for [`Waker`].
     pub fn waker(&self) -> Result<Waker, SysError> {
         let fd = self.fd.try_clone().map_err(|source| SysError { call: "dup", on: "a UDP socket".into(), source })?;
-        Ok(Waker { fd })
+        Ok(Waker { fd, woken: self.woken.clone() })
     }
 
     /// Receives into the inbox, one datagram or, with `many`, all that wait; with `wait` it sleeps until one comes, the
@@ -117,7 +121,7 @@ impl UdpRx {
     pub fn receive(&mut self, inbox: &mut Inbox, wait: bool, many: bool) -> Result<Received, i32> {
         let got = if many { self.receive_many(inbox, wait) } else { self.receive_one(inbox, wait) };
         match got {
-            // Shut down by `Waker`, or an empty datagram; the loop looks at its stop flag.
+            // Shut down by `Waker`; the loop looks at its stop flag.
             Ok(0) => Ok(Received::Nothing),
             Ok(packets) => Ok(Received::Packets(packets)),
             Err(libc::EAGAIN) if wait => Ok(Received::TimedOut),
@@ -141,7 +145,7 @@ impl UdpRx {
         let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
         // SAFETY: buffer and control memory are writable for their stated sizes.
         let length = unsafe { call::recvmsg(&self.fd, &mut message, flags) }?;
-        if is_none(&message, length) {
+        if self.is_none(&message, length) {
             return Ok(0);
         }
         (inbox.lengths[0], inbox.stamps[0]) = (length, rx_stamp(&message));
@@ -154,7 +158,7 @@ impl UdpRx {
         let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
         let room = inbox.room;
         let length = call::recv(&self.fd, &mut inbox.bytes[..room], flags)?;
-        if length == 0 {
+        if length == 0 && self.woken.load(Relaxed) {
             return Ok(0);
         }
         (inbox.lengths[0], inbox.stamps[0]) = (length, None);
@@ -181,14 +185,19 @@ impl UdpRx {
         let mut packets = 0;
         for message in &messages[..got] {
             let length = message.msg_len as usize;
-            if is_none(&message.msg_hdr, length) {
-                // Shut down: nothing comes behind it.
-                break;
+            if self.is_none(&message.msg_hdr, length) {
+                continue;
             }
             (inbox.lengths[packets], inbox.stamps[packets]) = (length, rx_stamp(&message.msg_hdr));
             packets += 1;
         }
         Ok(packets)
+    }
+
+    /// What a socket that was shut down gives: no byte, no control message. A stranger's empty datagram without stamps looks the
+    /// same, and is one.
+    fn is_none(&self, message: &libc::msghdr, length: usize) -> bool {
+        length == 0 && message.msg_controllen == 0 && self.woken.load(Relaxed)
     }
 
     /// Waits until the socket says that it is readable. False if the time limit passed.
@@ -218,19 +227,16 @@ fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// What a socket that was shut down gives: no byte, no control message.
-fn is_none(message: &libc::msghdr, length: usize) -> bool {
-    length == 0 && message.msg_controllen == 0
-}
-
 /// Ends the wait of a receiver from another thread.
 pub struct Waker {
     fd: OwnedFd,
+    woken: Arc<AtomicBool>,
 }
 
 impl Waker {
     /// Wakes the receiver; nothing can be received on the socket any more.
     pub fn wake(&self) {
+        self.woken.store(true, Relaxed);
         // SAFETY: takes numbers only. An unconnected UDP socket answers ENOTCONN and wakes its waiters all the same.
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
     }
