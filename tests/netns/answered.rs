@@ -115,6 +115,12 @@ fn several_requests_may_be_in_flight() {
         run.ran();
         assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
         assert_eq!(run.outcome("reordered"), 0, "{}", run.stdout);
+        // Messages that wait are joined, under the stamp of the last one: told instead of wrong figures.
+        for metric in ["tx_kernel..rx_kernel", "reply_tx_kernel..reply_rx_kernel"] {
+            let metric = &run.cell()["streams"]["ctl"]["metrics"][metric];
+            let joined = metric["why"].as_str().is_some_and(|why| why.contains("TCP joins messages"));
+            assert_eq!((joined, metric["coverage"] == 0.0), (port == "tcp", port == "tcp"), "{port}: {metric}");
+        }
     }
 }
 
@@ -250,7 +256,7 @@ fn ask(peer: impl FnOnce(TcpStream) + Send + 'static) -> (i32, usize) {
     let port = listener.local_addr().expect("an address").port();
     let far = std::thread::spawn(move || peer(listener.accept().expect("a connection").0));
     let (order, _) = orders(port, 1_000);
-    let (mut to, mut from) = tcp::ask(&order.send, &order.receive).expect("connected");
+    let (mut to, mut from) = tcp::ask(&order.send, &order.receive, order.in_flight).expect("connected");
     let mut requester = Requester::new(order);
     requester.run(&mut MachineTimer, &mut to, &mut from, &Shared::default());
     // The peer may wait for our end to close.

@@ -106,6 +106,26 @@ fn a_request_without_a_reply_is_lost_after_its_timeout_and_the_next_goes_out() {
 }
 
 #[test]
+fn a_request_lost_among_several_in_flight_gives_its_place_back() {
+    let mut stream = pingpong(Sim { drop: vec![100], delay: Nanos(100_000), ..Sim::default() });
+    (stream.reply.in_flight, stream.reply.timeout) = (4, Nanos::from_millis(5));
+    let (batch, _) = run(&stream);
+    assert_eq!((0..1_000).filter(|row| batch.outcome[*row] == Outcome::Lost).collect::<Vec<_>>(), [100]);
+    let sent: Vec<i64> = (0..1_000).map(|row| batch.stamp_ns(row, Point::Send).expect("sent")).collect();
+    let back = |row: usize| batch.stamp_ns(row, Point::ReplyReceive);
+    let flying = |n: usize| (0..=n).filter(|m| back(*m).is_some_and(|back| back > sent[n])).count();
+    // Replies of the others never stop coming: the wait's own time limit is never reached.
+    let since = |n: usize| sent[n] - sent[100];
+    let most = |rows: &dyn Fn(&usize) -> bool| (101..1_000).filter(rows).map(flying).max();
+    assert_eq!(
+        most(&|n| (500_000..4_500_000).contains(&since(*n))),
+        Some(3),
+        "its place is taken until it is given up"
+    );
+    assert_eq!(most(&|n| since(*n) > 6_000_000), Some(4), "and free again then");
+}
+
+#[test]
 fn a_reply_that_comes_after_its_request_was_given_up_is_late_and_counts_once() {
     let mut stream = pingpong(Sim { delay: Nanos::from_millis(250), ..Sim::default() });
     (stream.count, stream.reply.timeout, stream.deadline) = (20, Nanos::from_millis(100), Nanos::from_millis(100));

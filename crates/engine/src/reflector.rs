@@ -64,7 +64,9 @@ impl<P: SendPort> Answer for Answers<'_, P> {
         if since < LOOKS || (since > LOOKS && since < u32::MAX) {
             return;
         }
-        if self.in_trial {
+        if self.in_trial && since == u32::MAX {
+            self.sender.drain_woken(self.port);
+        } else if self.in_trial {
             self.sender.drain_idle(self.port);
         } else {
             self.count_warm(shared);

@@ -155,12 +155,14 @@ impl Requester {
                 Ok(Received::Packets(packets)) => {
                     idle = 0;
                     (0..packets).for_each(|n| self.reply(n, now, shared, &mut at));
-                    continue;
                 }
                 Ok(Received::Nothing) => {
                     idle = idle.saturating_add(1);
                     self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
-                    if !spins || idle == LOOKS {
+                    if !spins {
+                        // A stamp that came back made the socket say that it is readable, and will again until it is taken.
+                        self.sender.drain_woken(to);
+                    } else if idle == LOOKS {
                         self.sender.drain_idle(to);
                     }
                 }

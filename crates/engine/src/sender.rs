@@ -342,6 +342,12 @@ impl Sender {
         }
     }
 
+    /// Takes what stamps there are, also where none is known to be missing: late ones must not wake a wait again and again.
+    #[cold]
+    pub(crate) fn drain_woken<P: SendPort>(&mut self, port: &mut P) {
+        self.drain_all(port);
+    }
+
     /// Hands the packet over that stands at the first place, and records it.
     #[inline]
     fn send_one<P: SendPort>(
@@ -462,6 +468,8 @@ impl Sender {
                 TxPoint::Hardware => return,
             };
             match keys.get(stamp.key).and_then(|packet| column.get_mut(packet as usize)) {
+                // A segment that TCP sends again is stamped again: the first one is the packet's.
+                Some(cell) if trial && cell.is_some() => {}
                 Some(cell) if trial => *cell = MaybeNanos::some(stamp.ns),
                 _ if trial => counters.unmatched += 1,
                 _ => warm[usize::from(stamp.at == TxPoint::Software)] += 1,

@@ -51,6 +51,13 @@ pub struct Usage {
     migrations: Option<u64>,
 }
 
+impl Usage {
+    /// False of a thread that had ended when it was asked about.
+    pub fn is_known(&self) -> bool {
+        self.run.is_some()
+    }
+}
+
 /// Reads what a thread of this process has used so far; any thread may ask.
 pub fn usage(tid: u32) -> Usage {
     let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
@@ -116,7 +123,7 @@ pub fn set_up(order: &ThreadOrder) -> Account {
         refused,
         ..ThreadRecord::default()
     };
-    Account { record, began: Usage::default() }
+    Account { record, began: usage(tid) }
 }
 
 impl Account {
@@ -125,7 +132,7 @@ impl Account {
         &self.record
     }
 
-    /// The trial begins.
+    /// The trial begins; until then what the thread uses counts from its set-up.
     pub fn begin(&mut self) {
         self.began = usage(self.record.tid);
     }

@@ -3,10 +3,10 @@
 //! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
 
 mod address;
-pub mod call;
+mod call;
 pub mod child;
 pub mod clock;
-mod control;
+pub mod control;
 pub mod datagrams;
 pub mod error;
 pub mod hwtstamp;

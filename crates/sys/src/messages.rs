@@ -113,6 +113,12 @@ impl MessagesTx {
         })
     }
 
+    /// Ends the connection in both directions: behind a message that went out in part nothing can follow.
+    #[cold]
+    pub fn end(&self) {
+        let _ = self.tcp.stream().shutdown(std::net::Shutdown::Both);
+    }
+
     /// Bytes that wait to be received, in the error queue too, and the size of both.
     pub fn error_queue(&self) -> (u64, u64) {
         (memory(&self.fd).map_or(0, |info| u64::from(info[0])), self.error_queue_bytes)

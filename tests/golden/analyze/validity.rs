@@ -9,7 +9,7 @@ use tardy_model::machine::TaskTime;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::TrialResult;
 use tardy_model::time::Conversion;
-use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
+use tardy_model::trial::{Counters, ReplyRecord, SpinGaps, StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 const COUNT: u32 = 10_000;
@@ -448,6 +448,16 @@ fn a_receiver_that_broke_is_told_instead_of_the_loss() {
     let says = "failing with errno 100 (the network is down): later packets count as lost because nobody received them";
     assert_is(&broke, "receiver-broke", Level::Invalid, says);
     assert_eq!((&broke.evidence["errno"], &broke.evidence["lost"]), (&100i64.into(), &6_000i64.into()));
+}
+
+#[test]
+fn a_connection_that_broke_at_the_requester_is_told_instead_of_the_loss() {
+    let broke = verdict(|record, packets| {
+        let counters = Counters { receive_errno: 104, ..Counters::default() };
+        ctl(record).reply = Some(ReplyRecord { counters, ..ReplyRecord::default() });
+        packets[50..].fill(lost(10_000));
+    });
+    assert_is(&broke, "receiver-broke", Level::Invalid, "failing with errno 104 (the peer reset the connection)");
 }
 
 #[test]

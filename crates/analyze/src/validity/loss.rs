@@ -15,7 +15,8 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     for (stream, record) in &evidence.record.streams {
         let Some(outcomes) = evidence.results.get(stream).map(|result| result.outcomes) else { continue };
         let lost = outcomes.lost;
-        if lost == 0 || record.counters.receive_errno != 0 {
+        let reply_broke = record.reply.as_ref().is_some_and(|reply| reply.counters.receive_errno != 0);
+        if lost == 0 || record.counters.receive_errno != 0 || reply_broke {
             continue;
         }
         let share = lost as f64 / outcomes.intended.max(1) as f64;

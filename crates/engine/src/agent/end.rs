@@ -288,7 +288,9 @@ impl End {
         }
         let mut thread = half.thread;
         seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
-        if let Some(began) = self.began.filter(|_| self.works_before) {
+        // A thread that works before the trial is looked at from here. Over TCP it ends when its peer does: then what it noted itself
+        // stands, from its set-up on.
+        if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }
         tell(FromAgent::Collected(Box::new(Collected {

@@ -91,14 +91,27 @@ pub(super) fn reflect_udp(
     let busy = order.receive.wait == Wait::Busypoll;
     let mut reflector = Reflector::new(order);
     let _ = link.ready.send(account.record().clone());
-    if busy {
-        reflector.run_until_warm(&mut MachineTimer, &mut from, &mut back, shared);
-        let _ = link.napi.send(from.napi_id());
-    }
-    reflector.run(&mut MachineTimer, &mut from, &mut back, shared);
-    reflector.end(&mut MachineTimer, &mut back);
-    account.napi(from.napi_id());
+    let busy = (busy, UdpReceive::napi_id as _);
+    reflect(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
     reflected(reflector, account, None)
+}
+
+/// Answers until told to stop.
+fn reflect<R: ReceivePort, S: SendPort>(
+    reflector: &mut Reflector,
+    account: &mut Account,
+    (from, back): (&mut R, &mut S),
+    (busy, napi_id): (bool, fn(&R) -> u32),
+    shared: &Shared,
+    link: &Link,
+) {
+    if busy {
+        reflector.run_until_warm(&mut MachineTimer, from, back, shared);
+        let _ = link.napi.send(napi_id(from));
+    }
+    reflector.run(&mut MachineTimer, from, back, shared);
+    reflector.end(&mut MachineTimer, back);
+    account.napi(napi_id(from));
 }
 
 /// The same over a connection, which the other end makes.
@@ -114,13 +127,8 @@ pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &S
         Ok((None, strangers)) => reflector.receiver.counters.foreign += strangers,
         Ok((Some((mut back, mut from)), strangers)) => {
             reflector.receiver.counters.foreign += strangers;
-            if busy {
-                reflector.run_until_warm(&mut MachineTimer, &mut from, &mut back, shared);
-                let _ = link.napi.send(from.napi_id());
-            }
-            reflector.run(&mut MachineTimer, &mut from, &mut back, shared);
-            reflector.end(&mut MachineTimer, &mut back);
-            account.napi(from.napi_id());
+            let busy = (busy, tcp::TcpReceive::napi_id as _);
+            reflect(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
             tcp = back.record();
         }
         Err(error) => link.say(FromAgent::Failed(format!("the reflector of stream {stream}: {error}"))),
@@ -166,7 +174,7 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
     let _ = link.ready.send(account.record().clone());
     let mut tcp = None;
     if let Ok(first) = link.inbox.recv() {
-        let connected: Result<_, SysError> = tcp::ask(&order.send, &order.receive);
+        let connected: Result<_, SysError> = tcp::ask(&order.send, &order.receive, order.in_flight);
         match connected {
             Ok((mut to, mut from)) => {
                 let mut command = Ok(first);

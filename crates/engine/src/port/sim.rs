@@ -180,18 +180,7 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
         step_at_ns: if sim.step == Nanos::ZERO { i64::MAX } else { base.ns() + span / 2 },
         sim,
     });
-    let order = StreamOrder {
-        stream: number,
-        nonce,
-        kind: stream.kind,
-        port: stream.port,
-        cycle: stream.cycle,
-        count: stream.count,
-        size: stream.size,
-        reply_size: stream.reply.size,
-        nodelay: stream.reply.nodelay,
-        stamps: stream.stamps.clone(),
-    };
+    let order = StreamOrder::of(stream, number, nonce);
     let offset = world.sim.tai_offset_s;
     let clocks_before = world.reading(EPOCH_NS, offset);
     let ends = Ends { stream, world: world.clone(), order, nonce };

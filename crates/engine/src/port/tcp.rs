@@ -18,6 +18,8 @@ use tardy_sys::wait::Waiter;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long one receive call polls the device under `busypoll`, µs.
 const BUSY_POLL_US: i32 = 200;
+/// What the kernel keeps around the bytes of a message at most.
+const AROUND_A_MESSAGE: u64 = 2_048;
 /// Room for the stamps of what can be in flight.
 const ERROR_QUEUE_BYTES: i32 = 4 << 20;
 
@@ -38,9 +40,13 @@ pub struct TcpReceive {
 ///
 /// # Errors
 /// If there is no connection in time, or the kernel refuses a setting.
-pub fn ask(send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend, TcpReceive), SysError> {
+pub fn ask(send: &SendOrder, receive: &ReceiveOrder, in_flight: u32) -> Result<(TcpSend, TcpReceive), SysError> {
     let from = SocketAddr::new(send.local, 0);
-    let tcp = Tcp::connect(Some(from), SocketAddr::new(send.peer, send.port), Buffers::default(), CONNECT)?;
+    // All requests that may be on their way fit in: who asks is never held up in sending while replies wait to be read, on which both
+    // ends would wait for each other. The kernel counts a buffer with what it needs around the bytes.
+    let bytes = u64::from(in_flight) * (2 * u64::from(send.size()) + AROUND_A_MESSAGE);
+    let buffers = Buffers { send: (in_flight > 1).then_some(bytes), receive: None };
+    let tcp = Tcp::connect(Some(from), SocketAddr::new(send.peer, send.port), buffers, CONNECT)?;
     halves(tcp, send, receive)
 }
 
@@ -151,7 +157,7 @@ impl TcpReceive {
 impl SendPort for TcpSend {
     #[inline]
     fn send(&mut self, payload: &[u8], _key: u32) -> Result<u32, i32> {
-        self.socket.send(payload)
+        self.socket.send(payload).inspect_err(|_| self.socket.end())
     }
     #[inline]
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {

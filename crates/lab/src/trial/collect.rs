@@ -9,7 +9,8 @@ use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{Collected, FromAgent, Side, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
-use tardy_model::stream::Kind;
+use tardy_model::point::Point;
+use tardy_model::stream::{Kind, Port, Stream};
 use tardy_model::time::{ClockReading, Instant};
 use tardy_sys::clock;
 
@@ -58,7 +59,9 @@ impl Trial<'_> {
             let rest = Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None };
             Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
         };
-        let absent = ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
+        let mut absent: BTreeMap<_, _> =
+            ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
+        absent.extend(joined(&ordered.stream));
         let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
         let queue = |side| end(side).map_or(0, |end| end.error_queue_bytes);
         let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
@@ -119,4 +122,17 @@ impl Trial<'_> {
         }
         Some(ran)
     }
+}
+
+/// Points whose stamps are not those of one message: the kernel joins segments that wait to be sent or read, and keeps one stamp for
+/// all.
+fn joined(stream: &Stream) -> impl Iterator<Item = (Point, String)> + '_ {
+    let joined = stream.port == Port::Tcp && stream.reply.in_flight > 1;
+    let sent = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
+    let points = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(sent);
+    points.filter(move |point| joined && stream.stamps.contains(point)).map(|point| {
+        let why = "TCP joins messages that wait to be sent or read, and one stamp stands for all of them: only with \
+                   in_flight = 1 has each its own";
+        (point, why.to_owned())
+    })
 }
