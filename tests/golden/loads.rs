@@ -55,6 +55,28 @@ fn every_kind_has_its_defaults() {
 }
 
 #[test]
+fn both_ends_of_a_load_disturb_one_cpu() {
+    let experiment = load(&tardy_spec::resolve("roundtrip-load").expect("ready-made"), &[]).expect("good");
+    for usable in [vec![0, 1], vec![0, 1, 2, 3], (0..16).collect()] {
+        for cell in &experiment.cells {
+            let (chosen, _) = tardy_lab::orders::place_on(&cell.setup, &usable).expect("CPUs");
+            let (loads, short) = tardy_lab::loads::place(&cell.setup, &chosen, &usable).expect("CPUs");
+            assert_eq!(short, Vec::<String>::new());
+            let first = loads.first().and_then(|load| load.first());
+            let ([near, far], a) = (first.copied().unwrap_or_default(), &chosen[0]);
+            match cell.id.as_str() {
+                "A-only" => assert_eq!(first, None),
+                "A-and-B-different-cpu" => {
+                    assert!(near == far && near != a.tx && a.tx == a.rx, "{near:?} {far:?} {a:?}")
+                }
+                "A-and-B-same-cpu" => assert!(near == far && near == a.tx && a.tx != a.rx, "{near:?} {far:?} {a:?}"),
+                other => panic!("cell {other}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_written_is_read() {
     let flood = one("kind = \"udp_flood\"\nto = \"b\"\nrate = \"1.5Mbit\"\nsize = \"100B\"\nstop = \"2s\"\n\
                      start = \"0s\"\nsend_buffer = \"64KiB\"\npolicy = \"fifo:5\"\ncpu = \"same\"");

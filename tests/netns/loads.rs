@@ -229,6 +229,45 @@ fn a_program_that_never_ends_is_stopped_and_its_output_kept() {
 }
 
 #[test]
+fn what_a_program_leaves_behind_ends_with_its_trial() {
+    if !can_run("what_a_program_leaves_behind_ends_with_its_trial") {
+        return;
+    }
+    let (place, before, sleep) = (Place::new(), machine(), a_sleep_of_its_own());
+    // It leaves one in a session of its own, and says how many of those it found.
+    let found =
+        format!("ls -l /proc/*/exe >/dev/null 2>&1; grep -lsa {sleep} /proc/[0-9]*/cmdline | grep -v /$$/ | wc -l");
+    let script = format!("{found}; setsid sleep {sleep} & sleep 1000");
+    let body = format!("[load.bulk]\nfrom = 'a'\nkind = 'command'\ncommand = ['sh', '-c', \"{script}\"]");
+    let file = place.path("loads.toml");
+    std::fs::write(&file, format!("{HEAD}{body}").replace("trials = 1", "trials = 3")).expect("a file");
+    let run = place.call(place.run(&[]).arg(&file));
+    run.ran();
+    let heard: Vec<String> = (1..=3)
+        .map(|n| std::fs::read_to_string(place.out().join(format!("trials/all/{n}/loads/bulk-1.log"))).expect("output"))
+        .collect();
+    // Its own shell and what it starts have the length in their lines too: as many in each trial.
+    assert!(heard.iter().all(|log| *log == heard[0] && !log.is_empty()), "{heard:?}");
+    assert_eq!(processes(&sleep), Vec::<u32>::new());
+    same(&before);
+}
+
+#[test]
+fn instances_of_a_program_know_their_number() {
+    if !can_run("instances_of_a_program_know_their_number") {
+        return;
+    }
+    let place = Place::new();
+    let command = "command = ['sh', '-c', 'echo 52{instance}; sleep 1000']\ncount = 3";
+    bulk(&place, &format!("kind = 'command'\n{command}"));
+    for n in 1..=3 {
+        let log =
+            std::fs::read_to_string(place.out().join(format!("trials/all/1/loads/bulk-{n}.log"))).expect("output");
+        assert_eq!(log.trim(), format!("52{}", n - 1));
+    }
+}
+
+#[test]
 fn a_killed_run_leaves_no_program() {
     if !can_run("a_killed_run_leaves_no_program") {
         return;

@@ -8,6 +8,7 @@ mod kill;
 mod lab;
 mod loads;
 mod placement;
+mod ready_made;
 mod run;
 mod soak;
 mod truth;

@@ -21,6 +21,8 @@ struct Sum {
     worked_ns: i64,
     /// Time from the first beginning to the last end, ns.
     span_ns: i64,
+    /// The same to the last byte's arrival, ns.
+    arrival_span_ns: i64,
     exits: Vec<String>,
 }
 
@@ -86,9 +88,13 @@ fn of_all(record: &LoadRecord) -> Sum {
         all.merge(&of_instance(&record.kind, instance));
     }
     // Instances work side by side: the time of all is not the sum of theirs.
-    let spans = || record.instances.iter().filter_map(|instance| instance.span(&record.kind));
-    let (first, last) = (spans().map(|span| span.0).min(), spans().map(|span| span.1).max());
-    all.span_ns = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
+    let all_spans = |of: fn(&InstanceRecord, &LoadKind) -> Option<(i64, i64)>| {
+        let spans = || record.instances.iter().filter_map(|instance| of(instance, &record.kind));
+        let (first, last) = (spans().map(|span| span.0).min(), spans().map(|span| span.1).max());
+        first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first))
+    };
+    all.span_ns = all_spans(InstanceRecord::span);
+    all.arrival_span_ns = all_spans(InstanceRecord::arrival_span);
     all
 }
 
@@ -96,6 +102,7 @@ fn of_instance(kind: &LoadKind, instance: &InstanceRecord) -> Sum {
     let sender = instance.sender(kind);
     let (began, ended) = instance.span(kind).unwrap_or((0, 0));
     let worked_ns = ended.saturating_sub(began);
+    let arrival_span_ns = instance.arrival_span(kind).map_or(0, |(began, ended)| ended.saturating_sub(began));
     let both = |of: fn(&SideRecord) -> Option<u64>| {
         instance.sides().filter_map(|(_, side)| of(side)).reduce(|sum, more| sum.saturating_add(more))
     };
@@ -113,6 +120,7 @@ fn of_instance(kind: &LoadKind, instance: &InstanceRecord) -> Sum {
         busy_ns: instance.from.busy_ns,
         worked_ns,
         span_ns: worked_ns,
+        arrival_span_ns,
         exits: instance.sides().filter_map(|(role, side)| Some(exit(role, side.exit.as_ref()?))).collect(),
     }
 }
@@ -149,6 +157,7 @@ impl Sum {
         }
         self.worked_ns = self.worked_ns.saturating_add(other.worked_ns);
         self.span_ns = self.span_ns.saturating_add(other.span_ns);
+        self.arrival_span_ns = self.arrival_span_ns.saturating_add(other.arrival_span_ns);
         for exit in &other.exits {
             if !self.exits.contains(exit) {
                 self.exits.push(exit.clone());
@@ -198,7 +207,7 @@ fn one(kind: &LoadKind, sum: &Sum, count: u32) -> LoadResult {
             let datagrams = matches!(kind, LoadKind::UdpFlood { .. } | LoadKind::Camera { .. });
             let rr = matches!(kind, LoadKind::TcpRr { .. });
             LoadResult {
-                achieved_bit_s: per_second(sum.received_bytes.saturating_mul(8), sum.span_ns),
+                achieved_bit_s: per_second(sum.received_bytes.saturating_mul(8), sum.arrival_span_ns),
                 bytes: sum.received_bytes,
                 sent_bit_s: Some(per_second(sum.sent_bytes.saturating_mul(8), sum.span_ns)),
                 sent_bytes: Some(sum.sent_bytes),

@@ -4,6 +4,7 @@
 use std::io::IsTerminal;
 use tardy_lab::apply::ApplyError;
 use tardy_lab::coordinator::RunError;
+use tardy_lab::plan::PlanError;
 use tardy_spec::SpecError;
 use tardy_store::StoreError;
 
@@ -86,6 +87,7 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
         }
     } else if let Some(error) = error.downcast_ref::<RunError>() {
         match error {
+            RunError::Plan(PlanError::Place(_)) => Exit::Cannot,
             RunError::Plan(_) => Exit::Usage,
             RunError::Apply(ApplyError::ReadBack { .. }) => Exit::Internal,
             _ => Exit::Cannot,

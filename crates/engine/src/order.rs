@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use tardy_model::frame::Kind as FrameKind;
 use tardy_model::point::Point;
-use tardy_model::stream::{Kind, Overrun, Policy, Port, Wait};
+use tardy_model::stream::{Kind, Overrun, Policy, Port, Stream, Wait};
 use tardy_model::time::Nanos;
 
 /// How a measuring thread is to run.
@@ -44,6 +44,21 @@ pub struct StreamOrder {
 }
 
 impl StreamOrder {
+    /// Of stream `number` of the experiment, in the trial of that nonce.
+    pub fn of(stream: &Stream, number: u8, nonce: u64) -> Self {
+        StreamOrder {
+            stream: number,
+            nonce,
+            kind: stream.kind,
+            port: stream.port,
+            cycle: stream.cycle,
+            count: stream.count,
+            size: stream.size,
+            reply_size: stream.reply.size,
+            nodelay: stream.reply.nodelay,
+            stamps: stream.stamps.clone(),
+        }
+    }
     /// True if this point is to be stamped.
     pub fn wants(&self, point: Point) -> bool {
         self.stamps.contains(&point)

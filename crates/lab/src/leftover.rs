@@ -4,7 +4,27 @@
 
 use crate::process::Identity;
 use std::fs;
+use std::time::{Duration, Instant};
 use tardy_engine::load::MARK;
+
+/// SIGKILL: what has left its group was not asked to end with it, and nothing of it is kept.
+const KILL: i32 = 9;
+
+/// Ends all that was started by one of these agents and still runs, for at most so long; those that are left, if any.
+pub(crate) fn end(agents: &[Identity], patience: Duration) -> Vec<Identity> {
+    let until = Instant::now() + patience;
+    loop {
+        // Such a program may be starting others just now: looked for until there are none.
+        let left = of(agents);
+        if left.is_empty() || Instant::now() > until {
+            return left;
+        }
+        for program in &left {
+            let _ = tardy_sys::process::signal(program.pid, KILL);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
 
 /// Those that run now and were started by one of these agents, in no order.
 pub(crate) fn of(agents: &[Identity]) -> Vec<Identity> {

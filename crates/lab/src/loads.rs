@@ -27,12 +27,12 @@ use tardy_spec::experiment::Setup;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// A CPU that does not exist.
-    #[error("load `{load}`: {source}")]
+    #[error("load `{load}`: {why}")]
     Cpu {
         /// Load.
         load: String,
         /// Which.
-        source: NoSuchCpu,
+        why: NoSuchCpu,
     },
     /// A program that is not there.
     #[error("load `{load}`: program `{program}` {why}")]
@@ -110,21 +110,28 @@ pub fn place(setup: &Setup, chosen: &[Placed], usable: &[u32]) -> Result<(Vec<Ve
     let mut short = Vec::new();
     let mut places = Vec::new();
     for load in &setup.loads {
-        let mut one = |choice: CpuChoice, station: &str, instance: u32| -> Result<Option<u32>, LoadError> {
+        // `own` is the CPU of the load's other end, where that is known: `different` is from the stream, and both ends of a load
+        // stand on one CPU where they may, so that it disturbs one.
+        let mut one = |choice: CpuChoice,
+                       station: &str,
+                       own: Option<u32>,
+                       instance: u32|
+         -> Result<Option<u32>, LoadError> {
             let other = theirs(station);
             let free = |not: Option<u32>| {
                 let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
                 usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
             };
+            let beside = own.filter(|own| Some(*own) != other);
             let cpu = match choice {
                 CpuChoice::Any => None,
                 CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
                 CpuChoice::Number(cpu) => {
                     let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                    return Err(LoadError::Cpu { load: load.name.clone(), source: NoSuchCpu { cpu, usable } });
+                    return Err(LoadError::Cpu { load: load.name.clone(), why: NoSuchCpu { cpu, usable } });
                 }
                 CpuChoice::Same => other,
-                CpuChoice::Different => free(other).or_else(|| {
+                CpuChoice::Different => beside.or_else(|| free(other)).or_else(|| {
                     if instance == 0 {
                         short.push(format!(
                             "load `{}`: a CPU other than the stream's was asked for at `{station}` and there is one: they share it",
@@ -142,11 +149,16 @@ pub fn place(setup: &Setup, chosen: &[Placed], usable: &[u32]) -> Result<(Vec<Ve
         };
         let mut of_load = Vec::new();
         for instance in 0..load.count {
-            let far = match &load.to {
-                Some(to) if load.kind.has_peer() => one(load.peer_cpu, to, instance)?,
-                _ => None,
-            };
-            of_load.push([one(load.cpu, &load.from, instance)?, far]);
+            let to = load.to.as_ref().filter(|_| load.kind.has_peer());
+            // `different` looks at the end that is placed already, so the other words come first.
+            let far_first = load.cpu == CpuChoice::Different && load.peer_cpu != CpuChoice::Different;
+            of_load.push(if far_first {
+                let far = to.map(|to| one(load.peer_cpu, to, None, instance)).transpose()?.flatten();
+                [one(load.cpu, &load.from, far, instance)?, far]
+            } else {
+                let near = one(load.cpu, &load.from, None, instance)?;
+                [near, to.map(|to| one(load.peer_cpu, to, near, instance)).transpose()?.flatten()]
+            });
         }
         places.push(of_load);
     }
@@ -165,8 +177,10 @@ pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
         let here = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
         for (station, words) in here.into_iter().filter(|(_, words)| !words.is_empty()) {
             let Some(end) = station.and_then(|station| plan.ends.get(station)) else { continue };
-            let words: Vec<String> =
-                words.iter().map(|word| word.replace("{from}", &from).replace("{to}", &to)).collect();
+            let words: Vec<String> = words
+                .iter()
+                .map(|word| word.replace("{from}", &from).replace("{to}", &to).replace("{instance}", "0"))
+                .collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let before = ["netns", "exec", end.netns.as_str()];
             lines.push(Command::ip(&[&before[..], &words].concat()).to_string());
@@ -195,6 +209,11 @@ pub struct Loads {
 const COLLECT: Duration = Duration::from_secs(20);
 
 impl Loads {
+    /// True if one is a program of the user's.
+    pub fn have_programs(&self) -> bool {
+        self.sides.iter().any(|(_, order)| matches!(order.kind, LoadKind::Command { .. }))
+    }
+
     /// The orders of a trial; what they draw is of the trial's own randomness.
     pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Loads {
         let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);

@@ -22,20 +22,20 @@ use tardy_spec::placement::{self, End};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// A CPU that does not exist.
-    #[error("stream `{stream}`: {source}")]
+    #[error("stream `{stream}`: {why}")]
     Cpu {
         /// Stream.
         stream: String,
         /// Which.
-        source: NoSuchCpu,
+        why: NoSuchCpu,
     },
     /// A CPU for softirq that does not exist.
-    #[error("station `{station}`, softirq: {source}")]
+    #[error("station `{station}`, softirq: {why}")]
     Softirq {
         /// Station.
         station: String,
         /// Which.
-        source: NoSuchCpu,
+        why: NoSuchCpu,
     },
     /// Two spinning realtime threads would share a CPU and starve each other and the machine.
     #[error("{0}")]
@@ -115,7 +115,7 @@ pub fn place_on(setup: &Setup, usable: &[u32]) -> Result<(Vec<Placed>, Vec<Strin
     let mut taken = BTreeMap::new();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
-        let failed = |source| PlaceError::Cpu { stream: stream.name.clone(), source };
+        let failed = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
         let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, usable, &mut taken).map_err(failed)?;
         let (reply, lacking) = match stream.kind {
             Kind::Reflected => cpus::beside(stream.reply.cpu, both.tx, usable, &mut taken).map_err(failed)?,
@@ -152,18 +152,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
             let none = IpAddr::from(Ipv4Addr::UNSPECIFIED);
             (address.unwrap_or(none), end.map(|end| end.device.clone()).unwrap_or_default())
         };
-        let order = StreamOrder {
-            stream: number as u8,
-            nonce,
-            kind: stream.kind,
-            port: stream.port,
-            cycle: stream.cycle,
-            count: stream.count,
-            size: stream.size,
-            reply_size: stream.reply.size,
-            nodelay: stream.reply.nodelay,
-            stamps: stream.stamps.clone(),
-        };
+        let order = StreamOrder::of(stream, number as u8, nonce);
         let port = FIRST_UDP_PORT + number as u16;
         let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
         let placed = &chosen[number];

@@ -49,7 +49,7 @@ pub fn meant(setup: &Setup, chosen: &[Placed], found: &Found) -> Result<AllMeant
         }
         let beside = receiver_at(&setup.streams, station);
         let other = beside.and_then(|(n, end)| chosen.get(n).and_then(|placed| placed.of(end)));
-        let failed = |source| PlaceError::Softirq { station: station.clone(), source };
+        let failed = |why| PlaceError::Softirq { station: station.clone(), why };
         let (cpu, lacking) = cpus::beside(choice, other, &found.usable, &mut taken).map_err(failed)?;
         short.extend(lacking.map(|_| {
             format!("station `{station}`: a CPU other than the receiver's was asked for softirq and there is one")

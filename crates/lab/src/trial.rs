@@ -5,7 +5,9 @@ mod collect;
 mod warm;
 
 use crate::agent::{Agent, AgentError, Incoming};
+use crate::leftover;
 use crate::loads::Loads;
+use crate::process::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -112,6 +114,8 @@ const WARM_UP_PACKETS: u32 = 10;
 const WARM_UP_APART: Nanos = Nanos(1_000_000);
 /// When a station has failed, the others get less time to hand over what they have.
 const SALVAGE: Duration = Duration::from_secs(3);
+/// What a load's program has started and left behind is looked for so long.
+const LEAVING: Duration = Duration::from_secs(2);
 /// A receiver waits so long for packets that were sent and have not come.
 const LINGER: Nanos = Nanos(250_000_000);
 
@@ -202,7 +206,13 @@ impl Stations {
                 return Err(Broken { error, had });
             }
         }
-        if let Err(error) = loads.collect(self) {
+        let collected = loads.collect(self);
+        if loads.have_programs() {
+            // What a program started beside itself must not run on into trials without it.
+            let agents: Vec<Identity> = self.agents.iter().filter_map(|agent| Identity::of(agent.pid()).ok()).collect();
+            leftover::end(&agents, LEAVING);
+        }
+        if let Err(error) = collected {
             let had = (0..streams.len()).map(|i| trial.salvage(self, i)).collect();
             return Err(Broken { error: error.into(), had });
         }

@@ -146,6 +146,17 @@ impl LoadKind {
         }
     }
 
+    /// True if its bytes go over a connection.
+    pub const fn is_tcp(&self) -> bool {
+        matches!(
+            self,
+            LoadKind::TcpStream { .. }
+                | LoadKind::TcpMaerts { .. }
+                | LoadKind::TcpRr { .. }
+                | LoadKind::Sporadic { .. }
+        )
+    }
+
     /// True if it has a side at `to`.
     pub fn has_peer(&self) -> bool {
         match self {
@@ -402,5 +413,13 @@ impl InstanceRecord {
     pub fn span(&self, kind: &LoadKind) -> Option<(i64, i64)> {
         let sender = self.sender(kind);
         sender.began_ns.map(|began| (began, sender.ended_ns.max(began)))
+    }
+
+    /// The same, until its last byte had arrived where that is known: over a connection all that was sent arrives, some of it when
+    /// the sending side has ended.
+    pub fn arrival_span(&self, kind: &LoadKind) -> Option<(i64, i64)> {
+        let (began, ended) = self.span(kind)?;
+        let arrived = self.receiver(kind).filter(|_| kind.is_tcp()).map_or(ended, |receiver| receiver.ended_ns);
+        Some((began, ended.max(arrived)))
     }
 }

@@ -136,7 +136,7 @@ pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
     Some(Beside {
         heading: format!("Beside reference results {id}"),
         says: format!(
-            "{}, in µs: {}. The figures of {id} come from other hardware and another tool; they stand here to be looked at and judge nothing.",
+            "{}, in µs: {}. The figures of {id} come from other hardware and another tool; they stand here to be looked at and judge nothing. What B moved in this run is that of all valid trials together.",
             reference.metric, reference.about
         ),
         table,

@@ -100,6 +100,15 @@ fn what_was_sent_and_did_not_arrive_is_lost() {
 }
 
 #[test]
+fn bytes_that_arrive_behind_the_senders_end_take_their_time() {
+    let mut one = instance();
+    one.to.as_mut().expect("a peer").ended_ns = 1_250_000_000;
+    let (trials, _) = judge(&[with(1, load(LoadKind::TcpStream { size: 10_000, rate: None }, vec![one]))]);
+    let bulk = &trials[0].loads["bulk"];
+    assert_eq!((bulk.achieved_bit_s, bulk.sent_bit_s), (64e6, Some(80e6)));
+}
+
+#[test]
 fn maerts_is_counted_where_it_arrives() {
     let mut one = instance();
     let to = one.to.as_mut().expect("a peer");
@@ -172,6 +181,23 @@ fn a_load_that_never_began() {
         |one| one.from.began_ns = None,
         "never began: the trial ended before its start, 0.000 s after the base time",
     );
+}
+
+#[test]
+fn traffic_of_which_nothing_arrives() {
+    let lost = |one: &mut InstanceRecord| {
+        let to = one.to.as_mut().expect("a peer");
+        (to.received_bytes, to.receives) = (0, 0);
+    };
+    let says = "moved nothing: none of the 10000000 bytes that it sent arrived";
+    fault(LoadKind::TcpStream { size: 10_000, rate: None }, lost, says);
+    fault(LoadKind::UdpFlood { size: 10_000, rate: None }, lost, says);
+}
+
+#[test]
+fn a_rate_that_a_socket_swallowed_was_not_achieved() {
+    let half = |one: &mut InstanceRecord| one.to.as_mut().expect("a peer").received_bytes = 5_000_000;
+    fault(stream(), half, "sent 40.0 Mbit/s of the 80.0 Mbit/s that were asked for");
 }
 
 #[test]

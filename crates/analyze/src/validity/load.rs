@@ -48,6 +48,7 @@ fn fault(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
         .or_else(|| exited(instance))
         .or_else(|| never(record, instance))
         .or_else(|| threads(instance))
+        .or_else(|| nothing(record, instance))
         .or_else(|| duty(record, instance))
         .or_else(|| short(record, instance))
 }
@@ -165,6 +166,26 @@ fn threads(instance: &InstanceRecord) -> Option<Fault> {
     })
 }
 
+/// Traffic of which nothing arrived. One that comes in bursts may have had none.
+fn nothing(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
+    let kind = &record.kind;
+    let sent = instance.sender(kind).sent_bytes;
+    let received = instance.receiver(kind)?.received_bytes;
+    let moves = match kind {
+        LoadKind::TcpStream { .. }
+        | LoadKind::TcpMaerts { .. }
+        | LoadKind::TcpRr { .. }
+        | LoadKind::UdpFlood { .. }
+        | LoadKind::Camera { .. } => true,
+        LoadKind::Sporadic { .. } => sent > 0,
+        LoadKind::Cpu { .. } | LoadKind::Memory { .. } | LoadKind::Command { .. } => false,
+    };
+    (moves && received == 0).then(|| Fault {
+        says: format!("moved nothing: none of the {sent} bytes that it sent arrived"),
+        evidence: vec![("sent_bytes", sent.into()), ("received_bytes", received.into())],
+    })
+}
+
 fn duty(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
     let (asked, busy) = (record.kind.asked().duty?, instance.from.busy_ns?);
     let LoadKind::Cpu { period, .. } = record.kind else { return None };
@@ -191,7 +212,12 @@ fn short(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
     let bit_s = asked.bit_s?;
     let (began, ended) = instance.span(&record.kind)?;
     let worked = ended.saturating_sub(began);
+    // Over TCP a socket's buffer swallows a little that never goes out; all that does arrives.
     let sent = instance.sender(&record.kind).sent_bytes;
+    let sent = match (record.kind.is_tcp(), instance.receiver(&record.kind)) {
+        (true, Some(receiver)) => sent.min(receiver.received_bytes),
+        _ => sent,
+    };
     let due = bit_s as f64 / 8.0 * worked as f64 / 1e9;
     // What is sent at once may just not have been due, or been under way.
     if (sent.saturating_add(asked.grain_bytes)) as f64 >= due * (1.0 - record.shortfall) {

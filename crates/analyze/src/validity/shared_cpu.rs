@@ -10,8 +10,8 @@ pub(super) const RULE: Rule = Rule { id: "shared-cpu", spoils: Spoils::Measuring
 
 /// A CPU that took in fewer packets of others than this was not disturbed by them.
 const FEW: u64 = 1_000;
-/// What others may be beside what is the streams' own, before it is told.
-const OWN: u64 = 2;
+/// What is beside the streams' own packets is theirs too, up to this share of them: what TCP sends again, a router's message.
+const OWN_SHARE: u64 = 10;
 
 /// Whose CPUs are looked at: name, CPUs seen.
 fn placed(evidence: &Evidence<'_>) -> BTreeMap<String, BTreeSet<u32>> {
@@ -84,13 +84,18 @@ fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) ->
     if asked.is_empty() {
         return Vec::new();
     }
+    // Over TCP each packet may be acknowledged by one of its own.
+    let connected =
+        evidence.record.streams.values().any(|stream| {
+            stream.reply.as_ref().is_some_and(|reply| reply.tcp.is_some() || reply.tcp_reflector.is_some())
+        });
     let ways = evidence.ways().map(|way| way.counters.sent);
-    let own = ways.fold(0u64, u64::saturating_add);
+    let own = ways.fold(0u64, u64::saturating_add).saturating_mul(if connected { 2 } else { 1 });
     let mut verdicts = Vec::new();
     for cpu in evidence.cpus() {
         let Some(work) = placement::work(evidence.record, cpu) else { continue };
         let foreign = work.packets.saturating_sub(own);
-        if foreign < FEW || work.packets < own.saturating_mul(OWN) {
+        if foreign < FEW.max(own / OWN_SHARE) {
             continue;
         }
         let here: Vec<&str> =

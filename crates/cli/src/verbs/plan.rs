@@ -7,7 +7,7 @@ use crate::verbs::count;
 use anyhow::Result;
 use std::fmt::Write;
 use tardy_lab::names::Names;
-use tardy_lab::orders::is_simulated;
+use tardy_lab::orders::{self, is_simulated};
 use tardy_lab::plan;
 use tardy_lab::{coordinator, loads};
 
@@ -26,6 +26,9 @@ pub fn call(args: Plan) -> Result<Exit> {
         let script = if is_simulated(&cell.setup) {
             "# port sim: nothing is built, no command is run\n".to_owned()
         } else {
+            // A CPU that is not there is told now, not by the run.
+            let (chosen, _) = orders::place_on(&cell.setup, &found.usable).map_err(coordinator::RunError::from)?;
+            loads::place(&cell.setup, &chosen, &found.usable).map_err(coordinator::RunError::from)?;
             plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?.script()
         };
         match said.iter_mut().find(|(known, _)| *known == script) {
