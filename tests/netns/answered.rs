@@ -125,6 +125,20 @@ fn several_requests_may_be_in_flight() {
 }
 
 #[test]
+fn requests_that_would_fill_every_buffer_do_not_stop_both_ends() {
+    if !can_run("requests_that_would_fill_every_buffer_do_not_stop_both_ends") {
+        return;
+    }
+    // 61 MB each way: with less room both would wait in their send calls, neither reading.
+    let text = "[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\nto = \"b\"\ncount = 2000\n\
+                in_flight = 1024\nsize = \"60000B\"\n";
+    let place = Place::new();
+    let run = run(&place, text);
+    run.ran();
+    assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
+}
+
+#[test]
 fn replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing() {
     if !can_run("replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing") {
         return;
