@@ -125,6 +125,27 @@ fn several_requests_may_be_in_flight() {
 }
 
 #[test]
+fn busypoll_works_at_both_sides_where_packets_take_napi() {
+    if !can_run("busypoll_works_at_both_sides_where_packets_take_napi") {
+        return;
+    }
+    for port in ["udp", "tcp"] {
+        let place = Place::new();
+        let text = format!(
+            "[path]\nkind = \"veth\"\nnapi = true\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\n\
+             to = \"b\"\ncount = 300\ntx = {{ wait = \"busypoll\" }}\nrx = {{ wait = \"busypoll\" }}\n"
+        );
+        let run = run(&place, &text);
+        run.ran();
+        whole(run.cell(), 300);
+        let ctl = &record(&place, "all")["streams"]["ctl"];
+        for side in ["tx", "rx"] {
+            assert!(ctl[side]["napi_id"].as_u64() > Some(0), "{port}: {side} polls a device: {}", ctl[side]);
+        }
+    }
+}
+
+#[test]
 fn requests_that_would_fill_every_buffer_do_not_stop_both_ends() {
     if !can_run("requests_that_would_fill_every_buffer_do_not_stop_both_ends") {
         return;
@@ -341,5 +362,9 @@ fn a_port_in_use_is_told_by_its_address() {
     let at: SocketAddr = taken.local_addr().expect("an address");
     let (_, order) = orders(at.port(), 1);
     let error = Waiting::open(&order.send, &order.receive).err().expect("it is taken").to_string();
+    assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let at = taken.local_addr().expect("an address");
+    let error = tardy_sys::udp::UdpRx::open(at, true, 1 << 20).err().expect("it is taken").to_string();
     assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
 }
