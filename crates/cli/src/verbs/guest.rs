@@ -154,7 +154,7 @@ pub fn verdict(mode: &str, accelerator: &str) -> Verdict {
              not for the latency of hardware; and it is one deterministic draw, so a claim about A and B rests on at least 20 seeded \
              phases (trials)"
         );
-        return Verdict::new("exact_time", Level::Note, says).with("instruction_ns", ns);
+        return Verdict::new("exact-time", Level::Note, says).with("instruction_ns", ns);
     }
     let says = match accelerator {
         "kvm" => "run in a guest: its figures hold the hypervisor's work and the host's",

@@ -14,6 +14,7 @@ use std::time::Instant;
 use tardy_analyze::envelope::Trace;
 use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
 use tardy_lab::guest::kernel;
+use tardy_lab::guest::qemu::Mode;
 use tardy_lab::orders;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
@@ -52,6 +53,9 @@ pub fn call(args: Run) -> Result<Exit> {
     folder.write_manifest(&manifest)?;
 
     let mut recorder = Recorder::new(&experiment, &folder, manifest);
+    if guest.as_ref().is_some_and(|guest| guest.mode == Mode::Exact) {
+        recorder.judge.exact();
+    }
     let sink = &mut recorder as &mut dyn Sink;
     let ended = match &guest {
         Some(guest) => {

@@ -18,6 +18,7 @@ struct Section {
 
 const STRTAB: u32 = 3;
 const DYNAMIC: u32 = 6;
+const PT_LOAD: u64 = 1;
 const DT_NEEDED: u64 = 1;
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
@@ -71,6 +72,27 @@ impl<'a> Elf<'a> {
             .filter(|entry| number::<8>(entry, 0) == Some(DT_NEEDED))
             .filter_map(|entry| self.text(names?, usize::try_from(number::<8>(entry, 8)?).ok()?))
             .collect()
+    }
+
+    /// As much of a program as is loaded: without its tables of names and what else stands behind. It still runs; what is said of it
+    /// by its sections is gone.
+    pub fn loaded(bytes: &[u8]) -> Option<Vec<u8>> {
+        Elf::read(bytes)?;
+        let at = |offset| number::<8>(bytes, offset).and_then(|n| usize::try_from(n).ok());
+        let (table, each, count) = (at(32)?, number::<2>(bytes, 54)? as usize, number::<2>(bytes, 56)? as usize);
+        let mut end = 0;
+        for n in 0..count {
+            let start = table.checked_add(n.checked_mul(each)?)?;
+            end = end.max(start.checked_add(each)?);
+            if number::<4>(bytes, start)? == PT_LOAD {
+                end = end.max(at(start.checked_add(8)?)?.checked_add(at(start.checked_add(32)?)?)?);
+            }
+        }
+        let mut out = bytes.get(..end)?.to_vec();
+        // Where the table of sections is, how many there are, which of them holds their names.
+        out.get_mut(40..48)?.fill(0);
+        out.get_mut(60..64)?.fill(0);
+        Some(out)
     }
 
     /// The program that loads it (`PT_INTERP`); `None` for a static program or a library.

@@ -200,8 +200,12 @@ impl Guest {
         }
         // The kernel opens it for its first process, before that can mount anything.
         archive.device("/dev/console", 5, 1);
-        archive.file("/init", fs::read(&self.program).map_err(file("read", &self.program))?, true);
-        programs::pack(&mut archive)?;
+        let program = fs::read(&self.program).map_err(file("read", &self.program))?;
+        archive.file("/init", elf::Elf::loaded(&program).unwrap_or(program), true);
+        let steers = |experiment: &Experiment| {
+            experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
+        };
+        programs::pack(experiment.is_some_and(steers), &mut archive)?;
         if let Some(folder) = &self.kernel.modules {
             modules::pack(folder, modules::WANTED, &mut archive)?;
         }

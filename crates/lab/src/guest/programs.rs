@@ -7,18 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a run may start, where this machine has it. Without `ip`, `tc` and `sh` nothing is built.
-const PROGRAMS: &[(&str, bool)] = &[
-    ("ip", true),
-    ("tc", true),
-    ("sh", true),
-    ("ethtool", false),
-    ("taskset", false),
-    ("chrt", false),
-    ("cat", false),
-    ("paste", false),
-    ("grep", false),
-];
+/// What a run starts. Without `ip`, `tc` and `sh` nothing is built.
+const PROGRAMS: &[(&str, bool)] = &[("ip", true), ("tc", true), ("sh", true), ("ethtool", false)];
+/// What it starts beside where packets are to be taken in on CPUs of choice.
+const STEERING: &[(&str, bool)] = &[("taskset", true), ("cat", true), ("paste", true), ("grep", true)];
 const PLACES: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// Where libraries lie if nothing else is said (ld.so(8)), Debian's folders first.
 const LIBRARIES: &[&str] =
@@ -59,17 +51,23 @@ fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
     fs::read(path).map_err(|source| ProgramError::Read { path: path.to_owned(), source })
 }
 
-/// Puts them all into the archive.
+/// Puts them all into the archive, those for steering if it `steers`.
 ///
 /// # Errors
 /// If one that is needed, or a library, is not on this machine.
-pub fn pack(archive: &mut Archive) -> Result<(), ProgramError> {
-    for (program, needed) in PROGRAMS {
+pub fn pack(steers: bool, archive: &mut Archive) -> Result<(), ProgramError> {
+    for (program, needed) in PROGRAMS.iter().chain(STEERING.iter().filter(|_| steers)) {
         let found = PLACES.iter().map(|place| Path::new(place).join(program)).find(|path| path.is_file());
         match found {
             Some(path) => add(&path, &format!("/usr/bin/{program}"), archive)?,
             None if *needed => {
-                let package = if *program == "sh" { "dash" } else { "iproute2" };
+                let package = match *program {
+                    "sh" => "dash",
+                    "ip" | "tc" => "iproute2",
+                    "taskset" => "util-linux",
+                    "grep" => "grep",
+                    _ => "coreutils",
+                };
                 return Err(ProgramError::Missing { program: (*program).to_owned(), package });
             }
             None => {}
