@@ -63,7 +63,7 @@ demo: build
 
 # One binary a layer, one test at a time in netns: its tests measure.
 test: build-all
-	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns
+	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns vm
 
 bench: setup-bench build
 	cargo build --release --locked -p tardy-bench-compare -p tardy-bench-generate

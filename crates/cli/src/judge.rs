@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From trials to results: the same way for a run under way and for a run folder, so that a killed run is judged alike.
 
-use crate::verbs;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
 use tardy_analyze::fingerprint::{self, Rows};
-use tardy_lab::guest::qemu::Mode;
+use tardy_lab::guest::qemu::{INSTRUCTION_NS, Mode};
 use tardy_model::histogram::Histogram;
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::{GuestEntry, Manifest};
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
@@ -129,6 +128,27 @@ pub fn short(what: &str) -> Verdict {
     Verdict::new("placement", Level::Warning, what)
 }
 
+/// What figures from a guest are, and are not.
+pub fn in_guest(guest: &GuestEntry) -> Verdict {
+    if guest.mode == Mode::Exact.name() {
+        let ns = INSTRUCTION_NS;
+        let says = format!(
+            "run in exact virtual time: its nanoseconds are counted instructions at {ns} ns each, good for differences between two runs, \
+             not for the latency of hardware; and it is one deterministic draw, so a claim about A and B rests on at least 20 seeded \
+             phases (trials)"
+        );
+        return Verdict::new("exact-time", Level::Note, says).with("instruction_ns", ns);
+    }
+    let says = match guest.accelerator.as_str() {
+        "kvm" => "run in a guest: its figures hold the hypervisor's work and the host's",
+        _ => {
+            "run in a guest whose processor is emulated in software: its figures are the emulator's on this machine; \
+             for figures that repeat, --in guest:exact"
+        }
+    };
+    Verdict::new("guest", Level::Note, says).with("accelerator", guest.accelerator.as_str())
+}
+
 /// Judges a run folder anew, from its trials.
 pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged> {
     let mut judge = Judge::new(experiment);
@@ -157,7 +177,7 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
         cell.short.iter().for_each(|what| judge.say(&cell.id, short(what)));
     }
     if let Some(guest) = &manifest.guest {
-        judge.say_of_run(verbs::guest::verdict(&guest.mode, &guest.accelerator));
+        judge.say_of_run(in_guest(guest));
     }
     if manifest.ended_utc.is_none() {
         let unfinished = run.unfinished()?.len();

@@ -6,14 +6,13 @@ use crate::exit::{Exit, Failure};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tardy_lab::coordinator::RunError;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator, Mode};
-use tardy_lab::guest::{self, Guest, GuestError, fetch};
+use tardy_lab::guest::{self, Guest, GuestError, fetch, unpack};
 use tardy_model::stream::CpuChoice;
-use tardy_model::verdict::{Level, Verdict};
 use tardy_spec::experiment::Experiment;
 use tardy_spec::placement::End;
 
@@ -79,7 +78,9 @@ pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
         }
         (found, _) => found,
     };
-    Ok(Some(make(args, mode, found.map_err(refused)?)?))
+    let kernel = found.map_err(refused)?;
+    let boots = unpack::bootable(&cache, &kernel);
+    Ok(Some(make(args, mode, kernel, boots)?))
 }
 
 /// The same for a plan, which fetches nothing: a kernel that is missing has a name and a place all the same.
@@ -97,13 +98,15 @@ pub fn known(args: &InGuest) -> Result<Option<Guest>> {
         },
         found => found.map_err(refused)?,
     };
-    Ok(Some(make(args, mode, kernel)?))
+    let boots = kernel.image.clone();
+    Ok(Some(make(args, mode, kernel, boots)?))
 }
 
-fn make(args: &InGuest, mode: Mode, kernel: Kernel) -> Result<Guest> {
+fn make(args: &InGuest, mode: Mode, kernel: Kernel, boots: PathBuf) -> Result<Guest> {
     Ok(Guest {
         mode,
         kernel,
+        boots,
         append: args.append.clone().unwrap_or_default(),
         tai_offset_s: args.tai_offset,
         program: std::env::current_exe().context("the path of this program, for the guest")?,
@@ -143,27 +146,6 @@ pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<
         }
     }
     Ok(())
-}
-
-/// What figures from a guest are, and are not.
-pub fn verdict(mode: &str, accelerator: &str) -> Verdict {
-    if mode == Mode::Exact.name() {
-        let ns = qemu::INSTRUCTION_NS;
-        let says = format!(
-            "run in exact virtual time: its nanoseconds are counted instructions at {ns} ns each, good for differences between two runs, \
-             not for the latency of hardware; and it is one deterministic draw, so a claim about A and B rests on at least 20 seeded \
-             phases (trials)"
-        );
-        return Verdict::new("exact-time", Level::Note, says).with("instruction_ns", ns);
-    }
-    let says = match accelerator {
-        "kvm" => "run in a guest: its figures hold the hypervisor's work and the host's",
-        _ => {
-            "run in a guest whose processor is emulated in software: its figures are the emulator's on this machine; \
-             for figures that repeat, --in guest:exact"
-        }
-    };
-    Verdict::new("guest", Level::Note, says).with("accelerator", accelerator)
 }
 
 /// The commands that start the guest, for a script.

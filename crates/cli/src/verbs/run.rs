@@ -92,7 +92,7 @@ pub fn call(args: Run) -> Result<Exit> {
         judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
     }
     if let Some(guest) = &manifest.guest {
-        judge.say_of_run(guest::verdict(&guest.mode, &guest.accelerator));
+        judge.say_of_run(judge::in_guest(guest));
     }
     let judged = judge.finish();
     let run = Finished {

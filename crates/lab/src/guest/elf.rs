@@ -18,6 +18,7 @@ struct Section {
 
 const STRTAB: u32 = 3;
 const DYNAMIC: u32 = 6;
+const NOTE: u32 = 7;
 const PT_LOAD: u64 = 1;
 const DT_NEEDED: u64 = 1;
 
@@ -99,6 +100,11 @@ impl<'a> Elf<'a> {
     pub fn interpreter(&self) -> Option<&'a str> {
         let text = std::str::from_utf8(self.named(".interp")?).ok()?;
         Some(text.trim_end_matches('\0'))
+    }
+
+    /// Its notes.
+    pub fn notes(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+        self.sections.iter().filter(|section| section.kind == NOTE).filter_map(|section| self.content(section))
     }
 
     /// What a module says of itself, `key=value` each.

@@ -48,10 +48,18 @@ pub fn write(to: &mut impl Write, kind: Kind, bytes: &[u8]) -> io::Result<()> {
     frame.extend_from_slice(&MARK);
     frame.extend_from_slice(&(kind as u32).to_le_bytes());
     frame.extend_from_slice(&length.to_le_bytes());
-    frame.extend_from_slice(&crc32fast::hash(bytes).to_le_bytes());
+    frame.extend_from_slice(&sum(&frame, bytes).to_le_bytes());
     frame.extend_from_slice(bytes);
     to.write_all(&frame)?;
     to.flush()
+}
+
+/// CRC-32 over the head before it, and what the frame carries.
+fn sum(head: &[u8], bytes: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(head);
+    sum.update(bytes);
+    sum.finalize()
 }
 
 /// Takes bytes as they come and gives whole frames.
@@ -94,7 +102,7 @@ impl Frames {
             return Err(damaged("a frame too long to be one"));
         }
         let Some(bytes) = rest.get(HEAD..HEAD + length as usize) else { return Ok(None) };
-        if crc32fast::hash(bytes) != sum {
+        if self::sum(&rest[..HEAD - 4], bytes) != sum {
             return Err(damaged("a frame with a wrong check sum"));
         }
         let bytes = bytes.to_vec();

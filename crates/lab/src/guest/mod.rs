@@ -15,6 +15,7 @@ mod probe;
 pub mod programs;
 pub mod qemu;
 pub mod relay;
+pub mod unpack;
 mod watch;
 
 use crate::command::Command;
@@ -121,6 +122,8 @@ pub struct Guest {
     pub mode: Mode,
     /// What it boots.
     pub kernel: Kernel,
+    /// The file that QEMU is given: the kernel's image, or what is inside.
+    pub boots: PathBuf,
     /// More words for its kernel.
     pub append: String,
     /// TAI − UTC in it, seconds.
@@ -173,7 +176,7 @@ impl Guest {
             accelerator,
             cpus: self.cpus(),
             memory_mib: MEMORY_MIB + more,
-            kernel: self.kernel.image.display().to_string(),
+            kernel: self.boots.display().to_string(),
             append: self.append.clone(),
         }
     }

@@ -51,7 +51,7 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path) -> Result<bool, Gu
         accelerator: Accelerator::Kvm,
         cpus: 1,
         memory_mib: MEMORY_MIB,
-        kernel: guest.kernel.image.display().to_string(),
+        kernel: guest.boots.display().to_string(),
         append: String::new(),
     };
     let mut qemu = Qemu::start(folder, &machine.arguments()).map_err(|source| GuestError::Start { source })?;

@@ -67,7 +67,7 @@ pub struct Machine {
     pub cpus: u32,
     /// Memory, MiB.
     pub memory_mib: u64,
-    /// The kernel's image.
+    /// The kernel.
     pub kernel: String,
     /// More words for the kernel's command line.
     pub append: String,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exact virtual time: what is the same gives the same, to the nanosecond; what is not does not.
+
+use crate::command::{Finished, Place};
+use crate::guest::{KERNEL, SHORT, can_run, exact};
+use serde_json::Value;
+use std::sync::OnceLock;
+
+/// The run that the others are held against, made once.
+fn first() -> &'static (Place, Finished) {
+    static FIRST: OnceLock<(Place, Finished)> = OnceLock::new();
+    FIRST.get_or_init(|| run(&[]))
+}
+
+fn run(args: &[&str]) -> (Place, Finished) {
+    let place = Place::new();
+    let run = place.call(exact(&place, &SHORT).args(args).arg("--json"));
+    run.ran();
+    (place, run)
+}
+
+fn print(of: &Value) -> &str {
+    of["fingerprint"].as_str().expect("a fingerprint")
+}
+
+#[test]
+fn two_exact_runs_are_the_same_to_the_nanosecond() {
+    if !can_run("two_exact_runs_are_the_same_to_the_nanosecond") {
+        return;
+    }
+    let ((place, a), (_, b)) = (first(), run(&[]));
+    assert_eq!(print(&a.results).len(), 64, "SHA-256");
+    assert_eq!(print(&a.results), print(&b.results));
+    assert_eq!(print(a.cell()), print(b.cell()));
+    assert_eq!(a.results["cells"], b.results["cells"], "every figure and every verdict");
+    assert_eq!(a.outcome("received"), 600);
+    // Read again from the samples, it is what it was.
+    let again = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
+    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_eq!(print(&again), print(&a.results));
+    assert_eq!(again["cells"], a.results["cells"]);
+    let text = place.call(place.command("report").arg(place.out())).stdout;
+    assert!(text.contains(print(&a.results)), "{text}");
+    assert!(text.contains("counted instructions at 2 ns each"), "{text}");
+}
+
+#[test]
+fn one_byte_more_is_another_run() {
+    if !can_run("one_byte_more_is_another_run") {
+        return;
+    }
+    let (_, other) = run(&["--set", "stream.ctl.size=65B"]);
+    assert_ne!(print(&first().1.results), print(&other.results));
+}
+
+#[test]
+fn a_guests_tai_offset_of_37_s_moves_no_figure() {
+    if !can_run("a_guests_tai_offset_of_37_s_moves_no_figure") {
+        return;
+    }
+    let (place, moved) = run(&["--tai-offset", "37"]);
+    let manifest = manifest(&place);
+    assert_eq!(manifest["machine"]["clock.tai_offset_s"], 37);
+    assert_eq!(manifest["guest"]["tai_offset_s"], 37);
+    let figures = |run: &Finished| {
+        let trials = run.cell()["trials"].as_array().expect("trials").iter().map(|trial| trial["streams"].clone());
+        (run.cell()["streams"].clone(), trials.collect::<Vec<_>>())
+    };
+    assert_eq!(figures(&first().1), figures(&moved), "every outcome and every metric, to the nanosecond");
+    assert_ne!(print(&first().1.results), print(&moved.results), "but the packets were scheduled 37 s later");
+}
+
+fn manifest(place: &Place) -> Value {
+    serde_json::from_slice(&std::fs::read(place.out().join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+#[test]
+fn the_manifest_says_what_ran() {
+    if !can_run("the_manifest_says_what_ran") {
+        return;
+    }
+    let (place, _) = first();
+    let manifest = manifest(place);
+    let guest = &manifest["guest"];
+    assert_eq!(guest["mode"], "guest:exact");
+    assert_eq!(guest["kernel"], KERNEL);
+    let release = guest["kernel_release"].as_str().expect("a release");
+    let version = guest["proc_version"].as_str().expect("/proc/version");
+    assert!(version.starts_with(&format!("Linux version {release} ")), "{version}");
+    // The facts are the guest's; the host's stand beside them.
+    assert_eq!(manifest["machine"]["kernel.release"], release);
+    assert_ne!(guest["host"]["kernel.release"], release);
+    assert!(guest["qemu"].as_str().is_some_and(|qemu| qemu.contains("QEMU")), "{guest}");
+    let arguments = guest["arguments"].as_array().expect("arguments");
+    assert!(arguments.iter().any(|word| word == "shift=1,sleep=off"), "{arguments:?}");
+    // Two files that QEMU writes and one that it reads, by names without a folder: nothing of this machine.
+    let out = place.out().display().to_string();
+    assert!(arguments.iter().all(|word| !word.as_str().is_some_and(|word| word.contains(&out))), "{arguments:?}");
+    let (boot, all) = (guest["boot_cpu_ns"].as_i64().expect("ns"), guest["cpu_ns"].as_i64().expect("ns"));
+    assert!(0 < boot && boot < all, "{guest}");
+    eprintln!("boot to the first trial: {:.1} s of processor time", boot as f64 / 1e9);
+    let booted = place.events().into_iter().find(|line| line["event"] == "guest_booted").expect("an event");
+    assert_eq!(booted["boot_cpu_ns"], boot);
+    // What was built there was put back there, and told as on any machine.
+    let events: Vec<Value> = place.events();
+    assert!(events.iter().any(|line| line["event"] == "torn_down"), "{events:?}");
+    let files = |folder: &std::path::Path| {
+        let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    };
+    let whole = [
+        "commands.sh",
+        "events.jsonl",
+        "experiment.toml",
+        "guest",
+        "manifest.json",
+        "report.html",
+        "results.json",
+        "trials",
+    ];
+    assert_eq!(files(&place.out()), whole);
+    assert_eq!(files(&place.out().join("guest")), ["console.log"], "what only passed through is gone");
+}
