@@ -188,6 +188,7 @@ pub fn run(cells: &[&str]) -> Run {
         ruler: vec![ruler("a", 0, 22, 18_000, 1_100_000), ruler("b", 1, 21, 9_000, 400_000)],
         read_back: Vec::new(),
         programs: BTreeMap::from([("ip".to_owned(), "iproute2-6.1.0".to_owned())]),
+        guest: None,
     };
     let first = cells.first().copied().unwrap_or("all");
     let results = Results {
