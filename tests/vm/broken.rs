@@ -7,7 +7,8 @@ use crate::guest::{SHORT, can_run, exact, is_gone, qemu_of, qemus};
 use std::time::Duration;
 use tardy_sys::process::signal;
 
-const LONG: [&str; 4] = ["--trials", "9", "--set", "stream.ctl.count=2000"];
+/// Trials that take seconds each, and more of them than anybody waits for.
+const LONG: [&str; 4] = ["--trials", "30", "--set", "stream.ctl.count=20000"];
 
 #[test]
 fn a_panic_is_told_with_the_consoles_end() {
@@ -66,8 +67,8 @@ fn what_was_measured_before_a_guest_died_stays() {
     assert_eq!(run.code, Some(4), "{}", run.stderr);
     assert!(run.stderr.contains("QEMU by signal 9"), "{}", run.stderr);
     let trials = run.cell()["trials"].as_array().expect("trials");
-    assert!(!trials.is_empty() && trials.len() < 9, "{} trials", trials.len());
-    assert_eq!(trials[0]["streams"]["ctl"]["outcomes"]["received"], 2_000);
+    assert!(!trials.is_empty() && trials.len() < 30, "{} trials", trials.len());
+    assert_eq!(trials[0]["streams"]["ctl"]["outcomes"]["received"], 20_000);
     assert_eq!(run.ids("invalid"), ["failed"]);
 }
 

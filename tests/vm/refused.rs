@@ -30,8 +30,11 @@ fn a_wire_is_no_guests() {
         return;
     }
     let place = Place::new();
-    let wire = ["--set", "path.kind=wire", "--set", "path.a=eth7", "--set", "path.b=eth8"];
-    let run = place.call(exact(&place, &SHORT).args(wire));
+    let file = place.path("wire.toml");
+    let text = "name = \"w\"\n[station.a]\n[station.b]\n[path]\nkind = \"wire\"\na = \"eth7\"\nb = \"eth8\"\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+        cycle = \"1ms\"\ncount = 10\n";
+    std::fs::write(&file, text).expect("written");
+    let run = place.call(exact(&place, &[]).arg(&file));
     assert_eq!(run.code, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("devices of this machine"), "{}", run.stderr);
 }
@@ -47,7 +50,7 @@ fn a_kernel_that_nobody_knows_is_wrong_usage() {
     assert!(run.stderr.contains("`debian:6.12`"), "{}", run.stderr);
     let file = place.path("vmlinuz");
     std::fs::write(&file, "no kernel").expect("written");
-    let run = place.call(place.run(&["--in", "guest", "--kernel"]).arg(&file));
+    let run = place.call(place.run(&["--in", "guest"]).arg("--kernel").arg(&file));
     assert_eq!(run.code, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("no bootable image"), "{}", run.stderr);
 }
@@ -73,6 +76,11 @@ fn a_guest_in_real_time_measures_and_says_what_it_is() {
     run.ran();
     assert!(run.results["fingerprint"].is_null(), "its figures are not repeatable");
     assert!(run.ids("note").contains(&"guest".to_owned()), "{:?}", run.ids("note"));
-    assert_eq!(run.outcome("intended"), 600);
-    assert!(run.outcome("received") > 0);
+    let trials = run.cell()["trials"].as_array().expect("trials");
+    assert_eq!(trials.len(), 2);
+    // How many come in time is the machine's affair, and how valid they are the report's.
+    for outcomes in trials.iter().map(|trial| &trial["streams"]["ctl"]["outcomes"]) {
+        assert_eq!(outcomes["intended"], 300);
+        assert!(outcomes["received"].as_u64().is_some_and(|n| n > 0), "{outcomes}");
+    }
 }

@@ -76,7 +76,7 @@ pub struct InGuest {
     #[arg(long, value_name = "WORDS", requires = "in", allow_hyphen_values = true, hide = true)]
     pub append: Option<String>,
     /// The guest's TAI − UTC, in seconds
-    #[arg(long, value_name = "S", requires = "in", default_value_t = 0, allow_negative_numbers = true, hide = true)]
+    #[arg(long, value_name = "S", requires = "in", default_value_t = 0, hide = true, value_parser = clap::value_parser!(i32).range(0..1000))]
     pub tai_offset: i32,
 }
 
@@ -103,6 +103,7 @@ pub struct Plan {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(disable_help_subcommand = true, subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
 pub struct Guest {
     #[command(subcommand)]
     pub verb: GuestVerb,
@@ -281,7 +282,12 @@ pub fn command() -> clap::Command {
             None => command.after_help(manual::after_help(page)),
             Some(verb) if command.find_subcommand(verb).is_some() => command.mut_subcommand(verb, |command| {
                 // Not listed there: who sees the list has found it.
+                let nested: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
                 let help = help("Print help").hide(true);
+                let command = nested.into_iter().fold(command, |command, verb| {
+                    let help = help.clone();
+                    command.mut_subcommand(verb, |verb| verb.disable_help_flag(true).arg(help))
+                });
                 command.disable_help_flag(true).arg(help).after_help(manual::after_help(page))
             }),
             Some(_) => command,

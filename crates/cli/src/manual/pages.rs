@@ -75,10 +75,7 @@ pub const PAGES: &[Page] = &[
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
         files: &[JOURNAL],
         environment: &[STATE, NO_COLOR],
-        examples: &[
-            ("sudo tardy run", "Measure the ready-made experiment host-to-host, half a minute:"),
-            ("tardy schema experiment", "Every key of an experiment file with its default and meaning:"),
-        ],
+        examples: &[("sudo tardy run", "Measure the ready-made experiment host-to-host, half a minute:")],
         see_also: &["tardy-run(1)", "tardy-plan(1)", "tardy-report(1)", "tardy-undo(1)", "tardy-schema(1)"],
     },
     Page {

@@ -78,7 +78,9 @@ pub fn set_up() -> Result<Option<String>, InitError> {
     let _ = machine::mount("debugfs", "/sys/kernel/debug");
     let orders: Orders = serde_json::from_slice(&fs::read(ORDERS).map_err(file(ORDERS))?)
         .map_err(|error| InitError::Orders(error.to_string()))?;
-    let offset = orders.tai_offset_s.parse().map_err(|_| InitError::Orders(orders.tai_offset_s.clone()))?;
+    let offset: i32 = orders.tai_offset_s.parse().map_err(|_| InitError::Orders(orders.tai_offset_s.clone()))?;
+    // By way of another one, so that it is always changed twice and costs the same: where nothing changes the kernel does less.
+    machine::set_tai_offset(offset + 1)?;
     machine::set_tai_offset(offset)?;
     match fs::read_to_string(EXPERIMENT) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -148,6 +148,14 @@ pub(super) fn follow(
         }
         qemu.wait(LOOK);
     }
-    end.failed = failed.map(|(says, exit)| GuestError::Inside { says, exit }.into());
+    end.failed = failed.map(|(says, exit)| {
+        // What failed inside may have failed for want of memory, and not know it.
+        let console = console(options.folder);
+        let more = match console.means {
+            Means::OutOfMemory => format!("; the guest ran out of its {memory_mib} MiB of memory: {console}"),
+            Means::Panic | Means::Nothing => String::new(),
+        };
+        GuestError::Inside { says: says + &more, exit }.into()
+    });
     Ok(())
 }
