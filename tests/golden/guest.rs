@@ -29,8 +29,10 @@ fn exact_time_has_every_option_that_it_needs() {
         "-no-reboot ",
         "-serial file:console.log -serial file:port ",
         " nokaslr ",
+        " norandmaps ",
         " random.trust_cpu=off ",
         " mitigations=off ",
+        " tsc_early_khz=1000000",
         " panic=-1 ",
     ] {
         assert!(line.contains(needed), "{needed} is not in {line}");
@@ -164,4 +166,46 @@ fn a_release_stands_in_the_image() {
         // Cut anywhere, it is no image or the same one.
         assert!(kernel::release(&image[..end]).is_none_or(|release| "6.12.9-amd64".starts_with(release)));
     }
+}
+
+/// `tardy plan … --in …` with an empty cache.
+fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let cache = tempfile::tempdir().expect("a folder");
+    let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), std::path::PathBuf::from);
+    let mut command = std::process::Command::new(tardy);
+    command.arg("plan").args(arguments).env("TARDY_CACHE", cache.path());
+    let output = command.output().expect("tardy runs");
+    let left = std::fs::read_dir(cache.path()).expect("a folder").count();
+    assert_eq!(left, 0, "a plan changes nothing");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
+    let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.count=5"]);
+    assert_eq!(code, Some(0), "{error}");
+    let does: Vec<&str> = script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert_eq!(does.len(), 3, "{script}");
+    assert_eq!(does[0], "set -e");
+    assert!(
+        does[1].starts_with("tardy guest pack host-to-host --set 'stream.ctl.count=5' --in guest:exact "),
+        "{script}"
+    );
+    assert!(does[2].starts_with("qemu-system-x86_64 ") && does[2].contains("-icount shift=1,sleep=off"), "{script}");
+    assert!(script.contains("not fetched yet: tardy guest fetch debian:6.12"), "{script}");
+    assert!(script.contains("\n# ip netns add "), "{script}");
+    let (code, script, _) = plan(&["host-to-host", "--in", "guest"]);
+    assert!(code == Some(0) && !script.contains("icount"), "{script}");
+}
+
+#[test]
+fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
+    let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.rx.cpu=different"]);
+    assert_eq!((code, &script[..]), (Some(3), ""), "{error}");
+    assert!(error.contains("has one processor"), "{error}");
+    // In real time it may have several.
+    assert_eq!(plan(&["host-to-host", "--in", "guest", "--set", "stream.ctl.rx.cpu=different"]).0, Some(0));
+    let (code, _, error) = plan(&["host-to-host", "--in", "guest:virtual"]);
+    assert_eq!(code, Some(2), "{error}");
 }

@@ -36,7 +36,10 @@ pub fn qemus(parent: u32) -> Vec<u32> {
     let is_ours = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let Some((name, fields)) = stat.rsplit_once(')') else { return false };
-        name.contains("(qemu-system") && fields.split_whitespace().nth(1) == Some(&parent.to_string())
+        // Not the one that was only asked for its version.
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let boots = words.split(|byte| *byte == 0).any(|word| word == b"-initrd");
+        boots && name.contains("(qemu-system") && fields.split_whitespace().nth(1) == Some(&parent.to_string())
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()

@@ -128,8 +128,10 @@ pub fn silence() -> Duration {
 /// of their own is told; a ready-made experiment, which only prefers it, runs and is marked.
 pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::possible(experiment).map_err(RunError::from)?;
-    let said_so =
-        args.set.iter().any(|set| set.contains("different")) || tardy_spec::ready_made(&args.experiment).is_none();
+    let names_it = |set: &String| {
+        set.split_once('=').is_some_and(|(key, value)| key.trim().ends_with("cpu") && value.contains("different"))
+    };
+    let said_so = args.set.iter().any(names_it) || tardy_spec::ready_made(&args.experiment).is_none();
     if guest.mode != Mode::Exact || !said_so {
         return Ok(());
     }
@@ -155,6 +157,9 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
     let trials = args.trials.map(|trials| format!("trials={trials}"));
     for set in args.set.iter().chain(&trials) {
         let _ = write!(pack, " --set {}", word(set));
+    }
+    if guest.tai_offset_s != 0 {
+        let _ = write!(pack, " --tai-offset {}", guest.tai_offset_s);
     }
     let machine = guest.machine(experiment, Accelerator::Tcg);
     let arguments = machine.arguments();

@@ -102,7 +102,8 @@ impl Frames {
             return Err(damaged("a frame too long to be one"));
         }
         let Some(bytes) = rest.get(HEAD..HEAD + length as usize) else { return Ok(None) };
-        if self::sum(&rest[..HEAD - 4], bytes) != sum {
+        // No fuzzer guesses a check sum.
+        if !cfg!(fuzzing) && self::sum(&rest[..HEAD - 4], bytes) != sum {
             return Err(damaged("a frame with a wrong check sum"));
         }
         let bytes = bytes.to_vec();

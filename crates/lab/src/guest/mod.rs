@@ -312,10 +312,11 @@ fn try_run(
         let files = files.map(|path| path.display().to_string());
         journal.will_do(&[&[Command::new("rm", &["-f", &files[0], &files[1]])]])?;
     }
-    fs::write(&initramfs, &archive).map_err(file("write", &initramfs))?;
-    drop(archive);
-    let result = Qemu::start(options.folder, &arguments).map_err(|source| RunError::from(GuestError::Start { source }));
-    let result = result.and_then(|mut qemu| {
+    let boot = || {
+        fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
+        Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })
+    };
+    let result = boot().map_err(RunError::from).and_then(|mut qemu| {
         if let Some(journal) = &mut journal {
             journal.agent(qemu.pid())?;
         }

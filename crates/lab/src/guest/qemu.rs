@@ -102,8 +102,10 @@ impl Machine {
             "console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist=jent_mod_init no_timer_check"
                 .to_owned();
         if self.mode == Mode::Exact {
+            // Nothing by chance: where chance decides, one instruction more or less anywhere is another draw of everything.
+            line += " nokaslr norandmaps randomize_kstack_offset=off random.trust_cpu=off mitigations=off";
             // The processor's counter runs at 1 GHz there: measuring it would only make it wrong by some millionths.
-            line += " nokaslr random.trust_cpu=off mitigations=off tsc=reliable tsc_early_khz=1000000";
+            line += " tsc=reliable tsc_early_khz=1000000";
         }
         if !self.append.is_empty() {
             line += " ";
