@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::sync::OnceLock;
 
 /// The run that the others are held against, made once.
-fn first() -> &'static (Place, Finished) {
+pub fn first() -> &'static (Place, Finished) {
     static FIRST: OnceLock<(Place, Finished)> = OnceLock::new();
     FIRST.get_or_init(|| run(&[]))
 }
@@ -19,7 +19,7 @@ fn run(args: &[&str]) -> (Place, Finished) {
     (place, run)
 }
 
-fn print(of: &Value) -> &str {
+pub fn print(of: &Value) -> &str {
     of["fingerprint"].as_str().expect("a fingerprint")
 }
 
@@ -77,7 +77,8 @@ fn a_guests_tai_offset_of_37_s_moves_no_figure() {
     }
 }
 
-fn manifest(place: &Place) -> Value {
+/// `manifest.json` of a run.
+pub fn manifest(place: &Place) -> Value {
     serde_json::from_slice(&std::fs::read(place.out().join("manifest.json")).expect("a manifest")).expect("JSON")
 }
 

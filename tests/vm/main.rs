@@ -8,4 +8,5 @@ mod broken;
 mod command;
 mod exact;
 mod guest;
+mod kernels;
 mod refused;
