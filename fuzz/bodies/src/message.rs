@@ -53,7 +53,7 @@ impl Sink for Nobody {
 fn guest(bytes: &[u8]) {
     let mut frames = Frames::default();
     frames.push(bytes);
-    while let Ok(Some((kind, bytes))) = frames.next() {
+    while let Ok(Some((kind, bytes))) = frames.take() {
         if relay::deliver(kind, &bytes, &mut Nobody).is_err() {
             break;
         }

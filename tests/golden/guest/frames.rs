@@ -33,7 +33,7 @@ proptest! {
             let end = (at + cut).min(bytes.len());
             frames.push(&bytes[at..end]);
             at = end;
-            while let Some(frame) = frames.next().expect("sound") {
+            while let Some(frame) = frames.take().expect("sound") {
                 got.push(frame);
             }
         }
@@ -53,7 +53,7 @@ proptest! {
         let mut frames = Frames::default();
         frames.push(&bytes);
         // It is damaged, or waits for more.
-        prop_assert!(!matches!(frames.next(), Ok(Some(_))));
+        prop_assert!(!matches!(frames.take(), Ok(Some(_))));
     }
 }
 
@@ -104,7 +104,7 @@ fn a_run_told_over_a_port_is_the_run() {
     let (mut there, mut ended) = (Kept::default(), None);
     let mut frames = Frames::default();
     frames.push(&relay.into_port());
-    while let Some((kind, bytes)) = frames.next().expect("sound") {
+    while let Some((kind, bytes)) = frames.take().expect("sound") {
         if let Heard::End(end) = relay::deliver(kind, &bytes, &mut there).expect("sense") {
             ended = Some(end);
         }

@@ -89,7 +89,7 @@ impl Frames {
     ///
     /// # Errors
     /// If what came is no frame. Nothing behind it can be trusted.
-    pub fn next(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Damaged> {
+    pub fn take(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Damaged> {
         let rest = &self.bytes[self.from..];
         let damaged = |what| Damaged { at: self.before + self.from as u64, what };
         let number = |at: usize| rest.get(at..at + 4).and_then(|part| part.try_into().ok()).map(u32::from_le_bytes);

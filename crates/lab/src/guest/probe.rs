@@ -60,7 +60,7 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path) -> Result<bool, Gu
         let ended = qemu.ended().is_some();
         let mut frames = Frames::default();
         frames.push(&fs::read(folder.join(qemu::PORT)).unwrap_or_default());
-        if matches!(frames.next(), Ok(Some((Kind::Said, _)))) {
+        if matches!(frames.take(), Ok(Some((Kind::Said, _)))) {
             return Ok(true);
         }
         if ended {

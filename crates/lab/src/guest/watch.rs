@@ -100,7 +100,7 @@ pub(super) fn follow(
         let mut news = false;
         while port.read()? {
             news = true;
-            while let Some((kind, bytes)) = port.frames.next().map_err(GuestError::from)? {
+            while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
                 match relay::deliver(kind, &bytes, sink) {
                     Ok(Heard::Told) => {}
                     Ok(Heard::Up { proc_version }) => {
