@@ -4,12 +4,48 @@
 use crate::command::{Finished, Place};
 use crate::guest::{KERNEL, SHORT, can_run, exact};
 use serde_json::Value;
+use std::path::Path;
 use std::sync::OnceLock;
 
-/// The run that the others are held against, made once.
-pub fn first() -> &'static (Place, Finished) {
-    static FIRST: OnceLock<(Place, Finished)> = OnceLock::new();
-    FIRST.get_or_init(|| run(&[]))
+/// The run that the others are held against.
+pub struct First {
+    /// The run.
+    pub run: Finished,
+    manifest: Value,
+    events: Vec<Value>,
+    /// Where it was.
+    out: String,
+    /// What stood there, and in its folder `guest`.
+    files: [Vec<String>; 2],
+    /// What `tardy report` made of it: JSON and text.
+    again: Value,
+    text: String,
+}
+
+/// Made once. Only what was read of it stays: a folder would never be removed.
+pub fn first() -> &'static First {
+    static FIRST: OnceLock<First> = OnceLock::new();
+    FIRST.get_or_init(|| {
+        let (place, run) = run(&[]);
+        let report =
+            |format: &str| place.call(place.command("report").arg(place.out()).args(["--format", format])).stdout;
+        First {
+            run,
+            manifest: manifest(&place),
+            events: place.events(),
+            out: place.out().display().to_string(),
+            files: [files(&place.out()), files(&place.out().join("guest"))],
+            again: serde_json::from_str(&report("json")).expect("JSON"),
+            text: report("text"),
+        }
+    })
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
 }
 
 fn run(args: &[&str]) -> (Place, Finished) {
@@ -28,20 +64,18 @@ fn two_exact_runs_are_the_same_to_the_nanosecond() {
     if !can_run("two_exact_runs_are_the_same_to_the_nanosecond") {
         return;
     }
-    let ((place, a), (_, b)) = (first(), run(&[]));
+    let (first, (_, b)) = (first(), run(&[]));
+    let a = &first.run;
     assert_eq!(print(&a.results).len(), 64, "SHA-256");
     assert_eq!(print(&a.results), print(&b.results));
     assert_eq!(print(a.cell()), print(b.cell()));
     assert_eq!(a.results["cells"], b.results["cells"], "every figure and every verdict");
     assert_eq!(a.outcome("received"), 600);
     // Read again from the samples, it is what it was.
-    let again = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
-    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
-    assert_eq!(print(&again), print(&a.results));
-    assert_eq!(again["cells"], a.results["cells"]);
-    let text = place.call(place.command("report").arg(place.out())).stdout;
-    assert!(text.contains(print(&a.results)), "{text}");
-    assert!(text.contains("counted instructions at 2 ns each"), "{text}");
+    assert_eq!(print(&first.again), print(&a.results));
+    assert_eq!(first.again["cells"], a.results["cells"]);
+    assert!(first.text.contains(print(&a.results)), "{}", first.text);
+    assert!(first.text.contains("exact virtual time"), "{}", first.text);
 }
 
 #[test]
@@ -50,7 +84,7 @@ fn one_byte_more_is_another_run() {
         return;
     }
     let (_, other) = run(&["--set", "stream.ctl.size=65B"]);
-    assert_ne!(print(&first().1.results), print(&other.results));
+    assert_ne!(print(&first().run.results), print(&other.results));
 }
 
 #[test]
@@ -62,7 +96,7 @@ fn a_guests_tai_offset_of_37_s_moves_no_figure() {
     let manifest = manifest(&place);
     assert_eq!(manifest["machine"]["clock.tai_offset_s"], 37);
     assert_eq!(manifest["guest"]["tai_offset_s"], 37);
-    let [unmoved, moved] = [&first().1, &moved].map(|run| &run.cell()["streams"]["ctl"]);
+    let [unmoved, moved] = [&first().run, &moved].map(|run| &run.cell()["streams"]["ctl"]);
     assert_eq!(unmoved["outcomes"], moved["outcomes"]);
     let names = |stream: &Value| stream["metrics"].as_object().expect("metrics").keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(unmoved), names(moved));
@@ -92,8 +126,7 @@ fn the_manifest_says_what_ran() {
     if !can_run("the_manifest_says_what_ran") {
         return;
     }
-    let (place, _) = first();
-    let manifest = manifest(place);
+    let First { manifest, events, out, files: [whole, of_guest], .. } = first();
     let guest = &manifest["guest"];
     assert_eq!(guest["mode"], "guest:exact");
     assert_eq!(guest["kernel"], KERNEL);
@@ -107,23 +140,15 @@ fn the_manifest_says_what_ran() {
     let arguments = guest["arguments"].as_array().expect("arguments");
     assert!(arguments.iter().any(|word| word == "shift=1,sleep=off"), "{arguments:?}");
     // Two files that QEMU writes and one that it reads, by names without a folder: nothing of this machine.
-    let out = place.out().display().to_string();
-    assert!(arguments.iter().all(|word| !word.as_str().is_some_and(|word| word.contains(&out))), "{arguments:?}");
+    assert!(arguments.iter().all(|word| !word.as_str().is_some_and(|word| word.contains(out))), "{arguments:?}");
     let (boot, all) = (guest["boot_cpu_ns"].as_i64().expect("ns"), guest["cpu_ns"].as_i64().expect("ns"));
     assert!(0 < boot && boot < all, "{guest}");
     eprintln!("boot to the first trial: {:.1} s of processor time", boot as f64 / 1e9);
-    let booted = place.events().into_iter().find(|line| line["event"] == "guest_booted").expect("an event");
+    let booted = events.iter().find(|line| line["event"] == "guest_booted").expect("an event");
     assert_eq!(booted["boot_cpu_ns"], boot);
     // What was built there was put back there, and told as on any machine.
-    let events: Vec<Value> = place.events();
     assert!(events.iter().any(|line| line["event"] == "torn_down"), "{events:?}");
-    let files = |folder: &std::path::Path| {
-        let entries = std::fs::read_dir(folder).expect("a folder").flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        names
-    };
-    let whole = [
+    let files = [
         "commands.sh",
         "events.jsonl",
         "experiment.toml",
@@ -133,6 +158,6 @@ fn the_manifest_says_what_ran() {
         "results.json",
         "trials",
     ];
-    assert_eq!(files(&place.out()), whole);
-    assert_eq!(files(&place.out().join("guest")), ["console.log"], "what only passed through is gone");
+    assert_eq!(*whole, files);
+    assert_eq!(*of_guest, ["console.log"], "what only passed through is gone");
 }

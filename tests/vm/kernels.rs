@@ -22,7 +22,7 @@ fn a_kernel_named_by_its_file_is_that_kernel() {
     let (place, by_file) = run(&image.display().to_string());
     assert_eq!(manifest(&place)["guest"]["kernel"], image.display().to_string());
     // Its modules were found beside it, and nothing else of the name gets in.
-    assert_eq!(print(&by_file.results), print(&first().1.results));
+    assert_eq!(print(&by_file.results), print(&first().run.results));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn every_kernel_of_debians_boots_and_repeats() {
     }
     let soak = std::env::var_os("TARDY_SOAK").is_some();
     let others = kernel::DEBIAN.iter().filter(|debian| soak && debian.name != KERNEL);
-    let mut prints = vec![print(&first().1.results).to_owned()];
+    let mut prints = vec![print(&first().run.results).to_owned()];
     for debian in others {
         // A run fetches what is missing.
         let ((place, a), (_, b)) = (run(debian.name), run(debian.name));
