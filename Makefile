@@ -13,7 +13,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARD
 
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
-	@echo 'make test   build, then all tests'
+	@echo 'make test   build, then all tests; the first time it fetches a kernel for guests'
 	@echo 'make bench  build, then time tardy beside its peers; writes docs/performance.md (half an hour, on a quiet machine)'
 	@echo 'make soak   build, then the slow tests and a minute of each fuzz target'
 	@echo 'make build  the static binary at dist/tardy, man pages and completions beside it'
@@ -63,7 +63,7 @@ demo: build
 
 # One binary a layer, one test at a time in netns: its tests measure.
 test: build-all
-	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns
+	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns vm
 
 bench: setup-bench build
 	cargo build --release --locked -p tardy-bench-compare -p tardy-bench-generate

@@ -13,6 +13,7 @@ build make:/usr/bin/make
 build iproute2:/usr/sbin/ip
 build ethtool:/usr/sbin/ethtool
 build util-linux:/usr/bin/taskset
+build qemu-system-x86:/usr/bin/qemu-system-x86_64
 build npm:/usr/bin/npm
 test file:/usr/bin/file
 test python3:/usr/bin/python3

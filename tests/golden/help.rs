@@ -218,8 +218,8 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
         "{zsh}"
     );
     for function in ["_tardy_experiments", "_tardy_keys"] {
-        // Where it is defined, and in `run` and `plan`.
-        assert_eq!(zsh.matches(function).count(), 3, "{function}");
+        // Where it is defined, and in `run`, `plan` and `guest pack`.
+        assert_eq!(zsh.matches(function).count(), 4, "{function}");
     }
     let fish = says(&["completions", "fish"]);
     for verb in ["run", "plan"] {

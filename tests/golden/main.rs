@@ -6,6 +6,7 @@ mod answered;
 mod deps;
 mod frame;
 mod fuzz;
+mod guest;
 mod help;
 mod hostile;
 mod loads;

@@ -29,6 +29,8 @@ pub enum Verb {
     Report(Report),
     /// Write a run for other tools: hlog, csv or prometheus
     Export(Export),
+    /// Fetch and list kernels for guests
+    Guest(Guest),
     /// Put back what a killed run left behind
     Undo,
     /// Print the schema of a file
@@ -59,10 +61,31 @@ pub struct Experiment {
     pub trials: Option<u32>,
 }
 
+/// Where an experiment is run, if not on this machine.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Experiment")]
+pub struct InGuest {
+    /// Inside a guest; guest:exact has exact virtual time
+    #[arg(long = "in", id = "in", value_name = "guest[:exact]", value_parser = ["guest", "guest:exact"], hide_possible_values = true,
+          display_order = 3)]
+    pub place: Option<String>,
+    /// The guest's kernel [default: debian:6.12]
+    #[arg(long, value_name = "K", requires = "in", display_order = 4)]
+    pub kernel: Option<String>,
+    /// More words for the guest's kernel's command line
+    #[arg(long, value_name = "WORDS", requires = "in", allow_hyphen_values = true, hide = true)]
+    pub append: Option<String>,
+    /// The guest's TAI − UTC, in seconds
+    #[arg(long, value_name = "S", requires = "in", default_value_t = 0, hide = true, value_parser = clap::value_parser!(i32).range(0..1000))]
+    pub tai_offset: i32,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct Run {
     #[command(flatten)]
     pub experiment: Experiment,
+    #[command(flatten)]
+    pub guest: InGuest,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -75,6 +98,41 @@ pub struct Run {
 pub struct Plan {
     #[command(flatten)]
     pub experiment: Experiment,
+    #[command(flatten)]
+    pub guest: InGuest,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(disable_help_subcommand = true, subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
+pub struct Guest {
+    #[command(subcommand)]
+    pub verb: GuestVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum GuestVerb {
+    /// Fetch kernels of Debian's into the cache, through this machine's apt
+    Fetch {
+        /// Which, such as debian:6.12-rt [default: debian:6.12]
+        #[arg(value_name = "KERNEL", value_parser = Suggest(kernels), hide_possible_values = true)]
+        kernels: Vec<String>,
+    },
+    /// List kernels that a guest can have
+    List,
+    /// Write the initramfs that a run's guest would boot
+    #[command(hide = true)]
+    Pack(Pack),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Pack {
+    #[command(flatten)]
+    pub experiment: Experiment,
+    #[command(flatten)]
+    pub guest: InGuest,
+    /// The file
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -106,6 +164,10 @@ impl TypedValueParser for Suggest {
 
 fn exporters() -> Vec<&'static str> {
     tardy_report::export::EXPORTERS.iter().map(|exporter| exporter.name).collect()
+}
+
+fn kernels() -> Vec<&'static str> {
+    tardy_lab::guest::kernel::DEBIAN.iter().map(|debian| debian.name).collect()
 }
 
 fn verbs() -> Vec<&'static str> {
@@ -220,7 +282,12 @@ pub fn command() -> clap::Command {
             None => command.after_help(manual::after_help(page)),
             Some(verb) if command.find_subcommand(verb).is_some() => command.mut_subcommand(verb, |command| {
                 // Not listed there: who sees the list has found it.
+                let nested: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
                 let help = help("Print help").hide(true);
+                let command = nested.into_iter().fold(command, |command, verb| {
+                    let help = help.clone();
+                    command.mut_subcommand(verb, |verb| verb.disable_help_flag(true).arg(help))
+                });
                 command.disable_help_flag(true).arg(help).after_help(manual::after_help(page))
             }),
             Some(_) => command,

@@ -4,6 +4,7 @@
 use std::io::IsTerminal;
 use tardy_lab::apply::ApplyError;
 use tardy_lab::coordinator::RunError;
+use tardy_lab::guest::GuestError;
 use tardy_lab::plan::PlanError;
 use tardy_spec::SpecError;
 use tardy_store::StoreError;
@@ -90,6 +91,9 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
             RunError::Plan(PlanError::Place(_)) => Exit::Cannot,
             RunError::Plan(_) => Exit::Usage,
             RunError::Apply(ApplyError::ReadBack { .. }) => Exit::Internal,
+            RunError::Guest(GuestError::Inside { exit, .. }) => {
+                Exit::ALL.into_iter().find(|known| *known as u8 == *exit).unwrap_or(Exit::Internal)
+            }
             _ => Exit::Cannot,
         }
     } else {

@@ -5,8 +5,10 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
+use tardy_analyze::fingerprint::{self, Rows};
+use tardy_lab::guest::qemu::{INSTRUCTION_NS, Mode};
 use tardy_model::histogram::Histogram;
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::{GuestEntry, Manifest};
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
@@ -21,6 +23,8 @@ pub struct Judge {
     cells: Vec<(String, CellAnalysis)>,
     said: BTreeMap<String, Vec<Verdict>>,
     run: Vec<Verdict>,
+    /// In exact time: each trial's fingerprint, by cell and number.
+    prints: Option<BTreeMap<String, BTreeMap<u32, String>>>,
 }
 
 /// Results with the histograms of the pictures.
@@ -47,11 +51,29 @@ impl Judge {
     /// Nothing measured yet.
     pub fn new(experiment: &Experiment) -> Self {
         let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell))).collect();
-        Judge { name: experiment.name.clone(), cells, said: BTreeMap::new(), run: Vec::new() }
+        Judge { name: experiment.name.clone(), cells, said: BTreeMap::new(), run: Vec::new(), prints: None }
+    }
+
+    /// The run is one in exact time: its trials get fingerprints. Before the first trial.
+    pub fn exact(&mut self) {
+        self.prints.get_or_insert_default();
+    }
+
+    fn print(&mut self, cell: &str, n: u32, rows: Option<Rows>) {
+        if let (Some(prints), Some(rows)) = (&mut self.prints, rows) {
+            prints.entry(cell.to_owned()).or_default().insert(n, rows.finish());
+        }
+    }
+
+    fn rows(&self) -> Option<Rows> {
+        self.prints.as_ref().map(|_| Rows::default())
     }
 
     /// A trial that is wholly in memory.
     pub fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Option<TrialAnswer> {
+        let mut rows = self.rows();
+        rows.iter_mut().for_each(|rows| streams.iter().for_each(|(name, batch)| rows.push(name, batch)));
+        self.print(&record.cell, record.n, rows);
         let (_, cell) = self.cells.iter_mut().find(|(id, _)| *id == record.cell)?;
         Some(cell.trial(record, streams.iter().map(|(name, batch)| (name, batch))))
     }
@@ -84,9 +106,15 @@ impl Judge {
             for ((stream, metric), histogram) in std::mem::take(&mut answer.histograms) {
                 histograms.insert((id.clone(), stream, metric.to_string()), histogram);
             }
+            let prints = self.prints.as_ref().and_then(|prints| prints.get(&id));
+            let prints = prints.map(|prints| prints.iter().map(|(n, print)| (n.to_string(), print.clone())));
+            answer.result.fingerprint = prints.map(fingerprint::over);
             answers.push(answer);
         }
-        Judged { results: tardy_analyze::run::run(&self.name, answers, self.run), histograms }
+        let mut results = tardy_analyze::run::run(&self.name, answers, self.run);
+        let cells = results.cells.iter().filter_map(|cell| Some((cell.id.clone(), cell.fingerprint.clone()?)));
+        results.fingerprint = self.prints.map(|_| fingerprint::over(cells));
+        Judged { results, histograms }
     }
 }
 
@@ -100,12 +128,37 @@ pub fn short(what: &str) -> Verdict {
     Verdict::new("placement", Level::Warning, what)
 }
 
+/// What figures from a guest are, and are not.
+pub fn in_guest(guest: &GuestEntry) -> Verdict {
+    if guest.mode == Mode::Exact.name() {
+        let ns = INSTRUCTION_NS;
+        let says = format!(
+            "run in exact virtual time: its nanoseconds are counted instructions at {ns} ns each, good for differences between two runs, \
+             not for the latency of hardware; and it is one deterministic draw, so a claim about A and B rests on at least 20 seeded \
+             phases (trials)"
+        );
+        return Verdict::new("exact-time", Level::Note, says).with("instruction_ns", ns);
+    }
+    let says = match guest.accelerator.as_str() {
+        "kvm" => "run in a guest: its figures hold the hypervisor's work and the host's",
+        _ => {
+            "run in a guest whose processor is emulated in software: its figures are the emulator's on this machine; \
+             for figures that repeat, --in guest:exact"
+        }
+    };
+    Verdict::new("guest", Level::Note, says).with("accelerator", guest.accelerator.as_str())
+}
+
 /// Judges a run folder anew, from its trials.
 pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged> {
     let mut judge = Judge::new(experiment);
+    if manifest.guest.as_ref().is_some_and(|guest| guest.mode == Mode::Exact.name()) {
+        judge.exact();
+    }
     let mut batch = Batch::default();
     for id in run.trials()? {
         let record = run.record(&id.cell, id.n)?;
+        let mut rows = judge.rows();
         let Some((_, cell)) = judge.cells.iter_mut().find(|(cell, _)| *cell == id.cell) else { continue };
         let mut pass = cell.begin(&record);
         let samples = run.samples(&id.cell, id.n)?;
@@ -113,13 +166,18 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
             let mut batches = samples.batches(stream)?;
             while batches.read(&mut batch)? {
                 pass.push(stream, &batch);
+                rows.iter_mut().for_each(|rows| rows.push(stream, &batch));
             }
         }
         cell.end(pass);
+        judge.print(&id.cell, id.n, rows);
     }
     for cell in &manifest.cells {
         cell.refused.iter().for_each(|why| judge.say(&cell.id, refused(why)));
         cell.short.iter().for_each(|what| judge.say(&cell.id, short(what)));
+    }
+    if let Some(guest) = &manifest.guest {
+        judge.say_of_run(in_guest(guest));
     }
     if manifest.ended_utc.is_none() {
         let unfinished = run.unfinished()?.len();

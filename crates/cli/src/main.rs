@@ -14,6 +14,13 @@ mod verbs;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Started by a guest's kernel, not by a person.
+    if tardy_sys::machine::is_init() {
+        return verbs::init::call();
+    }
+    if tardy_sys::machine::called("modprobe") {
+        return verbs::init::modprobe();
+    }
     let args = args::read();
     // A panic is a fault of tardy's own; the hook has told it by then.
     let end = std::panic::catch_unwind(|| verbs::call(args.verb));

@@ -172,6 +172,20 @@ impl Sink for Recorder<'_> {
                 self.judge.say(cell, judge::short(what));
                 self.log("short", serde_json::json!({ "cell": cell, "what": what }));
             }
+            Event::Machine { facts } => {
+                self.manifest.machine = facts.clone();
+                self.write_manifest();
+                self.log("guest_up", serde_json::Value::Null);
+            }
+            Event::Guest(entry) => {
+                if let (Some(cpu_ns), None) =
+                    (entry.boot_cpu_ns, self.manifest.guest.as_ref().and_then(|g| g.boot_cpu_ns))
+                {
+                    self.log("guest_booted", serde_json::json!({ "boot_cpu_ns": cpu_ns, "boot_ns": entry.boot_ns }));
+                }
+                self.manifest.guest = Some(entry.clone());
+                self.write_manifest();
+            }
             Event::TornDown => self.log("torn_down", serde_json::Value::Null),
         }
     }

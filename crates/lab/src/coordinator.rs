@@ -32,12 +32,13 @@ use tardy_host::softirq::steering;
 use tardy_host::{cpus, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
-use tardy_model::manifest::{ReadBack, StationEntry};
+use tardy_model::manifest::{GuestEntry, ReadBack, StationEntry};
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
-use tardy_spec::experiment::Experiment;
+use tardy_model::verdict::Figure;
+use tardy_spec::experiment::{Experiment, Setup};
 
 /// What happens in a run.
 #[derive(Debug)]
@@ -102,6 +103,13 @@ pub enum Event<'a> {
     },
     /// Everything is put back.
     TornDown,
+    /// It runs on another machine than this one, which has told its facts.
+    Machine {
+        /// By dotted name.
+        facts: &'a BTreeMap<String, Figure>,
+    },
+    /// It runs in a guest; more may become known of it.
+    Guest(&'a GuestEntry),
 }
 
 /// Where a run's events and samples go.
@@ -176,6 +184,12 @@ pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) 
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
 }
 
+/// About what a trial takes at its peak, bytes.
+pub fn memory(setup: &Setup) -> u64 {
+    let streams: u64 = setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+    streams.saturating_add(loads::memory(setup))
+}
+
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory, network
 /// devices that may be taken. Gives what was found, for the plan; devices are to go back to the namespace of process `home`.
 ///
@@ -183,8 +197,7 @@ pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) 
 /// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
 pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     for cell in &experiment.cells {
-        let streams: u64 = cell.setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
-        let needed = streams.saturating_add(loads::memory(&cell.setup));
+        let needed = memory(&cell.setup);
         if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });

@@ -6,6 +6,7 @@ pub mod agent;
 pub mod apply;
 pub mod command;
 pub mod coordinator;
+pub mod guest;
 pub mod journal;
 mod leftover;
 pub mod loads;

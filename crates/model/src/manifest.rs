@@ -35,6 +35,46 @@ pub struct Manifest {
     pub read_back: Vec<ReadBack>,
     /// Programs that were run, with their versions.
     pub programs: BTreeMap<String, String>,
+    /// The guest that it ran in, if it did; `machine` then tells of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestEntry>,
+}
+
+/// A guest that a run was made in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GuestEntry {
+    /// `guest` (its time goes with the host's) or `guest:exact` (its time is counted instructions).
+    pub mode: String,
+    /// What ran its instructions: `tcg` (emulated) or `kvm`.
+    pub accelerator: String,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory, MiB.
+    pub memory_mib: u64,
+    /// The kernel, as it was asked for.
+    pub kernel: String,
+    /// Its release.
+    pub kernel_release: String,
+    /// SHA-256 of its image.
+    pub kernel_sha256: String,
+    /// SHA-256 of the initramfs: tardy, programs, modules, the experiment.
+    pub initramfs_sha256: String,
+    /// The guest's `/proc/version`; `None` if it never came up.
+    pub proc_version: Option<String>,
+    /// QEMU's version.
+    pub qemu: String,
+    /// QEMU's arguments.
+    pub arguments: Vec<String>,
+    /// TAI − UTC in it, seconds.
+    pub tai_offset_s: i32,
+    /// Processor time that QEMU had used when the first trial began, ns.
+    pub boot_cpu_ns: Option<i64>,
+    /// How long that took, ns.
+    pub boot_ns: Option<i64>,
+    /// Processor time that QEMU had used when the run was over, ns.
+    pub cpu_ns: Option<i64>,
+    /// Facts of the host, by dotted name.
+    pub host: BTreeMap<String, Figure>,
 }
 
 /// A cell as planned.

@@ -94,7 +94,7 @@ impl From<Option<i64>> for MaybeNanos {
 }
 
 /// Rows of one stream in one trial, in columns, ordered by `seq`. All columns are equally long.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// The packet's number in the trial, from 0.
     pub seq: Vec<i64>,
@@ -119,6 +119,13 @@ impl Batch {
     /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.seq.is_empty()
+    }
+    /// True if all columns are as long as the first; what comes from outside need not be.
+    pub fn is_even(&self) -> bool {
+        let rows = self.len();
+        let rest = [self.scheduled_ns.len(), self.outcome.len(), self.flags.len()];
+        let offsets = self.offsets.iter().flatten().map(Vec::len);
+        rest.into_iter().chain(offsets).all(|length| length == rows) && (self.pcp.is_empty() || self.pcp.len() == rows)
     }
     /// True if any row may have a stamp of this point.
     pub fn has(&self, point: Point) -> bool {

@@ -67,7 +67,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     sent.extend(picture.elapsed.map(figure::clock));
     sent.retain(|part| !part.is_empty());
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
-    blocks.extend(list(summary::of_verdicts(&results.verdicts)));
+    blocks.extend(list(summary::of_run(results)));
     blocks.extend(comparison(results, None).map(Block::Table));
     blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
     blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));

@@ -24,6 +24,7 @@ pub fn results_schema() -> Value {
             "valid": {"type": "boolean", "description": "May the numbers be used at all?"},
             "expectations_met": {"type": ["boolean", "null"], "description": "Null when not valid or when there are none."},
             "expectations": {"type": "array", "items": {"$ref": "#/$defs/expectation"}},
+            "fingerprint": text("A hash over all raw samples; only of a run in exact virtual time. See the chapter on guests."),
             "cells": {"type": "array", "items": {"$ref": "#/$defs/cell"}},
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
         },
@@ -81,7 +82,8 @@ pub fn manifest_schema() -> Value {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
                 "description": "Programs that were run, with their versions."
-            }
+            },
+            "guest": {"$ref": "#/$defs/guest"}
         },
         "required": [
             "format", "tardy", "name", "started_utc", "ended_utc", "seed", "command", "cells", "machine", "stations", "ruler",
@@ -113,6 +115,7 @@ pub fn manifest_schema() -> Value {
                 "required": ["kind", "netns", "agent"]
             },
             "ruler": ruler(),
+            "guest": guest(),
             "read_back": {
                 "type": "object",
                 "properties": {
@@ -184,6 +187,7 @@ fn cell() -> Value {
             "id": text("Cell id."),
             "axes": axes(),
             "valid": {"type": "boolean"},
+            "fingerprint": text("A hash over the raw samples of its finished trials; only of a run in exact virtual time."),
             "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
             "loads": {"type": "object", "additionalProperties": {"$ref": "#/$defs/load"}},
             "placement": {"type": "array", "items": {"$ref": "#/$defs/placement"}},
@@ -419,6 +423,39 @@ fn figure() -> Value {
         "description": "A measured figure; its name carries the unit. Null where it is not a number.",
         "type": ["integer", "number", "string", "array", "null"],
         "items": {"$ref": "#/$defs/figure"}
+    })
+}
+
+fn guest() -> Value {
+    json!({
+        "description": "The guest that it ran in, if it did; `machine` then tells of that.",
+        "type": "object",
+        "properties": {
+            "mode": {"enum": ["guest", "guest:exact"], "description": "Its time goes with the host's, or is counted instructions."},
+            "accelerator": {"enum": ["tcg", "kvm"], "description": "What ran its instructions: emulated, or the processor itself."},
+            "cpus": counted("Processors."),
+            "memory_mib": counted("Memory, MiB."),
+            "kernel": text("As it was asked for."),
+            "kernel_release": text("Its release."),
+            "kernel_sha256": text("Of its image."),
+            "initramfs_sha256": text("Of what it booted: tardy, programs, modules, the experiment."),
+            "proc_version": {"type": ["string", "null"], "description": "Its `/proc/version`; null if it never came up."},
+            "qemu": text("QEMU's version."),
+            "arguments": {"type": "array", "items": {"type": "string"}, "description": "QEMU's arguments."},
+            "tai_offset_s": {"type": "integer", "description": "TAI − UTC in it."},
+            "boot_cpu_ns": {"type": ["integer", "null"], "description": "Processor time that QEMU had used when the first trial began."},
+            "boot_ns": {"type": ["integer", "null"], "description": "How long that took."},
+            "cpu_ns": {"type": ["integer", "null"], "description": "Processor time that QEMU had used when the run was over."},
+            "host": {
+                "type": "object",
+                "additionalProperties": {"$ref": "#/$defs/figure"},
+                "description": "Facts of the host, by dotted name."
+            }
+        },
+        "required": [
+            "mode", "accelerator", "cpus", "memory_mib", "kernel", "kernel_release", "kernel_sha256", "initramfs_sha256",
+            "proc_version", "qemu", "arguments", "tai_offset_s", "boot_cpu_ns", "boot_ns", "cpu_ns", "host"
+        ]
     })
 }
 

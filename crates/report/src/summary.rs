@@ -197,6 +197,17 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
         .collect()
 }
 
+/// All that is to be said about the run itself, beside its cells.
+pub(crate) fn of_run(results: &Results) -> Vec<Remark> {
+    let mut remarks = of_verdicts(&results.verdicts);
+    remarks.extend(results.fingerprint.as_deref().map(exact));
+    remarks
+}
+
+fn exact(fingerprint: &str) -> Remark {
+    Remark::new("exact", Level::Ok, format!("fingerprint {fingerprint}"))
+}
+
 /// All that is to be said about a cell, the weightiest first.
 pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
     let mut remarks = of_verdicts(&cell.verdicts);
@@ -204,6 +215,8 @@ pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
         remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
     }
     remarks.extend(trials(cell, manifest));
+    // Of a sole cell the run's says as much.
+    remarks.extend(cell.fingerprint.as_deref().filter(|_| manifest.cells.len() > 1).map(exact));
     let hdr = cell.streams.values().flat_map(|s| s.metrics.values()).any(|m| m.percentiles == "hdr3" && m.count > 0);
     if hdr {
         remarks.push(Remark::new(

@@ -86,6 +86,16 @@ impl RunFolder {
         &self.root
     }
 
+    /// Makes a folder in it, for what is not the store's.
+    ///
+    /// # Errors
+    /// [`StoreError::Name`] if it cannot be called so, [`StoreError::Io`] if the disk refuses.
+    pub fn make_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let path = self.root.join(file_name(name)?);
+        durable::make_folder(&path)?;
+        Ok(path)
+    }
+
     /// Writes `experiment.toml`, the effective experiment.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{self, Stdio};
 use std::time::Duration;
 
@@ -35,8 +36,24 @@ impl Child {
     /// # Errors
     /// If it cannot be started.
     pub fn start(program: &str, args: &[String], marks: &[(&str, &str)]) -> io::Result<Child> {
+        Child::start_in(None, program, args, marks)
+    }
+
+    /// The same in a folder of its own.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_in(
+        folder: Option<&Path>,
+        program: &str,
+        args: &[String],
+        marks: &[(&str, &str)],
+    ) -> io::Result<Child> {
         let (output, into) = io::pipe()?;
         let mut command = process::Command::new(program);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
         command.args(args).envs(marks.iter().copied()).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::from(into.try_clone()?)).stderr(Stdio::from(into));
         let parent = process::id();

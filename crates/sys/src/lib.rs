@@ -10,6 +10,7 @@ pub mod control;
 pub mod datagrams;
 pub mod error;
 pub mod hwtstamp;
+pub mod machine;
 pub mod messages;
 pub mod nic;
 pub mod process;

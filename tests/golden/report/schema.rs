@@ -3,7 +3,7 @@
 
 use super::sample::{many, odd, run};
 use serde_json::{Value, json};
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{GuestEntry, ReadBack};
 use tardy_report::{manifest_schema, results_schema};
 
 /// The part of JSON Schema that the schemas use. `at` is the path to the value; a key that no schema names is a fault too, for
@@ -82,6 +82,11 @@ fn results_agree_with_their_schema() {
         let value = serde_json::to_value(&run.results).expect("JSON");
         assert_eq!(faults(&schema, &value), Vec::<String>::new());
     }
+    let mut exact = run(&["all"]);
+    exact.results.fingerprint = Some("5e".into());
+    exact.results.cells[0].fingerprint = Some("a1".into());
+    let value = serde_json::to_value(&exact.results).expect("JSON");
+    assert_eq!(faults(&schema, &value), Vec::<String>::new());
 }
 
 #[test]
@@ -91,6 +96,17 @@ fn manifest_agrees_with_its_schema() {
     run.manifest.read_back.push(ReadBack { command: "tc -j qdisc".into(), says: json!([{"kind": "noqueue"}]) });
     run.manifest.ended_utc = None;
     run.manifest.ruler[0].cpu = None;
+    let value = serde_json::to_value(&run.manifest).expect("JSON");
+    assert_eq!(faults(&schema, &value), Vec::<String>::new());
+    let host = [("kernel.release".to_owned(), "6.18.0".into())].into();
+    run.manifest.guest = Some(GuestEntry {
+        mode: "guest:exact".into(),
+        accelerator: "tcg".into(),
+        boot_cpu_ns: Some(7_500_000_000),
+        arguments: vec!["-smp".into(), "1".into()],
+        host,
+        ..GuestEntry::default()
+    });
     let value = serde_json::to_value(&run.manifest).expect("JSON");
     assert_eq!(faults(&schema, &value), Vec::<String>::new());
 }

@@ -50,6 +50,14 @@ const JOURNAL: (&str, &str) = (
     "/run/tardy/slots/N/",
     "What a run has changed, and how to take it back, written before each change: what `tardy undo` reads.",
 );
+const CACHE: (&str, &str) = (
+    "TARDY_CACHE",
+    "Where kernels for guests lie, below `guest/`; by default `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.",
+);
+const SILENCE: (&str, &str) = (
+    "TARDY_GUEST_SILENCE_S",
+    "A guest that says nothing for so many seconds of processor time, or three times as long by the clock on the wall, is taken for hung: 120.",
+);
 const NO_COLOR: (&str, &str) = ("NO_COLOR", "If it is set, the table has no colour.");
 
 /// What a verb without an entry says.
@@ -67,10 +75,7 @@ pub const PAGES: &[Page] = &[
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
         files: &[JOURNAL],
         environment: &[STATE, NO_COLOR],
-        examples: &[
-            ("sudo tardy run", "Measure the ready-made experiment host-to-host, half a minute:"),
-            ("tardy schema experiment", "Every key of an experiment file with its default and meaning:"),
-        ],
+        examples: &[("sudo tardy run", "Measure the ready-made experiment host-to-host, half a minute:")],
         see_also: &["tardy-run(1)", "tardy-plan(1)", "tardy-report(1)", "tardy-undo(1)", "tardy-schema(1)"],
     },
     Page {
@@ -79,11 +84,12 @@ pub const PAGES: &[Page] = &[
             "Measures every cell of the experiment: cases × axes, each as many times as `trials` says, in random order of blocks. The paths are made with plain `ip` and `tc` commands, which stand in `commands.sh`, and are taken down again, also after Ctrl-C. After SIGKILL, `tardy undo` does it.",
             "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what is refused is read back, said and judged, and the run goes on.",
             "`--set` takes any dotted key of the experiment file. The value is read as TOML, else as text. A key that is an axis is pinned by it. A later one wins over an earlier one, over the file and its cases.",
+            "With `--in` the experiment runs inside a guest: a QEMU machine with the kernel `--kernel`, whose only process is tardy. It needs no root, and nothing of this machine is changed. *guest* is a machine in real time, emulated or by KVM where that starts ordinary kernels; in *guest:exact* time is counted instructions, and two runs of the same give the same samples to the nanosecond, of which `fingerprint` is a hash. The kernel is a file with its modules beside it, `running`, or one of `tardy guest list`, which is fetched where it is missing.",
             "On a busy machine expect the numbers to be not valid, and code 4. That is the answer, not a failure.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
         files: RUN_FOLDER,
-        environment: &[STATE, NO_COLOR],
+        environment: &[STATE, CACHE, SILENCE, NO_COLOR],
         examples: &[
             ("sudo tardy run", "Run the ready-made experiment; the folder is `runs/<UTC time>-host-to-host`:"),
             (
@@ -99,12 +105,17 @@ pub const PAGES: &[Page] = &[
                 "tardy run --set stream.ctl.port=sim --set stream.ctl.count=1000",
                 "Try the whole way on a simulated path and simulated clocks, without root:",
             ),
+            (
+                "tardy run --in guest:exact --set stream.ctl.count=1000",
+                "In a guest in exact virtual time, without root; a second run has the same fingerprint:",
+            ),
         ],
         see_also: &[
             "tardy-plan(1)",
             "tardy-report(1)",
             "tardy-export(1)",
             "tardy-undo(1)",
+            "tardy-guest(1)",
             "ip(8)",
             "tc(8)",
             "sched(7)",
@@ -113,7 +124,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("plan"),
         description: &[
-            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed.",
+            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. With `--in` it prints how the guest is made and started; what tardy does inside stands there as comments.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],
@@ -121,6 +132,7 @@ pub const PAGES: &[Page] = &[
         examples: &[
             ("tardy plan", "The ready-made experiment:"),
             ("tardy plan my.toml --set path.queues=1", "A file of one's own with a key changed:"),
+            ("tardy plan --in guest:exact", "In a guest:"),
         ],
         see_also: &["tardy-run(1)", "ip(8)", "tc(8)"],
     },
@@ -138,6 +150,23 @@ pub const PAGES: &[Page] = &[
             ("tardy report /tmp/wait --format csv > wait.csv", "A row per cell, stream and metric:"),
         ],
         see_also: &["tardy-run(1)", "tardy-schema(1)"],
+    },
+    Page {
+        verb: Some("guest"),
+        description: &[
+            "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What was fetched is checked by its SHA-256 whenever it is used. `list` prints them.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[(
+            "$TARDY_CACHE/guest/kernels/",
+            "What was fetched, unpacked, each with a `kernel.json` that says from which package it is. May be deleted.",
+        )],
+        environment: &[CACHE],
+        examples: &[
+            ("tardy guest fetch debian:6.12-rt", "Fetch Debian 13's kernel with PREEMPT_RT:"),
+            ("tardy guest list", "Which kernels there are, and which were fetched:"),
+        ],
+        see_also: &["tardy-run(1)", "apt-get(8)"],
     },
     Page {
         verb: Some("undo"),

@@ -4,7 +4,9 @@
 mod agent;
 mod completions;
 mod export;
+pub mod guest;
 mod hwtstamp;
+pub mod init;
 mod man;
 mod plan;
 mod report;
@@ -25,6 +27,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Plan(args) => plan::call(args),
         Verb::Report(args) => report::call(args),
         Verb::Export(args) => export::call(&args),
+        Verb::Guest(args) => guest::call(args),
         Verb::Undo => undo::call(),
         Verb::Schema(args) => schema::call(&args),
         Verb::Man(args) => man::call(&args),

@@ -4,10 +4,12 @@
 use crate::args::Plan;
 use crate::exit::Exit;
 use crate::verbs::count;
+use crate::verbs::guest;
 use anyhow::Result;
 use std::fmt::Write;
 use tardy_lab::names::Names;
 use tardy_lab::orders::{self, is_simulated};
+use tardy_lab::path::Found;
 use tardy_lab::plan;
 use tardy_lab::{coordinator, loads};
 
@@ -20,7 +22,16 @@ pub fn call(args: Plan) -> Result<Exit> {
     let _ = writeln!(out, "# {}: {cells}, {trials} of each", experiment.name);
     // The shell that this is printed for stands where the script is likely to run.
     let home = std::os::unix::process::parent_id();
-    let found = coordinator::found(&experiment, home)?;
+    let guest = guest::known(&args.guest)?;
+    let found = match &guest {
+        Some(guest) => {
+            guest::possible(guest, &args.experiment, &experiment)?;
+            out += &guest::script(guest, &args.experiment, &experiment);
+            out += "# tardy does there, and this machine must not:\n";
+            Found { usable: (0..guest.cpus()).collect(), ..Found::default() }
+        }
+        None => coordinator::found(&experiment, home)?,
+    };
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let script = if is_simulated(&cell.setup) {
@@ -51,7 +62,10 @@ pub fn call(args: Plan) -> Result<Exit> {
                 }
             }
         }
-        out += &script;
+        match guest {
+            Some(_) => script.lines().for_each(|line| _ = writeln!(out, "{}", format!("# {line}").trim_end())),
+            None => out += &script,
+        }
     }
     super::print(&out)?;
     Ok(Exit::Good)

@@ -5,6 +5,7 @@ use crate::args::Run;
 use crate::exit::{Exit, Failure, code_of, printable};
 use crate::judge::{self, Judged};
 use crate::recorder::{self, Recorder};
+use crate::verbs::guest;
 use crate::{interrupt, verbs};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -12,6 +13,8 @@ use std::path::Path;
 use std::time::Instant;
 use tardy_analyze::envelope::Trace;
 use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
+use tardy_lab::guest::kernel;
+use tardy_lab::guest::qemu::Mode;
 use tardy_lab::orders;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
@@ -26,7 +29,8 @@ pub fn call(args: Run) -> Result<Exit> {
     let experiment = verbs::load(&args.experiment)?;
     let stop = interrupt::on_signal().context("signal handlers")?;
     let state = verbs::state();
-    let real = experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));
+    let guest = guest::asked(&args.guest)?;
+    let real = guest.is_none() && experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));
     if real {
         if !tardy_sys::process::may_build() {
             let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";
@@ -34,24 +38,48 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         super::undo::offer(&state)?;
     }
-    let found = coordinator::possible(&experiment, std::process::id())?;
+    // What a guest can do is asked there; what none can, here.
+    let found = match &guest {
+        Some(guest) => guest::possible(guest, &args.experiment, &experiment).map(|()| None)?,
+        None => Some(coordinator::possible(&experiment, std::process::id())?),
+    };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
         None => create_default(&experiment.name)?,
     };
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
-    manifest.machine.extend(found.nics.values().flat_map(tardy_host::nic::Nic::facts));
+    manifest.machine.extend(found.iter().flat_map(|found| &found.nics).flat_map(|(_, nic)| nic.facts()));
     folder.write_manifest(&manifest)?;
 
     let mut recorder = Recorder::new(&experiment, &folder, manifest);
-    let options = Options {
-        state: &state,
-        program: std::env::current_exe().context("the path of this program, to start agents")?,
-        version: env!("CARGO_PKG_VERSION"),
-        stop: &stop,
+    if guest.as_ref().is_some_and(|guest| guest.mode == Mode::Exact) {
+        recorder.judge.exact();
+    }
+    let sink = &mut recorder as &mut dyn Sink;
+    let ended = match &guest {
+        Some(guest) => {
+            let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
+            let options = tardy_lab::guest::Options {
+                guest,
+                folder: &path,
+                state: &state,
+                cache: &cache,
+                stop: &stop,
+                silence: guest::silence(),
+            };
+            tardy_lab::guest::run(&experiment, &options, sink)
+        }
+        None => {
+            let options = Options {
+                state: &state,
+                program: std::env::current_exe().context("the path of this program, to start agents")?,
+                version: env!("CARGO_PKG_VERSION"),
+                stop: &stop,
+            };
+            coordinator::run(&experiment, &options, sink)
+        }
     };
-    let ended = coordinator::run(&experiment, &options, &mut recorder as &mut dyn Sink);
     recorder.quiet();
     let Recorder { mut manifest, mut judge, traces, kept, failed, .. } = say_how_it_ended(recorder, &ended);
     manifest.ended_utc = Some(recorder::utc());
@@ -62,6 +90,9 @@ pub fn call(args: Run) -> Result<Exit> {
     if ended.interrupted {
         let says = format!("a signal ended the run after {}", verbs::count(kept as usize, "trial"));
         judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
+    }
+    if let Some(guest) = &manifest.guest {
+        judge.say_of_run(judge::in_guest(guest));
     }
     let judged = judge.finish();
     let run = Finished {

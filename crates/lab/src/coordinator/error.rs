@@ -3,6 +3,7 @@
 
 use crate::agent::AgentError;
 use crate::apply::ApplyError;
+use crate::guest::GuestError;
 use crate::journal::JournalError;
 use crate::loads::LoadError;
 use crate::names::ClaimError;
@@ -54,6 +55,9 @@ pub enum RunError {
     /// What was measured cannot be kept.
     #[error("{0}")]
     Sink(Box<dyn std::error::Error + Send + Sync>),
+    /// A guest cannot be had, or broke.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
     /// Something could not be put back.
     #[error(transparent)]
     Undo(#[from] UndoError),

@@ -77,7 +77,7 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
     leading(picture, out);
-    remarks(summary::of_verdicts(&results.verdicts), out);
+    remarks(summary::of_run(results), out);
     if summary::failing(results).next().is_some() {
         *out += "<ul class=\"remarks\">\n";
         for failing in summary::failing(results) {

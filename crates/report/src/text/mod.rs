@@ -100,7 +100,7 @@ fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Pa
     if !said || layout.is_none() {
         page.blank();
     }
-    for run in summary::of_verdicts(&results.verdicts) {
+    for run in summary::of_run(results) {
         remark(&run, 0, CLOSING, page);
     }
     page.labelled(0, "ruler", CLOSING, &summary::ruler(picture.manifest), Ink::Dim);

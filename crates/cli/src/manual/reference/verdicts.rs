@@ -18,6 +18,12 @@ const WIDER: &[(&str, &str, &str)] = &[
     ),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
     ("placement", "cell", "*warning*: a CPU was asked for and could not be had, and what was taken instead."),
+    (
+        "exact-time",
+        "run",
+        "*note*: it was run in exact virtual time, and what its figures are good for. See [guests](../guests.md).",
+    ),
+    ("guest", "run", "*note*: it was run in a guest, and what that means for its figures. See [guests](../guests.md)."),
     ("killed", "run", "*note*: the run was killed before its end; the trials that were finished are judged."),
 ];
 

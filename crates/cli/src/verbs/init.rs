@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! tardy as the first process of a guest: the very run that it would be on a machine, its events told to the host over a serial port.
+
+use crate::exit::{Exit, code_of};
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use tardy_lab::coordinator::{self, Options};
+use tardy_lab::guest::init;
+use tardy_lab::guest::relay::{End, Relay, Said};
+use tardy_lab::names;
+use tardy_spec::Source;
+use tardy_sys::machine;
+
+/// The guest's whole life. What it returns the kernel takes for a panic.
+pub fn call() -> ExitCode {
+    match init::port() {
+        Ok(port) => {
+            let mut relay = Relay::new(&port);
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
+            let end = ended.unwrap_or_else(|_| End {
+                failed: Some(("tardy itself broke; its console says where".to_owned(), Exit::Internal as u8)),
+                not_put_back: None,
+            });
+            relay.say(&Said::End(end));
+            machine::drain(&port);
+        }
+        // Nobody hears it but the console.
+        Err(error) => eprintln!("tardy: {error}"),
+    }
+    let error = machine::power_off();
+    eprintln!("tardy: the machine cannot be switched off: {error}");
+    ExitCode::FAILURE
+}
+
+fn live(relay: &mut Relay<&File>) -> End {
+    let failed =
+        |error: anyhow::Error| End { failed: Some((format!("{error:#}"), code_of(&error) as u8)), not_put_back: None };
+    let text = match init::set_up() {
+        Ok(text) => text,
+        Err(error) => return failed(error.into()),
+    };
+    relay.say(&init::greeting());
+    // Without an experiment it was only asked whether it comes up.
+    let Some(text) = text else { return End::default() };
+    let experiment = match tardy_spec::load(&Source { name: init::EXPERIMENT.to_owned(), text }, &[]) {
+        Ok(experiment) => experiment,
+        Err(error) => return failed(error.into()),
+    };
+    // The host's signal ends the whole guest.
+    let stop = AtomicBool::new(false);
+    let options = Options {
+        state: Path::new(names::STATE),
+        program: "/init".into(),
+        version: env!("CARGO_PKG_VERSION"),
+        stop: &stop,
+    };
+    let ended = coordinator::run(&experiment, &options, relay);
+    let not_put_back = ended.not_put_back.map(|error| error.to_string());
+    match ended.failed {
+        Some(error) => End { not_put_back, ..failed(error.into()) },
+        None => End { failed: None, not_put_back },
+    }
+}
+
+/// The kernel asks for a module.
+pub fn modprobe() -> ExitCode {
+    let name = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    ExitCode::from(u8::from(!name.is_some_and(|name| init::modprobe(&name))))
+}

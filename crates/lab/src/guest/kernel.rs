@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which kernel a guest starts: a file with its modules beside it, the running one's, or one of Debian's out of the cache.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is taken if nothing is said.
+pub const DEFAULT: &str = "debian:6.12";
+
+/// Debian's kernels: name, the suite that has it, the package that names the newest of it.
+pub const DEBIAN: &[Debian] = &[
+    Debian { name: "debian:6.1", suite: "bookworm", package: "linux-image-amd64" },
+    Debian { name: "debian:6.1-rt", suite: "bookworm", package: "linux-image-rt-amd64" },
+    Debian { name: "debian:6.12", suite: "trixie", package: "linux-image-amd64" },
+    Debian { name: "debian:6.12-rt", suite: "trixie", package: "linux-image-rt-amd64" },
+];
+
+/// A kernel of Debian's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Debian {
+    /// What it is called here.
+    pub name: &'static str,
+    /// The suite.
+    pub suite: &'static str,
+    /// The package that depends on the newest of its kind there.
+    pub package: &'static str,
+}
+
+/// A kernel that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// As it was asked for.
+    pub name: String,
+    /// The image.
+    pub image: PathBuf,
+    /// Its release, out of the image.
+    pub release: String,
+    /// `lib/modules/RELEASE`, if there is one.
+    pub modules: Option<PathBuf>,
+    /// SHA-256 of the image, hexadecimal.
+    pub sha256: String,
+}
+
+/// What stands beside a fetched kernel (`kernel.json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// `debian:6.12`.
+    pub name: String,
+    /// Its package, as the archive calls it.
+    pub package: String,
+    /// The package's version.
+    pub version: String,
+    /// SHA-256 of the package, as apt has checked it against the archive's signed index.
+    pub package_sha256: String,
+    /// SHA-256 of the image.
+    pub image_sha256: String,
+    /// The image, below the folder.
+    pub image: PathBuf,
+}
+
+/// A kernel cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// No kernel is called so.
+    #[error(
+        "kernel `{name}`: there is no such file, and none of Debian's is called so: name an image, `running`, or one of {}",
+        names()
+    )]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+    },
+    /// It is known and was not fetched.
+    #[error("kernel `{0}` is not in the cache: `tardy guest fetch {0}`")]
+    NotFetched(String),
+    /// A file.
+    #[error("kernel `{name}`: cannot read {}: {source}", path.display())]
+    Read {
+        /// As it was asked for.
+        name: String,
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is no image.
+    #[error("kernel `{name}`: {} is no bootable image of an x86-64 Linux (a bzImage, usually called vmlinuz)", path.display())]
+    NoImage {
+        /// As it was asked for.
+        name: String,
+        /// Which.
+        path: PathBuf,
+    },
+    /// It was changed since it was fetched.
+    #[error(
+        "kernel `{name}`: {} is not what was fetched: its SHA-256 is {got} and was {wanted}: `tardy guest fetch {name}`",
+        path.display()
+    )]
+    Changed {
+        /// As it was asked for.
+        name: String,
+        /// Which.
+        path: PathBuf,
+        /// What it should be.
+        wanted: String,
+        /// What it is.
+        got: String,
+    },
+}
+
+fn names() -> String {
+    DEBIAN.iter().map(|debian| format!("`{}`", debian.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Where what was fetched lies: `$TARDY_CACHE`, else `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.
+pub fn cache() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = || set("HOME").unwrap_or_else(|| "/root".into()).join(".cache");
+    let own = || set("XDG_CACHE_HOME").unwrap_or_else(home).join("tardy");
+    set("TARDY_CACHE").unwrap_or_else(own).join("guest")
+}
+
+/// The folder of a fetched kernel.
+pub fn folder(cache: &Path, name: &str) -> PathBuf {
+    cache.join("kernels").join(name.replace(':', "-"))
+}
+
+/// One of Debian's by its name.
+pub fn debian(name: &str) -> Option<Debian> {
+    DEBIAN.iter().copied().find(|debian| debian.name == name)
+}
+
+/// What is known of a fetched kernel; `None` if it was not fetched, or not to its end.
+pub fn fetched(cache: &Path, name: &str) -> Option<Fetched> {
+    serde_json::from_slice(&fs::read(folder(cache, name).join("kernel.json")).ok()?).ok()
+}
+
+/// SHA-256, hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The release that an image says it is. Boot protocol 2.00 and later (Documentation/arch/x86/boot.rst): at 0x20e stands where,
+/// less 0x200, a text begins whose first word it is.
+pub fn release(image: &[u8]) -> Option<&str> {
+    if image.get(0x202..0x206)? != b"HdrS" {
+        return None;
+    }
+    let at = usize::from(u16::from_le_bytes(image.get(0x20e..0x210)?.try_into().ok()?)) + 0x200;
+    let text = image.get(at..)?.split(|byte| *byte == 0 || *byte == b' ').next()?;
+    std::str::from_utf8(text).ok().filter(|text| !text.is_empty() && text.len() < 128)
+}
+
+/// Finds a kernel by what the user wrote.
+///
+/// # Errors
+/// If it is not there, is no kernel, or is not what was fetched.
+pub fn find(cache: &Path, name: &str) -> Result<Kernel, KernelError> {
+    if debian(name).is_some() {
+        let fetched = fetched(cache, name).ok_or_else(|| KernelError::NotFetched(name.to_owned()))?;
+        let path = folder(cache, name).join(&fetched.image);
+        let kernel = open(name, &path)?;
+        if kernel.sha256 != fetched.image_sha256 {
+            let (wanted, got) = (fetched.image_sha256, kernel.sha256);
+            return Err(KernelError::Changed { name: name.to_owned(), path, wanted, got });
+        }
+        return Ok(kernel);
+    }
+    if name == "running" {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        return open(name, &Path::new("/boot").join(format!("vmlinuz-{}", release.trim())));
+    }
+    let path = Path::new(name);
+    if !path.is_file() {
+        return Err(KernelError::Unknown { name: name.to_owned() });
+    }
+    open(name, path)
+}
+
+fn open(name: &str, path: &Path) -> Result<Kernel, KernelError> {
+    let image = path
+        .canonicalize()
+        .and_then(|path| fs::read(&path).map(|bytes| (path, bytes)))
+        .map_err(|source| KernelError::Read { name: name.to_owned(), path: path.to_owned(), source });
+    let (image, bytes) = image?;
+    let no_image = || KernelError::NoImage { name: name.to_owned(), path: path.to_owned() };
+    let release = release(&bytes).ok_or_else(no_image)?.to_owned();
+    // As a package lays them out: boot/vmlinuz-R beside usr/lib/modules/R or lib/modules/R; else beside the image.
+    let above = image.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let beside = image.parent().unwrap_or(Path::new("/"));
+    let places = [(above, "usr/lib/modules"), (above, "lib/modules"), (beside, "modules"), (beside, "lib/modules")];
+    let own = places.iter().map(|(root, folder)| root.join(folder).join(&release));
+    let system = Path::new("/lib/modules").join(&release);
+    let modules = own.chain([system]).find(|folder| folder.is_dir());
+    Ok(Kernel { name: name.to_owned(), sha256: sha256(&bytes), image, release, modules })
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run inside a guest: a QEMU machine with a kernel of one's choice, whose only process is tardy. Nothing of the host is changed,
+//! and nothing of it enters but programs and the experiment. What comes out comes over a serial port, frame by frame, to the same
+//! sink as a run on this machine.
+
+pub mod console;
+pub mod elf;
+pub mod fetch;
+pub mod frame;
+pub mod init;
+pub mod initramfs;
+pub mod kernel;
+pub mod modules;
+mod probe;
+pub mod programs;
+pub mod qemu;
+pub mod relay;
+pub mod unpack;
+mod watch;
+
+use crate::command::Command;
+use crate::coordinator::{self, Ended, Event, RunError, Sink};
+use crate::journal::Journal;
+use crate::names::{ClaimError, Slot};
+use initramfs::Archive;
+use kernel::Kernel;
+use qemu::{Accelerator, Machine, Mode, Qemu};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tardy_model::manifest::GuestEntry;
+use tardy_spec::experiment::{self, Experiment};
+
+/// A run in a guest cannot be made, or broke.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// The kernel.
+    #[error(transparent)]
+    Kernel(#[from] kernel::KernelError),
+    /// Its modules.
+    #[error(transparent)]
+    Modules(#[from] modules::ModuleError),
+    /// Programs that go in.
+    #[error(transparent)]
+    Programs(#[from] programs::ProgramError),
+    /// QEMU is not here.
+    #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", qemu::PROGRAM)]
+    NoQemu,
+    /// QEMU cannot be started.
+    #[error("cannot start {}: {source}", qemu::PROGRAM)]
+    Start {
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The experiment asks for what no guest has.
+    #[error("cell `{cell}`: {why}")]
+    NotInGuest {
+        /// Which.
+        cell: String,
+        /// Why.
+        why: String,
+    },
+    /// It ended before its time.
+    #[error("the guest {what} before the run was over{}; {console}", said(.qemu))]
+    Broke {
+        /// How: "panicked".
+        what: String,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+        /// What QEMU said.
+        qemu: String,
+    },
+    /// It says nothing any more.
+    #[error(
+        "the guest has said nothing for {wall_s} s, {cpu_s} s of processor time, and was ended; {console}; a slower machine needs more: \
+         TARDY_GUEST_SILENCE_S"
+    )]
+    Silent {
+        /// Time of a clock on the wall.
+        wall_s: u64,
+        /// Time that QEMU computed.
+        cpu_s: u64,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+    },
+    /// What it sent makes no sense.
+    #[error(transparent)]
+    Damaged(#[from] frame::Damaged),
+    /// A frame that is whole and makes no sense.
+    #[error("what the guest sent makes no sense: {0}")]
+    Nonsense(String),
+    /// The run inside ended so.
+    #[error("in the guest: {says}")]
+    Inside {
+        /// Its words.
+        says: String,
+        /// The exit code that a run on this machine would have had.
+        exit: u8,
+    },
+}
+
+fn said(qemu: &str) -> String {
+    if qemu.is_empty() { String::new() } else { format!(" (QEMU says: {qemu})") }
+}
+
+/// What a guest is made of, beside the experiment.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// How its time goes.
+    pub mode: Mode,
+    /// What it boots.
+    pub kernel: Kernel,
+    /// The file that QEMU is given: the kernel's image, or what is inside.
+    pub boots: PathBuf,
+    /// More words for its kernel.
+    pub append: String,
+    /// TAI − UTC in it, seconds.
+    pub tai_offset_s: i32,
+    /// The program that it runs: this one.
+    pub program: PathBuf,
+}
+
+/// What a run in a guest needs beside the experiment.
+pub struct Options<'a> {
+    /// The guest.
+    pub guest: &'a Guest,
+    /// Folder for what is kept of it, which is there.
+    pub folder: &'a Path,
+    /// Folder of slots and journals.
+    pub state: &'a Path,
+    /// Where fetched kernels lie, and what was found out about this machine.
+    pub cache: &'a Path,
+    /// Set by a signal.
+    pub stop: &'a AtomicBool,
+    /// A guest that says nothing for so much processor time hangs.
+    pub silence: Duration,
+}
+
+/// Memory of a guest that measures next to nothing: kernel, initramfs twice while it is unpacked, programs.
+const MEMORY_MIB: u64 = 256;
+/// Processors of a guest in real time, at most.
+const CPUS: usize = 4;
+
+fn file<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> GuestError + use<'a> {
+    move |source| GuestError::File { doing, path: path.to_owned(), source }
+}
+
+impl Guest {
+    /// Its processors: one in exact time, else as many as here, up to a few.
+    pub fn cpus(&self) -> u32 {
+        match self.mode {
+            Mode::Exact => 1,
+            Mode::RealTime => tardy_host::cpus::usable().len().clamp(1, CPUS) as u32,
+        }
+    }
+
+    /// The machine that the experiment needs.
+    pub fn machine(&self, experiment: &Experiment, accelerator: Accelerator) -> Machine {
+        let needed = experiment.cells.iter().map(|cell| coordinator::memory(&cell.setup)).max().unwrap_or(0) >> 20;
+        // In steps, so that a little more of something is no other machine.
+        let more = (needed + needed / 2) / 64 * 64;
+        Machine {
+            mode: self.mode,
+            accelerator,
+            cpus: self.cpus(),
+            memory_mib: MEMORY_MIB + more,
+            kernel: self.boots.display().to_string(),
+            append: self.append.clone(),
+        }
+    }
+
+    /// The initramfs. Its bytes follow from the programs, the kernel's modules and the experiment alone.
+    ///
+    /// # Errors
+    /// If something that goes in cannot be read.
+    pub fn archive(&self, experiment: Option<&Experiment>) -> Result<Vec<u8>, GuestError> {
+        let mut archive = Archive::default();
+        for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/modules", "/usr/bin"] {
+            archive.folder(folder);
+        }
+        for (path, to) in [
+            ("/bin", "usr/bin"),
+            ("/sbin", "usr/bin"),
+            ("/usr/sbin", "bin"),
+            ("/usr/lib64", "lib/x86_64-linux-gnu"),
+            ("/lib", "usr/lib"),
+            ("/var/run", "../run"),
+            ("/usr/bin/modprobe", "/init"),
+        ] {
+            archive.link(path, to);
+        }
+        // The kernel opens it for its first process, before that can mount anything.
+        archive.device("/dev/console", 5, 1);
+        let program = fs::read(&self.program).map_err(file("read", &self.program))?;
+        archive.file("/init", elf::Elf::loaded(&program).unwrap_or(program), true);
+        let steers = |experiment: &Experiment| {
+            experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
+        };
+        programs::pack(experiment.is_some_and(steers), &mut archive)?;
+        if let Some(folder) = &self.kernel.modules {
+            modules::pack(folder, modules::WANTED, &mut archive)?;
+        }
+        let orders = serde_json::to_vec(&init::Orders::new(self.tai_offset_s)).unwrap_or_default();
+        archive.file(init::ORDERS, orders, false);
+        if let Some(experiment) = experiment {
+            archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);
+        }
+        Ok(archive.bytes())
+    }
+}
+
+/// Refuses what no guest can do, before one is started.
+///
+/// # Errors
+/// [`GuestError::NotInGuest`].
+pub fn possible(experiment: &Experiment) -> Result<(), GuestError> {
+    for cell in &experiment.cells {
+        if let experiment::Path::Wire { a, b, .. } = &cell.setup.path {
+            let why = format!(
+                "its path is a wire between `{a}` and `{b}`, devices of this machine, and a guest has none of them: use path.kind = \"veth\", \
+                 or run it here"
+            );
+            return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
+        }
+    }
+    Ok(())
+}
+
+/// The slot with its journal, so that whoever finds this run killed can end its guest. Without the right to write there the
+/// kernel's own way, that a guest dies with its parent, must do.
+fn journal(state: &Path) -> Result<Option<Journal>, RunError> {
+    match Slot::claim(state) {
+        Ok(slot) => Ok(Some(slot.journal()?)),
+        Err(ClaimError::State { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Runs the experiment in a guest, to its end, a signal's or a failure's. The calling thread must be the program's first: the
+/// guest dies with it.
+pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
+    let mut end = Ended { interrupted: false, failed: None, not_put_back: None };
+    match try_run(experiment, options, sink, &mut end) {
+        Ok(()) => {}
+        // What a signal broke is no failure.
+        Err(_) if options.stop.load(Relaxed) => {}
+        Err(error) => end.failed = Some(error),
+    }
+    end.interrupted = options.stop.load(Relaxed);
+    end
+}
+
+fn try_run(
+    experiment: &Experiment,
+    options: &Options<'_>,
+    sink: &mut dyn Sink,
+    end: &mut Ended,
+) -> Result<(), RunError> {
+    let guest = options.guest;
+    possible(experiment)?;
+    let version = qemu::version().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => GuestError::NoQemu,
+        _ => GuestError::Start { source: error },
+    })?;
+    let archive = guest.archive(Some(experiment))?;
+    let accelerator = match guest.mode {
+        Mode::Exact => Accelerator::Tcg,
+        Mode::RealTime => probe::accelerator(guest, options, &version)?,
+    };
+    let machine = guest.machine(experiment, accelerator);
+    let arguments = machine.arguments();
+    let mut entry = GuestEntry {
+        mode: guest.mode.name().to_owned(),
+        accelerator: accelerator.name().to_owned(),
+        cpus: machine.cpus,
+        memory_mib: machine.memory_mib,
+        kernel: guest.kernel.name.clone(),
+        kernel_release: guest.kernel.release.clone(),
+        kernel_sha256: guest.kernel.sha256.clone(),
+        initramfs_sha256: kernel::sha256(&archive),
+        proc_version: None,
+        qemu: version,
+        arguments: arguments.clone(),
+        tai_offset_s: guest.tai_offset_s,
+        boot_cpu_ns: None,
+        boot_ns: None,
+        cpu_ns: None,
+        host: tardy_host::facts::read(),
+    };
+    sink.event(Event::Guest(&entry));
+    let line = Command::new(qemu::PROGRAM, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let says = vec![format!("# {line}"), "# the rest is done in that guest".to_owned()];
+    sink.event(Event::Commands { commands: says, took: Duration::ZERO, ago: Duration::ZERO, failed: Vec::new() });
+
+    let path = |name: &str| options.folder.join(name);
+    let (initramfs, port) = (path(qemu::INITRAMFS), path(qemu::PORT));
+    let mut journal = journal(options.state)?;
+    if let Some(journal) = &mut journal {
+        let files = [&initramfs, &port].map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+        let files = files.map(|path| path.display().to_string());
+        journal.will_do(&[&[Command::new("rm", &["-f", &files[0], &files[1]])]])?;
+    }
+    let boot = || {
+        fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
+        Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })
+    };
+    let result = boot().map_err(RunError::from).and_then(|mut qemu| {
+        if let Some(journal) = &mut journal {
+            journal.agent(qemu.pid())?;
+        }
+        watch::follow(&mut qemu, options, machine.memory_mib, &mut entry, end, sink)
+    });
+    // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
+    for path in [&initramfs, &port] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("remove", path)(error).into()),
+            _ => {}
+        }
+    }
+    if let Some(mut journal) = journal {
+        journal.clear()?;
+    }
+    result
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The modules that a guest may need, out of a kernel's module folder: found by name, with what they depend on, uncompressed. What
+//! a module depends on and which names the kernel may ask for it by stand in the module itself, so nothing need have run `depmod`.
+//! In the guest the kernel asks for a module when it needs one, and tardy, called `modprobe`, loads it.
+
+use super::elf::Elf;
+use super::initramfs::Archive;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// What is packed, where the kernel has it as a module: links, queue disciplines, classifiers, and what joins them.
+pub const WANTED: &[&str] = &[
+    "veth",
+    "dummy",
+    "ifb",
+    "8021q",
+    "af_packet",
+    "ptp",
+    "ptp_mock",
+    "netdevsim",
+    "sch_taprio",
+    "sch_etf",
+    "sch_mqprio",
+    "sch_mqprio_lib",
+    "sch_cbs",
+    "sch_netem",
+    "sch_tbf",
+    "sch_htb",
+    "sch_prio",
+    "sch_fq",
+    "sch_fq_codel",
+    "sch_codel",
+    "sch_multiq",
+    "sch_skbprio",
+    "sch_plug",
+    "sch_ingress",
+    "sch_ets",
+    "sch_drr",
+    "cls_u32",
+    "cls_basic",
+    "cls_matchall",
+    "cls_fw",
+    "cls_bpf",
+    "act_mirred",
+    "act_gact",
+    "act_skbedit",
+    "act_vlan",
+    "act_gate",
+    "act_police",
+];
+
+/// Where they lie in the guest.
+pub const FOLDER: &str = "/modules";
+/// The list of them.
+pub const INDEX: &str = "/modules/index.json";
+
+/// A kernel's modules cannot be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum ModuleError {
+    /// A file or folder.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is no module that can be understood.
+    #[error("{} is no kernel module for x86-64 that is plain or packed with xz", path.display())]
+    Foreign {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// What the guest knows of its modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// By name, with `_` for `-`: the names of those that must be loaded before, in order.
+    pub modules: BTreeMap<String, Vec<String>>,
+    /// Names that the kernel may ask by; those with wildcards are left out: they are for devices.
+    pub aliases: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// The files to load for what the kernel asks for, in order; empty if it is not here.
+    pub fn load_order(&self, asked: &str) -> Vec<&str> {
+        let mut order = Vec::new();
+        let name = plain(asked);
+        let name = self.aliases.get(asked).or_else(|| self.aliases.get(&name)).unwrap_or(&name);
+        self.place(name, &mut order, 0);
+        order
+    }
+
+    fn place<'a>(&'a self, name: &str, order: &mut Vec<&'a str>, depth: u8) {
+        // Modules that need each other cannot be loaded at all; the bound only keeps a damaged index from looping.
+        let Some((name, needs)) = self.modules.get_key_value(name).filter(|_| depth < 32) else { return };
+        if order.contains(&name.as_str()) {
+            return;
+        }
+        needs.iter().for_each(|need| self.place(need, order, depth + 1));
+        if !order.contains(&name.as_str()) {
+            order.push(name);
+        }
+    }
+}
+
+/// A module's name as the kernel has it.
+fn plain(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// A module file's own name, without `.ko` and what it is packed with.
+fn name_of(path: &Path) -> Option<String> {
+    let file = path.file_name()?.to_str()?;
+    let stem = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"].iter().find_map(|end| file.strip_suffix(end))?;
+    Some(plain(stem))
+}
+
+/// All modules in a folder, by name. Later ones in the order of paths give way to earlier ones: `extra` and `updates` are
+/// for whoever built them, and come from a folder given first.
+fn list(folder: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<(), ModuleError> {
+    let failed = |source| ModuleError::Read { path: folder.to_owned(), source };
+    let mut entries = fs::read_dir(folder).map_err(failed)?.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type().map_err(failed)?;
+        let path = entry.path();
+        if kind.is_dir() {
+            list(&path, into)?;
+        } else if let Some(name) = name_of(&path).filter(|_| kind.is_file()) {
+            into.entry(name).or_insert(path);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a module, unpacked.
+fn read(path: &Path) -> Result<Vec<u8>, ModuleError> {
+    let failed = |source| ModuleError::Read { path: path.to_owned(), source };
+    let bytes = fs::read(path).map_err(failed)?;
+    if !bytes.starts_with(b"\xfd7zXZ\0") {
+        return Ok(bytes);
+    }
+    let mut plain = Vec::new();
+    lzma_rust2::XzReader::new(&bytes[..], true).read_to_end(&mut plain).map_err(failed)?;
+    Ok(plain)
+}
+
+/// Puts the wanted modules of `folder` (a `lib/modules/RELEASE`), and what they depend on, into the archive, with the index.
+/// Those that the folder does not have are built in or not to be had: the kernel will tell.
+///
+/// # Errors
+/// If a module cannot be read.
+pub fn pack(folder: &Path, wanted: &[&str], archive: &mut Archive) -> Result<Index, ModuleError> {
+    let mut files = BTreeMap::new();
+    list(folder, &mut files)?;
+    let mut index = Index::default();
+    let mut open: BTreeSet<String> = wanted.iter().map(|name| plain(name)).collect();
+    while let Some(name) = open.pop_first() {
+        let Some(path) = files.get(&name).filter(|_| !index.modules.contains_key(&name)) else { continue };
+        let bytes = read(path)?;
+        let elf = Elf::read(&bytes).ok_or_else(|| ModuleError::Foreign { path: path.clone() })?;
+        let mut needs = Vec::new();
+        for (key, value) in elf.modinfo() {
+            match key {
+                "depends" => needs.extend(value.split(',').filter(|name| !name.is_empty()).map(plain)),
+                "alias" if !value.contains(['*', '?', '[']) => {
+                    index.aliases.insert(value.to_owned(), name.clone());
+                }
+                _ => {}
+            }
+        }
+        open.extend(needs.iter().cloned());
+        index.modules.insert(name.clone(), needs);
+        archive.file(&format!("{FOLDER}/{name}.ko"), bytes, false);
+    }
+    archive.file(INDEX, serde_json::to_vec(&index).unwrap_or_default(), false);
+    Ok(index)
+}

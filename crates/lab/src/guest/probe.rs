@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried, and the answer kept.
+
+use super::frame::{Frames, Kind};
+use super::qemu::{self, Accelerator, Machine, Mode, Qemu};
+use super::{Guest, GuestError, MEMORY_MIB, Options, file};
+use crate::guest::kernel;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// KVM boots a kernel in a second; one that has said nothing by then does not.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What runs a guest in real time here.
+///
+/// # Errors
+/// If the probe cannot be written.
+pub(super) fn accelerator(guest: &Guest, options: &Options<'_>, version: &str) -> Result<Accelerator, GuestError> {
+    if !Path::new("/dev/kvm").exists() {
+        return Ok(Accelerator::Tcg);
+    }
+    // Another boot may be another hypervisor.
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let of = kernel::sha256(format!("{} {version} {boot}", guest.kernel.sha256).as_bytes());
+    let known = options.cache.join(format!("kvm-{}", &of[..16]));
+    match fs::read_to_string(&known).as_deref() {
+        Ok("kvm") => return Ok(Accelerator::Kvm),
+        Ok("tcg") => return Ok(Accelerator::Tcg),
+        _ => {}
+    }
+    let folder = options.folder.join("probe");
+    fs::create_dir_all(&folder).map_err(file("create", &folder))?;
+    let boots = boots(guest, options, &folder);
+    let _ = fs::remove_dir_all(&folder);
+    let found = if boots? { Accelerator::Kvm } else { Accelerator::Tcg };
+    // A probe that a signal cut short says nothing.
+    if !options.stop.load(Relaxed) {
+        let _ = fs::create_dir_all(options.cache);
+        let _ = fs::write(&known, found.name());
+    }
+    Ok(found)
+}
+
+fn boots(guest: &Guest, options: &Options<'_>, folder: &Path) -> Result<bool, GuestError> {
+    let initramfs = folder.join(qemu::INITRAMFS);
+    fs::write(&initramfs, guest.archive(None)?).map_err(file("write", &initramfs))?;
+    let machine = Machine {
+        mode: Mode::RealTime,
+        accelerator: Accelerator::Kvm,
+        cpus: 1,
+        memory_mib: MEMORY_MIB,
+        kernel: guest.boots.display().to_string(),
+        append: String::new(),
+    };
+    let mut qemu = Qemu::start(folder, &machine.arguments()).map_err(|source| GuestError::Start { source })?;
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until && !options.stop.load(Relaxed) {
+        let ended = qemu.ended().is_some();
+        let mut frames = Frames::default();
+        frames.push(&fs::read(folder.join(qemu::PORT)).unwrap_or_default());
+        if matches!(frames.take(), Ok(Some((Kind::Said, _)))) {
+            return Ok(true);
+        }
+        if ended {
+            return Ok(false);
+        }
+        qemu.wait(Duration::from_millis(50));
+    }
+    Ok(false)
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! QEMU: its arguments, which are pure and hold no path but the kernel's, and its process, which dies with tardy.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tardy_sys::child::{Child, Ended};
+
+/// The program, as Debian calls it.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+/// Files in the folder that it is started in.
+pub const CONSOLE: &str = "console.log";
+/// What the guest sends.
+pub const PORT: &str = "port";
+/// What it boots.
+pub const INITRAMFS: &str = "initramfs";
+/// Nanoseconds that an instruction takes in virtual time: `shift` is its logarithm.
+pub const INSTRUCTION_NS: i64 = 2;
+
+/// How a guest's time goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// With the host's: emulated, or by KVM where it starts ordinary kernels.
+    RealTime,
+    /// By counted instructions.
+    Exact,
+}
+
+impl Mode {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::RealTime => "guest",
+            Mode::Exact => "guest:exact",
+        }
+    }
+}
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// The emulator.
+    Tcg,
+    /// The processor itself.
+    Kvm,
+}
+
+impl Accelerator {
+    /// QEMU's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Accelerator::Tcg => "tcg",
+            Accelerator::Kvm => "kvm",
+        }
+    }
+}
+
+/// A guest's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// How its time goes.
+    pub mode: Mode,
+    /// What runs it.
+    pub accelerator: Accelerator,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory, MiB.
+    pub memory_mib: u64,
+    /// The kernel.
+    pub kernel: String,
+    /// More words for the kernel's command line.
+    pub append: String,
+}
+
+impl Machine {
+    /// QEMU's arguments. Its files have fixed names in the folder that it is started in.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let mut put = |text: &str| words.extend(text.split(' ').map(str::to_owned));
+        put("-M q35 -nodefaults -no-user-config -no-reboot -display none -monitor none");
+        match (self.mode, self.accelerator) {
+            // Each of these is needed: without the seed, for one, most latencies differ from run to run.
+            (Mode::Exact, _) => {
+                put("-accel tcg -icount shift=1,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -cpu max");
+            }
+            (Mode::RealTime, Accelerator::Tcg) => put("-accel tcg,thread=multi -rtc base=utc -cpu max"),
+            (Mode::RealTime, Accelerator::Kvm) => put("-accel kvm -rtc base=utc -cpu host"),
+        }
+        put(&format!("-smp {} -m {}", self.cpus, self.memory_mib));
+        put(&format!("-serial file:{CONSOLE} -serial file:{PORT}"));
+        words.extend(["-kernel".to_owned(), self.kernel.clone()]);
+        words.extend(["-initrd".to_owned(), INITRAMFS.to_owned()]);
+        words.extend(["-append".to_owned(), self.command_line()]);
+        words
+    }
+
+    /// The kernel's command line.
+    pub fn command_line(&self) -> String {
+        // Waiting loops that cost seconds when they are emulated: self-tests of ciphers, a source of randomness that nobody asks.
+        let mut line =
+            "console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist=jent_mod_init no_timer_check"
+                .to_owned();
+        if self.mode == Mode::Exact {
+            // Nothing by chance: where chance decides, one instruction more or less anywhere is another draw of everything.
+            line += " nokaslr norandmaps randomize_kstack_offset=off random.trust_cpu=off mitigations=off";
+            // The processor's counter runs at 1 GHz there: measuring it would only make it wrong by some millionths.
+            line += " tsc=reliable tsc_early_khz=1000000";
+        }
+        if !self.append.is_empty() {
+            line += " ";
+            line += &self.append;
+        }
+        line
+    }
+}
+
+/// What QEMU says of its version.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn version() -> io::Result<String> {
+    let output = std::process::Command::new(PROGRAM).arg("--version").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// A running QEMU. Dropped, it is killed; killed with tardy too, by the kernel.
+pub struct Qemu {
+    child: Child,
+    said: Vec<u8>,
+}
+
+/// Clock ticks a second in `/proc/PID/stat` (USER_HZ is 100 on every Linux that Rust runs on).
+const TICK: Duration = Duration::from_millis(10);
+
+impl Qemu {
+    /// Starts it in a folder. The thread that calls must live as long as the guest.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
+        Ok(Qemu { child: Child::start_in(Some(folder), PROGRAM, arguments, &[])?, said: Vec::new() })
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Waits a while, and takes in what QEMU itself says meanwhile.
+    pub fn wait(&mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        let mut piece = [0; 4_096];
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            match self.child.read(&mut piece, left) {
+                Ok(Some(0)) => {}
+                Ok(Some(bytes)) => self.said.extend_from_slice(&piece[..bytes]),
+                // It has closed its output: it is ending.
+                Ok(None) | Err(_) => return std::thread::sleep(left.min(Duration::from_millis(2))),
+            }
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.child.ended()
+    }
+
+    /// What it said, in one line.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said).trim().lines().collect::<Vec<_>>().join(" / ")
+    }
+
+    /// Processor time that it has used: user and system, fields 14 and 15 of `/proc/PID/stat` (proc(5)).
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u32>().ok());
+        TICK * ticks.sum()
+    }
+}

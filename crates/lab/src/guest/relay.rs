@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The run inside a guest, told to the host: in the guest a [`Sink`] that writes frames, on the host their way into the sink that
+//! would have been told had the run been there. So the run folder is made by the same code, trial by trial, and what a guest had
+//! measured before it broke is kept.
+
+use super::frame::{self, Kind};
+use crate::coordinator::{Event, Sink};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use tardy_engine::live::Digest;
+use tardy_engine::message::Side;
+use tardy_model::machine::RulerRecord;
+use tardy_model::manifest::{ReadBack, StationEntry};
+use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
+use tardy_model::verdict::Figure;
+
+/// What a guest says; [`Event`]s, owned, and how it began and ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Said {
+    /// It is up.
+    Machine {
+        proc_version: String,
+        facts: BTreeMap<String, Figure>,
+    },
+    Commands {
+        commands: Vec<String>,
+        took_ns: u64,
+        failed: Vec<String>,
+    },
+    Built {
+        read_back: Vec<ReadBack>,
+        stations: BTreeMap<String, StationEntry>,
+        pids: BTreeMap<String, u32>,
+    },
+    Ruler {
+        records: Vec<RulerRecord>,
+    },
+    Refused {
+        cell: String,
+        why: String,
+    },
+    Short {
+        cell: String,
+        what: String,
+    },
+    Trial {
+        cell: String,
+        n: u32,
+        order: u32,
+        of: u32,
+    },
+    Progress {
+        stream: String,
+        side: Side,
+        digest: Digest,
+        count: u32,
+    },
+    TornDown,
+    /// It is over.
+    End(End),
+}
+
+/// How the run ended inside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// What ended it early: the words and the exit code that go with them.
+    pub failed: Option<(String, u8)>,
+    /// What could not be put back, which goes with the guest.
+    pub not_put_back: Option<String>,
+}
+
+/// In the guest: writes what happens to the port.
+pub struct Relay<W> {
+    port: W,
+    told: BTreeMap<(String, Side), Instant>,
+    /// The first thing that the port did not take.
+    broken: Option<io::Error>,
+}
+
+/// Live figures go this often: a port's interrupts are work that falls into the measurement.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+impl<W: Write> Relay<W> {
+    /// Onto an open port.
+    pub fn new(port: W) -> Self {
+        Relay { port, told: BTreeMap::new(), broken: None }
+    }
+
+    /// Says one thing.
+    pub fn say(&mut self, said: &Said) {
+        match serde_json::to_vec(said) {
+            Ok(bytes) => self.write(Kind::Said, &bytes),
+            Err(error) => self.broken = self.broken.take().or(Some(error.into())),
+        }
+    }
+
+    fn write(&mut self, kind: Kind, bytes: &[u8]) {
+        if let Err(error) = frame::write(&mut self.port, kind, bytes) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    /// The port, back.
+    pub fn into_port(self) -> W {
+        self.port
+    }
+}
+
+impl<W: Write> Sink for Relay<W> {
+    fn event(&mut self, event: Event<'_>) {
+        let said = match event {
+            Event::Commands { commands, took, failed, .. } => {
+                Said::Commands { commands, took_ns: took.as_nanos() as u64, failed }
+            }
+            Event::Built { read_back, stations, pids } => {
+                Said::Built { read_back: read_back.to_vec(), stations: stations.clone(), pids }
+            }
+            Event::Ruler(records) => Said::Ruler { records: records.to_vec() },
+            Event::Refused { cell, why } => Said::Refused { cell: cell.to_owned(), why: why.to_owned() },
+            Event::Short { cell, what } => Said::Short { cell: cell.to_owned(), what: what.to_owned() },
+            Event::Trial { cell, n, order, of } => {
+                self.told.clear();
+                Said::Trial { cell: cell.to_owned(), n, order, of }
+            }
+            Event::Progress { stream, side, digest, count } => {
+                let now = Instant::now();
+                let told = self.told.entry((stream.to_owned(), side)).or_insert(now);
+                if now < *told {
+                    return;
+                }
+                *told = now + PROGRESS_EVERY;
+                Said::Progress { stream: stream.to_owned(), side, digest, count }
+            }
+            Event::TornDown => Said::TornDown,
+            // A guest has no guests.
+            Event::Machine { .. } | Event::Guest(_) => return,
+        };
+        self.say(&said);
+    }
+
+    fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
+        if let Ok(bytes) = postcard::to_stdvec(&output) {
+            self.write(Kind::Output, &bytes);
+        }
+    }
+
+    fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let bytes = trial_bytes(record, streams)?;
+        self.write(Kind::Trial, &bytes);
+        match self.broken.take() {
+            Some(error) => Err(format!("the guest's port took no more: {error}").into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A trial: length of its record, the record in JSON as it stands in the run folder, the samples in postcard.
+///
+/// # Errors
+/// If it cannot be encoded.
+pub fn trial_bytes(record: &TrialRecord, streams: &[(String, Batch)]) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let json = serde_json::to_vec(record)?;
+    let mut bytes = (json.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&json);
+    Ok(postcard::to_extend(streams, bytes)?)
+}
+
+/// The trial back.
+///
+/// # Errors
+/// If the bytes are not a trial's, or its columns are of different lengths.
+pub fn trial_of(bytes: &[u8]) -> Result<(TrialRecord, Vec<(String, Batch)>), String> {
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or("a trial was cut short")?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (json, samples) = rest.split_at_checked(length).ok_or("a trial was cut short")?;
+    let record = serde_json::from_slice(json).map_err(|error| format!("a trial's record: {error}"))?;
+    let streams: Vec<(String, Batch)> =
+        postcard::from_bytes(samples).map_err(|error| format!("a trial's samples: {error}"))?;
+    if let Some((name, _)) = streams.iter().find(|(_, batch)| !batch.is_even()) {
+        return Err(format!("the samples of stream `{name}` have columns of different lengths"));
+    }
+    Ok((record, streams))
+}
+
+/// What came of a frame, beside what the sink was told.
+#[derive(Debug)]
+pub enum Heard {
+    /// The sink knows.
+    Told,
+    /// The guest is up.
+    Up {
+        /// Its `/proc/version`.
+        proc_version: String,
+    },
+    /// A trial begins.
+    Trial,
+    /// The run is over.
+    End(End),
+}
+
+/// A frame cannot be told.
+#[derive(Debug)]
+pub enum Untold {
+    /// It makes no sense.
+    Nonsense(String),
+    /// The sink refused.
+    Sink(Box<dyn Error + Send + Sync>),
+}
+
+/// On the host: tells the sink what a frame says.
+///
+/// # Errors
+/// If the frame makes no sense, or the sink refuses a trial.
+pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, Untold> {
+    match kind {
+        Kind::Output => {
+            sink.load_output(postcard::from_bytes(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?);
+            return Ok(Heard::Told);
+        }
+        Kind::Trial => {
+            let (record, streams) = trial_of(bytes).map_err(Untold::Nonsense)?;
+            sink.trial(&record, &streams).map_err(Untold::Sink)?;
+            return Ok(Heard::Told);
+        }
+        Kind::Said => {}
+    }
+    let said: Said = serde_json::from_slice(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?;
+    let mut heard = Heard::Told;
+    match &said {
+        Said::Machine { proc_version, facts } => {
+            sink.event(Event::Machine { facts });
+            return Ok(Heard::Up { proc_version: proc_version.clone() });
+        }
+        Said::Commands { commands, took_ns, failed } => sink.event(Event::Commands {
+            commands: commands.clone(),
+            took: Duration::from_nanos(*took_ns),
+            ago: Duration::ZERO,
+            failed: failed.clone(),
+        }),
+        Said::Built { read_back, stations, pids } => {
+            sink.event(Event::Built { read_back, stations, pids: pids.clone() });
+        }
+        Said::Ruler { records } => sink.event(Event::Ruler(records)),
+        Said::Refused { cell, why } => sink.event(Event::Refused { cell, why }),
+        Said::Short { cell, what } => sink.event(Event::Short { cell, what }),
+        Said::Trial { cell, n, order, of } => {
+            sink.event(Event::Trial { cell, n: *n, order: *order, of: *of });
+            heard = Heard::Trial;
+        }
+        Said::Progress { stream, side, digest, count } => {
+            sink.event(Event::Progress { stream, side: *side, digest: *digest, count: *count });
+        }
+        Said::TornDown => sink.event(Event::TornDown),
+        Said::End(end) => return Ok(Heard::End(end.clone())),
+    }
+    Ok(heard)
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Guests, as far as they are pure: the archive that one boots, the frames that it sends, what its console means, where Debian's kernels
+//! come from, QEMU's arguments.
+
+mod archive;
+mod frames;
+
+use tardy_lab::guest::console::{self, Means};
+use tardy_lab::guest::fetch::{deb822, one_line};
+use tardy_lab::guest::kernel;
+use tardy_lab::guest::modules::Index;
+use tardy_lab::guest::qemu::{Accelerator, Machine, Mode};
+
+fn machine(mode: Mode, accelerator: Accelerator) -> Machine {
+    Machine { mode, accelerator, cpus: 1, memory_mib: 256, kernel: "/k/vmlinuz".into(), append: String::new() }
+}
+
+#[test]
+fn exact_time_has_every_option_that_it_needs() {
+    let words = machine(Mode::Exact, Accelerator::Tcg).arguments();
+    let line = words.join(" ");
+    for needed in [
+        "-accel tcg ",
+        "-icount shift=1,sleep=off ",
+        "-rtc base=2026-01-01T00:00:00,clock=vm ",
+        "-seed 1 ",
+        "-smp 1 ",
+        "-nodefaults ",
+        "-no-reboot ",
+        "-serial file:console.log -serial file:port ",
+        " nokaslr ",
+        " norandmaps ",
+        " random.trust_cpu=off ",
+        " mitigations=off ",
+        " tsc_early_khz=1000000",
+        " panic=-1 ",
+    ] {
+        assert!(line.contains(needed), "{needed} is not in {line}");
+    }
+    // No device through which something of the host could come.
+    for never in ["-netdev", "-device", "-drive", "-fsdev", "-chardev", "base=utc"] {
+        assert!(!line.contains(never), "{never} is in {line}");
+    }
+    assert_eq!(words.iter().filter(|word| word.starts_with('/')).collect::<Vec<_>>(), ["/k/vmlinuz"]);
+}
+
+#[test]
+fn real_time_counts_nothing() {
+    for accelerator in [Accelerator::Tcg, Accelerator::Kvm] {
+        let line = machine(Mode::RealTime, accelerator).arguments().join(" ");
+        assert!(!line.contains("icount") && !line.contains("clock=vm"), "{line}");
+        assert!(line.contains(&format!("-accel {}", accelerator.name())), "{line}");
+    }
+}
+
+#[test]
+fn the_machines_own_sources_name_another_suite() {
+    let text = "\
+Types: deb
+# a comment
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates bookworm-backports
+Components: main contrib
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb-src
+URIs: http://mirror.example/debian
+Suites: bookworm
+Components: main
+
+Enabled: no
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+
+Types: deb
+URIs: http://other.example
+Suites: nodistro
+Components: main
+
+Types: deb
+URIs: http://mirror.example/debian-security
+Suites: bookworm-security
+Components: main
+ contrib
+";
+    let wanted = "\
+URIs: http://mirror.example/debian
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+Types: deb
+Suites: trixie trixie-updates
+Components: main
+
+URIs: http://mirror.example/debian-security
+Types: deb
+Suites: trixie-security
+Components: main
+
+";
+    assert_eq!(deb822(text, "trixie"), wanted);
+    let text = "\
+deb [signed-by=/k.gpg arch=amd64] http://mirror.example/debian bookworm main contrib
+# deb http://off.example/debian bookworm main
+deb-src http://mirror.example/debian bookworm main
+deb http://other.example/apt cloud-sdk-bookworm main
+deb http://mirror.example/debian-security bookworm-security main
+";
+    let wanted = "\
+deb [signed-by=/k.gpg arch=amd64] http://mirror.example/debian trixie main
+deb http://mirror.example/debian-security trixie-security main
+";
+    assert_eq!(one_line(text, "trixie"), wanted);
+}
+
+#[test]
+fn a_consoles_end_says_what_went_wrong() {
+    let panic = b"\x1b[2J\x1b[0;37mbooting\r\n[    1.2] VFS: Cannot open root device\r\n[    1.3] Kernel panic - not syncing: VFS: \
+        Unable to mount root fs\r\n[    1.4] CPU: 0 PID: 1\r\n";
+    let end = console::end(panic);
+    assert_eq!(end.means, Means::Panic);
+    assert_eq!(end.lines[0], "[    1.3] Kernel panic - not syncing: VFS: Unable to mount root fs");
+    assert_eq!(end.lines.len(), 2);
+    let memory =
+        b"a\n[    9.1] Out of memory: Killed process 77 (tardy)\n[    9.2] Kernel panic - not syncing: no init\n";
+    assert_eq!(console::end(memory).means, Means::OutOfMemory);
+    let many: String = (0..100).map(|n| format!("line {n}\n")).collect();
+    let end = console::end(many.as_bytes());
+    assert_eq!((end.means, end.lines.len(), &end.lines[7][..]), (Means::Nothing, 8, "line 99"));
+    assert_eq!(console::end(b"\xff\xfe\x00").to_string(), "its console ends: \u{fffd}\u{fffd}");
+    assert_eq!(console::end(b"").to_string(), "its console says nothing");
+}
+
+#[test]
+fn a_module_comes_after_what_it_needs() {
+    let index = Index {
+        modules: [
+            ("8021q", &["garp", "mrp"][..]),
+            ("garp", &["stp", "llc"]),
+            ("mrp", &[]),
+            ("stp", &["llc"]),
+            ("llc", &[]),
+        ]
+        .map(|(name, needs)| (name.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect()))
+        .into(),
+        aliases: [("rtnl-link-vlan".to_owned(), "8021q".to_owned())].into(),
+    };
+    assert_eq!(index.load_order("rtnl-link-vlan"), ["llc", "stp", "garp", "mrp", "8021q"]);
+    assert_eq!(index.load_order("8021q"), index.load_order("rtnl-link-vlan"));
+    assert_eq!(index.load_order("netdev-eth0"), [""; 0]);
+    let circle = Index {
+        modules: [("a", "b"), ("b", "a")].map(|(name, need)| (name.to_owned(), vec![need.to_owned()])).into(),
+        ..Index::default()
+    };
+    assert_eq!(circle.load_order("a").len(), 2, "it ends");
+}
+
+#[test]
+fn a_release_stands_in_the_image() {
+    let mut image = vec![0; 0x400];
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x20e..0x210].copy_from_slice(&0x100u16.to_le_bytes());
+    image[0x300..0x30f].copy_from_slice(b"6.12.9-amd64 (d");
+    assert_eq!(kernel::release(&image), Some("6.12.9-amd64"));
+    for end in 0..image.len() {
+        // Cut anywhere, it is no image or the same one.
+        assert!(kernel::release(&image[..end]).is_none_or(|release| "6.12.9-amd64".starts_with(release)));
+    }
+}
+
+/// `tardy plan … --in …` with an empty cache.
+fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let cache = tempfile::tempdir().expect("a folder");
+    let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), std::path::PathBuf::from);
+    let mut command = std::process::Command::new(tardy);
+    command.arg("plan").args(arguments).env("TARDY_CACHE", cache.path());
+    let output = command.output().expect("tardy runs");
+    let left = std::fs::read_dir(cache.path()).expect("a folder").count();
+    assert_eq!(left, 0, "a plan changes nothing");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
+    let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.count=5"]);
+    assert_eq!(code, Some(0), "{error}");
+    let does: Vec<&str> = script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert_eq!(does.len(), 3, "{script}");
+    assert_eq!(does[0], "set -e");
+    assert!(
+        does[1].starts_with("tardy guest pack host-to-host --set 'stream.ctl.count=5' --in guest:exact "),
+        "{script}"
+    );
+    assert!(does[2].starts_with("qemu-system-x86_64 ") && does[2].contains("-icount shift=1,sleep=off"), "{script}");
+    assert!(script.contains("not fetched yet: tardy guest fetch debian:6.12"), "{script}");
+    assert!(script.contains("\n# ip netns add "), "{script}");
+    let (code, script, _) = plan(&["host-to-host", "--in", "guest"]);
+    assert!(code == Some(0) && !script.contains("icount"), "{script}");
+}
+
+#[test]
+fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
+    let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.rx.cpu=different"]);
+    assert_eq!((code, &script[..]), (Some(3), ""), "{error}");
+    assert!(error.contains("has one processor"), "{error}");
+    // In real time it may have several.
+    assert_eq!(plan(&["host-to-host", "--in", "guest", "--set", "stream.ctl.rx.cpu=different"]).0, Some(0));
+    let (code, _, error) = plan(&["host-to-host", "--in", "guest:virtual"]);
+    assert_eq!(code, Some(2), "{error}");
+}

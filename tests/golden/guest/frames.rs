@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a guest sends: frames however they are cut, and a run told through them.
+
+use proptest::prelude::*;
+use std::error::Error;
+use std::sync::atomic::AtomicBool;
+use tardy_lab::coordinator::{self, Event, Options, Sink};
+use tardy_lab::guest::frame::{self, Frames, Kind};
+use tardy_lab::guest::relay::{self, End, Heard, Relay, Said};
+use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
+
+fn written(frames: &[(Kind, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frames.iter().for_each(|(kind, content)| frame::write(&mut bytes, *kind, content).expect("written"));
+    bytes
+}
+
+fn kinds() -> impl Strategy<Value = (Kind, Vec<u8>)> {
+    let kind = prop_oneof![Just(Kind::Said), Just(Kind::Trial), Just(Kind::Output)];
+    (kind, proptest::collection::vec(any::<u8>(), 0..200))
+}
+
+proptest! {
+    #[test]
+    fn frames_come_out_as_they_went_in_however_they_are_cut(
+        sent in proptest::collection::vec(kinds(), 0..6),
+        cuts in proptest::collection::vec(1usize..70, 1..40),
+    ) {
+        let bytes = written(&sent);
+        let (mut frames, mut got, mut at) = (Frames::default(), Vec::new(), 0);
+        for cut in cuts.iter().cycle().take(bytes.len() + 1) {
+            let end = (at + cut).min(bytes.len());
+            frames.push(&bytes[at..end]);
+            at = end;
+            while let Some(frame) = frames.take().expect("sound") {
+                got.push(frame);
+            }
+        }
+        prop_assert_eq!(&got, &sent);
+        prop_assert_eq!(frames.pending(), 0);
+    }
+
+    #[test]
+    fn a_changed_byte_never_makes_another_frame(
+        sent in kinds(),
+        at in any::<prop::sample::Index>(),
+        change in 1u8..,
+    ) {
+        let mut bytes = written(&[sent]);
+        let at = at.index(bytes.len());
+        bytes[at] ^= change;
+        let mut frames = Frames::default();
+        frames.push(&bytes);
+        // It is damaged, or waits for more.
+        prop_assert!(!matches!(frames.take(), Ok(Some(_))));
+    }
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Kept {
+    events: Vec<String>,
+    trials: Vec<(TrialRecord, Vec<(String, Batch)>)>,
+    output: Vec<(String, Vec<u8>)>,
+}
+
+impl Sink for Kept {
+    fn event(&mut self, event: Event<'_>) {
+        self.events.push(format!("{event:?}"));
+    }
+    fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
+        self.output = output;
+    }
+    fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.trials.push((record.clone(), streams.to_vec()));
+        Ok(())
+    }
+}
+
+fn simulated() -> tardy_spec::experiment::Experiment {
+    let source = tardy_spec::ready_made("host-to-host").expect("ready-made");
+    let set = ["stream.ctl.port=sim", "stream.ctl.count=300", "trials=3"].map(str::to_owned);
+    tardy_spec::load(&source, &set).expect("it loads")
+}
+
+fn run(sink: &mut dyn Sink) {
+    let stop = AtomicBool::new(false);
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { state: folder.path(), program: "tardy".into(), version: "0", stop: &stop };
+    let ended = coordinator::run(&simulated(), &options, sink);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+}
+
+#[test]
+fn a_run_told_over_a_port_is_the_run() {
+    let mut here = Kept::default();
+    run(&mut here);
+    let mut relay = Relay::new(Vec::new());
+    run(&mut relay);
+    relay.load_output(vec![("bulk.out".to_owned(), vec![0, 255, 10, 13, 3])]);
+    let end = End { failed: Some(("no".to_owned(), 3)), not_put_back: None };
+    relay.say(&Said::End(end.clone()));
+    let (mut there, mut ended) = (Kept::default(), None);
+    let mut frames = Frames::default();
+    frames.push(&relay.into_port());
+    while let Some((kind, bytes)) = frames.take().expect("sound") {
+        if let Heard::End(end) = relay::deliver(kind, &bytes, &mut there).expect("sense") {
+            ended = Some(end);
+        }
+    }
+    assert_eq!(ended, Some(end));
+    assert_eq!(there.events, here.events);
+    assert_eq!(there.output, [("bulk.out".to_owned(), vec![0, 255, 10, 13, 3])]);
+    assert_eq!(here.trials.len(), 3);
+    for (there, here) in there.trials.iter().zip(&here.trials) {
+        assert_eq!(there.1, here.1, "every sample");
+        assert_eq!(there.0, here.0, "the record");
+    }
+}
+
+#[test]
+fn samples_of_uneven_columns_are_refused() {
+    let mut kept = Kept::default();
+    run(&mut kept);
+    let (record, mut streams) = kept.trials.remove(0);
+    streams[0].1.outcome.pop();
+    let bytes = relay::trial_bytes(&record, &streams).expect("written");
+    let why = relay::trial_of(&bytes).expect_err("uneven");
+    assert!(why.contains("columns of different lengths"), "{why}");
+    for end in 0..bytes.len().min(4_000) {
+        assert!(relay::trial_of(&bytes[..end]).is_err(), "cut at {end}");
+    }
+}

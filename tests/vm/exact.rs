@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exact virtual time: what is the same gives the same, to the nanosecond; what is not does not.
+
+use crate::command::{Finished, Place};
+use crate::guest::{KERNEL, SHORT, can_run, exact};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The run that the others are held against.
+pub struct First {
+    /// The run.
+    pub run: Finished,
+    manifest: Value,
+    events: Vec<Value>,
+    /// Where it was.
+    out: String,
+    /// What stood there, and in its folder `guest`.
+    files: [Vec<String>; 2],
+    /// What `tardy report` made of it: JSON and text.
+    again: Value,
+    text: String,
+}
+
+/// Made once. Only what was read of it stays: a folder would never be removed.
+pub fn first() -> &'static First {
+    static FIRST: OnceLock<First> = OnceLock::new();
+    FIRST.get_or_init(|| {
+        let (place, run) = run(&[]);
+        let report =
+            |format: &str| place.call(place.command("report").arg(place.out()).args(["--format", format])).stdout;
+        First {
+            run,
+            manifest: manifest(&place),
+            events: place.events(),
+            out: place.out().display().to_string(),
+            files: [files(&place.out()), files(&place.out().join("guest"))],
+            again: serde_json::from_str(&report("json")).expect("JSON"),
+            text: report("text"),
+        }
+    })
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+fn run(args: &[&str]) -> (Place, Finished) {
+    let place = Place::new();
+    let run = place.call(exact(&place, &SHORT).args(args).arg("--json"));
+    run.ran();
+    (place, run)
+}
+
+pub fn print(of: &Value) -> &str {
+    of["fingerprint"].as_str().expect("a fingerprint")
+}
+
+#[test]
+fn two_exact_runs_are_the_same_to_the_nanosecond() {
+    if !can_run("two_exact_runs_are_the_same_to_the_nanosecond") {
+        return;
+    }
+    let (first, (_, b)) = (first(), run(&[]));
+    let a = &first.run;
+    assert_eq!(print(&a.results).len(), 64, "SHA-256");
+    assert_eq!(print(&a.results), print(&b.results));
+    assert_eq!(print(a.cell()), print(b.cell()));
+    assert_eq!(a.results["cells"], b.results["cells"], "every figure and every verdict");
+    assert_eq!(a.outcome("received"), 600);
+    // Read again from the samples, it is what it was.
+    assert_eq!(print(&first.again), print(&a.results));
+    assert_eq!(first.again["cells"], a.results["cells"]);
+    assert!(first.text.contains(print(&a.results)), "{}", first.text);
+    assert!(first.text.contains("exact virtual time"), "{}", first.text);
+}
+
+#[test]
+fn one_byte_more_is_another_run() {
+    if !can_run("one_byte_more_is_another_run") {
+        return;
+    }
+    let (_, other) = run(&["--set", "stream.ctl.size=65B"]);
+    assert_ne!(print(&first().run.results), print(&other.results));
+}
+
+#[test]
+fn a_guests_tai_offset_of_37_s_moves_no_figure() {
+    if !can_run("a_guests_tai_offset_of_37_s_moves_no_figure") {
+        return;
+    }
+    let (place, moved) = run(&["--tai-offset", "37"]);
+    let manifest = manifest(&place);
+    assert_eq!(manifest["machine"]["clock.tai_offset_s"], 37);
+    assert_eq!(manifest["guest"]["tai_offset_s"], 37);
+    let [unmoved, moved] = [&first().run, &moved].map(|run| &run.cell()["streams"]["ctl"]);
+    assert_eq!(unmoved["outcomes"], moved["outcomes"]);
+    let names = |stream: &Value| stream["metrics"].as_object().expect("metrics").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(unmoved), names(moved));
+    assert!(names(moved).len() >= 5, "{:?}", names(moved));
+    let mut compared = 0;
+    for name in names(moved) {
+        for figure in ["min_ns", "mean_ns", "p50_ns", "p90_ns"] {
+            let [a, b] = [unmoved, moved].map(|stream| stream["metrics"][&name][figure].as_f64());
+            assert_eq!(a.is_some(), b.is_some(), "{name} {figure}");
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            // A second that is missing would be a thousand million. An offset of two digits is more work for who prints it, and
+            // what comes after meets other ticks: of that, less than a microsecond is left.
+            assert!((a - b).abs() < 1_000.0, "{name} {figure}: {a} without, {b} with 37 s");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 12, "only {compared} figures were compared");
+}
+
+/// `manifest.json` of a run.
+pub fn manifest(place: &Place) -> Value {
+    serde_json::from_slice(&std::fs::read(place.out().join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+#[test]
+fn the_manifest_says_what_ran() {
+    if !can_run("the_manifest_says_what_ran") {
+        return;
+    }
+    let First { manifest, events, out, files: [whole, of_guest], .. } = first();
+    let guest = &manifest["guest"];
+    assert_eq!(guest["mode"], "guest:exact");
+    assert_eq!(guest["kernel"], KERNEL);
+    let release = guest["kernel_release"].as_str().expect("a release");
+    let version = guest["proc_version"].as_str().expect("/proc/version");
+    assert!(version.starts_with(&format!("Linux version {release} ")), "{version}");
+    // The facts are the guest's; the host's stand beside them.
+    assert_eq!(manifest["machine"]["kernel.release"], release);
+    assert_ne!(guest["host"]["kernel.release"], release);
+    assert!(guest["qemu"].as_str().is_some_and(|qemu| qemu.contains("QEMU")), "{guest}");
+    let arguments = guest["arguments"].as_array().expect("arguments");
+    assert!(arguments.iter().any(|word| word == "shift=1,sleep=off"), "{arguments:?}");
+    // Two files that QEMU writes and one that it reads, by names without a folder: nothing of this machine.
+    assert!(arguments.iter().all(|word| !word.as_str().is_some_and(|word| word.contains(out))), "{arguments:?}");
+    let (boot, all) = (guest["boot_cpu_ns"].as_i64().expect("ns"), guest["cpu_ns"].as_i64().expect("ns"));
+    assert!(0 < boot && boot < all, "{guest}");
+    eprintln!("boot to the first trial: {:.1} s of processor time", boot as f64 / 1e9);
+    let booted = events.iter().find(|line| line["event"] == "guest_booted").expect("an event");
+    assert_eq!(booted["boot_cpu_ns"], boot);
+    // What was built there was put back there, and told as on any machine.
+    assert!(events.iter().any(|line| line["event"] == "torn_down"), "{events:?}");
+    let files = [
+        "commands.sh",
+        "events.jsonl",
+        "experiment.toml",
+        "guest",
+        "manifest.json",
+        "report.html",
+        "results.json",
+        "trials",
+    ];
+    assert_eq!(*whole, files);
+    assert_eq!(*of_guest, ["console.log"], "what only passed through is gone");
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a guest cannot do is refused before one is started; what happens in one ends as it would on this machine.
+
+use crate::command::Place;
+use crate::guest::{SHORT, can_run, exact};
+
+#[test]
+fn a_different_cpu_that_was_asked_for_is_refused_with_the_reason() {
+    if !can_run("a_different_cpu_that_was_asked_for_is_refused_with_the_reason") {
+        return;
+    }
+    let refused = |run: crate::command::Finished, place: &Place| {
+        assert_eq!(run.code, Some(3), "{}", run.stderr);
+        assert!(run.stderr.contains("stream.ctl.rx.cpu is \"different\""), "{}", run.stderr);
+        assert!(run.stderr.contains("has one processor"), "{}", run.stderr);
+        assert!(!place.out().exists(), "before anything is made");
+    };
+    let place = Place::new();
+    refused(place.call(exact(&place, &SHORT).args(["--set", "stream.ctl.rx.cpu=different"])), &place);
+    let file = place.path("own.toml");
+    let text = include_str!("../../experiments/host-to-host.toml");
+    std::fs::write(&file, text).expect("written");
+    let mut command = place.run(&["--in", "guest:exact"]);
+    refused(place.call(command.arg(&file)), &place);
+}
+
+#[test]
+fn a_wire_is_no_guests() {
+    if !can_run("a_wire_is_no_guests") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("wire.toml");
+    let text = "name = \"w\"\n[station.a]\n[station.b]\n[path]\nkind = \"wire\"\na = \"eth7\"\nb = \"eth8\"\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+        cycle = \"1ms\"\ncount = 10\n";
+    std::fs::write(&file, text).expect("written");
+    let run = place.call(exact(&place, &[]).arg(&file));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("devices of this machine"), "{}", run.stderr);
+}
+
+#[test]
+fn a_kernel_that_nobody_knows_is_wrong_usage() {
+    if !can_run("a_kernel_that_nobody_knows_is_wrong_usage") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(&mut place.run(&["--in", "guest", "--kernel", "debian:0.99"]));
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("`debian:6.12`"), "{}", run.stderr);
+    let file = place.path("vmlinuz");
+    std::fs::write(&file, "no kernel").expect("written");
+    let run = place.call(place.run(&["--in", "guest"]).arg("--kernel").arg(&file));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("no bootable image"), "{}", run.stderr);
+}
+
+#[test]
+fn what_the_run_inside_cannot_do_has_its_exit_code_and_its_words() {
+    if !can_run("what_the_run_inside_cannot_do_has_its_exit_code_and_its_words") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(exact(&place, &SHORT).args(["--set", "stream.ctl.rx.cpu=5"]));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("in the guest: ") && run.stderr.contains("CPU 5 was asked for"), "{}", run.stderr);
+}
+
+#[test]
+fn a_guest_in_real_time_measures_and_says_what_it_is() {
+    if !can_run("a_guest_in_real_time_measures_and_says_what_it_is") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(place.run(&["--in", "guest"]).args(SHORT).arg("--json"));
+    run.ran();
+    assert!(run.results["fingerprint"].is_null(), "its figures are not repeatable");
+    assert!(run.ids("note").contains(&"guest".to_owned()), "{:?}", run.ids("note"));
+    let trials = run.cell()["trials"].as_array().expect("trials");
+    assert_eq!(trials.len(), 2);
+    // How many come in time is the machine's affair, and how valid they are the report's.
+    for outcomes in trials.iter().map(|trial| &trial["streams"]["ctl"]["outcomes"]) {
+        assert_eq!(outcomes["intended"], 300);
+        assert!(outcomes["received"].as_u64().is_some_and(|n| n > 0), "{outcomes}");
+    }
+}
