@@ -4,6 +4,7 @@
 mod analyze;
 mod answered;
 mod deps;
+mod ethernet;
 mod frame;
 mod fuzz;
 mod help;

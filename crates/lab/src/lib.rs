@@ -19,3 +19,4 @@ pub mod shaper;
 pub mod softirq;
 pub mod trial;
 pub mod undo;
+pub mod vlan;

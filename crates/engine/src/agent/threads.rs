@@ -5,7 +5,7 @@ use super::end::{Command, Event, Half};
 use crate::message::{FromAgent, Side};
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
-use crate::port::udp::{MachineTimer, UdpReceive, UdpSend};
+use crate::port::udp::MachineTimer;
 use crate::port::{ReceivePort, SendPort};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
@@ -37,7 +37,7 @@ impl Link {
 }
 
 /// Sends by the schedule.
-pub(super) fn send(order: SendOrder, mut port: UdpSend, shared: &Shared, link: &Link) -> Half {
+pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.thread);
     let mut sender = Sender::new(order);
     let _ = link.ready.send(account.record().clone());
@@ -63,7 +63,7 @@ pub(super) fn send(order: SendOrder, mut port: UdpSend, shared: &Shared, link: &
 }
 
 /// Receives from the moment at which it is made ready.
-pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared, link: &Link) -> Half {
+pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.thread);
     let busy = order.wait == Wait::Busypoll;
     let mut receiver = Receiver::new(order);
@@ -81,9 +81,9 @@ pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared
 }
 
 /// Receives and sends back from the moment at which it is made ready.
-pub(super) fn reflect_udp(
+pub(super) fn reflect(
     order: ReflectOrder,
-    (mut from, mut back): (UdpReceive, UdpSend),
+    (mut from, mut back): (impl ReceivePort, impl SendPort),
     shared: &Shared,
     link: &Link,
 ) -> Half {
@@ -135,10 +135,10 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::tr
     Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp }
 }
 
-/// Asks over UDP.
-pub(super) fn ask_udp(
+/// Asks over a port that needs no connection.
+pub(super) fn ask_on(
     order: AskOrder,
-    (mut to, mut from): (UdpSend, UdpReceive),
+    (mut to, mut from): (impl SendPort, impl ReceivePort),
     shared: &Shared,
     link: &Link,
 ) -> Half {

@@ -76,6 +76,7 @@ impl Ends<'_> {
             peer: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             device: "sim".into(),
+            macs: [[0; 6]; 2],
             priority: stream.priority,
             advance: stream.tx.advance,
             spin: stream.tx.spin,
@@ -111,6 +112,7 @@ impl Ends<'_> {
         let port = TxPort {
             world: self.world.clone(),
             random: self.random(salt),
+            tag_random: self.random(salt + 64),
             stamps: Vec::new(),
             order: self.order.clone(),
             path: path.clone(),
@@ -190,6 +192,8 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
         size: stream.size,
         reply_size: stream.reply.size,
         nodelay: stream.reply.nodelay,
+        ethertype: stream.ethertype,
+        tag: stream.tag,
         stamps: stream.stamps.clone(),
     };
     let offset = world.sim.tai_offset_s;
