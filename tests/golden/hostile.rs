@@ -233,6 +233,7 @@ fn no_name_or_sentence_of_a_run_moves_the_cursor() {
         valid: false,
         expectations_met: None,
         expectations: Vec::new(),
+        fingerprint: None,
         cells: Vec::new(),
         verdicts: vec![verdict()],
     };

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod answered;
+mod compare;
 mod deps;
 mod ethernet;
 mod frame;
@@ -17,4 +18,5 @@ mod report;
 mod runner;
 mod spec;
 mod store;
+mod vlan;
 mod wire;

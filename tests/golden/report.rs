@@ -267,6 +267,7 @@ fn run_without_anything_still_has_a_picture() {
         valid: false,
         expectations_met: None,
         expectations: Vec::new(),
+        fingerprint: None,
         cells: Vec::new(),
         verdicts: Vec::new(),
     };

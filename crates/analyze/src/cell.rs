@@ -247,6 +247,7 @@ impl CellAnalysis {
             id: self.id,
             axes: self.axes,
             valid,
+            fingerprint: None,
             streams,
             loads: self.loads.finish(),
             placement: Vec::new(),

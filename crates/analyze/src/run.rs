@@ -22,6 +22,7 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
         valid,
         expectations_met: judged.then(|| expectations.iter().all(|expectation| expectation.met)),
         expectations,
+        fingerprint: None,
         cells: results,
         verdicts,
     }

@@ -19,6 +19,9 @@ pub struct Results {
     pub expectations_met: Option<bool>,
     /// Each limit with what was got.
     pub expectations: Vec<ExpectationResult>,
+    /// A hash over all raw samples, of a run in exact virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// By cell, in the experiment's order.
     pub cells: Vec<CellResult>,
     /// Of the whole run.
@@ -65,6 +68,9 @@ pub struct CellResult {
     pub axes: BTreeMap<String, String>,
     /// May its numbers be used?
     pub valid: bool,
+    /// A hash over the raw samples of its finished trials, of a run in exact virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Pooled, by stream.
     pub streams: BTreeMap<String, StreamResult>,
     /// Loads, by name.

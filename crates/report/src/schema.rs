@@ -24,6 +24,7 @@ pub fn results_schema() -> Value {
             "valid": {"type": "boolean", "description": "May the numbers be used at all?"},
             "expectations_met": {"type": ["boolean", "null"], "description": "Null when not valid or when there are none."},
             "expectations": {"type": "array", "items": {"$ref": "#/$defs/expectation"}},
+            "fingerprint": text("A hash over all raw samples; only of a run in exact virtual time. See the chapter on guests."),
             "cells": {"type": "array", "items": {"$ref": "#/$defs/cell"}},
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
         },
@@ -184,6 +185,7 @@ fn cell() -> Value {
             "id": text("Cell id."),
             "axes": axes(),
             "valid": {"type": "boolean"},
+            "fingerprint": text("A hash over the raw samples of its finished trials; only of a run in exact virtual time."),
             "streams": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stream"}},
             "loads": {"type": "object", "additionalProperties": {"$ref": "#/$defs/load"}},
             "placement": {"type": "array", "items": {"$ref": "#/$defs/placement"}},

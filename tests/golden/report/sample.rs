@@ -101,6 +101,7 @@ pub fn cell(id: &str) -> CellResult {
         id: id.to_owned(),
         axes: BTreeMap::from([("stream.ctl.rx.wait".to_owned(), id.rsplit('=').next().unwrap_or(id).to_owned())]),
         valid: true,
+        fingerprint: None,
         trials: (1..=5).map(trial).collect(),
         streams,
         loads: BTreeMap::new(),
@@ -195,6 +196,7 @@ pub fn run(cells: &[&str]) -> Run {
         valid: true,
         expectations_met: Some(true),
         expectations: vec![limit(first, 100_000, Some(90_400), true), lost(first, 0)],
+        fingerprint: None,
         cells: cells.iter().map(|id| cell(id)).collect(),
         verdicts: Vec::new(),
     };

@@ -109,6 +109,7 @@ fn every_file_of_the_run_is_read_back() {
         valid: true,
         expectations_met: None,
         expectations: Vec::new(),
+        fingerprint: None,
         cells: Vec::new(),
         verdicts: Vec::new(),
     };

@@ -2,6 +2,7 @@
 //! The verbs, one file each.
 
 mod agent;
+mod compare;
 mod completions;
 mod export;
 mod hwtstamp;
@@ -24,6 +25,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Run(args) => run::call(args),
         Verb::Plan(args) => plan::call(args),
         Verb::Report(args) => report::call(args),
+        Verb::Compare(args) => compare::call(&args),
         Verb::Export(args) => export::call(&args),
         Verb::Undo => undo::call(),
         Verb::Schema(args) => schema::call(&args),

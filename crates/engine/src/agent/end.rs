@@ -368,6 +368,7 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
+        _ if error.errno() == libc::EPERM => "port packet needs CAP_NET_RAW, as root has it".to_owned(),
         _ => "is another program using the address or the port in this namespace?".to_owned(),
     };
     format!("the {end}'s socket: {error}: {mend}")
