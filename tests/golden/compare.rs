@@ -177,7 +177,19 @@ fn exact_runs_are_identical_by_their_fingerprints_alone() {
     );
     assert_eq!((half.cells[0].streams.len(), half.cells[1].pairs), (0, 5));
     let said = text(&half);
-    assert!(said.contains("rx.wait=block: identical") && said.contains("too few phases for a claim"), "{said}");
+    assert!(said.contains("rx.wait=block: identical") && said.contains("equal in all 5"), "{said}");
+    // Two phases of five differ: that is told, and nothing is claimed.
+    let few = compared(
+        &a,
+        &side(|run, _| {
+            print(run, ["aa", "bd"], "ce");
+            for trial in &mut run.results.cells[1].trials[..2] {
+                let stream = trial.streams.get_mut("ctl").expect("the stream");
+                stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric").figures.max_ns = Some(999_000);
+            }
+        }),
+    );
+    assert!(text(&few).contains("higher in 2, lower in 0 of 5: too few phases for a claim"), "{}", text(&few));
     // A trial that is not valid makes no pair, and neither does one without a phase.
     let spoilt = compared(
         &a,

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use tardy_model::comparison::{
     CellComparison, Claim, Compared, Comparison, Difference, FigureComparison, MetricComparison, PhaseComparison,
 };
+use tardy_model::point::Metric;
 
 /// Room for a fact's name and for its value in a run.
 const NAME: usize = 34;
@@ -42,7 +43,7 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
         }
         Some(false) => out.push_str("not identical: both ran in exact virtual time, and their samples differ\n"),
         None => out.push_str(
-            "not judged: one or both of these runs were measured in real time. What differs below may be noise: repeat both in \
+            "not judged: one or both of these runs are not in exact virtual time. What differs below may be noise: repeat both in \
              turns before you believe it\n",
         ),
     }
@@ -117,7 +118,10 @@ fn cell(out: &mut String, cell: &CellComparison) {
         let changed: Vec<String> = compared.outcomes.iter().map(|(name, [a, b])| format!("{name} {a} → {b}")).collect();
         let tail = if changed.is_empty() { "the same outcomes".to_owned() } else { changed.join(", ") };
         let _ = writeln!(out, "  {}: {tail}", plain(stream));
-        for (name, metric) in &compared.metrics {
+        // As on a packet's way.
+        let mut metrics: Vec<_> = compared.metrics.iter().collect();
+        metrics.sort_by_key(|(name, _)| name.parse::<Metric>().ok());
+        for (name, metric) in metrics {
             self::metric(out, name, metric, unit);
         }
     }
@@ -172,6 +176,9 @@ fn says(phases: &PhaseComparison) -> String {
     let interval =
         phases.interval_ns.map(|[low, high]| format!(" [{}, {}]", show(low), show(high))).unwrap_or_default();
     let n = phases.differences_ns.len();
+    if phases.equal as usize == n {
+        return format!("equal in all {n}");
+    }
     let counts = format!("higher in {}, lower in {} of {n}", phases.higher, phases.lower);
     let claim = match phases.claim {
         Claim::Higher => "B is higher",
