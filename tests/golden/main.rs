@@ -3,7 +3,9 @@
 
 mod analyze;
 mod answered;
+mod compare;
 mod deps;
+mod ethernet;
 mod frame;
 mod fuzz;
 mod guest;
@@ -17,4 +19,5 @@ mod report;
 mod runner;
 mod spec;
 mod store;
+mod vlan;
 mod wire;

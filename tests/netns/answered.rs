@@ -257,6 +257,8 @@ fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         size: 64,
         reply_size: 64,
         nodelay: true,
+        ethertype: tardy_model::ethernet::ETHERTYPE,
+        tag: None,
         stamps: vec![Point::Send, Point::RxKernel, Point::Receive, Point::ReplyReceive],
     };
     let send = |replies| SendOrder {
@@ -266,6 +268,7 @@ fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         peer: local,
         port,
         device: "lo".into(),
+        macs: [[0; 6]; 2],
         priority: 0,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,

@@ -30,6 +30,8 @@ pub fn stream(sim: Sim) -> Stream {
         cycle: Nanos(500_000),
         count: 1_000,
         size: 64,
+        ethertype: tardy_model::ethernet::ETHERTYPE,
+        tag: None,
         priority: 0,
         overrun: Overrun::Burst,
         deadline: Nanos(500_000),

@@ -153,6 +153,8 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         kind: tardy_model::stream::Kind::Cyclic,
         port: tardy_model::stream::Port::Udp,
         nodelay: true,
+        ethertype: tardy_model::ethernet::ETHERTYPE,
+        tag: None,
         stamps: vec![Point::RxKernel, Point::Receive],
     };
     let mut receiver = Receiver::new(ReceiveOrder {

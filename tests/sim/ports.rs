@@ -43,6 +43,8 @@ fn order(count: u32, cycle_ns: i64) -> StreamOrder {
         kind: tardy_model::stream::Kind::Cyclic,
         port: tardy_model::stream::Port::Udp,
         nodelay: true,
+        ethertype: tardy_model::ethernet::ETHERTYPE,
+        tag: None,
         stamps: vec![Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive],
     }
 }
@@ -55,6 +57,7 @@ fn sender(count: u32, cycle_ns: i64) -> Sender {
         peer: Ipv4Addr::LOCALHOST.into(),
         port: 1,
         device: String::new(),
+        macs: [[0; 6]; 2],
         priority: 0,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,

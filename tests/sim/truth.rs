@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim;
+use tardy_model::ethernet::Tag;
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Sim, Stream, Wait};
@@ -115,4 +116,62 @@ fn a_missed_rate_is_told_without_app_stamps_too() {
     stream.stamps = vec![Point::TxKernel, Point::RxKernel];
     stream.metrics = vec![Metric::Span(Point::TxKernel, Point::RxKernel)];
     only(&stream, "rate");
+}
+
+/// With a tag of VLAN 100 and PCP 3.
+fn tagged(sim: Sim) -> Stream {
+    Stream { tag: Some(Tag { vlan: 100, pcp: 3 }), ..stream(sim) }
+}
+
+#[test]
+fn a_tag_that_arrives_as_it_was_sent_gives_no_verdict() {
+    let healthy = tagged(Sim::default());
+    assert_eq!(judge(&healthy), []);
+    let (batch, record) = crate::engine::run(&healthy);
+    assert!(batch.pcp.iter().all(|pcp| *pcp == Some(3)) && batch.pcp.len() == 1_000);
+    let tags = record.tags.expect("the port sees tags");
+    assert_eq!(
+        (tags.by_count, tags.by_pcp, tags.by_vlan),
+        ([(1, 1_000)].into(), [(3, 1_000)].into(), [(100, 1_000)].into())
+    );
+    assert_eq!((tags.other_pcp, tags.other_vlan, tags.first_seq), (0, 0, None));
+    let (untagged, record) = crate::engine::run(&stream(Sim::default()));
+    assert!(untagged.pcp.is_empty() && record.tags.is_none(), "where no tag is asked for, none is simulated");
+}
+
+#[test]
+fn a_changed_priority_gives_vlan_pcp() {
+    let remarked = tagged(Sim { remark: 0.1, ..Sim::default() });
+    only(&remarked, "vlan-pcp");
+    let (batch, record) = crate::engine::run(&remarked);
+    let tags = record.tags.expect("the port sees tags");
+    let changed = batch.pcp.iter().filter(|pcp| **pcp == Some(4)).count() as u64;
+    assert!(changed > 50 && changed == tags.other_pcp, "{tags:?}");
+    assert_eq!(tags.first_seq, batch.pcp.iter().position(|pcp| *pcp == Some(4)).map(|row| row as u32));
+    let (plain, _) = crate::engine::run(&tagged(Sim::default()));
+    assert_eq!((batch.offsets, batch.outcome), (plain.offsets, plain.outcome), "a tag moves no figure");
+}
+
+#[test]
+fn a_further_tag_gives_vlan_tags() {
+    only(&tagged(Sim { retag: 0.1, ..Sim::default() }), "vlan-tags");
+    let (_, record) = crate::engine::run(&tagged(Sim { retag: 1.0, loss: 0.0005, duplicate: 0.3, ..Sim::default() }));
+    let tags = record.tags.expect("the port sees tags");
+    assert_eq!(tags.by_count.keys().collect::<Vec<_>>(), [&2], "second arrivals are not counted: {tags:?}");
+    assert!(tags.by_count[&2] <= 1_000, "{tags:?}");
+}
+
+#[test]
+fn tags_of_replies_are_judged_as_well() {
+    let mut answered = tagged(Sim { remark: 0.2, ..Sim::default() });
+    answered.kind = tardy_model::stream::Kind::Reflected;
+    let (batch, record) = crate::engine::run(&answered);
+    let (there, back) =
+        (record.tags.expect("tags"), record.reply.and_then(|reply| reply.tags).expect("tags of replies"));
+    assert!(there.other_pcp > 0 && back.other_pcp > 0);
+    assert_eq!(
+        batch.pcp.iter().filter(|pcp| **pcp == Some(4)).count() as u64,
+        back.other_pcp,
+        "a row ends with its reply"
+    );
 }

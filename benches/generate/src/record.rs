@@ -90,6 +90,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         spin_gaps: None,
         tx_spin_gaps: None,
         error_queue_bytes: 4 << 20,
+        tags: None,
         reply: None,
     };
     TrialRecord {

@@ -9,6 +9,7 @@ pub mod arrival;
 pub mod cell;
 mod chunk;
 pub mod clusters;
+pub mod compare;
 mod counts;
 pub mod coverage;
 pub mod digest;

@@ -29,6 +29,8 @@ mod shared_cpu;
 mod softirq;
 mod steal;
 mod tai_offset;
+mod vlan_pcp;
+mod vlan_tags;
 mod warmup;
 
 use crate::coverage::CoverageByBurst;
@@ -62,7 +64,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 25] = [
+pub const RULES: [Rule; 27] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -75,6 +77,8 @@ pub const RULES: [Rule; 25] = [
     rate::RULE,
     send_errors::RULE,
     loss::RULE,
+    vlan_tags::RULE,
+    vlan_pcp::RULE,
     recorder::RULE,
     recorder_delay::RULE,
     queue_overflow::RULE,

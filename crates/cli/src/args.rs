@@ -27,6 +27,8 @@ pub enum Verb {
     Plan(Plan),
     /// Draw any picture of a run, without root
     Report(Report),
+    /// Set two runs side by side: machine, settings, numbers
+    Compare(Compare),
     /// Write a run for other tools: hlog, csv or prometheus
     Export(Export),
     /// Fetch and list kernels for guests
@@ -142,6 +144,22 @@ pub struct Report {
     pub run: PathBuf,
     /// Which picture
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = formats(), help_heading = "Output")]
+    pub format: String,
+    /// Write to a file instead of stdout
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Compare {
+    /// The first run folder, A
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
+    pub a: PathBuf,
+    /// The second, B
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
+    pub b: PathBuf,
+    /// Which picture
+    #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = ["text", "json"], help_heading = "Output")]
     pub format: String,
     /// Write to a file instead of stdout
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]

@@ -5,12 +5,13 @@ use crate::matcher::{Match, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use std::collections::BTreeMap;
+use tardy_model::ethernet::Tag;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
-use tardy_model::trial::{Counters, ReplyRecord, SpinGaps, StreamRecord, TcpRecord, WarmUp};
+use tardy_model::trial::{Counters, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +120,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         error_queue_overflows: tx.queue_overflows,
         error_queue_high_bytes: tx.queue_high_bytes,
     };
-    let reply = halves.reply.as_ref().map(|reply| reply_record(reply, halves, &matched.reply));
+    let reply = halves.reply.as_ref().map(|reply| reply_record(stream, reply, halves, &matched.reply));
     let record = StreamRecord {
         intended: stream.count,
         cycle_ns: stream.cycle.0,
@@ -139,12 +140,13 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         spin_gaps: halves.gaps,
         tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
+        tags: tags(stream.tag, &halves.arrivals),
         reply,
     };
     (matched.batch, record)
 }
 
-fn reply_record(reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) -> ReplyRecord {
+fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) -> ReplyRecord {
     let (tx, rx) = (&reply.tx_counters, &reply.rx_counters);
     let first = halves.tx_counters.sent_ns.map(|(first, _)| first);
     let last = reply.arrivals.iter().map(|arrival| arrival.receive_ns).max();
@@ -171,5 +173,39 @@ fn reply_record(reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) ->
         tcp: reply.tcp[0],
         tcp_reflector: reply.tcp[1],
         error_queue_bytes: reply.error_queue_bytes,
+        tags: tags(stream.tag, &reply.arrivals),
     }
+}
+
+/// The tags that packets arrived with; `None` where the port sees none.
+fn tags(sent: Option<Tag>, arrivals: &[Arrival]) -> Option<TagRecord> {
+    let mut record = TagRecord { sent, ..TagRecord::default() };
+    // Nothing is kept of ports that see none.
+    let mut seen = Vec::new();
+    for arrival in arrivals {
+        let Some(count) = arrival.tags.count() else { continue };
+        let row = arrival.seq as usize;
+        if row >= seen.len() {
+            seen.resize(row + 1, false);
+        }
+        if std::mem::replace(&mut seen[row], true) {
+            continue;
+        }
+        *record.by_count.entry(count).or_default() += 1;
+        let outermost = arrival.tags.outermost();
+        if let Some(tag) = outermost {
+            *record.by_pcp.entry(tag.pcp).or_default() += 1;
+            *record.by_vlan.entry(tag.vlan).or_default() += 1;
+        }
+        let as_many = count == u8::from(sent.is_some());
+        // Where a tag was put before or taken away, the outermost one is another: that is told by the count alone.
+        if let (true, Some(sent), Some(came)) = (as_many, sent, outermost) {
+            record.other_vlan += u64::from(came.vlan != sent.vlan);
+            record.other_pcp += u64::from(came.pcp != sent.pcp);
+        }
+        if !as_many || outermost != sent {
+            record.first_seq.get_or_insert(arrival.seq);
+        }
+    }
+    (!record.by_count.is_empty()).then_some(record)
 }

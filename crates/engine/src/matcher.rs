@@ -162,6 +162,10 @@ impl Match<'_> {
         let column = |wanted: bool| wanted.then(|| vec![MaybeNanos::NONE; rows]);
         let [mut rx_kernel, mut receive] = points.map(|point| column(self.has(point)));
         let mut seen = vec![false; rows];
+        let sees_tags = arrivals.iter().any(|arrival| arrival.tags.count().is_some());
+        if ends && sees_tags {
+            batch.pcp = vec![None; rows];
+        }
         let (mut taken, mut newest) = (Taken::default(), None);
         for arrival in arrivals {
             let row = arrival.seq.wrapping_sub(self.sent.first) as usize;
@@ -191,6 +195,9 @@ impl Match<'_> {
                 continue;
             }
             batch.outcome[row] = Outcome::Received;
+            if sees_tags {
+                batch.pcp[row] = arrival.tags.outermost().map(|tag| tag.pcp);
+            }
             let flags = &mut batch.flags[row];
             if kernel.unwrap_or(app) < 0 {
                 flags.set(Flags::EARLY);

@@ -4,6 +4,7 @@
 use crate::message::Side;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use tardy_model::ethernet::{Mac, Tag};
 use tardy_model::frame::Kind as FrameKind;
 use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Overrun, Policy, Port, Stream, Wait};
@@ -39,6 +40,10 @@ pub struct StreamOrder {
     pub reply_size: u16,
     /// TCP_NODELAY.
     pub nodelay: bool,
+    /// The frames' EtherType, on port `packet`.
+    pub ethertype: u16,
+    /// The VLAN tag of its packets, of both ways.
+    pub tag: Option<Tag>,
     /// Points to stamp.
     pub stamps: Vec<Point>,
 }
@@ -56,9 +61,12 @@ impl StreamOrder {
             size: stream.size,
             reply_size: stream.reply.size,
             nodelay: stream.reply.nodelay,
+            ethertype: stream.ethertype,
+            tag: stream.tag,
             stamps: stream.stamps.clone(),
         }
     }
+
     /// True if this point is to be stamped.
     pub fn wants(&self, point: Point) -> bool {
         self.stamps.contains(&point)
@@ -80,6 +88,8 @@ pub struct SendOrder {
     pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
+    /// Hardware addresses of the other end and of this one; on port `packet` they stand in the frames.
+    pub macs: [Mac; 2],
     /// SO_PRIORITY.
     pub priority: u32,
     /// Wake so long before a packet is due.
@@ -177,6 +187,16 @@ pub enum EndOrder {
 }
 
 impl EndOrder {
+    /// Through what it goes.
+    pub fn port(&self) -> Port {
+        match self {
+            EndOrder::Send(order) => order.order.port,
+            EndOrder::Receive(order) => order.order.port,
+            EndOrder::Ask(order) => order.send.order.port,
+            EndOrder::Reflect(order) => order.receive.order.port,
+        }
+    }
+
     /// The stream.
     pub fn stream(&self) -> u8 {
         match self {

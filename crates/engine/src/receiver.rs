@@ -6,8 +6,10 @@ use crate::order::{ReceiveOrder, StreamOrder};
 use crate::port::{Inbox, ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
+use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::sample::MaybeNanos;
+use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::SpinGaps;
 
@@ -16,6 +18,8 @@ use tardy_model::trial::SpinGaps;
 pub struct Arrival {
     /// The packet.
     pub seq: u32,
+    /// The VLAN tags it came with.
+    pub tags: Tags,
     /// REALTIME, ns.
     pub rx_kernel: MaybeNanos,
     /// TAI, ns.
@@ -95,14 +99,27 @@ const BEHIND_NS: i64 = 3_000;
 /// From which length on a gap in a spinning loop is counted, ns.
 const GAP_NS: i64 = 1_000_000;
 
+/// Written into memory before the loop runs.
+pub(crate) const UNTOUCHED: Arrival =
+    Arrival { seq: 0, tags: Tags::UNSEEN, rx_kernel: MaybeNanos::NONE, receive_ns: 1 };
+
+/// Room for what the order expects: one byte more than the stream's packets, so that a longer stranger is not taken for one
+/// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
+pub(crate) fn inbox(order: &ReceiveOrder) -> Inbox {
+    let payload = usize::from(order.expects().2).max(HEAD);
+    Inbox::new(match order.order.port {
+        Port::Packet => MOST_HEAD + payload.max(LEAST_PAYLOAD) + 1,
+        Port::Udp | Port::Tcp | Port::Sim => payload + 1,
+    })
+}
+
 impl Receiver {
     /// Allocates for the order, with room for one duplicate in eight packets.
     pub fn new(order: ReceiveOrder) -> Self {
         let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
-        let mut arrivals = vec![Arrival { seq: 0, rx_kernel: MaybeNanos::NONE, receive_ns: 1 }; room];
+        let mut arrivals = vec![UNTOUCHED; room];
         arrivals.clear();
-        // One byte more than the stream's packets, so that a longer stranger is not taken for one of them.
-        let inbox = Inbox::new(usize::from(order.expects().2).max(HEAD) + 1);
+        let inbox = inbox(&order);
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 1];
         seen.fill(0);
@@ -234,7 +251,8 @@ impl Receiver {
                 }
                 let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
                 if self.arrivals.len() < self.arrivals.capacity() {
-                    self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: receive.ns() });
+                    let (tags, receive_ns) = (self.inbox.tags(n), receive.ns());
+                    self.arrivals.push(Arrival { seq: frame.seq, tags, rx_kernel, receive_ns });
                 } else {
                     self.counters.records_dropped += 1;
                 }

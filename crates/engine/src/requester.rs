@@ -4,10 +4,10 @@
 
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer};
-use crate::receiver::{Arrival, ReceiverCounters, Shared};
+use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED, inbox};
 use crate::sender::Sender;
 use std::sync::atomic::Ordering::Relaxed;
-use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::frame::{Frame, Kind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
@@ -62,9 +62,9 @@ impl Requester {
     pub fn new(order: AskOrder) -> Self {
         let count = order.send.order.count as usize;
         let room = count + count / 8 + 1_024;
-        let mut arrivals = vec![Arrival { seq: 0, rx_kernel: MaybeNanos::NONE, receive_ns: 1 }; room];
+        let mut arrivals = vec![UNTOUCHED; room];
         arrivals.clear();
-        let inbox = Inbox::new(usize::from(order.receive.expects().2).max(HEAD) + 1);
+        let inbox = inbox(&order.receive);
         // Written as something else first, so that no page fault waits for the loop.
         let mut states = vec![State::GivenUp; count];
         states.fill(State::Unsent);
@@ -225,7 +225,8 @@ impl Requester {
         }
         if self.arrivals.len() < self.arrivals.capacity() {
             let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-            self.arrivals.push(Arrival { seq: frame.seq, rx_kernel, receive_ns: now.ns() });
+            let (tags, receive_ns) = (self.inbox.tags(n), now.ns());
+            self.arrivals.push(Arrival { seq: frame.seq, tags, rx_kernel, receive_ns });
         } else {
             self.counters.records_dropped += 1;
         }

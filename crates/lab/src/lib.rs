@@ -20,3 +20,4 @@ pub mod shaper;
 pub mod softirq;
 pub mod trial;
 pub mod undo;
+pub mod vlan;

@@ -77,6 +77,26 @@ impl Names {
         Ipv6Addr::new(0xfd74, 0x6172, 0x6479, self.slot, 0, 0, 0, 1 + side as u16)
     }
 
+    /// The VLAN device at one end: at most 15 characters.
+    pub fn vlan(self, side: Side, vlan: u16) -> String {
+        format!("tdy{}-{}.{vlan}", self.slot, side as u8)
+    }
+
+    /// The address of one end in the `n`th VLAN, from 0 to 6: a /30 of the slot's own, behind the path's.
+    pub fn vlan_address(self, side: Side, n: u8) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.address(side)) + 4 * (u32::from(n) + 1))
+    }
+
+    /// The IPv6 address of one end in a VLAN, in a /80 within the path's /64.
+    pub fn vlan_address6(self, side: Side, vlan: u16) -> Ipv6Addr {
+        let [a, b, c, d, _, _, _, last] = self.address6(side).segments();
+        // VLAN 0 must not have the path's own.
+        Ipv6Addr::new(a, b, c, d, vlan + 1, 0, 0, last)
+    }
+
+    /// The prefix length that belongs to [`Names::vlan_address6`].
+    pub const VLAN_PREFIX6: u8 = 80;
+
     /// The prefix length that belongs to [`Names::address6`].
     pub const PREFIX6: u8 = 64;
 

@@ -6,6 +6,7 @@ use crate::path::{Found, wire};
 use crate::plan::Plan;
 use crate::softirq;
 use crate::trial::Ordered;
+use crate::vlan;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use tardy_engine::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_host::cpus::{self, NoSuchCpu};
+use tardy_model::ethernet;
 use tardy_model::stream::{Ip, Kind, Port, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Path, Setup};
@@ -145,16 +147,24 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
     let make = |(number, stream): (usize, &Stream)| {
         let end = |station: &str| {
             let end = plan.ends.get(station);
-            let address = end.and_then(|end| match stream.ip {
-                Ip::Ipv4 => Some(end.address),
-                Ip::Ipv6 => end.address6.map(IpAddr::from),
-            });
-            let none = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-            (address.unwrap_or(none), end.map(|end| end.device.clone()).unwrap_or_default())
+            // A tag that port `packet` writes itself needs no device of its own.
+            let tag = stream.tag.filter(|_| stream.port == Port::Udp);
+            let vlan = tag.and_then(|tag| end?.vlans.get(&tag.vlan));
+            let (device, v4, v6) = match (vlan, end) {
+                (Some(vlan), _) => (vlan.device.clone(), Some(vlan.address), vlan.address6),
+                (None, Some(end)) => (end.device.clone(), Some(end.address), end.address6),
+                (None, None) => (String::new(), None, None),
+            };
+            let address = match stream.ip {
+                Ip::Ipv4 => v4,
+                Ip::Ipv6 => v6.map(IpAddr::from),
+            };
+            (address.unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED)), device)
         };
         let order = StreamOrder::of(stream, number as u8, nonce);
         let port = FIRST_UDP_PORT + number as u16;
         let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
+        let mac = |station: &str| plan.ends.get(station).and_then(|end| ethernet::mac(&end.mac)).unwrap_or_default();
         let placed = &chosen[number];
         let thread = |cpu, policy| ThreadOrder { cpu, policy };
         let (tx, rx) = (thread(placed.tx, stream.tx.policy), thread(placed.rx, stream.rx.policy));
@@ -168,6 +178,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
                 peer,
                 port,
                 device: device.clone(),
+                macs: if replies { [mac(&stream.from), mac(&stream.to)] } else { [mac(&stream.to), mac(&stream.from)] },
                 priority: stream.priority,
                 advance: stream.tx.advance,
                 spin: stream.tx.spin,
@@ -217,6 +228,7 @@ pub fn built_alike(a: &Setup, b: &Setup, found: &Found) -> bool {
         && is_simulated(a) == is_simulated(b)
         && stamps()
         && softirq::alike(a, b, found)
+        && vlan::alike(a, b)
 }
 
 /// True if a stream needs IPv6 addresses on the path.

@@ -8,6 +8,7 @@ use crate::orders::PlaceError;
 use crate::path::{self, Found, LinkEnd, PathError};
 use crate::shaper;
 use crate::softirq;
+use crate::vlan;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tardy_spec::experiment::Setup;
@@ -60,16 +61,23 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
     }
     let laid = path::lay(setup, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
+    let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
     let shaped = shaper::set(&setup.shaper, &laid.ends);
     let device = |end: &LinkEnd| {
         let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
         [show("addr"), show("neigh")]
     };
-    let read_back =
-        laid.ends.values().flat_map(device).chain(laid.read_back).chain(steered_back).chain(shaped.read_back);
+    let read_back = laid
+        .ends
+        .values()
+        .flat_map(device)
+        .chain(laid.read_back)
+        .chain(steered_back)
+        .chain(queued_back)
+        .chain(shaped.read_back);
     let read_back = read_back.collect();
-    let steps = laid.steps.into_iter().chain(steered).chain(shaped.steps).collect();
+    let steps = laid.steps.into_iter().chain(steered).chain(queued).chain(shaped.steps).collect();
     Ok(Plan { steps, read_back, ends: laid.ends })
 }
 

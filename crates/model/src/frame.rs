@@ -12,7 +12,8 @@
 pub const HEAD: usize = 24;
 /// Number of the warm-up packet that only tries something out: a receiver passes over it.
 pub const PROBE: u32 = u32::MAX;
-const MAGIC: u32 = 0x7464_7902;
+/// The first bytes of each.
+pub const MAGIC: u32 = 0x7464_7902;
 
 /// What a test packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 //! Every other crate speaks in these types. A word here is the word in the command line, the experiment file, the
 //! documents and the run folder.
 
+pub mod comparison;
+pub mod ethernet;
 pub mod expect;
 pub mod frame;
 pub mod histogram;

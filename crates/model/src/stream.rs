@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a stream is asked to be: the vocabulary that the experiment file, the engine and the reports share.
 
+use crate::ethernet::Tag;
 use crate::point::{Metric, Point};
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -158,6 +159,8 @@ pub enum Port {
     Udp,
     /// A TCP connection.
     Tcp,
+    /// Ethernet frames of tardy's own, through a packet socket.
+    Packet,
     /// A simulated path on simulated clocks.
     Sim,
 }
@@ -168,6 +171,7 @@ impl Port {
         match self {
             Port::Udp => "udp",
             Port::Tcp => "tcp",
+            Port::Packet => "packet",
             Port::Sim => "sim",
         }
     }
@@ -188,6 +192,10 @@ pub struct Sim {
     pub reorder: f64,
     /// Share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
+    /// Share of tagged packets whose priority is changed on the way, 0 to 1.
+    pub remark: f64,
+    /// Share of packets that get a further VLAN tag on the way, 0 to 1.
+    pub retag: f64,
     /// The receiver's clock runs this many parts per billion fast.
     pub drift_ppb: i64,
     /// The sender's timer returns this much after it was asked to.
@@ -225,6 +233,8 @@ impl Default for Sim {
             jitter: Nanos::ZERO,
             reorder: 0.0,
             duplicate: 0.0,
+            remark: 0.0,
+            retag: 0.0,
             drift_ppb: 0,
             wake: Nanos(10_000),
             late_share: 0.0,
@@ -304,8 +314,12 @@ pub struct Stream {
     pub cycle: Nanos,
     /// Intended packets in a trial.
     pub count: u32,
-    /// UDP payload bytes of a packet.
+    /// Payload bytes of a packet: of UDP, or behind the EtherType.
     pub size: u16,
+    /// The frames' EtherType, where `port` is `packet`.
+    pub ethertype: u16,
+    /// The VLAN tag of its packets.
+    pub tag: Option<Tag>,
     /// SO_PRIORITY.
     pub priority: u32,
     /// What happens to packets whose slot has passed.

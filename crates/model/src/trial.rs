@@ -2,6 +2,7 @@
 //! All that is kept of one trial beside its samples (`trial.json`): the evidence from which validity is judged, so that a
 //! run that was killed can still be judged from its folder.
 
+use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
 use crate::placement::PlacementRecord;
@@ -77,6 +78,28 @@ pub struct ReplyRecord {
     pub tcp_reflector: Option<TcpRecord>,
     /// The reflector's error queue was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
+    /// The VLAN tags that replies arrived with, where the port sees them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<TagRecord>,
+}
+
+/// The VLAN tags that the packets of one way arrived with. Second arrivals are not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagRecord {
+    /// What they were sent with.
+    pub sent: Option<Tag>,
+    /// Packets by the number of tags that they arrived with: in the frame, and taken out by the kernel.
+    pub by_count: BTreeMap<u8, u64>,
+    /// Tagged packets by the priority of their outermost tag.
+    pub by_pcp: BTreeMap<u8, u64>,
+    /// Tagged packets by the VLAN id of their outermost tag.
+    pub by_vlan: BTreeMap<u16, u64>,
+    /// Packets with as many tags as they were sent with, of another VLAN.
+    pub other_vlan: u64,
+    /// Packets with as many tags as they were sent with, and another priority.
+    pub other_pcp: u64,
+    /// The first packet whose tags were not as they were sent.
+    pub first_seq: Option<u32>,
 }
 
 /// One stream in one trial.
@@ -118,6 +141,9 @@ pub struct StreamRecord {
     pub tx_spin_gaps: Option<SpinGaps>,
     /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
+    /// The VLAN tags that packets arrived with, where the port sees them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<TagRecord>,
     /// Replies, where the stream is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<ReplyRecord>,

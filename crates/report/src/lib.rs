@@ -12,6 +12,7 @@ use tardy_model::time::Nanos;
 
 mod bins;
 mod column;
+pub mod compare;
 mod csv;
 mod document;
 pub mod export;

@@ -6,7 +6,11 @@ use crate::error::Problem;
 use crate::experiment::Softirq;
 use crate::placement::{self, End};
 use crate::schema::show_duration;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream};
+use tardy_model::ethernet::{ETHERTYPE, TAGS};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream, Wait};
+
+/// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
+const MOST_VLANS: usize = 7;
 
 /// Bytes of an IP and a UDP header.
 const fn headers(ip: Ip) -> u32 {
@@ -36,7 +40,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(),
 /// Keys of a stream that belong to some streams only: which, and how that is said.
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
-const BELONGS: [Belongs; 11] = [
+const BELONGS: [Belongs; 15] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -56,6 +60,10 @@ const BELONGS: [Belongs; 11] = [
     ("in_flight", |stream| stream.kind == Kind::Pingpong, "a ping-pong"),
     ("timeout", |stream| stream.kind == Kind::Pingpong && stream.port != Port::Tcp, "a ping-pong over UDP"),
     ("nodelay", |stream| stream.port == Port::Tcp, "a stream over TCP"),
+    ("ip", |stream| stream.port != Port::Packet, "a stream over IP"),
+    ("ethertype", |stream| stream.port == Port::Packet, "a stream on port packet"),
+    ("vlan", |stream| stream.port != Port::Tcp, "a stream on port packet or udp"),
+    ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
 ];
 
 /// True if the key of a stream, without the stream's name, has a meaning for it.
@@ -65,7 +73,7 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
 
 /// Within one stream.
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
-    let differs = ["kind", "reflect", "port"].iter().any(|field| view.differs(&table.key(field)));
+    let differs = ["kind", "reflect", "port", "vlan"].iter().any(|field| view.differs(&table.key(field)));
     for (field, belongs, to) in BELONGS {
         if table.is_written(field) && !differs && !belongs(stream) {
             let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
@@ -80,6 +88,9 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Res
         let message = format!("`{}` is \"tcp\" and the stream is cyclic", table.key("port"));
         return Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""));
     }
+    if stream.port == Port::Packet {
+        frames(table, stream)?;
+    }
     if stream.kind.is_scheduled() {
         slots(table, stream)?;
     }
@@ -90,6 +101,28 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Res
             let keys = [assignment.key.clone(), table.key("port")];
             let message = format!("`{}` has no meaning on port `{}`", assignment.key, stream.port.name());
             return Err(view.combination(&keys, message, "write port = \"sim\", or leave it out".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// What port `packet` cannot have.
+fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    let taken = [(0x0800, "IPv4"), (0x0806, "ARP"), (0x86dd, "IPv6")];
+    let tags = TAGS.map(|tag| (tag, "a VLAN tag"));
+    if let Some((_, whose)) = taken.into_iter().chain(tags).find(|(taken, _)| *taken == stream.ethertype) {
+        let message = format!("`{}` of {:#06x} is that of {whose}", table.key("ethertype"), stream.ethertype);
+        return Err(table.wrong(&["ethertype"], message, format!("write {ETHERTYPE:#06x}, or leave it out")));
+    }
+    for (field, wait, used) in
+        [("rx.wait", stream.rx.wait, true), ("tx.wait", stream.tx.wait, stream.kind.is_answered())]
+    {
+        if used && wait == Wait::Busypoll {
+            let message = format!(
+                "`{}` is \"busypoll\", and the kernel tells a packet socket no NAPI context to poll",
+                table.key(field)
+            );
+            return Err(table.wrong(&[field, "port"], message, "write \"spin\" or \"block\", or port = \"udp\""));
         }
     }
     Ok(())
@@ -168,18 +201,67 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
     Ok(())
 }
 
+/// VLAN devices for port `udp`: a device knows one PCP for a socket priority, and a run has addresses for a few of them.
+pub(crate) fn tags(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
+    let key = |stream: &Stream, field: &str| format!("stream.{}.{field}", stream.name);
+    let udp = || streams.iter().filter(|stream| stream.port == Port::Udp).filter_map(|s| Some((s, s.tag?)));
+    let mut vlans = Vec::new();
+    for (n, (stream, tag)) in udp().enumerate() {
+        let clash = udp()
+            .take(n)
+            .find(|(other, of)| (of.vlan, other.priority) == (tag.vlan, stream.priority) && of.pcp != tag.pcp);
+        if let Some((other, of)) = clash {
+            let message = format!(
+                "streams `{}` and `{}` go over VLAN {} with priority {}, one as PCP {}, the other as PCP {}: a VLAN device \
+                 makes the PCP from the priority",
+                other.name, stream.name, tag.vlan, stream.priority, of.pcp, tag.pcp
+            );
+            let keys = [key(stream, "pcp"), key(other, "pcp"), key(stream, "priority")];
+            return Err(view.combination(&keys, message, "give them different priorities".to_owned()));
+        }
+        if !vlans.contains(&tag.vlan) {
+            vlans.push(tag.vlan);
+        }
+        if vlans.len() > MOST_VLANS {
+            let message = format!("more than {MOST_VLANS} VLANs over port udp");
+            return Err(view.combination(&[key(stream, "vlan")], message, "take port = \"packet\"".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Queues by priority are for packets that have one.
+pub(crate) fn pcp_queues(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) -> Result<(), Problem> {
+    if softirq.by_pcp && streams.iter().all(|stream| stream.tag.is_none()) {
+        let message = "`path.pcp_queues` is true, and no stream has a VLAN tag".to_owned();
+        return Err(view.combination(
+            &["path.pcp_queues".to_owned()],
+            message,
+            "write vlan and pcp in a stream, or leave it out".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// A packet must fit the path in one piece, its reply too; TCP cuts by itself.
 pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
-    for stream in streams.iter().filter(|stream| stream.port == Port::Udp) {
-        let most = mtu.saturating_sub(headers(stream.ip));
+    for stream in streams {
+        let headers = match stream.port {
+            Port::Udp => headers(stream.ip),
+            Port::Packet => 0,
+            Port::Tcp | Port::Sim => continue,
+        };
+        let most = mtu.saturating_sub(headers);
         let reply = Some(("reply_size", stream.reply.size)).filter(|_| stream.kind.is_answered());
         for (field, size) in [("size", stream.size)].into_iter().chain(reply) {
             if u32::from(size) > most {
                 let key = format!("stream.{}.{field}", stream.name);
-                let message = format!(
-                    "`{key}` of {size}B does not fit `path.mtu`, {mtu}, less {} bytes of IP and UDP headers",
-                    headers(stream.ip)
-                );
+                let message = match headers {
+                    0 => format!("`{key}` of {size}B does not fit `path.mtu`, {mtu}"),
+                    _ => format!(
+                        "`{key}` of {size}B does not fit `path.mtu`, {mtu}, less {headers} bytes of IP and UDP headers"
+                    ),
+                };
                 return Err(view.combination(
                     &[key, "path.mtu".to_owned()],
                     message,

@@ -110,6 +110,7 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let of = |kind: &str| cells.iter().any(|cell| cell.setup.path.kind() == kind);
     if (matches!(key.pattern, "path.queues" | "path.napi") && !of("veth"))
         || (key.pattern == "path.take" && !of("wire"))
+        || (key.pattern == "path.pcp_queues" && !cells.iter().any(|cell| cell.setup.softirq.by_pcp))
     {
         return None;
     }

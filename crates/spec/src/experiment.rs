@@ -100,6 +100,8 @@ pub struct Softirq {
     pub napi: bool,
     /// On which CPU, by station; one that is not named leaves it to the kernel.
     pub cpus: BTreeMap<String, CpuChoice>,
+    /// Tagged packets go into the receive queue of their priority.
+    pub by_pcp: bool,
 }
 
 /// The sender's queue discipline.

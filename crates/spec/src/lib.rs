@@ -30,6 +30,7 @@ use error::{At, Problem};
 use experiment::Experiment;
 use schema::Value;
 use sheet::Sheet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -67,6 +68,25 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
         _ => None,
     };
     Ok(Experiment { name, trials, seed, reference, cells, effective })
+}
+
+/// The keys that an experiment file writes, with their values as TOML: of cases under `case.NAME`, of axes under `matrix`.
+///
+/// # Errors
+/// As [`load`].
+pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
+    let sheet = tree::document(&source.text).and_then(|document| Sheet::new(&document));
+    let sheet = sheet.map_err(|problem| problem.into_error(source, &[]))?;
+    let base = sheet.base.iter().map(|(key, row)| (key.clone(), row.node.toml()));
+    let cases = sheet.cases.iter().flat_map(|case| {
+        let set = case.set.iter().map(|(key, row)| (format!("case.{}.{key}", case.name), row.node.toml()));
+        set.chain(case.set.is_empty().then(|| (format!("case.{}", case.name), "{ }".to_owned())))
+    });
+    let axes = sheet.axes.iter().map(|axis| {
+        let values: Vec<String> = axis.values.iter().map(|value| value.node.toml()).collect();
+        (format!("matrix.{}", axis.key), format!("[{}]", values.join(", ")))
+    });
+    Ok(base.chain(cases).chain(axes).collect())
 }
 
 /// The name of an experiment that gives itself none: its file's, as far as a name can have it.

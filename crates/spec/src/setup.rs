@@ -10,6 +10,7 @@ use crate::near;
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
 use std::collections::BTreeMap;
+use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
@@ -47,15 +48,18 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     }
     check::ports(view, &streams)?;
     check::sizes(view, &streams, mtu)?;
+    check::tags(view, &streams)?;
     check::spinners(view, &streams)?;
     let loads = load::loads(view, &streams, mtu)?;
     let softirq = softirq(view, &path)?;
     check::softirq(view, &softirq, &streams)?;
+    check::pcp_queues(view, &softirq, &streams)?;
     Ok((Setup { stations, path, shaper: Shaper::None, streams, loads, softirq }, expect))
 }
 
 fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
     let napi = view.table("path", None).get("napi", flag)? && matches!(path, Path::Veth { .. });
+    let by_pcp = view.table("path", None).get("pcp_queues", flag)?;
     let mut cpus = BTreeMap::new();
     for named in view.stations() {
         let choice = view.table("station.*", Some(named)).get("softirq", cpu)?;
@@ -63,7 +67,7 @@ fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
             cpus.insert(named.name.clone(), choice);
         }
     }
-    Ok(Softirq { napi, cpus })
+    Ok(Softirq { napi, cpus, by_pcp })
 }
 
 fn path(view: &View<'_>) -> Result<Path, Problem> {
@@ -124,7 +128,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
     let port = table.get("port", |value| {
         let Value::Text(word) = value else { return None };
-        [Port::Udp, Port::Tcp, Port::Sim].into_iter().find(|port| port.name() == word)
+        [Port::Udp, Port::Tcp, Port::Packet, Port::Sim].into_iter().find(|port| port.name() == word)
     })?;
     let wait = |value: &Value| {
         let Value::Text(word) = value else { return None };
@@ -132,6 +136,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     let stamps = stamps(&table, kind)?;
     let size = table.get("size", integer)? as u16;
+    let pcp = table.get("pcp", integer)? as u8;
+    let tag = table.find("vlan").and_then(integer).map(|vlan| Tag { vlan: vlan as u16, pcp });
     let tx_policy = table.get("tx.policy", policy)?;
     let timeout = table.get("timeout", span)?;
     // Without a schedule nothing is late by it; a reply that comes after its request was given up is.
@@ -150,6 +156,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         cycle,
         count: count(&table, kind, cycle)?,
         size,
+        ethertype: table.get("ethertype", integer)? as u16,
+        tag,
         priority: table.get("priority", integer)? as u32,
         overrun: table.get("overrun", |value| match value {
             Value::Text(word) if word == "burst" => Some(Overrun::Burst),
@@ -340,6 +348,8 @@ fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
         jitter: table.get("sim.jitter", span)?,
         reorder: table.get("sim.reorder", share)?,
         duplicate: table.get("sim.duplicate", share)?,
+        remark: table.get("sim.remark", share)?,
+        retag: table.get("sim.retag", share)?,
         drift_ppb: int("sim.drift_ppb")?,
         wake: table.get("sim.wake", span)?,
         late_share: table.get("sim.late_share", share)?,

@@ -46,3 +46,5 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for [libc::timespec; 3] {}
 // SAFETY: as above.
 unsafe impl Plain for libc::sock_extended_err {}
+// SAFETY: as above.
+unsafe impl Plain for libc::tpacket_auxdata {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls: clocks, scheduling, memory locking, namespaces, UDP sockets with kernel stamps. The only crate with
+//! System calls: clocks, scheduling, memory locking, namespaces, UDP and packet sockets with kernel stamps. The only crate with
 //! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
 
 mod address;
@@ -13,6 +13,7 @@ pub mod hwtstamp;
 pub mod machine;
 pub mod messages;
 pub mod nic;
+pub mod packet;
 pub mod process;
 pub mod stamps;
 pub mod tcp;

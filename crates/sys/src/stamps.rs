@@ -89,13 +89,18 @@ pub(crate) fn drain(fd: &impl AsRawFd, buffers: &mut StampBuffers, mut each: imp
     got
 }
 
+/// What a packet socket's stamps come back under.
+const PACKET_TX_TIMESTAMP: i32 = 16;
+/// What a packet socket tells of a frame beside its bytes.
+pub(crate) const PACKET_AUXDATA: i32 = 8;
+
 fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {
     let (mut times, mut error) = (None, None);
     for_each(message, |level, kind, data| match (level, kind) {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => times = value::<[libc::timespec; 3]>(data),
-        (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
-            error = value::<libc::sock_extended_err>(data)
-        }
+        (libc::SOL_IP, libc::IP_RECVERR)
+        | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+        | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => error = value::<libc::sock_extended_err>(data),
         _ => {}
     });
     let (times, error) = (times?, error?);
@@ -125,4 +130,19 @@ pub(crate) fn rx_stamp(message: &libc::msghdr) -> Option<Instant<Realtime>> {
         }
     });
     stamp
+}
+
+/// The VLAN tag that was taken out of a frame before a packet socket got it: its control information.
+#[inline]
+pub(crate) fn rx_tag(message: &libc::msghdr) -> Option<u16> {
+    let mut tag = None;
+    for_each(message, |level, kind, data| {
+        if level == libc::SOL_PACKET
+            && kind == PACKET_AUXDATA
+            && let Some(aux) = value::<libc::tpacket_auxdata>(data)
+        {
+            tag = (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some(aux.tp_vlan_tci);
+        }
+    });
+    tag
 }

@@ -168,6 +168,8 @@ fn stream(kind: Kind) -> Stream {
         cycle: Nanos(500_000),
         count: 100,
         size: 64,
+        ethertype: tardy_model::ethernet::ETHERTYPE,
+        tag: None,
         priority: 0,
         overrun: Overrun::Burst,
         deadline: Nanos(500_000),

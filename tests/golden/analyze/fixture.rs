@@ -159,6 +159,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         spin_gaps: None,
         tx_spin_gaps: None,
         error_queue_bytes: 4 << 20,
+        tags: None,
         reply: None,
     };
     TrialRecord {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::result::StreamResult;
-use tardy_model::trial::{Counters, SpinGaps, StreamRecord, TrialRecord};
+use tardy_model::trial::{Counters, SpinGaps, StreamRecord, TagRecord, TrialRecord};
 
 /// One trial's evidence.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Way<'a> {
     pub counters: &'a Counters,
     /// Size of the sender's error queue.
     pub queue_bytes: u64,
+    /// Tags that arrived, where the port sees them.
+    pub tags: Option<&'a TagRecord>,
 }
 
 /// One of the measuring threads.
@@ -88,12 +90,19 @@ impl<'a> Evidence<'a> {
     /// The ways of every stream's packets.
     pub(super) fn ways(&self) -> impl Iterator<Item = Way<'a>> + use<'a> {
         self.record.streams.iter().flat_map(|(stream, of)| {
-            let there = Way { stream, name: stream.clone(), counters: &of.counters, queue_bytes: of.error_queue_bytes };
+            let there = Way {
+                stream,
+                name: stream.clone(),
+                counters: &of.counters,
+                queue_bytes: of.error_queue_bytes,
+                tags: of.tags.as_ref(),
+            };
             let back = of.reply.as_ref().map(|reply| Way {
                 stream,
                 name: format!("{stream} (replies)"),
                 counters: &reply.counters,
                 queue_bytes: reply.error_queue_bytes,
+                tags: reply.tags.as_ref(),
             });
             [there].into_iter().chain(back)
         })

@@ -105,11 +105,13 @@ fn see_also(page: &Page) -> String {
 /// What stands below the flags in `--help`: the first examples, and the exit codes where they tell more than success.
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
+    // The list of verbs leaves room for one example.
+    let (head, shown) = if page.verb.is_none() { ("Example:", 1) } else { ("Examples:\n", 2) };
     if !page.examples.is_empty() {
-        text += "Examples:\n";
+        text += head;
     }
-    for (line, _) in page.examples.iter().take(2) {
-        let _ = writeln!(text, "  {line}");
+    for (line, _) in page.examples.iter().take(shown) {
+        let _ = writeln!(text, "{}{line}", if shown == 1 { " " } else { "  " });
     }
     if page.verb.is_some() && page.exits.contains(&Exit::Invalid) {
         let codes: Vec<String> = page.exits.iter().map(|exit| format!("{} {}", *exit as u8, exit.says().0)).collect();

@@ -16,7 +16,7 @@ pub struct Page {
     pub files: &'static [(&'static str, &'static str)],
     /// Environment variables, and what they do.
     pub environment: &'static [(&'static str, &'static str)],
-    /// Commands, and what they do. `--help` shows the first two.
+    /// Commands, and what they do. `--help` shows the first two, that of tardy itself the first.
     pub examples: &'static [(&'static str, &'static str)],
     /// Other pages.
     pub see_also: &'static [&'static str],
@@ -150,6 +150,22 @@ pub const PAGES: &[Page] = &[
             ("tardy report /tmp/wait --format csv > wait.csv", "A row per cell, stream and metric:"),
         ],
         see_also: &["tardy-run(1)", "tardy-schema(1)"],
+    },
+    Page {
+        verb: Some("compare"),
+        description: &[
+            "Sets two runs side by side, the first called A, the second B; every difference is B less A. What differed in the machine, the kernel, the guest, the programs and the experiment comes first, for it may be the reason of the rest. Then come, for each cell, stream and metric that both have, the figures. Both runs are judged anew from their trials, by the same rules. Needs no root.",
+            "Runs that were measured in real time are noisy: their differences are printed and not judged. Of two runs in exact virtual time it says `identical` where their fingerprints are equal; else each figure is also compared trial by trial, each trial having the same seeded phase in both, and from 20 phases on it says whether B is higher or lower.",
+            "A difference is no failure: the exit status is 0 whether or not the runs differ, and 4 where the numbers of one must not be used.",
+        ],
+        exits: &[Good, Usage, Cannot, Invalid, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy compare /tmp/before /tmp/after", "What differs between two runs:"),
+            ("tardy compare /tmp/before /tmp/after --format json", "The same for a program:"),
+        ],
+        see_also: &["tardy-run(1)", "tardy-report(1)"],
     },
     Page {
         verb: Some("guest"),

@@ -2,6 +2,7 @@
 //! The verbs, one file each.
 
 mod agent;
+mod compare;
 mod completions;
 mod export;
 pub mod guest;
@@ -26,6 +27,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Run(args) => run::call(args),
         Verb::Plan(args) => plan::call(args),
         Verb::Report(args) => report::call(args),
+        Verb::Compare(args) => compare::call(&args),
         Verb::Export(args) => export::call(&args),
         Verb::Guest(args) => guest::call(args),
         Verb::Undo => undo::call(),

@@ -5,6 +5,7 @@ use super::threads::{self, Link};
 use crate::live::Digest;
 use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
+use crate::port::packet::{PacketReceive, PacketSend};
 use crate::port::tcp::Waiting;
 use crate::port::udp::{UdpReceive, UdpSend};
 use crate::receiver::{Arrival, ReceiverCounters, Shared};
@@ -87,10 +88,18 @@ enum Doors {
     AskTcp(AskOrder),
     ReflectUdp(ReflectOrder, UdpReceive, UdpSend),
     ReflectTcp(ReflectOrder, Waiting),
+    SendPacket(SendOrder, PacketSend),
+    ReceivePacket(ReceiveOrder, PacketReceive),
+    AskPacket(AskOrder, PacketSend, PacketReceive),
+    ReflectPacket(ReflectOrder, PacketReceive, PacketSend),
 }
 
 impl Doors {
     fn open(order: EndOrder) -> Result<(Doors, Option<Waker>), SysError> {
+        if order.port() == Port::Packet {
+            // Nothing wakes a packet socket's receiver: it looks at its order to stop when the wait's own limit has passed.
+            return Ok((Doors::open_packet(order)?, None));
+        }
         let waker = |from: &UdpReceive| from.waker().map(Some);
         Ok(match order {
             EndOrder::Send(order) => {
@@ -120,10 +129,34 @@ impl Doors {
         })
     }
 
+    fn open_packet(order: EndOrder) -> Result<Doors, SysError> {
+        Ok(match order {
+            EndOrder::Send(order) => {
+                let to = PacketSend::open(&order)?;
+                Doors::SendPacket(order, to)
+            }
+            EndOrder::Receive(order) => {
+                let from = PacketReceive::open(&order)?;
+                Doors::ReceivePacket(order, from)
+            }
+            EndOrder::Ask(order) => {
+                let (to, from) = (PacketSend::open(&order.send)?, PacketReceive::open(&order.receive)?);
+                Doors::AskPacket(order, to, from)
+            }
+            EndOrder::Reflect(order) => {
+                let (from, back) = (PacketReceive::open(&order.receive)?, PacketSend::open(&order.send)?);
+                Doors::ReflectPacket(order, from, back)
+            }
+        })
+    }
+
     fn error_queue_bytes(&self) -> u64 {
         match self {
             Doors::Send(_, to) | Doors::AskUdp(_, to, _) | Doors::ReflectUdp(_, _, to) => to.error_queue_bytes(),
-            Doors::Receive(..) | Doors::AskTcp(_) | Doors::ReflectTcp(..) => 0,
+            Doors::SendPacket(_, to) | Doors::AskPacket(_, to, _) | Doors::ReflectPacket(_, _, to) => {
+                to.error_queue_bytes()
+            }
+            Doors::Receive(..) | Doors::ReceivePacket(..) | Doors::AskTcp(_) | Doors::ReflectTcp(..) => 0,
         }
     }
 
@@ -131,10 +164,14 @@ impl Doors {
     fn work(self, shared: &Shared, link: &Link) -> Half {
         match self {
             Doors::Send(order, to) => threads::send(order, to, shared, link),
+            Doors::SendPacket(order, to) => threads::send(order, to, shared, link),
             Doors::Receive(order, from) => threads::receive(order, from, shared, link),
-            Doors::AskUdp(order, to, from) => threads::ask_udp(order, (to, from), shared, link),
+            Doors::ReceivePacket(order, from) => threads::receive(order, from, shared, link),
+            Doors::AskUdp(order, to, from) => threads::ask_on(order, (to, from), shared, link),
+            Doors::AskPacket(order, to, from) => threads::ask_on(order, (to, from), shared, link),
             Doors::AskTcp(order) => threads::ask_tcp(order, shared, link),
-            Doors::ReflectUdp(order, from, back) => threads::reflect_udp(order, (from, back), shared, link),
+            Doors::ReflectUdp(order, from, back) => threads::reflect(order, (from, back), shared, link),
+            Doors::ReflectPacket(order, from, back) => threads::reflect(order, (from, back), shared, link),
             Doors::ReflectTcp(order, waiting) => threads::reflect_tcp(order, waiting, shared, link),
         }
     }
@@ -333,6 +370,7 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
+        _ if error.errno() == libc::EPERM => "port packet needs CAP_NET_RAW, as root has it".to_owned(),
         _ => "is another program using the address or the port in this namespace?".to_owned(),
     };
     format!("the {end}'s socket: {error}: {mend}")

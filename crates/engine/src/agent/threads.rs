@@ -5,7 +5,7 @@ use super::end::{Command, Event, Half};
 use crate::message::{FromAgent, Side};
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
-use crate::port::udp::{MachineTimer, UdpReceive, UdpSend};
+use crate::port::udp::MachineTimer;
 use crate::port::{ReceivePort, SendPort};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
@@ -37,7 +37,7 @@ impl Link {
 }
 
 /// Sends by the schedule.
-pub(super) fn send(order: SendOrder, mut port: UdpSend, shared: &Shared, link: &Link) -> Half {
+pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.thread);
     let mut sender = Sender::new(order);
     let _ = link.ready.send(account.record().clone());
@@ -63,7 +63,7 @@ pub(super) fn send(order: SendOrder, mut port: UdpSend, shared: &Shared, link: &
 }
 
 /// Receives from the moment at which it is made ready.
-pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared, link: &Link) -> Half {
+pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.thread);
     let busy = order.wait == Wait::Busypoll;
     let mut receiver = Receiver::new(order);
@@ -81,9 +81,9 @@ pub(super) fn receive(order: ReceiveOrder, mut port: UdpReceive, shared: &Shared
 }
 
 /// Receives and sends back from the moment at which it is made ready.
-pub(super) fn reflect_udp(
+pub(super) fn reflect(
     order: ReflectOrder,
-    (mut from, mut back): (UdpReceive, UdpSend),
+    (mut from, mut back): (impl ReceivePort, impl SendPort),
     shared: &Shared,
     link: &Link,
 ) -> Half {
@@ -91,27 +91,26 @@ pub(super) fn reflect_udp(
     let busy = order.receive.wait == Wait::Busypoll;
     let mut reflector = Reflector::new(order);
     let _ = link.ready.send(account.record().clone());
-    let busy = (busy, UdpReceive::napi_id as _);
-    reflect(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
+    answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
     reflected(reflector, account, None)
 }
 
 /// Answers until told to stop.
-fn reflect<R: ReceivePort, S: SendPort>(
+fn answer(
     reflector: &mut Reflector,
     account: &mut Account,
-    (from, back): (&mut R, &mut S),
-    (busy, napi_id): (bool, fn(&R) -> u32),
+    (from, back): (&mut impl ReceivePort, &mut impl SendPort),
+    busy: bool,
     shared: &Shared,
     link: &Link,
 ) {
     if busy {
         reflector.run_until_warm(&mut MachineTimer, from, back, shared);
-        let _ = link.napi.send(napi_id(from));
+        let _ = link.napi.send(from.napi_id());
     }
     reflector.run(&mut MachineTimer, from, back, shared);
     reflector.end(&mut MachineTimer, back);
-    account.napi(napi_id(from));
+    account.napi(from.napi_id());
 }
 
 /// The same over a connection, which the other end makes.
@@ -127,8 +126,7 @@ pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &S
         Ok((None, strangers)) => reflector.receiver.counters.foreign += strangers,
         Ok((Some((mut back, mut from)), strangers)) => {
             reflector.receiver.counters.foreign += strangers;
-            let busy = (busy, tcp::TcpReceive::napi_id as _);
-            reflect(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
+            answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
             tcp = back.record();
         }
         Err(error) => link.say(FromAgent::Failed(format!("the reflector of stream {stream}: {error}"))),
@@ -143,10 +141,10 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::tr
     Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp }
 }
 
-/// Asks over UDP.
-pub(super) fn ask_udp(
+/// Asks over a port that needs no connection.
+pub(super) fn ask_on(
     order: AskOrder,
-    (mut to, mut from): (UdpSend, UdpReceive),
+    (mut to, mut from): (impl SendPort, impl ReceivePort),
     shared: &Shared,
     link: &Link,
 ) -> Half {

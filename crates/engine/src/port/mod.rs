@@ -2,6 +2,7 @@
 //! What the engine sends and receives through: narrow traits, one file for each port. Generic, not dynamic: the loops are
 //! compiled for each port, so nothing stands between a stamp and the call it belongs to.
 
+pub mod packet;
 pub mod sim;
 pub mod tcp;
 pub mod udp;
@@ -60,6 +61,10 @@ pub trait ReceivePort {
     }
     /// Packets dropped at the port's own buffer so far.
     fn drops(&self) -> u64 {
+        0
+    }
+    /// The NAPI context that packets came from, 0 while there is none, or where the port is told of none.
+    fn napi_id(&self) -> u32 {
         0
     }
     /// True once nothing can arrive any more.

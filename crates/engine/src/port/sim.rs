@@ -76,6 +76,7 @@ impl Ends<'_> {
             peer: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             device: "sim".into(),
+            macs: [[0; 6]; 2],
             priority: stream.priority,
             advance: stream.tx.advance,
             spin: stream.tx.spin,
@@ -111,6 +112,7 @@ impl Ends<'_> {
         let port = TxPort {
             world: self.world.clone(),
             random: self.random(salt),
+            tag_random: self.random(salt + 64),
             stamps: Vec::new(),
             order: self.order.clone(),
             path: path.clone(),

@@ -147,11 +147,6 @@ impl TcpReceive {
             other => other,
         }
     }
-
-    /// The NAPI context that packets came from, 0 while none.
-    pub fn napi_id(&self) -> u32 {
-        self.socket.napi_id()
-    }
 }
 
 impl SendPort for TcpSend {
@@ -184,6 +179,9 @@ impl ReceivePort for TcpReceive {
     }
     fn spins(&self) -> bool {
         self.spins
+    }
+    fn napi_id(&self) -> u32 {
+        self.socket.napi_id()
     }
     fn ended(&self) -> bool {
         self.closed

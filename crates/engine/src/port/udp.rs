@@ -38,6 +38,8 @@ impl Timer for MachineTimer {
 
 /// A tx stamp costs the error queue about this much (an skb's true size).
 const STAMP_COST: i64 = 1_024;
+/// Room for two stamps of each of 8,192 packets: a sender that is behind has no time to drain.
+pub(super) const ERROR_QUEUE_BYTES: i32 = (2 * 8_192 * STAMP_COST) as i32;
 
 /// The sending socket.
 pub struct UdpSend {
@@ -51,10 +53,8 @@ impl UdpSend {
     pub fn open(order: &SendOrder) -> Result<Self, SysError> {
         let [_, sched, driver] = order.points();
         let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
-        // Room for two stamps of each of 8,192 packets: a sender that is behind has no time to drain.
-        let bytes = (2 * 8_192 * STAMP_COST) as i32;
         let peer = SocketAddr::new(order.peer, order.port);
-        let socket = UdpTx::open(order.local, peer, order.priority, stamps, bytes)?;
+        let socket = UdpTx::open(order.local, peer, order.priority, stamps, ERROR_QUEUE_BYTES)?;
         let (StreamOrder { stream, nonce, .. }, size) = (&order.order, order.size());
         let mut probe = vec![0; usize::from(size).max(HEAD)];
         let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
@@ -118,10 +118,6 @@ impl UdpReceive {
     pub fn waker(&self) -> Result<Waker, SysError> {
         self.socket.waker()
     }
-    /// The NAPI context that packets came from, 0 while none.
-    pub fn napi_id(&self) -> u32 {
-        self.socket.napi_id()
-    }
 }
 
 impl ReceivePort for UdpReceive {
@@ -138,5 +134,8 @@ impl ReceivePort for UdpReceive {
     }
     fn drops(&self) -> u64 {
         u64::from(self.socket.drops())
+    }
+    fn napi_id(&self) -> u32 {
+        self.socket.napi_id()
     }
 }

@@ -6,6 +6,7 @@ pub mod wire;
 
 use crate::command::{Command, Step};
 use crate::names::Names;
+use crate::vlan;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_host::nic::Nic;
@@ -32,6 +33,21 @@ pub struct LinkEnd {
     /// The station's network namespace.
     pub netns: String,
     /// The device in it.
+    pub device: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its IPv6 address, where a stream asks for one.
+    pub address6: Option<Ipv6Addr>,
+    /// The device's hardware address.
+    pub mac: String,
+    /// VLAN devices over it, by VLAN id.
+    pub vlans: BTreeMap<u16, VlanEnd>,
+}
+
+/// A VLAN device of a station.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanEnd {
+    /// Its name.
     pub device: String,
     /// Its address.
     pub address: IpAddr,
@@ -78,8 +94,10 @@ pub struct Laid {
 /// # Errors
 /// If the path cannot join these stations.
 pub fn lay(setup: &Setup, names: Names, found: &Found) -> Result<Laid, PathError> {
-    match &setup.path {
+    let mut laid = match &setup.path {
         Path::Veth { queues, mtu } => veth::lay(setup, *queues, *mtu, names),
         Path::Wire { a, b, mtu, .. } => wire::lay(setup, [a, b], *mtu, names, found),
-    }
+    }?;
+    vlan::over(setup, names, &mut laid);
+    Ok(laid)
 }

@@ -7,11 +7,12 @@ use crate::command::{Command, Step};
 use crate::names::{Names, Side};
 use crate::orders::has_ipv6;
 use crate::path::{LinkEnd, PathError};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_spec::experiment::{Setup, Station};
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
-pub(super) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
+pub(crate) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
 
 pub(super) struct Joint<'a> {
     pub(super) station: &'a str,
@@ -46,8 +47,8 @@ pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, P
         vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
     let ends = [a, b]
         .map(|joint| {
-            let Joint { netns, link: device, address, address6, .. } = joint;
-            (joint.station.to_owned(), LinkEnd { netns, device, address, address6 })
+            let Joint { netns, link: device, mac, address, address6, .. } = joint;
+            (joint.station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
         })
         .into();
     Ok(Laid { steps, read_back: Vec::new(), ends })

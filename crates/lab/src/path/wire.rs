@@ -249,8 +249,8 @@ pub fn lay(setup: &Setup, devices: [&String; 2], mtu: u32, names: Names, found: 
     }
     let ends = [a, b]
         .map(|at| {
-            let Joint { netns, link: device, address, address6, .. } = at;
-            (at.station.to_owned(), LinkEnd { netns, device, address, address6 })
+            let Joint { netns, link: device, mac, address, address6, .. } = at;
+            (at.station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
         })
         .into();
     Ok(Laid { steps, read_back, ends })

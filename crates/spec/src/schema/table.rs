@@ -3,6 +3,7 @@
 
 use super::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::{Key, Kind};
+use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::HEAD;
 use tardy_model::load::MOST_INSTANCES;
 
@@ -27,6 +28,10 @@ const LARGEST: i64 = 65_507;
 const LEAD: i64 = 10_000_000_000;
 /// The most bytes of a call of a load.
 const CALL: i64 = 1 << 20;
+/// The highest VLAN id; the one above it is reserved.
+const LAST_VLAN: i64 = 4_094;
+/// Below it stands a length.
+const LEAST_ETHERTYPE: i64 = 0x0600;
 const COUNT: Kind = number(0, i64::MAX);
 const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"];
 
@@ -50,6 +55,7 @@ pub const KEYS: &[Key] = &[
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets take NAPI, as on a real device, and a kernel thread of its own polls each queue."),
+    key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
     key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back."),
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses of their own; they get them back afterwards."),
@@ -60,17 +66,20 @@ pub const KEYS: &[Key] = &[
     key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
-    key("stream.*.port", choice(&["udp", "tcp", "sim"], &["packet", "xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `sim` simulates path and clocks."),
+    key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for Ethernet frames of tardy's own; `sim` simulates path and clocks."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", SOME, Text("500us"), "Time between scheduled instants."),
     key("stream.*.count", number(1, u32::MAX as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
     key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`.").rival("count"),
-    key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "UDP payload of a packet."),
+    key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "Payload of a packet: of UDP, or behind the EtherType."),
     key("stream.*.reply_size", Kind::Size { min: HEAD as i64, max: LARGEST }, None("as `size`"), "Payload of a reply."),
     key("stream.*.in_flight", number(1, 1_024), Integer(1), "Requests of a ping-pong that may be on their way at once."),
     key("stream.*.timeout", SOME, Text("1s"), "A request of a ping-pong over UDP without a reply for so long is lost, and the next may go out."),
     key("stream.*.nodelay", Kind::Flag, Flag(true), "TCP_NODELAY at both ends of a connection."),
     key("stream.*.priority", number(0, 15), Integer(0), "SO_PRIORITY of the sending socket."),
+    key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that bears a priority only: port `packet` writes the tag, under `udp` a VLAN device does."),
+    key("stream.*.pcp", number(0, 7), Integer(0), "Priority (PCP) in the VLAN tag."),
+    key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Port `packet`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
@@ -94,6 +103,8 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.jitter", SPAN, Text("0us"), "Added to the delay, uniform in 0..jitter."),
     key("stream.*.sim.reorder", Kind::Share, Float(0.0), "Share of packets held back until the next one has passed."),
     key("stream.*.sim.duplicate", Kind::Share, Float(0.0), "Share of packets that arrive twice."),
+    key("stream.*.sim.remark", Kind::Share, Float(0.0), "Share of tagged packets whose priority is another when they arrive."),
+    key("stream.*.sim.retag", Kind::Share, Float(0.0), "Share of tagged packets that arrive with a further tag."),
     key("stream.*.sim.drift_ppb", number(-1_000_000_000, 1_000_000_000), Integer(0), "The receiver's clock runs this many parts per billion fast."),
     key("stream.*.sim.wake", SPAN, Text("10us"), "The sender's timer returns this much after it was asked to."),
     key("stream.*.sim.late_share", Kind::Share, Float(0.0), "Share of wake-ups that are late by `late`."),

@@ -6,7 +6,7 @@ use crate::address::{bind, socket};
 use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
-use crate::stamps::rx_stamp;
+use crate::stamps::{rx_stamp, rx_tag};
 use crate::wait::{LIMIT_MS, Waiter};
 use std::io;
 use std::mem;
@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tardy_model::ethernet::{self, Tags};
 use tardy_model::time::{Instant, Realtime};
 
 /// What a receive call brought.
@@ -33,6 +34,11 @@ pub struct Inbox {
     room: usize,
     lengths: [usize; BATCH],
     stamps: [Option<Instant<Realtime>>; BATCH],
+    /// Where the payload begins, in what was received.
+    starts: [usize; BATCH],
+    /// The tag that the kernel has taken out of a frame.
+    taken: [Option<u16>; BATCH],
+    tags: [Tags; BATCH],
 }
 
 impl Inbox {
@@ -41,7 +47,15 @@ impl Inbox {
     pub fn new(room: usize) -> Self {
         let mut bytes = vec![1; room * BATCH];
         bytes.fill(0);
-        Inbox { bytes, room, lengths: [0; BATCH], stamps: [None; BATCH] }
+        Inbox {
+            bytes,
+            room,
+            lengths: [0; BATCH],
+            stamps: [None; BATCH],
+            starts: [0; BATCH],
+            taken: [None; BATCH],
+            tags: [Tags::UNSEEN; BATCH],
+        }
     }
 
     /// Puts a datagram in at place `n`, cut at the room.
@@ -62,17 +76,45 @@ impl Inbox {
         self.stamps[n] = stamp;
     }
 
+    /// Says what VLAN tags the packet at place `n` came with.
+    pub fn tag(&mut self, n: usize, tags: Tags) {
+        self.tags[n] = tags;
+    }
+
+    /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags are known. A frame of another
+    /// type has no payload.
+    #[inline]
+    pub fn open(&mut self, n: usize, ethertype: u16) {
+        let frame = &self.bytes[n * self.room..][..self.lengths[n]];
+        let (start, tags) = ethernet::open(frame, self.taken[n], ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
+        let length = ethernet::unfilled(&frame[start..]).len();
+        (self.starts[n], self.lengths[n], self.tags[n]) = (start, length, tags);
+    }
+
+    /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the kernel took out of it.
+    pub fn frame(&self, n: usize) -> (&[u8], Option<u16>) {
+        (&self.bytes[n * self.room..][..self.lengths[n]], self.taken[n])
+    }
+
     /// The datagram at place `n`, and the kernel's stamp if it took one.
     #[inline]
     pub fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        (&self.bytes[n * self.room..][..self.lengths[n]], self.stamps[n])
+        (&self.bytes[n * self.room + self.starts[n]..][..self.lengths[n]], self.stamps[n])
+    }
+
+    /// The VLAN tags that the packet at place `n` came with.
+    #[inline]
+    pub fn tags(&self, n: usize) -> Tags {
+        self.tags[n]
     }
 }
 
-/// The receiving end.
+/// The receiving end. A packet socket is received from in the same way ([`crate::packet::receiver`]).
 pub struct UdpRx {
     fd: OwnedFd,
     stamped: bool,
+    /// The kernel says which VLAN tag it has taken out of a frame.
+    tells_tags: bool,
     /// Shut down: from now on a receive call may give no byte where there is no datagram.
     woken: Arc<AtomicBool>,
     control: [ControlBuffer<128>; BATCH],
@@ -84,13 +126,19 @@ impl UdpRx {
         let fd = socket(local, libc::SOCK_DGRAM)?;
         buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
         bind(&fd, local)?;
+        UdpRx::over(fd, stamp, false)
+    }
+
+    /// On a socket that is bound: asks for stamps, and limits the wait of a call.
+    pub(crate) fn over(fd: OwnedFd, stamp: bool, tells_tags: bool) -> Result<Self, SysError> {
         if stamp {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
         let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
-        Ok(UdpRx { fd, stamped: stamp, woken: Arc::default(), control: [ControlBuffer::default(); BATCH] })
+        let control = [ControlBuffer::default(); BATCH];
+        Ok(UdpRx { fd, stamped: stamp, tells_tags, woken: Arc::default(), control })
     }
 
     /// Lets the receive call poll the device for up to `us` microseconds.
@@ -132,7 +180,7 @@ impl UdpRx {
 
     #[inline]
     fn receive_one(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
-        if !self.stamped {
+        if !self.stamped && !self.tells_tags {
             return self.receive_unstamped(inbox, wait);
         }
         let mut io = libc::iovec { iov_base: inbox.bytes.as_mut_ptr().cast(), iov_len: inbox.room };
@@ -149,6 +197,9 @@ impl UdpRx {
             return Ok(0);
         }
         (inbox.lengths[0], inbox.stamps[0]) = (length, rx_stamp(&message));
+        if self.tells_tags {
+            inbox.taken[0] = rx_tag(&message);
+        }
         Ok(1)
     }
 
@@ -189,6 +240,9 @@ impl UdpRx {
                 continue;
             }
             (inbox.lengths[packets], inbox.stamps[packets]) = (length, rx_stamp(&message.msg_hdr));
+            if self.tells_tags {
+                inbox.taken[packets] = rx_tag(&message.msg_hdr);
+            }
             packets += 1;
         }
         Ok(packets)

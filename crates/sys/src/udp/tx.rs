@@ -31,7 +31,7 @@ enum Keys {
 /// Keys that the sender names have this bit, so that they are never taken for counted ones.
 const NAMED: u32 = 1 << 31;
 
-/// The sending end.
+/// The sending end. Frames are sent through a packet socket in the same way ([`crate::packet::sender`]).
 pub struct UdpTx {
     fd: OwnedFd,
     stamps: TxStamps,
@@ -54,6 +54,11 @@ impl UdpTx {
         let fd = socket(peer, libc::SOCK_DGRAM)?;
         bind(&fd, SocketAddr::new(local, 0))?;
         connect(&fd, peer)?;
+        UdpTx::over(fd, priority, stamps, error_queue_bytes)
+    }
+
+    /// On a socket that knows where its packets go: sets its priority, asks for stamps, sizes the error queue.
+    pub(crate) fn over(fd: OwnedFd, priority: u32, stamps: TxStamps, error_queue_bytes: i32) -> Result<Self, SysError> {
         set(&fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &(priority as i32), "SO_PRIORITY")?;
         buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 4 << 20, "SO_SNDBUF")?;
         // Stamps wait in the error queue, which the receive buffer's size bounds.

@@ -7,6 +7,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use tardy_model::ethernet::{Tag, Tags};
 use tardy_model::frame::{Frame, Kind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Sim, Wait};
@@ -85,11 +86,14 @@ pub(super) struct Flying {
     pub(super) at_ns: i64,
     pub(super) payload: Vec<u8>,
     pub(super) test: bool,
+    pub(super) tags: Tags,
 }
 
 pub(super) struct TxPort {
     pub(super) world: Rc<World>,
     pub(super) random: Pcg64Mcg,
+    /// What becomes of tags is drawn apart, so that it moves no other fault's place.
+    pub(super) tag_random: Pcg64Mcg,
     pub(super) stamps: Vec<TxStamp>,
     pub(super) order: StreamOrder,
     pub(super) path: Rc<RefCell<Vec<Flying>>>,
@@ -98,6 +102,17 @@ pub(super) struct TxPort {
     pub(super) points: [Point; 2],
     /// The station's clock is the one that drifts.
     pub(super) drifts: bool,
+}
+
+impl TxPort {
+    /// The tags that the packet arrives with: a path of its own may write another priority, or put a tag before.
+    fn tags(&mut self) -> Tags {
+        let Some(tag) = self.order.tag else { return Tags::UNSEEN };
+        let sim = &self.world.sim;
+        let [remark, retag] = [sim.remark, sim.retag].map(|share| self.tag_random.random_bool(share.clamp(0.0, 1.0)));
+        let pcp = if remark { (tag.pcp + 1) % 8 } else { tag.pcp };
+        Tags::new(1 + u8::from(retag), Tag { pcp, ..tag }.tci())
+    }
 }
 
 impl SendPort for TxPort {
@@ -111,6 +126,7 @@ impl SendPort for TxPort {
             }
         }
         self.world.now_ns.set(now + SEND_CALL_NS);
+        let tags = self.tags();
         let sim = &self.world.sim;
         let is_test = |frame: &Frame| matches!(frame.kind, Kind::Test | Kind::Reply);
         let frame = Frame::read(payload).ok().filter(is_test);
@@ -122,6 +138,7 @@ impl SendPort for TxPort {
             at_ns: now + TO_DRIVER_NS + sim.delay.0 + jitter,
             payload: payload.to_vec(),
             test: frame.is_some(),
+            tags,
         };
         let mut path = self.path.borrow_mut();
         if lost || frame.is_some_and(|frame| frame.kind == Kind::Test && sim.drop.contains(&frame.seq)) {
@@ -205,6 +222,7 @@ impl ReceivePort for RxPort {
         let drift = if self.drifts { self.world.drift_ns(next.at_ns) } else { 0 };
         let stamp = self.world.realtime(next.at_ns) + Nanos(drift);
         inbox.put(0, &next.payload, stamped.then_some(stamp));
+        inbox.tag(0, next.tags);
         Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two runs side by side: first what differed in the machine and in what was asked, then what differs in the numbers, and
+//! whether it means anything. Noisy runs are set beside each other and not judged; of exact ones each trial is one
+//! deterministic draw, so a claim rests on many seeded phases. How: `docs/method/compare.md`.
+
+mod facts;
+mod figures;
+pub mod phases;
+
+use std::collections::BTreeMap;
+use tardy_model::FORMAT;
+use tardy_model::comparison::{CellComparison, Compared, Comparison};
+use tardy_model::manifest::Manifest;
+use tardy_model::result::{CellResult, Results};
+
+/// All that is looked at of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Its folder, as it was named.
+    pub name: &'a str,
+    /// What the machine and the tools were.
+    pub manifest: &'a Manifest,
+    /// What it found.
+    pub results: &'a Results,
+    /// The experiment's keys with their values.
+    pub keys: &'a BTreeMap<String, String>,
+    /// The phase of each finished trial, ns, by cell and number.
+    pub phases: &'a BTreeMap<(String, u32), i64>,
+}
+
+impl Run<'_> {
+    fn compared(&self) -> Compared {
+        Compared {
+            run: self.name.to_owned(),
+            name: self.results.name.clone(),
+            started_utc: self.manifest.started_utc.clone(),
+            valid: self.results.valid,
+            fingerprint: self.results.fingerprint.clone(),
+        }
+    }
+
+    fn cell(&self, id: &str) -> Option<&CellResult> {
+        self.results.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// Compares run B with run A.
+pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
+    let (facts, differences) = facts::differences(a, b);
+    let of_b_alone = b.results.cells.iter().filter(|cell| a.cell(&cell.id).is_none());
+    let cells = a.results.cells.iter().chain(of_b_alone).map(|cell| self::cell(&cell.id, a, b)).collect();
+    Comparison {
+        format: FORMAT,
+        a: a.compared(),
+        b: b.compared(),
+        identical: equal(a.results.fingerprint.as_ref(), b.results.fingerprint.as_ref()),
+        facts,
+        differences,
+        cells,
+    }
+}
+
+/// True if both fingerprints are equal; `None` unless there are two.
+fn equal(a: Option<&String>, b: Option<&String>) -> Option<bool> {
+    Some(a? == b?)
+}
+
+fn cell(id: &str, a: &Run<'_>, b: &Run<'_>) -> CellComparison {
+    let (in_a, in_b) = (a.cell(id), b.cell(id));
+    let mut compared = CellComparison {
+        id: id.to_owned(),
+        a_valid: in_a.map(|cell| cell.valid),
+        b_valid: in_b.map(|cell| cell.valid),
+        ..CellComparison::default()
+    };
+    let (Some(in_a), Some(in_b)) = (in_a, in_b) else { return compared };
+    compared.identical = equal(in_a.fingerprint.as_ref(), in_b.fingerprint.as_ref());
+    if compared.identical == Some(true) {
+        return compared;
+    }
+    let pairs = compared.identical.map(|_| phases::pairs([(a, in_a), (b, in_b)]));
+    compared.pairs = pairs.as_ref().map_or(0, |pairs| pairs.len() as u32);
+    for (name, of_a) in &in_a.streams {
+        let Some(of_b) = in_b.streams.get(name) else { continue };
+        let judged = in_a.valid && in_b.valid;
+        compared.streams.insert(name.clone(), figures::stream(name, [of_a, of_b], pairs.as_deref(), judged));
+    }
+    compared
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures of one stream of both runs: those of the cell side by side, and of exact runs trial by trial.
+
+use super::phases::{self, Pair};
+use std::collections::BTreeMap;
+use tardy_model::comparison::{FigureComparison, MetricComparison, StreamComparison};
+use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResult};
+
+/// Compares the stream. `pairs` are trials of the same phase, where both runs are exact; `judged` is false where a run's numbers
+/// must not be used.
+pub(super) fn stream(
+    name: &str,
+    [a, b]: [&StreamResult; 2],
+    pairs: Option<&[Pair<'_>]>,
+    judged: bool,
+) -> StreamComparison {
+    let of = [counts(&a.outcomes), counts(&b.outcomes)];
+    let outcomes = of[0].iter().zip(of[1]).filter(|((_, a), (_, b))| a != b);
+    let metric = |(metric, of_a): (&String, &MetricResult)| {
+        let of_b = b.metrics.get(metric)?;
+        Some((metric.clone(), self::metric(name, metric, [of_a, of_b], pairs, judged)))
+    };
+    StreamComparison {
+        outcomes: outcomes.map(|((name, a), (_, b))| ((*name).to_owned(), [*a, b])).collect(),
+        metrics: a.metrics.iter().filter_map(metric).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+fn counts(of: &Outcomes) -> [(&'static str, u64); 8] {
+    [
+        ("intended", of.intended),
+        ("received", of.received),
+        ("lost", of.lost),
+        ("not_sent", of.not_sent),
+        ("early", of.early),
+        ("late", of.late),
+        ("duplicate", of.duplicate),
+        ("reordered", of.reordered),
+    ]
+}
+
+fn metric(
+    stream: &str,
+    name: &str,
+    [a, b]: [&MetricResult; 2],
+    pairs: Option<&[Pair<'_>]>,
+    judged: bool,
+) -> MetricComparison {
+    let lacks = |metric: &MetricResult| metric.count == 0;
+    let why = match (lacks(a), lacks(b)) {
+        (true, true) => Some("neither run has it".to_owned()),
+        (true, false) => Some("A has it not".to_owned()),
+        (false, true) => Some("B has it not".to_owned()),
+        // Points of one name that others stamp are other points.
+        _ if a.source != b.source => Some(format!("stamped by {} in A and by {} in B", a.source, b.source)),
+        _ => None,
+    };
+    if why.is_some() {
+        return MetricComparison { why, figures: Vec::new() };
+    }
+    let (of_a, of_b) = (figures(&a.figures), figures(&b.figures));
+    let row = |((of, a_ns), (_, b_ns)): (Named, Named)| {
+        let phases = pairs.and_then(|pairs| {
+            let both = |pair: &Pair<'_>| {
+                let [a, b] = pair.map(|trial| {
+                    let figures = figures(&trial.streams.get(stream)?.metrics.get(name)?.figures);
+                    figures.into_iter().find(|(name, _)| *name == of)?.1
+                });
+                Some(b? - a?)
+            };
+            phases::judge(pairs.iter().filter_map(both).collect(), judged)
+        });
+        let difference_ns = a_ns.zip(b_ns).map(|(a, b)| b - a);
+        FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, phases }
+    };
+    let rows = of_a.into_iter().zip(of_b).filter(|((_, a), (_, b))| a.is_some() || b.is_some());
+    MetricComparison { why: None, figures: rows.map(row).collect() }
+}
+
+/// A figure and its name.
+type Named = (&'static str, Option<i64>);
+
+/// Every figure, a mean to the nearest ns.
+fn figures(of: &Figures) -> Vec<Named> {
+    let quantiles = QUANTILES.iter().zip(of.quantiles.as_array()).map(|((_, name, _), value)| (*name, value));
+    let mean = of.mean_ns.filter(|mean| mean.is_finite()).map(|mean| mean.round() as i64);
+    quantiles.chain([("max", of.max_ns), ("min", of.min_ns), ("mean", mean)]).collect()
+}

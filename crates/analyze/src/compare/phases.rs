@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exact runs, trial by trial. Each trial has a seeded phase of its schedule, the same in both runs; its figure is one
+//! deterministic draw. What may be said of B against A rests on the signs of many such differences, for nothing is known of how
+//! they are distributed.
+
+use super::Run;
+use tardy_model::comparison::{Claim, PhaseComparison};
+use tardy_model::result::{CellResult, TrialResult};
+
+/// Fewer phases than this give no claim.
+pub const LEAST: usize = 20;
+/// How sure an interval has to be.
+const SURE: f64 = 0.95;
+
+/// A trial of A and the one of B that has its number and phase.
+pub(super) type Pair<'a> = [&'a TrialResult; 2];
+
+/// Trials of one cell that can be set beside each other: valid ones of the same phase.
+pub(super) fn pairs<'a>([(a, in_a), (b, in_b)]: [(&Run<'_>, &'a CellResult); 2]) -> Vec<Pair<'a>> {
+    let phase = |run: &Run<'_>, n: u32| run.phases.get(&(in_a.id.clone(), n)).copied();
+    let other = |trial: &'a TrialResult| {
+        let beside = in_b.trials.iter().find(|other| other.n == trial.n)?;
+        let same = phase(a, trial.n).is_some() && phase(a, trial.n) == phase(b, trial.n);
+        (same && trial.valid && beside.valid).then_some([trial, beside])
+    };
+    in_a.trials.iter().filter_map(other).collect()
+}
+
+/// What the differences say; `None` if there are none.
+pub fn judge(differences_ns: Vec<i64>, valid: bool) -> Option<PhaseComparison> {
+    let mut sorted = differences_ns.clone();
+    sorted.sort_unstable();
+    let n = sorted.len();
+    let median_ns = (*sorted.get((n.checked_sub(1)?) / 2)? as f64 + *sorted.get(n / 2)? as f64) / 2.0;
+    let (rank, confidence) = rank(n).map_or((None, None), |(rank, sure)| (Some(rank), Some(sure)));
+    let interval_ns = rank.map(|rank| [sorted[rank - 1], sorted[n - rank]]);
+    let claim = match interval_ns {
+        _ if !valid => Claim::NotValid,
+        _ if n < LEAST => Claim::TooFew,
+        Some([low, _]) if low > 0 => Claim::Higher,
+        Some([_, high]) if high < 0 => Claim::Lower,
+        _ => Claim::None,
+    };
+    let count = |holds: fn(&i64) -> bool| differences_ns.iter().filter(|difference| holds(difference)).count() as u32;
+    Some(PhaseComparison {
+        higher: count(|d| *d > 0),
+        lower: count(|d| *d < 0),
+        equal: count(|d| *d == 0),
+        differences_ns,
+        median_ns,
+        interval_ns,
+        confidence,
+        claim,
+    })
+}
+
+/// The greatest rank k for which the kth least and the kth greatest of `n` values enclose the median of what they are drawn from
+/// with [`SURE`] probability or more, and that probability, 1 − 2·P(B ≤ k − 1) with B binomial of n and ½ (W. J. Conover,
+/// Practical Nonparametric Statistics, section 3.2). `None` if there is no such rank.
+pub fn rank(n: usize) -> Option<(usize, f64)> {
+    // The logarithm of P(B = i), from the one before it: the first of them is too small for a number of many values.
+    let mut chance = n as f64 * 0.5f64.ln();
+    let (mut below, mut found) = (0.0, None);
+    for k in 1..=n / 2 {
+        below += chance.exp();
+        let sure = 1.0 - 2.0 * below;
+        if sure < SURE {
+            break;
+        }
+        found = Some((k, sure));
+        chance += ((n - k + 1) as f64 / k as f64).ln();
+    }
+    found
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy compare`: two run folders side by side. Both are judged anew, so that the same rules made both runs' figures.
+
+use crate::args::Compare;
+use crate::exit::{Exit, Failure};
+use crate::judge;
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::Path;
+use tardy_analyze::compare::{self, Run};
+use tardy_model::manifest::Manifest;
+use tardy_model::result::Results;
+use tardy_spec::Source;
+use tardy_store::{RunFolder, StoreError};
+
+/// What is read of a folder.
+struct Read {
+    name: String,
+    manifest: Manifest,
+    results: Results,
+    keys: BTreeMap<String, String>,
+    phases: BTreeMap<(String, u32), i64>,
+}
+
+/// A run folder that cannot be read is a fault of the call, whatever the system's reason.
+fn unreadable(error: StoreError) -> Failure {
+    Failure::new(Exit::Usage, error.to_string())
+}
+
+fn read(path: &Path) -> Result<Read> {
+    let run = RunFolder::open(path).map_err(unreadable)?;
+    let manifest = run.manifest()?;
+    let name = path.join("experiment.toml").display().to_string();
+    let source = Source { name, text: run.experiment().map_err(unreadable)? };
+    let experiment = tardy_spec::load(&source, &[])?;
+    let mut results = judge::folder(&run, &experiment, &manifest)?.results;
+    if let Some(written) = judge::written(&run)? {
+        // Fingerprints are the run's own word, whatever this version would make of its samples.
+        results.fingerprint = results.fingerprint.or(written.fingerprint);
+        for cell in &mut results.cells {
+            let same = written.cells.iter().find(|other| other.id == cell.id);
+            cell.fingerprint = cell.fingerprint.take().or_else(|| same?.fingerprint.clone());
+        }
+    }
+    let mut phases = BTreeMap::new();
+    for id in run.trials()? {
+        phases.insert((id.cell.clone(), id.n), run.record(&id.cell, id.n)?.phase_ns);
+    }
+    Ok(Read { name: path.display().to_string(), manifest, results, keys: tardy_spec::keys(&source)?, phases })
+}
+
+impl Read {
+    fn run(&self) -> Run<'_> {
+        let Read { name, manifest, results, keys, phases } = self;
+        Run { name, manifest, results, keys, phases }
+    }
+}
+
+/// Draws the comparison.
+pub fn call(args: &Compare) -> Result<Exit> {
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let compared = compare::compare(&a.run(), &b.run());
+    let terminal = args.output.is_none() && std::io::stdout().is_terminal();
+    let drawn = match args.format.as_str() {
+        "json" => tardy_report::compare::json(&compared)?,
+        _ => tardy_report::compare::text(&compared, &super::report::look(terminal)),
+    };
+    match &args.output {
+        None => super::print(&drawn)?,
+        Some(path) => std::fs::write(path, drawn).map_err(|error| {
+            Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
+        })?,
+    }
+    Ok(if compared.a.valid && compared.b.valid { Exit::Good } else { Exit::Invalid })
+}

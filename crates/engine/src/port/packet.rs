@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Port `packet`: Ethernet frames of tardy's own through packet sockets, the VLAN tag written into each by tardy itself, so
+//! that no VLAN device is needed. The receiver sees every tag that arrives. Stamps and clock are those of port `udp`.
+
+pub mod filter;
+
+use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp};
+use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
+use tardy_model::ethernet;
+use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
+use tardy_model::stream::Wait;
+use tardy_sys::stamps::TxStamps;
+use tardy_sys::udp::{UdpRx, UdpTx};
+use tardy_sys::wait::Waiter;
+use tardy_sys::{SysError, packet};
+
+/// The sending socket.
+pub struct PacketSend {
+    socket: UdpTx,
+    /// Memory for the frames of one call, what stands before the payload written already.
+    frames: Vec<u8>,
+    head: usize,
+    /// Payload bytes of each.
+    size: usize,
+    /// As in [`super::udp::UdpSend`].
+    probe: Vec<u8>,
+}
+
+impl PacketSend {
+    /// Opens the socket for the order.
+    pub fn open(order: &SendOrder) -> Result<Self, SysError> {
+        let [_, sched, driver] = order.points();
+        let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
+        let socket = packet::sender(&order.device, order.priority, stamps, super::udp::ERROR_QUEUE_BYTES)?;
+        let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;
+        let [to, from] = order.macs;
+        let head = ethernet::head(to, from, tag, ethertype);
+        let size = usize::from(order.size()).max(HEAD);
+        let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
+        let mut probe = [head.as_slice(), &vec![0; size]].concat();
+        Frame { kind, stream, size: order.size(), nonce, seq: PROBE }.write(&mut probe[head.len()..]);
+        let frames = probe.repeat(BATCH);
+        Ok(PacketSend { socket, frames, head: head.len(), size, probe })
+    }
+
+    /// The error queue's size, read back.
+    pub fn error_queue_bytes(&self) -> u64 {
+        self.socket.error_queue_bytes()
+    }
+
+    /// Puts a payload behind the head of frame `n`.
+    #[inline]
+    fn put(&mut self, n: usize, payload: &[u8]) {
+        let at = n * (self.head + self.size) + self.head;
+        self.frames[at..at + payload.len()].copy_from_slice(payload);
+    }
+}
+
+impl SendPort for PacketSend {
+    #[inline]
+    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+        self.put(0, payload);
+        self.socket.send(&self.frames[..self.head + payload.len()], key)
+    }
+    fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
+        let count = keys.len().min(BATCH).min(payloads.len() / size.max(1));
+        for (n, payload) in payloads.chunks_exact(size).take(count).enumerate() {
+            self.put(n, payload);
+        }
+        self.socket.send_batch(&self.frames, self.head + self.size, &mut keys[..count])
+    }
+    #[inline]
+    fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
+        self.socket.drain(each)
+    }
+    fn renew_keys(&mut self) {
+        self.socket.renew_keys(&self.probe);
+    }
+    fn error_queue(&self) -> (u64, u64) {
+        (self.socket.waiting_bytes(), self.socket.error_queue_bytes())
+    }
+}
+
+/// The receiving socket with its way to wait.
+pub struct PacketReceive {
+    socket: UdpRx,
+    ethertype: u16,
+    wait: Wait,
+    waiter: Option<Waiter>,
+}
+
+impl PacketReceive {
+    /// Opens the socket for the order.
+    pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
+        let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;
+        let filter = filter::program(ethertype, nonce, stream);
+        let stamp = order.order.wants(order.rx_kernel());
+        let socket = packet::receiver(&order.device, &filter, tag.is_some(), stamp, 8 << 20)?;
+        let waiter = match order.wait {
+            // A packet socket is told of no NAPI context: there is nothing that it could poll.
+            Wait::Block | Wait::Spin | Wait::Busypoll => None,
+            Wait::Poll => Some(Waiter::Poll),
+            Wait::Select => Some(socket.select()?),
+            Wait::Epoll => Some(socket.epoll()?),
+        };
+        Ok(PacketReceive { socket, ethertype, wait: order.wait, waiter })
+    }
+}
+
+impl ReceivePort for PacketReceive {
+    #[inline]
+    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
+        let received = match &self.waiter {
+            Some(waiter) if !self.socket.wait(waiter) => Ok(Received::TimedOut),
+            Some(_) => self.socket.receive(inbox, false, many),
+            None => self.socket.receive(inbox, self.wait != Wait::Spin, many),
+        };
+        if let Ok(Received::Packets(packets)) = received {
+            (0..packets).for_each(|n| inbox.open(n, self.ethertype));
+        }
+        received
+    }
+    fn spins(&self) -> bool {
+        self.wait == Wait::Spin
+    }
+    fn drops(&self) -> u64 {
+        u64::from(self.socket.drops())
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! VLANs on a path of any kind: devices that write the tags of streams over IP, and receive queues by priority. Port `packet`
+//! writes its tags itself and needs none of it.
+
+use crate::command::{Command, Step};
+use crate::names::{Names, Side};
+use crate::orders::has_ipv6;
+use crate::path::veth::NO_IPV6;
+use crate::path::{Found, Laid, LinkEnd, VlanEnd};
+use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::stream::{Port, Stream};
+use tardy_spec::experiment::{Path, Setup};
+
+/// For each VLAN of streams over IP, in the order of ids: the PCP that belongs to a socket's priority.
+pub fn maps(setup: &Setup) -> BTreeMap<u16, BTreeMap<u32, u8>> {
+    let mut maps: BTreeMap<u16, BTreeMap<u32, u8>> = BTreeMap::new();
+    for (stream, tag) in setup.streams.iter().filter(|s| s.port == Port::Udp).filter_map(|s| Some((s, s.tag?))) {
+        maps.entry(tag.vlan).or_default().insert(stream.priority, tag.pcp);
+    }
+    maps
+}
+
+/// True if two cells need the same VLAN devices and the same receive queues.
+pub fn alike(a: &Setup, b: &Setup) -> bool {
+    maps(a) == maps(b) && by_priority(a) == by_priority(b)
+}
+
+/// The stations at which tagged packets arrive that are to go into a queue of their priority.
+fn by_priority(setup: &Setup) -> BTreeSet<&str> {
+    let tagged = setup.streams.iter().filter(|stream| setup.softirq.by_pcp && stream.tag.is_some());
+    tagged.flat_map(arrives_at).collect()
+}
+
+fn arrives_at(stream: &Stream) -> impl Iterator<Item = &str> {
+    [Some(&stream.to), Some(&stream.from).filter(|_| stream.kind.is_answered())]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+}
+
+/// Adds the VLAN devices to a path that is laid.
+pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
+    for (n, (vlan, map)) in maps(setup).into_iter().enumerate() {
+        let has_ipv6 = has_ipv6(setup);
+        let end = |side| VlanEnd {
+            device: names.vlan(side, vlan),
+            address: names.vlan_address(side, n as u8).into(),
+            address6: has_ipv6.then(|| names.vlan_address6(side, vlan)),
+        };
+        let both = [end(Side::First), end(Side::Second)];
+        let macs: Vec<String> = laid.ends.values().map(|end| end.mac.clone()).collect();
+        for (at, link) in laid.ends.values_mut().enumerate().take(2) {
+            let (near, far) = (&both[at], &both[1 - at]);
+            laid.steps.extend(device(link, near, vlan, &map));
+            laid.steps.push(address(link, near, far, &macs[1 - at]));
+            let show = |object| Command::ip_in(&link.netns, &["-j", "-d", object, "show", "dev", &near.device]);
+            laid.read_back.extend([show("addr"), show("neigh")]);
+            link.vlans.insert(vlan, near.clone());
+        }
+    }
+}
+
+/// Two steps: IPv6's own chatter is switched off by itself, for a kernel without IPv6 refuses that.
+fn device(link: &LinkEnd, near: &VlanEnd, vlan: u16, map: &BTreeMap<u32, u8>) -> [Step; 2] {
+    let ip = |args: &[&str]| Command::ip_in(&link.netns, args);
+    let vlan = vlan.to_string();
+    let pairs: Vec<String> = map.iter().map(|(priority, pcp)| format!("{priority}:{pcp}")).collect();
+    let mut words = vec!["link", "add", "link", &link.device, "name", &near.device, "type", "vlan", "id", &vlan];
+    words.push("egress-qos-map");
+    words.extend(pairs.iter().map(String::as_str));
+    let made = Step {
+        does: vec![ip(&words)],
+        undoes: vec![ip(&["link", "del", "dev", &near.device])],
+        why: "a device that writes the VLAN tag, the PCP by the socket's priority",
+        tolerates: &[],
+    };
+    let quiet = Step {
+        does: vec![ip(&["link", "set", "dev", &near.device, "addrgenmode", "none"])],
+        undoes: Vec::new(),
+        why: "no IPv6 chatter of its own",
+        tolerates: NO_IPV6,
+    };
+    [made, quiet]
+}
+
+fn address(link: &LinkEnd, near: &VlanEnd, far: &VlanEnd, mac: &str) -> Step {
+    let ip = |args: &[&str]| Command::ip_in(&link.netns, args);
+    let device = near.device.as_str();
+    let mut does = Vec::new();
+    let mut add = |address: String, peer: String, more: &[&str]| {
+        does.push(ip(&[&["addr", "add", &address, "dev", device], more].concat()));
+        does.push(ip(&["neigh", "replace", &peer, "lladdr", mac, "dev", device, "nud", "permanent"]));
+    };
+    add(format!("{}/{}", near.address, Names::PREFIX), far.address.to_string(), &[]);
+    if let (Some(here), Some(there)) = (near.address6, far.address6) {
+        add(format!("{here}/{}", Names::VLAN_PREFIX6), there.to_string(), &["nodad"]);
+    }
+    does.push(ip(&["link", "set", "dev", device, "up"]));
+    let why = "an address, and the neighbour fixed so that no ARP falls into a measurement";
+    Step { does, undoes: Vec::new(), why, tolerates: &[] }
+}
+
+/// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device must filter by itself
+/// (ethtool's n-tuple rules); one that cannot refuses the first rule with a reason of its own.
+pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> (Vec<Step>, Vec<Command>) {
+    let (mut steps, mut read_back) = (Vec::new(), Vec::new());
+    for (number, (station, end)) in ends.iter().enumerate() {
+        if !by_priority(setup).contains(station.as_str()) {
+            continue;
+        }
+        let queues = match &setup.path {
+            Path::Veth { queues, .. } => *queues,
+            Path::Wire { a, b, .. } => {
+                let device = if number == 0 { a } else { b };
+                found.steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
+            }
+        };
+        let device = end.device.as_str();
+        let shell = |script: &str| Command::ip(&["netns", "exec", &end.netns, "sh", "-c", script]);
+        for pcp in 0..8u32 {
+            let queue = pcp.min(queues.max(1) - 1);
+            // A bit that is set in the mask does not matter. Not every ethtool's exit status says that a rule was refused, so
+            // it is looked at.
+            let does = format!(
+                "ethtool -N {device} flow-type ether vlan {:#06x} vlan-mask 0x1fff action {queue} loc {pcp} && \
+                 ethtool -n {device} rule {pcp} >/dev/null",
+                pcp << 13
+            );
+            let undoes = format!("ethtool -N {device} delete {pcp}");
+            steps.push(Step {
+                does: vec![shell(&does)],
+                undoes: vec![shell(&undoes)],
+                why: "tagged packets into the receive queue of their priority",
+                tolerates: &[],
+            });
+        }
+        // It prints no JSON: how many rules the device has is told by the first line.
+        let rules = format!(r#"printf '["%s"]\n' "$(ethtool -n {device} | paste -sd ' ' | tr -d '\\\t"')""#);
+        read_back.push(shell(&rules));
+    }
+    (steps, read_back)
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a comparison of two runs says: what differed in the machine and in what was asked, and what differs in the numbers.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Two runs, the first called A, the second B. Every difference is B less A.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Version of this form; that of the run folder.
+    pub format: u32,
+    /// The first run.
+    pub a: Compared,
+    /// The second.
+    pub b: Compared,
+    /// True if both ran in exact virtual time and their fingerprints are equal; null where one of them is not exact.
+    pub identical: Option<bool>,
+    /// Facts that were looked at.
+    pub facts: u64,
+    /// Those that differ, by group and name.
+    pub differences: Vec<Difference>,
+    /// Cells in the order of the first run, then those of the second alone.
+    pub cells: Vec<CellComparison>,
+}
+
+/// One of the two runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its folder, as it was named.
+    pub run: String,
+    /// The experiment's name.
+    pub name: String,
+    /// When it began, UTC, RFC 3339.
+    pub started_utc: String,
+    /// May its numbers be used?
+    pub valid: bool,
+    /// Of a run in exact virtual time.
+    pub fingerprint: Option<String>,
+}
+
+/// Where a fact belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// The machine and its settings.
+    Machine,
+    /// The kernel.
+    Kernel,
+    /// The guest that it ran in.
+    Guest,
+    /// tardy and the programs that it ran.
+    Programs,
+    /// Keys of the experiment.
+    Experiment,
+}
+
+impl Group {
+    /// The name in files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Machine => "machine",
+            Group::Kernel => "kernel",
+            Group::Guest => "guest",
+            Group::Programs => "programs",
+            Group::Experiment => "experiment",
+        }
+    }
+}
+
+/// A fact that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Where it belongs.
+    pub group: Group,
+    /// Its dotted name.
+    pub key: String,
+    /// What it is in A; null if A does not have it.
+    pub a: Option<String>,
+    /// The same in B.
+    pub b: Option<String>,
+}
+
+/// One cell of both runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellComparison {
+    /// Cell id.
+    pub id: String,
+    /// May its numbers be used, in A? Null if A has no such cell.
+    pub a_valid: Option<bool>,
+    /// The same in B.
+    pub b_valid: Option<bool>,
+    /// As in [`Comparison::identical`].
+    pub identical: Option<bool>,
+    /// Trials whose phase and validity let them be set beside each other; only of exact runs.
+    pub pairs: u32,
+    /// Streams that both have. Empty where the cell is identical.
+    pub streams: BTreeMap<String, StreamComparison>,
+}
+
+/// One stream of both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamComparison {
+    /// Counts of outcomes and flags that differ: A's and B's.
+    pub outcomes: BTreeMap<String, [u64; 2]>,
+    /// Metrics that both have.
+    pub metrics: BTreeMap<String, MetricComparison>,
+}
+
+/// One metric of both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricComparison {
+    /// Why its figures are not set beside each other, if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Figures, in the order of the results.
+    pub figures: Vec<FigureComparison>,
+}
+
+/// One figure of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FigureComparison {
+    /// `p50`, `p99.9`, `mean`, `max`, `min`.
+    pub of: String,
+    /// Of the cell in A; null if it could not be had.
+    pub a_ns: Option<i64>,
+    /// The same in B.
+    pub b_ns: Option<i64>,
+    /// B less A.
+    pub difference_ns: Option<i64>,
+    /// Trial by trial, of exact runs; null for noisy ones, whose differences are not judged.
+    pub phases: Option<PhaseComparison>,
+}
+
+/// A figure of single trials with the same phase of the schedule, one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseComparison {
+    /// B less A for each phase, in the order of the trials.
+    pub differences_ns: Vec<i64>,
+    /// Phases in which B's is higher.
+    pub higher: u32,
+    /// Phases in which it is lower.
+    pub lower: u32,
+    /// Phases in which both are equal.
+    pub equal: u32,
+    /// The median of the differences.
+    pub median_ns: f64,
+    /// The least and the greatest value that the median may have in truth; null below 6 phases.
+    pub interval_ns: Option<[i64; 2]>,
+    /// How sure that is, 0 to 1; at least 0.95.
+    pub confidence: Option<f64>,
+    /// What may be said.
+    pub claim: Claim,
+}
+
+/// What may be said of B against A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// B's is higher: the interval lies above 0.
+    Higher,
+    /// B's is lower.
+    Lower,
+    /// The interval holds 0.
+    None,
+    /// There are too few phases to say anything.
+    TooFew,
+    /// A run's numbers must not be used.
+    NotValid,
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packet sockets: whole Ethernet frames to and from one device, with the kernel's stamps.
+//!
+//! Who receives takes every protocol and filters by itself. A socket bound to one EtherType gets a tagged frame without
+//! its tag and without a word of it, and a frame with two tags not at all.
+
+use crate::error::{SysError, check};
+use crate::nic;
+use crate::stamps::{PACKET_AUXDATA, TxStamps};
+use crate::udp::{UdpRx, UdpTx, buffer, set};
+use std::ffi::CString;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// One instruction of a filter, as the kernel takes it (classic BPF).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Instruction {
+    /// Class, size and mode.
+    pub code: u16,
+    /// Instructions to pass over if the comparison holds.
+    pub yes: u8,
+    /// Instructions to pass over if it does not.
+    pub no: u8,
+    /// Operand.
+    pub k: u32,
+}
+
+/// The driver of virtual Ethernet pairs. It filters no VLANs.
+const VETH: &str = "veth";
+
+/// A socket that sends frames out of `device` and receives nothing.
+///
+/// # Errors
+/// If there is no such device, or a packet socket is not granted (CAP_NET_RAW).
+pub fn sender(device: &str, priority: u32, stamps: TxStamps, error_queue_bytes: i32) -> Result<UdpTx, SysError> {
+    let fd = socket(device)?;
+    bind(&fd, device, 0)?;
+    UdpTx::over(fd, priority, stamps, error_queue_bytes)
+}
+
+/// A socket that receives the frames on `device` that `filter` lets through, but for those that this station sends; `stamp`
+/// asks for the kernel's stamps. `tagged` has frames of any VLAN let in by the device.
+///
+/// # Errors
+/// As [`sender`]; or if the kernel refuses the filter.
+pub fn receiver(
+    device: &str,
+    filter: &[Instruction],
+    tagged: bool,
+    stamp: bool,
+    receive_buffer_bytes: i32,
+) -> Result<UdpRx, SysError> {
+    // Bound only when all is set: no other frame ever gets in.
+    let fd = socket(device)?;
+    buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
+    attach(&fd, filter)?;
+    set(&fd, libc::SOL_PACKET, PACKET_AUXDATA, &1i32, "PACKET_AUXDATA")?;
+    set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32, "PACKET_IGNORE_OUTGOING")?;
+    if tagged && nic::driver(device).is_ok_and(|driver| driver != VETH) {
+        listen_to_all(&fd, device)?;
+    }
+    bind(&fd, device, libc::ETH_P_ALL as u16)?;
+    UdpRx::over(fd, stamp, true)
+}
+
+fn socket(device: &str) -> Result<OwnedFd, SysError> {
+    // SAFETY: takes numbers only. Protocol 0 receives nothing.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let fd = check(i64::from(fd), "socket(AF_PACKET)", || device.to_owned())?;
+    // SAFETY: the descriptor was made just now and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+fn index(device: &str) -> Result<i32, SysError> {
+    let name = CString::new(device).map_err(|source| SysError {
+        call: "if_nametoindex",
+        on: device.to_owned(),
+        source: source.into(),
+    })?;
+    // SAFETY: `name` ends in 0 and outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let result = if index == 0 { -1 } else { i64::from(index) };
+    Ok(check(result, "if_nametoindex", || device.to_owned())? as i32)
+}
+
+fn bind(fd: &OwnedFd, device: &str, protocol: u16) -> Result<(), SysError> {
+    // SAFETY: sockaddr_ll is plain data; all zero is a valid value.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index(device)?;
+    let length = mem::size_of_val(&address) as u32;
+    // SAFETY: `address` is a valid address of the stated length.
+    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
+    check(i64::from(result), "bind", || device.to_owned())?;
+    Ok(())
+}
+
+fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
+    const { assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>()) };
+    let program =
+        libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut().cast::<libc::sock_filter>() };
+    // The kernel copies the instructions, which have the layout that it wants and live until the call returns.
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "SO_ATTACH_FILTER")
+}
+
+/// A device that filters VLANs drops frames of those that it was not told of, but for a socket that listens to everything. Ends
+/// with the socket.
+fn listen_to_all(fd: &OwnedFd, device: &str) -> Result<(), SysError> {
+    let request = libc::packet_mreq {
+        mr_ifindex: index(device)?,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request, "PACKET_MR_PROMISC")
+}

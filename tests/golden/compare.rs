@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy compare`: the statistics of its claims, its table, and the verb on run folders of a simulated path. A folder becomes
+//! that of an exact run by a fingerprint in its results.
+
+use crate::help::tardy;
+use crate::report::sample;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tardy_analyze::compare::{Run, compare, phases};
+use tardy_model::comparison::{Claim, Comparison, Group};
+use tardy_model::manifest::Manifest;
+use tardy_model::result::Results;
+use tardy_model::verdict::Figure;
+use tardy_report::Options;
+
+#[test]
+fn the_ranks_of_an_interval_are_those_of_the_sign_test() {
+    // Tables of the binomial with ½: P(X ≤ 5) = 0.02069 for 20, P(X ≤ 0) = 1/64 for 6, P(X ≤ 39) = 0.01760 for 100.
+    for (n, rank, sure) in [(6, 1, 0.96875), (20, 6, 0.95861), (25, 8, 0.95671), (100, 40, 0.96480)] {
+        let (found, confidence) = phases::rank(n).expect("an interval");
+        assert_eq!(found, rank, "{n}");
+        assert!((confidence - sure).abs() < 1e-5, "{n}: {confidence}");
+    }
+    (0..6).for_each(|n| assert_eq!(phases::rank(n), None, "{n}"));
+    // So many that the first chance is no number: about n/2 − √n.
+    let (rank, confidence) = phases::rank(10_000).expect("an interval");
+    assert!((4_900..4_903).contains(&rank) && (0.95..0.952).contains(&confidence), "{rank} {confidence}");
+}
+
+#[test]
+fn a_claim_rests_on_the_signs_of_twenty_phases() {
+    let judge = |differences: Vec<i64>| phases::judge(differences, true).expect("differences");
+    let one_sided = judge((1..=20).collect());
+    assert_eq!((one_sided.claim, one_sided.interval_ns, one_sided.median_ns), (Claim::Higher, Some([6, 15]), 10.5));
+    assert_eq!((one_sided.higher, one_sided.lower, one_sided.equal), (20, 0, 0));
+    assert_eq!(judge((1..=20).map(|n| -n).collect()).claim, Claim::Lower);
+    assert_eq!(judge((1..=19).collect()).claim, Claim::TooFew, "nineteen are too few, whatever they say");
+    // Five of twenty on the other side are still a claim, six are not.
+    let with = |others: i64| judge((0..20).map(|n| if n < others { -1 - n } else { 1 + n }).collect());
+    assert_eq!((with(5).claim, with(6).claim), (Claim::Higher, Claim::None));
+    assert_eq!(judge(vec![0; 30]).claim, Claim::None);
+    assert_eq!((judge(vec![0; 30]).equal, judge(vec![0; 30]).median_ns), (30, 0.0));
+    assert_eq!(phases::judge((1..=40).collect(), false).map(|judged| judged.claim), Some(Claim::NotValid));
+    assert!(phases::judge(Vec::new(), true).is_none());
+    assert_eq!(judge(vec![3]).interval_ns, None);
+}
+
+/// A side with the figures of the report's samples.
+fn side(change: impl FnOnce(&mut sample::Run, &mut BTreeMap<String, String>)) -> Side {
+    let mut run = sample::run(&["rx.wait=block", "rx.wait=spin"]);
+    let mut keys = BTreeMap::from([
+        ("trials".to_owned(), "5".to_owned()),
+        ("stream.ctl.cycle".to_owned(), "\"500us\"".to_owned()),
+    ]);
+    run.manifest.machine = BTreeMap::from([
+        ("kernel.release".to_owned(), Figure::Text("6.12.0-amd64".into())),
+        ("cpu.online".to_owned(), Figure::List(vec![Figure::Int(0), Figure::Int(1)])),
+        ("load.one_minute".to_owned(), Figure::Float(0.4)),
+    ]);
+    change(&mut run, &mut keys);
+    (run, keys)
+}
+
+type Side = (sample::Run, BTreeMap<String, String>);
+
+fn compared(a: &Side, b: &Side) -> Comparison {
+    let cells = a.0.results.cells.iter();
+    let phases = cells.flat_map(|cell| (1..=5).map(|n| ((cell.id.clone(), n), i64::from(n) * 17))).collect();
+    let run = |name, side: &'_ Side| Of {
+        name,
+        manifest: side.0.manifest.clone(),
+        results: side.0.results.clone(),
+        keys: side.1.clone(),
+    };
+    let (a, b) = (run("/tmp/a", a), run("/tmp/b", b));
+    compare(&a.run(&phases), &b.run(&phases))
+}
+
+/// What a run is compared by, owned.
+struct Of {
+    name: &'static str,
+    manifest: Manifest,
+    results: Results,
+    keys: BTreeMap<String, String>,
+}
+
+impl Of {
+    fn run<'a>(&'a self, phases: &'a BTreeMap<(String, u32), i64>) -> Run<'a> {
+        Run { name: self.name, manifest: &self.manifest, results: &self.results, keys: &self.keys, phases }
+    }
+}
+
+fn text(compared: &Comparison) -> String {
+    tardy_report::compare::text(compared, &Options::default())
+}
+
+#[test]
+fn what_differed_in_the_machine_comes_first_and_passing_things_are_left_out() {
+    let a = side(|_, _| ());
+    let b = side(|run, keys| {
+        run.manifest.machine.insert("kernel.release".into(), Figure::Text("6.12.0-rt-amd64\u{1b}[2J".into()));
+        run.manifest.machine.insert("load.one_minute".into(), Figure::Float(7.5));
+        run.manifest.started_utc = "2026-11-22T00:00:00Z".into();
+        run.manifest.command = vec!["tardy".into(), "run".into(), "--out".into(), "/tmp/b".into()];
+        run.manifest.programs.insert("tc".into(), "iproute2-6.1.0".into());
+        keys.insert("stream.ctl.cycle".into(), "\"1ms\"".into());
+    });
+    let compared = compared(&a, &b);
+    let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.a.as_deref())).collect();
+    assert_eq!(
+        rows,
+        [
+            (Group::Kernel, "release", Some("6.12.0-amd64")),
+            (Group::Programs, "tc", None),
+            (Group::Experiment, "stream.ctl.cycle", Some("\"500us\"")),
+        ]
+    );
+    assert_eq!(compared.identical, None, "no fingerprint: noisy");
+    let text = text(&compared);
+    assert!(text.contains("what differs: 3 of ") && text.contains("not judged"), "{text}");
+    assert!(!text.contains('\u{1b}'), "what a program printed moves no cursor");
+    assert!(text.find("kernel release") < text.find("scheduled..rx_kernel"), "{text}");
+    assert!(text.contains("  programs tc                         –  "), "{text}");
+    let same = self::compared(&a, &a);
+    assert!(self::text(&same).contains("nothing differs in machine, programs and experiment"), "{}", self::text(&same));
+}
+
+#[test]
+fn noisy_figures_stand_side_by_side_and_are_not_judged() {
+    let a = side(|_, _| ());
+    let b = side(|run, _| {
+        let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+        stream.outcomes.lost = 3;
+        stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric").figures.quantiles.p50_ns = Some(15_250);
+        stream.metrics.get_mut("delta").expect("the metric").source = "hardware".into();
+        run.results.cells.remove(1);
+    });
+    let compared = compared(&a, &b);
+    let cell = &compared.cells[0];
+    let ctl = &cell.streams["ctl"];
+    assert_eq!(ctl.outcomes, BTreeMap::from([("lost".to_owned(), [0, 3])]));
+    let p50 = &ctl.metrics["scheduled..rx_kernel"].figures[0];
+    assert_eq!(
+        (p50.of.as_str(), p50.a_ns, p50.b_ns, p50.difference_ns),
+        ("p50", Some(14_000), Some(15_250), Some(1_250))
+    );
+    assert!(p50.phases.is_none());
+    let why = ctl.metrics["delta"].why.as_deref().expect("another point");
+    assert!(why.starts_with("stamped by ") && why.ends_with(" in B"), "{why}");
+    assert_eq!((compared.cells[1].a_valid, compared.cells[1].b_valid), (Some(true), None));
+    let text = text(&compared);
+    assert!(text.contains("lost 0 → 3") && text.contains("+1.3") && text.contains("B has no such cell"), "{text}");
+    assert!(!text.contains("claim") && !text.contains("median"), "{text}");
+}
+
+#[test]
+fn exact_runs_are_identical_by_their_fingerprints_alone() {
+    let print = |run: &mut sample::Run, cells: [&str; 2], whole: &str| {
+        run.results.fingerprint = Some(whole.into());
+        for (cell, print) in run.results.cells.iter_mut().zip(cells) {
+            cell.fingerprint = Some(print.into());
+        }
+    };
+    let a = side(|run, _| print(run, ["aa", "bb"], "cc"));
+    let same = compared(&a, &side(|run, _| print(run, ["aa", "bb"], "cc")));
+    assert_eq!(same.identical, Some(true));
+    let said = text(&same);
+    assert!(said.contains("identical: every raw sample of both runs is equal (fingerprint cc)"), "{said}");
+    assert!(!said.contains("scheduled..rx_kernel"), "{said}");
+    // One cell of two differs.
+    let half = compared(&a, &side(|run, _| print(run, ["aa", "bd"], "ce")));
+    assert_eq!(
+        (half.identical, half.cells[0].identical, half.cells[1].identical),
+        (Some(false), Some(true), Some(false))
+    );
+    assert_eq!((half.cells[0].streams.len(), half.cells[1].pairs), (0, 5));
+    let said = text(&half);
+    assert!(said.contains("rx.wait=block: identical") && said.contains("equal in all 5"), "{said}");
+    // Two phases of five differ: that is told, and nothing is claimed.
+    let few = compared(
+        &a,
+        &side(|run, _| {
+            print(run, ["aa", "bd"], "ce");
+            for trial in &mut run.results.cells[1].trials[..2] {
+                let stream = trial.streams.get_mut("ctl").expect("the stream");
+                stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric").figures.max_ns = Some(999_000);
+            }
+        }),
+    );
+    assert!(text(&few).contains("higher in 2, lower in 0 of 5: too few phases for a claim"), "{}", text(&few));
+    // A trial that is not valid makes no pair, and neither does one without a phase.
+    let spoilt = compared(
+        &a,
+        &side(|run, _| {
+            print(run, ["aa", "bd"], "ce");
+            run.results.cells[1].trials[2].valid = false;
+            run.results.cells[1].trials[3].n = 9;
+        }),
+    );
+    assert_eq!(spoilt.cells[1].pairs, 3);
+    let noisy = compared(&a, &side(|_, _| ()));
+    assert_eq!(noisy.identical, None, "one of two is noisy");
+}
+
+/// A run of the simulated path, twenty trials.
+fn simulated(dir: &Path, name: &str, more: &[&str]) -> PathBuf {
+    let out = dir.join(name);
+    let mut command = Command::new(tardy());
+    command.args(["run", "--trials", "20", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=400"]);
+    command.args(["--set", "stream.ctl.sim.jitter=2us"]).args(more.iter().flat_map(|set| ["--set", set]));
+    let output = command.arg("--out").arg(&out).stdin(Stdio::null()).output().expect("tardy starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    out
+}
+
+/// Writes a fingerprint into a folder's results.
+fn exact(run: &Path, fingerprint: &str) {
+    let file = run.join("results.json");
+    let mut results: Value = serde_json::from_slice(&std::fs::read(&file).expect("results")).expect("JSON");
+    results["fingerprint"] = fingerprint.into();
+    results["cells"][0]["fingerprint"] = fingerprint.into();
+    std::fs::write(file, results.to_string()).expect("written");
+}
+
+fn verb(arguments: &[&Path], more: &[&str]) -> (Option<i32>, String, String) {
+    let output: Output = Command::new(tardy())
+        .arg("compare")
+        .args(arguments)
+        .args(more)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let before = simulated(dir.path(), "before", &[]);
+    let again = simulated(dir.path(), "again", &[]);
+    let slower = simulated(dir.path(), "slower", &["stream.ctl.sim.wake=12us"]);
+    let (code, said, _) = verb(&[&before, &slower], &[]);
+    assert_eq!(code, Some(0), "a difference is no failure");
+    assert!(said.contains("experiment stream.ctl.sim.wake") && said.contains("not judged"), "{said}");
+    assert!(!said.contains("B is higher"), "{said}");
+
+    for (run, print) in [(&before, "1a"), (&again, "1a"), (&slower, "2b")] {
+        exact(run, print);
+    }
+    let (code, said, _) = verb(&[&before, &again], &[]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("nothing differs") && said.contains("identical: every raw sample"), "{said}");
+
+    let (code, json, _) = verb(&[&before, &slower], &["--format", "json"]);
+    assert_eq!(code, Some(0));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&json["identical"], &json["cells"][0]["pairs"]), (&Value::Bool(false), &Value::from(20)));
+    let metrics = &json["cells"][0]["streams"]["ctl"]["metrics"];
+    // The timer returns 2 µs later in every phase; what lies behind it is as before.
+    let p50 = &metrics["scheduled..wakeup"]["figures"][0];
+    assert_eq!((&p50["of"], &p50["difference_ns"]), (&Value::from("p50"), &Value::from(2_000)));
+    assert_eq!(p50["phases"]["differences_ns"], Value::from(vec![2_000; 20]));
+    assert_eq!((&p50["phases"]["claim"], &p50["phases"]["interval_ns"]), (&"higher".into(), &vec![2_000; 2].into()));
+    let path = &metrics["tx_kernel..rx_kernel"]["figures"][0]["phases"];
+    assert_eq!((&path["claim"], &path["equal"]), (&"none".into(), &20.into()), "{path}");
+    let (_, said, _) = verb(&[&before, &slower], &[]);
+    assert!(said.contains("median +2 µs [+2 µs, +2 µs], higher in 20, lower in 0 of 20: B is higher"), "{said}");
+
+    // Other seeds are other phases: no trial has its like.
+    let other = simulated(dir.path(), "other", &["seed=2"]);
+    exact(&other, "3c");
+    let (_, said, _) = verb(&[&before, &other], &[]);
+    assert!(said.contains("by phase, 0 of them") && !said.contains("median"), "{said}");
+}
+
+#[test]
+fn the_verb_refuses_what_is_no_run_and_warns_of_what_is_not_valid() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let good = simulated(dir.path(), "good", &["trials=2"]);
+    let (code, said, error) = verb(&[&good, dir.path()], &[]);
+    assert_eq!((code, said.as_str()), (Some(2), ""), "{error}");
+    assert!(error.contains(&dir.path().display().to_string()), "{error}");
+    assert_eq!(verb(&[&good], &[]).0, Some(2), "two runs are needed");
+    let out = dir.path().join("bad");
+    let mut lossy = Command::new(tardy());
+    lossy.args(["run", "--trials", "2", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=400"]);
+    let output = lossy.args(["--set", "stream.ctl.sim.loss=0.1", "--out"]).arg(&out).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(4));
+    let (code, said, _) = verb(&[&good, &out], &[]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("NOT VALID") && said.contains("not valid in B: do not use these figures"), "{said}");
+    let file = dir.path().join("picture.txt");
+    assert_eq!(verb(&[&good, &good], &["-o", &file.display().to_string()]).1, "");
+    assert!(std::fs::read_to_string(file).expect("written").contains("nothing differs"));
+}

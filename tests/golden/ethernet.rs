@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Port `packet`: the bytes of its frames, what is read out of frames that arrive, and its filter's program, run by an
+//! interpreter of its own on every kind of frame.
+
+use proptest::prelude::*;
+use tardy_engine::port::packet::filter;
+use tardy_model::ethernet::{self, ETHERTYPE, MOST_TAGS, Mac, TAGS, Tag, Tags};
+use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_sys::packet::Instruction;
+use tardy_sys::udp::Inbox;
+
+const TO: Mac = [0x02, 0x74, 0x64, 0, 0, 1];
+const FROM: Mac = [0x02, 0x74, 0x64, 0, 0, 0];
+const NONCE: u64 = 0x0123_4567_89ab_cdef;
+
+/// A frame with these tags, each TPID and control information, the outermost first.
+fn frame(tags: &[(u16, u16)], ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = [TO, FROM].concat();
+    for (tpid, tci) in tags {
+        frame.extend(tpid.to_be_bytes());
+        frame.extend(tci.to_be_bytes());
+    }
+    frame.extend(ethertype.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+fn payload(size: u16, stream: u8, nonce: u64) -> Vec<u8> {
+    let mut payload = vec![0x55; size.into()];
+    Frame { kind: Kind::Test, stream, size, nonce, seq: 7 }.write(&mut payload);
+    payload
+}
+
+#[test]
+fn the_bytes_before_a_payload_are_those_of_the_standards() {
+    let head = ethernet::head(TO, FROM, Some(Tag { vlan: 100, pcp: 3 }), ETHERTYPE);
+    // IEEE 802.1Q: PCP in the three highest bits, then DEI, then the VLAN id.
+    assert_eq!(head, b"\x02\x74\x64\0\0\x01\x02\x74\x64\0\0\0\x81\x00\x60\x64\x88\xb5");
+    assert_eq!(ethernet::head(TO, FROM, None, 0x1234), b"\x02\x74\x64\0\0\x01\x02\x74\x64\0\0\0\x12\x34");
+    assert_eq!(Tag { vlan: 4_094, pcp: 7 }.tci(), 0xeffe);
+    assert_eq!(Tag { vlan: 0, pcp: 1 }.tci(), 0x2000, "a tag that bears a priority alone");
+    assert_eq!(ethernet::mac("02:74:64:00:0f:ff"), Some([0x02, 0x74, 0x64, 0, 0x0f, 0xff]));
+    for wrong in ["", "02:74:64:00:0f", "02:74:64:00:0f:ff:00", "2:74:64:00:0f:ff", "02:74:64:00:0f:fg"] {
+        assert_eq!(ethernet::mac(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_tag_is_seen_in_the_frame_and_where_the_kernel_took_it_out() {
+    let ours = payload(64, 0, NONCE);
+    let open = |tags: &[(u16, u16)], taken| ethernet::open(&frame(tags, ETHERTYPE, &ours), taken, ETHERTYPE);
+    let tci = Tag { vlan: 100, pcp: 3 }.tci();
+    assert_eq!(open(&[], None), Some((14, Tags::NONE)));
+    assert_eq!(open(&[], Some(tci)), Some((14, Tags::new(1, tci))), "taken out: the kernel does it always");
+    assert_eq!(open(&[(0x8100, tci)], None), Some((18, Tags::new(1, tci))));
+    let outer = Tag { vlan: 7, pcp: 5 }.tci();
+    let two = Some((18, Tags::new(2, outer)));
+    assert_eq!(open(&[(0x8100, tci)], Some(outer)), two, "a second tag stays in the frame");
+    assert_eq!(two.and_then(|(_, tags)| tags.outermost()), Some(Tag { vlan: 7, pcp: 5 }));
+    assert_eq!(open(&[(0x88a8, outer), (0x8100, tci)], None), Some((22, Tags::new(2, outer))));
+    assert_eq!((Tags::NONE.count(), Tags::NONE.outermost()), (Some(0), None));
+    assert_eq!((Tags::UNSEEN.count(), Tags::UNSEEN.outermost()), (None, None), "not seen is not none");
+    assert_eq!(ethernet::open(&frame(&[], 0x0800, &ours), None, ETHERTYPE), None, "another's type");
+    assert_eq!(ethernet::open(&[0; 13], None, ETHERTYPE), None, "cut");
+    assert_eq!(ethernet::open(&frame(&[(0x8100, 1); MOST_TAGS + 1], ETHERTYPE, &ours), None, ETHERTYPE), None);
+}
+
+#[test]
+fn what_fills_a_short_frame_up_is_no_part_of_its_payload() {
+    let short = payload(24, 0, NONCE);
+    let filled = [short.clone(), vec![0; 22]].concat();
+    assert_eq!(filled.len(), 46, "60 bytes less addresses and type");
+    assert_eq!(ethernet::unfilled(&filled), short);
+    assert_eq!(ethernet::unfilled(&short), short);
+    let long = [payload(64, 0, NONCE), vec![0; 22]].concat();
+    assert_eq!(ethernet::unfilled(&long), long, "nothing is filled up that is long enough: a stranger");
+    let nothing = [0; 46];
+    assert_eq!(ethernet::unfilled(&nothing), nothing, "it says a length that no packet has");
+    // As a receiver has it.
+    let mut inbox = Inbox::new(128);
+    inbox.put(0, &frame(&[(0x8100, 0x6064)], ETHERTYPE, &filled), None);
+    inbox.open(0, ETHERTYPE);
+    assert_eq!((inbox.packet(0).0, inbox.tags(0)), (short.as_slice(), Tags::new(1, 0x6064)));
+    inbox.put(0, &frame(&[], 0x0800, &filled), None);
+    inbox.open(0, ETHERTYPE);
+    assert_eq!((inbox.packet(0).0.len(), inbox.tags(0)), (0, Tags::UNSEEN), "of another type: no payload");
+    inbox.put(0, &frame(&[], ETHERTYPE, &long), None);
+    inbox.open(0, ETHERTYPE);
+    assert_eq!(inbox.packet(0).0, long, "nothing of the frame before is left");
+}
+
+/// Classic BPF as linux/filter.h and `man 7 socket` have it, as far as the program uses it: the bytes that are let through.
+fn run(program: &[Instruction], frame: &[u8], outgoing: bool) -> u32 {
+    let (mut accumulator, mut at) = (0u32, 0);
+    loop {
+        let Instruction { code, yes, no, k } = program[at];
+        at += 1;
+        let load = |bytes: usize| {
+            let part = frame.get(k as usize..k as usize + bytes)?;
+            Some(part.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
+        };
+        let value = match code {
+            0x30 if k == 0xffff_f004 => Some(if outgoing { 4 } else { 0 }),
+            0x20 => load(4),
+            0x28 => load(2),
+            0x30 => load(1),
+            0x80 => Some(frame.len() as u32),
+            0x15 | 0x35 => {
+                let holds = if code == 0x15 { accumulator == k } else { accumulator >= k };
+                at += usize::from(if holds { yes } else { no });
+                Some(accumulator)
+            }
+            0x06 => return k,
+            other => panic!("instruction {other:#x}"),
+        };
+        // A load behind the end of the frame ends the program: nothing of it is let through.
+        let Some(value) = value else { return 0 };
+        accumulator = value;
+    }
+}
+
+#[test]
+fn the_filter_lets_its_own_type_through_under_any_tags_and_nothing_else() {
+    let program = filter::program(ETHERTYPE, NONCE, 2);
+    assert!(program.len() < 255, "no jump is longer than a byte tells: {}", program.len());
+    let (ours, others) = (payload(64, 2, NONCE), payload(64, 1, NONCE));
+    for tags in 0..=MOST_TAGS {
+        for tpid in TAGS {
+            let tags = vec![(tpid, 0x6064); tags];
+            let lets = |ethertype, payload: &[u8], out| run(&program, &frame(&tags, ethertype, payload), out) > 0;
+            assert!(lets(ETHERTYPE, &ours, false), "{tags:?}");
+            assert!(!lets(ETHERTYPE, &ours, true), "what this station sends is not received: {tags:?}");
+            assert!(!lets(ETHERTYPE, &others, false), "another stream of the trial has its own receiver: {tags:?}");
+            assert!(!lets(0x0800, &ours, false) && !lets(ETHERTYPE + 1, &ours, false), "another type: {tags:?}");
+            // Strangers of the type are let through, to be counted.
+            assert!(lets(ETHERTYPE, &payload(64, 1, NONCE + 1), false), "another trial: {tags:?}");
+            assert!(lets(ETHERTYPE, &payload(64, 1, NONCE ^ 1 << 40), false), "another trial: {tags:?}");
+            assert!(lets(ETHERTYPE, b"", false) && lets(ETHERTYPE, &ours[..HEAD - 1], false), "cut: {tags:?}");
+            assert!(lets(ETHERTYPE, &[0; 64], false), "noise: {tags:?}");
+        }
+    }
+    assert_eq!(run(&program, &frame(&[(0x8100, 1); MOST_TAGS + 1], ETHERTYPE, &ours), false), 0, "too many tags");
+    assert_eq!(run(&program, &frame(&[], ETHERTYPE, &ours), false), u32::MAX, "all of it");
+}
+
+proptest! {
+    #[test]
+    fn any_frame_at_all_is_read_and_filtered_without_a_fault(
+        bytes in proptest::collection::vec(any::<u8>(), 0..96),
+        taken in any::<Option<u16>>(),
+        tags in 0usize..6,
+    ) {
+        let program = filter::program(ETHERTYPE, NONCE, 0);
+        let whole = frame(&vec![(TAGS[tags % 3], 9); tags], ETHERTYPE, &bytes);
+        for frame in [bytes.as_slice(), &whole] {
+            let opened = ethernet::open(frame, taken, ETHERTYPE);
+            let passed = run(&program, frame, false) > 0;
+            // What the filter lets through can be opened; what is dropped of our type is another stream's.
+            prop_assert!(!passed || opened.is_some());
+            if let Some((start, seen)) = opened {
+                prop_assert!(start <= frame.len());
+                prop_assert_eq!(seen.count().is_some(), true);
+                let _ = Frame::read(ethernet::unfilled(&frame[start..]));
+            }
+        }
+        prop_assert_eq!(ethernet::open(&whole, taken, ETHERTYPE).is_some(), tags <= MOST_TAGS);
+    }
+}
