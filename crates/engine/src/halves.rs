@@ -7,6 +7,7 @@ use crate::sender::{SenderCounters, SenderHalf};
 use std::collections::BTreeMap;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
@@ -106,6 +107,9 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         first_send_errno: tx.first_errno,
         overruns: tx.overruns,
         skipped: tx.skipped,
+        launch_missed: tx.missed,
+        launch_invalid: tx.invalid,
+        qdisc_dropped: 0,
         foreign: rx.foreign,
         duplicates: matched.duplicates,
         empty_wakeups: rx.empty_wakeups,
@@ -140,6 +144,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
         reply,
+        launching: LaunchRecord::default(),
     };
     (matched.batch, record)
 }

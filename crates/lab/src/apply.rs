@@ -62,6 +62,8 @@ fn mend(says: &str) -> &'static str {
         "something of that name is there already: `tardy undo`, or delete it, and try again"
     } else if says.contains("exec of \"ethtool\" failed") {
         "program `ethtool` is needed here: apt install ethtool"
+    } else if says.contains("qdisc kind is unknown") {
+        "this kernel has no such queue discipline: built without it, or its module is not loaded (`modprobe sch_…`)"
     } else if says.contains("not supported") || says.contains("Unknown device type") {
         "this kernel was built without it; `tardy plan` prints all commands, to try by hand"
     } else {

@@ -6,14 +6,17 @@
 
 pub mod expect;
 pub mod frame;
+pub mod gates;
 pub mod histogram;
 pub mod load;
 pub mod machine;
 pub mod manifest;
 pub mod placement;
 pub mod point;
+pub mod qdisc;
 pub mod result;
 pub mod sample;
+pub mod shaper;
 pub mod stream;
 pub mod time;
 pub mod trial;

@@ -6,15 +6,7 @@ use crate::error::Problem;
 use crate::experiment::Softirq;
 use crate::placement::{self, End};
 use crate::schema::show_duration;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream};
-
-/// Bytes of an IP and a UDP header.
-const fn headers(ip: Ip) -> u32 {
-    match ip {
-        Ip::Ipv4 => 28,
-        Ip::Ipv6 => 48,
-    }
-}
+use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream};
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
@@ -36,8 +28,9 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(),
 /// Keys of a stream that belong to some streams only: which, and how that is said.
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
-const BELONGS: [Belongs; 11] = [
+const BELONGS: [Belongs; 12] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
+    ("launch", |stream| stream.kind.is_scheduled() && stream.port != Port::Tcp, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -98,7 +91,8 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Res
 /// What must fit into a cycle.
 fn slots(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let cycle = show_duration(stream.cycle);
-    if stream.tx.advance >= stream.cycle {
+    // Packets with a launch time wait in the queue discipline, so that the next may be handed over meanwhile.
+    if stream.tx.advance >= stream.cycle && !stream.launch.is_some() {
         let message = format!(
             "`{}` of {} is not below the cycle, {cycle}",
             table.key("tx.advance"),
@@ -171,14 +165,14 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
 /// A packet must fit the path in one piece, its reply too; TCP cuts by itself.
 pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
     for stream in streams.iter().filter(|stream| stream.port == Port::Udp) {
-        let most = mtu.saturating_sub(headers(stream.ip));
+        let most = mtu.saturating_sub(stream.ip.headers());
         let reply = Some(("reply_size", stream.reply.size)).filter(|_| stream.kind.is_answered());
         for (field, size) in [("size", stream.size)].into_iter().chain(reply) {
             if u32::from(size) > most {
                 let key = format!("stream.{}.{field}", stream.name);
                 let message = format!(
                     "`{key}` of {size}B does not fit `path.mtu`, {mtu}, less {} bytes of IP and UDP headers",
-                    headers(stream.ip)
+                    stream.ip.headers()
                 );
                 return Err(view.combination(
                     &[key, "path.mtu".to_owned()],

@@ -71,6 +71,12 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let name = full.split('.').nth(1).unwrap_or("");
     let streams = || cells.iter().filter_map(|cell| cell.setup.streams.iter().find(|stream| stream.name == name));
     let loads = || cells.iter().filter_map(|cell| cell.setup.loads.iter().find(|load| load.name == name));
+    if let Some(field) = key.pattern.strip_prefix("shaper.")
+        && !cells.iter().any(|cell| crate::shaper::belongs(field, cell.setup.shaper.kind()))
+    {
+        // What `--set shaper.kind` left without a use.
+        return None;
+    }
     // A word that stands for something is resolved where it means the same in all cells.
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),

@@ -6,6 +6,8 @@ use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::stream::{CpuChoice, Stream};
 
+pub use tardy_model::shaper::Shaper;
+
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
@@ -100,11 +102,4 @@ pub struct Softirq {
     pub napi: bool,
     /// On which CPU, by station; one that is not named leaves it to the kernel.
     pub cpus: BTreeMap<String, CpuChoice>,
-}
-
-/// The sender's queue discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shaper {
-    /// The device's own: nothing is set.
-    None,
 }
