@@ -15,6 +15,7 @@ pub mod digest;
 pub mod distribution;
 pub mod envelope;
 pub mod expectations;
+pub mod gates;
 pub mod loads;
 pub mod moments;
 pub mod outcomes;

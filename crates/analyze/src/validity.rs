@@ -4,6 +4,7 @@
 //! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is [`Level::Invalid`]. What made it invalid
 //! decides whether it may be left out of its cell: [`Spoils`].
 
+mod advance;
 mod causality;
 mod clock_step;
 mod competing_cpu;
@@ -13,8 +14,11 @@ mod failed;
 mod foreign;
 mod interrupted;
 mod late_stamps;
+mod launch_drops;
+mod launch_ignored;
 mod load;
 mod loss;
+mod moved_point;
 mod other_runs;
 mod pm_qos;
 mod policy;
@@ -25,6 +29,7 @@ mod recorder;
 mod recorder_delay;
 mod rt_bandwidth;
 mod send_errors;
+mod shaper;
 mod shared_cpu;
 mod softirq;
 mod steal;
@@ -62,7 +67,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 25] = [
+pub const RULES: [Rule; 30] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -70,10 +75,12 @@ pub const RULES: [Rule; 25] = [
     clock_step::RULE,
     causality::RULE,
     policy::RULE,
+    shaper::RULE,
     load::RULE,
     softirq::RULE,
     rate::RULE,
     send_errors::RULE,
+    launch_drops::RULE,
     loss::RULE,
     recorder::RULE,
     recorder_delay::RULE,
@@ -81,12 +88,15 @@ pub const RULES: [Rule; 25] = [
     late_stamps::RULE,
     coverage::RULE,
     warmup::RULE,
+    advance::RULE,
     rt_bandwidth::RULE,
     steal::RULE,
     competing_cpu::RULE,
     shared_cpu::RULE,
     other_runs::RULE,
     pm_qos::RULE,
+    launch_ignored::RULE,
+    moved_point::RULE,
     foreign::RULE,
 ];
 
