@@ -14,6 +14,7 @@ mod placement;
 mod plan;
 mod report;
 mod runner;
+mod shapers;
 mod spec;
 mod store;
 mod wire;

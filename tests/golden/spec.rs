@@ -81,7 +81,7 @@ fn every_default_is_filled_in() {
     let [cell] = experiment.cells.as_slice() else { panic!("{:?}", ids(&experiment)) };
     assert_eq!((cell.id.as_str(), cell.axes.len(), cell.expect.len()), ("all", 0, 0));
     assert_eq!(cell.setup.stations.values().collect::<Vec<_>>(), [&Station::Netns; 2]);
-    assert_eq!((&cell.setup.path, cell.setup.shaper), (&Joined::Veth { queues: 4, mtu: 1500 }, Shaper::None));
+    assert_eq!((&cell.setup.path, &cell.setup.shaper), (&Joined::Veth { queues: 4, mtu: 1500 }, &Shaper::None));
     let stream = &cell.setup.streams[0];
     assert_eq!((stream.port, stream.overrun, stream.rx.wait), (Port::Udp, Overrun::Burst, Wait::Block));
     assert_eq!((stream.cycle, stream.deadline), (Nanos::from_micros(500), Nanos::from_micros(500)));

@@ -9,6 +9,7 @@ mod lab;
 mod loads;
 mod placement;
 mod run;
+mod shapers;
 mod soak;
 mod truth;
 mod wire;

@@ -5,6 +5,7 @@ use crate::noise::POINTS;
 use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
@@ -91,6 +92,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         tx_spin_gaps: None,
         error_queue_bytes: 4 << 20,
         reply: None,
+        launching: LaunchRecord::default(),
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -107,5 +109,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
     }
 }

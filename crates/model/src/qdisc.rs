@@ -3,6 +3,7 @@
 //! packets left when they should.
 
 use crate::gates::Gates;
+use crate::shaper::Schedule;
 use crate::stream::Launch;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,9 @@ pub struct ShaperRecord {
     pub asked: String,
     /// The device.
     pub device: String,
+    /// Its gates, where it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// The root first.
     pub qdiscs: Vec<QdiscRecord>,
     /// What was read back and is not what was asked for, a sentence each.

@@ -187,6 +187,9 @@ pub struct PhaseCounts {
 pub struct ClassResult {
     /// Its number; null for the root, or where there are no classes.
     pub class: Option<u8>,
+    /// When its gate is open, in the gates' cycle; empty without gates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// Kinds of its queue disciplines.
     pub qdiscs: Vec<String>,
     /// Packets that they let pass, whoever's.

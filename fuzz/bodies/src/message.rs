@@ -10,7 +10,7 @@ use tardy_engine::message::{self, Collected, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::WarmUp;
 
@@ -139,6 +139,7 @@ fn stream(kind: Kind) -> Stream {
         count: 100,
         size: 64,
         priority: 0,
+        launch: Launch::None,
         overrun: Overrun::Burst,
         deadline: Nanos(500_000),
         max_loss: 0.0,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
@@ -160,6 +161,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         tx_spin_gaps: None,
         error_queue_bytes: 4 << 20,
         reply: None,
+        launching: LaunchRecord::default(),
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -176,5 +178,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
     }
 }

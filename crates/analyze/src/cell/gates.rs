@@ -3,8 +3,10 @@
 
 use crate::says;
 use std::collections::BTreeMap;
+use tardy_model::gates::windows;
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::result::{ClassResult, GateResult, StreamResult};
+use tardy_model::shaper::MOST_CLASSES;
 use tardy_model::verdict::{Level, Verdict};
 
 /// As large a share must be inside for the gates to count as kept.
@@ -79,11 +81,23 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
 pub(super) struct Classes(BTreeMap<Option<u8>, ClassResult>);
 
 impl Classes {
+    fn of(&mut self, class: Option<u8>) -> &mut ClassResult {
+        self.0.entry(class).or_insert_with(|| ClassResult { class, ..ClassResult::default() })
+    }
+
     /// Adds a trial's.
     pub(super) fn add(&mut self, shapers: &BTreeMap<String, ShaperRecord>) {
+        for schedule in shapers.values().filter_map(|shaper| shaper.schedule.as_ref()) {
+            for class in 0..MOST_CLASSES {
+                let windows = windows(&schedule.entries, class);
+                if !windows.is_empty() {
+                    self.of(Some(class)).windows = windows;
+                }
+            }
+        }
         for qdisc in shapers.values().filter(|shaper| shaper.asked != "none").flat_map(|shaper| &shaper.qdiscs) {
             // The root's drops are nobody's but its own; what passed it is the classes'.
-            let sum = self.0.entry(qdisc.class).or_insert_with(|| ClassResult { class: qdisc.class, ..ClassResult::default() });
+            let sum = self.of(qdisc.class);
             if !sum.qdiscs.contains(&qdisc.kind) {
                 sum.qdiscs.push(qdisc.kind.clone());
             }
@@ -96,7 +110,7 @@ impl Classes {
     /// With what the streams' departures were.
     pub(super) fn finish(mut self, streams: &BTreeMap<String, StreamResult>) -> Vec<ClassResult> {
         for gates in streams.values().filter_map(|stream| stream.gates.as_ref()) {
-            let sum = self.0.entry(gates.class).or_insert_with(|| ClassResult { class: gates.class, ..ClassResult::default() });
+            let sum = self.of(gates.class);
             sum.judged += gates.judged;
             sum.inside += gates.inside;
             sum.early += gates.early;

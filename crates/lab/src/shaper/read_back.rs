@@ -69,6 +69,7 @@ pub fn record(shaper: &Shaper, device: &str, before: &Value, after: &Value) -> S
     ShaperRecord {
         asked: shaper.kind().to_owned(),
         device: device.to_owned(),
+        schedule: shaper.taprio().map(|taprio| taprio.schedule.clone()),
         qdiscs: grown(&qdiscs(before, shaper), qdiscs(after, shaper)),
         differs: differs(shaper, after),
     }

@@ -12,6 +12,18 @@ fn class() -> Value {
     json!({"type": ["integer", "null"], "minimum": 0, "maximum": 15, "description": "Traffic class; null where there is none."})
 }
 
+fn windows(description: &str) -> Value {
+    json!({
+        "type": "array",
+        "description": description,
+        "items": {
+            "type": "object",
+            "properties": {"open_ns": {"type": "integer"}, "close_ns": {"type": "integer"}},
+            "required": ["open_ns", "close_ns"]
+        }
+    })
+}
+
 /// Departures of a stream against gates or launch times.
 pub(super) fn gates() -> Value {
     let slips = |whose: &str| {
@@ -29,15 +41,7 @@ pub(super) fn gates() -> Value {
             "at": text("The point at which they are judged."),
             "gate_cycle_ns": {"type": ["integer", "null"], "description": "Cycle of the gates; null without gates."},
             "stream_cycle_ns": {"type": "integer", "description": "Cycle of the stream."},
-            "windows": {
-                "type": "array",
-                "description": "The class's windows in the gates' cycle; without gates, where releases should lie in the stream's.",
-                "items": {
-                    "type": "object",
-                    "properties": {"open_ns": {"type": "integer"}, "close_ns": {"type": "integer"}},
-                    "required": ["open_ns", "close_ns"]
-                }
-            },
+            "windows": windows("The class's windows in the gates' cycle; without gates, where releases should lie in the stream's."),
             "release_before_ns": {"type": "integer", "description": "etf hands over so long before the launch time."},
             "tolerance_ns": {"type": "integer", "description": "A release counts as in time up to so much later."},
             "judged": count("Packets judged."),
@@ -74,6 +78,7 @@ pub(super) fn class_of_cell() -> Value {
         "type": "object",
         "properties": {
             "class": class(),
+            "windows": windows("When its gate is open, in the gates' cycle."),
             "qdiscs": {"type": "array", "items": {"type": "string"}, "description": "Kinds of its queue disciplines."},
             "packets": count("Packets that they let pass, whoever's."),
             "drops": count("Packets that they dropped."),
