@@ -28,12 +28,12 @@ pub fn setup(shaper: &str) -> Setup {
 }
 
 /// The schedule of the reference results, R1: the stream's class, 1, is open every 500 µs.
-pub const R1: &str = "kind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\ncycle = \"1ms\"\n\
+pub const R1: &str = "kind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\ngate_cycle = \"1ms\"\n\
 entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
 /// With launch times that etf keeps.
 pub const ASSIST: &str = "mode = \"txtime-assist\"\ntxtime_delay = \"400us\"\netf.delta = \"200us\"\n";
 const MQPRIO: &str = "kind = \"mqprio\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\n\
-queues = [\"1@0\", \"1@1\", \"2@2\"]\netf.classes = [0]\netf.delta = \"500us\"\n";
+class_queues = [\"1@0\", \"1@1\", \"2@2\"]\netf.classes = [0]\netf.delta = \"500us\"\n";
 
 fn planned(setup: &Setup) -> Plan {
     let now = Some(Instant::from_ns(1_767_225_699_400_000_123));
@@ -81,7 +81,7 @@ fn only_the_device_that_streams_leave_by_is_shaped_and_it_is_put_back() {
 #[test]
 fn the_credits_of_cbs_follow_from_its_slope() {
     // 98.688 Mbit/s of 1 Gbit/s and frames of 1542 bytes: the example of tc-cbs(8), whose own figures these are.
-    let cbs = "kind = \"cbs\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\nqueues = [\"1@0\", \"1@1\", \"2@2\"]\n\
+    let cbs = "kind = \"cbs\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\nclass_queues = [\"1@0\", \"1@1\", \"2@2\"]\n\
                cbs.classes = [1]\ncbs.idleslope = \"98688kbit\"\n";
     let child = "parent 100:2 cbs idleslope 98688 sendslope -901312 hicredit 153 locredit -1389 offload 0";
     assert_eq!(tc(&planned(&setup(cbs)))[1], child);
@@ -105,9 +105,15 @@ fn a_senders_phase_lies_early_in_the_windows_of_its_class() {
     let phases: Vec<i64> = (1..=60)
         .map(|trial| launching::phase(&slow, &slow.streams[0], &mut tardy_lab::orders::random_of(1, "all", trial)).0)
         .collect();
-    assert!(phases.iter().all(|phase| (200_000..225_000).contains(&(phase % 1_000_000))
-        || (700_000..725_000).contains(&(phase % 1_000_000))), "{phases:?}");
-    assert!(phases.iter().any(|phase| *phase > 1_000_000) && phases.iter().any(|phase| *phase < 1_000_000), "{phases:?}");
+    assert!(
+        phases.iter().all(|phase| (200_000..225_000).contains(&(phase % 1_000_000))
+            || (700_000..725_000).contains(&(phase % 1_000_000))),
+        "{phases:?}"
+    );
+    assert!(
+        phases.iter().any(|phase| *phase > 1_000_000) && phases.iter().any(|phase| *phase < 1_000_000),
+        "{phases:?}"
+    );
 }
 
 #[test]
@@ -129,7 +135,13 @@ fn every_row_of_r1_is_a_cell_and_repeated_conditions_are_two() {
     let cell = |id: &str| -> &Cell { experiment.cells.iter().find(|cell| cell.id == id).expect(id) };
     let ids: Vec<&str> = experiment.cells.iter().map(|cell| cell.id.as_str()).collect();
     let rows = [
-        "none-idle", "none-loaded", "none-loaded-again", "taprio-software", "assist-delta-200us", "assist-delta-2ms", "offload",
+        "none-idle",
+        "none-loaded",
+        "none-loaded-again",
+        "taprio-software",
+        "assist-delta-200us",
+        "assist-delta-2ms",
+        "offload",
         "offload-again",
     ];
     assert_eq!(ids, rows);
@@ -142,22 +154,26 @@ fn every_row_of_r1_is_a_cell_and_repeated_conditions_are_two() {
     assert_eq!(cell("none-loaded").setup, cell("none-loaded-again").setup);
     assert_eq!(cell("offload").setup, cell("offload-again").setup);
     assert_eq!(cell("none-loaded").setup.shaper, Shaper::None);
-    let deltas = ["assist-delta-200us", "assist-delta-2ms"].map(|id| cell(id).setup.shaper.etf(3).expect("etf").delta.0);
+    let deltas =
+        ["assist-delta-200us", "assist-delta-2ms"].map(|id| cell(id).setup.shaper.etf(3).expect("etf").delta.0);
     assert_eq!(deltas, [200_000, 2_000_000]);
     for id in ["assist-delta-200us", "assist-delta-2ms"] {
         let (stream, etf) = (&cell(id).setup.streams[0], *cell(id).setup.shaper.etf(3).expect("etf"));
         assert!(stream.tx.advance > etf.delta, "{id}: the sender must come before etf lets go");
     }
     assert!(cell("offload").setup.shaper.offloads().is_some());
-    let short = load(&ready_made("tsn-qdiscs").expect("it is there"), &["stream.ctl.count=1000".to_owned()]).expect("it loads");
+    let short =
+        load(&ready_made("tsn-qdiscs").expect("it is there"), &["stream.ctl.count=1000".to_owned()]).expect("it loads");
     assert!(short.cells.iter().all(|cell| cell.setup.streams[0].count == 1_000));
 }
 
 #[test]
 fn a_shaper_that_is_pinned_leaves_what_others_need_aside() {
-    let pinned = load(&ready_made("tsn-qdiscs").expect("it is there"), &["shaper.kind=none".to_owned()]).expect("it loads");
+    let pinned =
+        load(&ready_made("tsn-qdiscs").expect("it is there"), &["shaper.kind=none".to_owned()]).expect("it loads");
     assert!(pinned.cells.iter().all(|cell| cell.setup.shaper == Shaper::None));
-    let again = load(&Source { name: "again.toml".into(), text: pinned.effective.clone() }, &[]).expect("the effective file loads");
+    let again = load(&Source { name: "again.toml".into(), text: pinned.effective.clone() }, &[])
+        .expect("the effective file loads");
     let setups = |experiment: &Experiment| -> BTreeMap<String, Setup> {
         experiment.cells.iter().map(|cell| (cell.id.clone(), cell.setup.clone())).collect()
     };

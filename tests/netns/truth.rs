@@ -125,7 +125,11 @@ fn a_stopped_receiver_delays_only_the_last_stage() {
     for row in 0..batch.len() {
         let (Some(arrived), Some(received)) = (at(row, Point::RxKernel), at(row, Point::Receive)) else { continue };
         if let Some((_, to)) = stops.iter().find(|(from, to)| (from..to).contains(&&arrived)) {
-            assert!(received >= *to, "packet {row} came while the receiver was stopped, and was received {}", received - to);
+            assert!(
+                received >= *to,
+                "packet {row} came while the receiver was stopped, and was received {}",
+                received - to
+            );
             before.push(arrived - batch.scheduled_ns[row]);
             last.push(received - arrived);
         }
@@ -137,7 +141,10 @@ fn a_stopped_receiver_delays_only_the_last_stage() {
         spans[spans.len() / 2]
     };
     let (before, last) = (median(&mut before), median(&mut last));
-    assert!(before < last, "what was held at the receiver came as late as it left: {before} ns before, {last} ns after");
+    assert!(
+        before < last,
+        "what was held at the receiver came as late as it left: {before} ns before, {last} ns after"
+    );
 }
 
 struct Hog(Child);

@@ -80,7 +80,8 @@ impl Trial {
         self.answer.result.verdicts.iter().find(|verdict| verdict.id == id)
     }
     fn grave(&self) -> Vec<(&str, Level)> {
-        let grave = self.answer.result.verdicts.iter().filter(|verdict| verdict.level > Level::Note && verdict.id != "repeats");
+        let grave =
+            self.answer.result.verdicts.iter().filter(|verdict| verdict.level > Level::Note && verdict.id != "repeats");
         grave.map(|verdict| (verdict.id.as_str(), verdict.level)).collect()
     }
 }
@@ -111,7 +112,10 @@ fn what_etf_drops_is_not_sent_and_every_report_finds_its_packet() {
     let counters = found.record.streams["ctl"].counters;
     assert!((200..300).contains(&counters.launch_missed), "{counters:?}");
     let etf = &found.record.shapers["a"].qdiscs[0];
-    assert_eq!((etf.kind.as_str(), etf.drops, etf.overlimits), ("etf", counters.launch_missed + lead_in(&found), etf.drops));
+    assert_eq!(
+        (etf.kind.as_str(), etf.drops, etf.overlimits),
+        ("etf", counters.launch_missed + lead_in(&found), etf.drops)
+    );
     let mut missed = 0;
     for row in 0..found.batch.len() {
         let dropped = found.batch.flags[row].has(Flags::LAUNCH_MISSED);
@@ -119,18 +123,28 @@ fn what_etf_drops_is_not_sent_and_every_report_finds_its_packet() {
         let left = found.batch.offset(row, Point::TxKernel);
         match found.batch.outcome[row] {
             Outcome::NotSent => assert!(dropped && left.is_none(), "packet {row}"),
-            Outcome::Lost => assert!(!dropped && left == Some(-10_000) && [5, 6].contains(&row), "packet {row} was lost on the path"),
+            Outcome::Lost => {
+                assert!(!dropped && left == Some(-10_000) && [5, 6].contains(&row), "packet {row} was lost on the path")
+            }
             Outcome::Received => assert!(!dropped && left == Some(-10_000), "packet {row}"),
         }
     }
     assert_eq!(missed, counters.launch_missed);
     let outcomes = found.stream().outcomes;
-    assert_eq!((outcomes.not_sent, outcomes.lost), (missed, found.batch.outcome.iter().filter(|o| **o == Outcome::Lost).count() as u64));
+    assert_eq!(
+        (outcomes.not_sent, outcomes.lost),
+        (missed, found.batch.outcome.iter().filter(|o| **o == Outcome::Lost).count() as u64)
+    );
     assert_eq!(found.stream().not_sent_why, [("launch_missed".to_owned(), missed)].into());
     let ids: Vec<&str> = found.grave().into_iter().map(|(id, _)| id).collect();
     assert!(ids.contains(&"launch-drops"), "{ids:?}");
-    let told = found.answer.result.trials[0].verdicts.iter().find(|verdict| verdict.id == "launch-drops").expect("told");
-    assert!(told.says.contains("launch time had passed") && told.says.contains("etf.delta being 10.0 µs"), "{}", told.says);
+    let told =
+        found.answer.result.trials[0].verdicts.iter().find(|verdict| verdict.id == "launch-drops").expect("told");
+    assert!(
+        told.says.contains("launch time had passed") && told.says.contains("etf.delta being 10.0 µs"),
+        "{}",
+        told.says
+    );
 }
 
 /// Warm-up packets before the trial go the same way, and are nobody's loss: what the counters have beyond the reports.
@@ -183,7 +197,11 @@ fn taprio_keeps_its_gates_and_who_comes_too_late_slips_one_cycle_of_the_stream()
     }
     assert!(slipped > 60, "{slipped}");
     let gates = found.gates();
-    assert_eq!((gates.judged, gates.inside, gates.early, gates.late), (1_000, 1_000, 0, 0), "a gate lets nothing through outside");
+    assert_eq!(
+        (gates.judged, gates.inside, gates.early, gates.late),
+        (1_000, 1_000, 0, 0),
+        "a gate lets nothing through outside"
+    );
     assert_eq!(gates.slips_stream_cycles.get(&1), Some(&slipped));
     assert_eq!(gates.slips_stream_cycles.get(&0), Some(&(1_000 - slipped)));
     assert_eq!(gates.slips_gate_cycles, [(0, 1_000)].into(), "half a cycle of the gates is none");
@@ -193,10 +211,18 @@ fn taprio_keeps_its_gates_and_who_comes_too_late_slips_one_cycle_of_the_stream()
     assert_eq!((bins, gates.phases.cycle_ns), (1_000, 1_000_000));
     // Open from 200 to 300 and from 700 to 800 of 1 000 µs: nothing in any other part.
     let inside = |bin: usize| (20..30).contains(&bin) || (70..80).contains(&bin);
-    assert!(gates.phases.counts.iter().enumerate().all(|(bin, count)| inside(bin) || *count == 0), "{:?}", gates.phases.counts);
+    assert!(
+        gates.phases.counts.iter().enumerate().all(|(bin, count)| inside(bin) || *count == 0),
+        "{:?}",
+        gates.phases.counts
+    );
     let class = found.answer.result.classes.iter().find(|class| class.class == Some(1)).expect("the class");
     assert_eq!((class.judged, class.inside, class.windows.len()), (1_000, 1_000, 2));
-    assert_eq!(found.verdict("launch-ignored").map(|verdict| verdict.level), Some(Level::Note), "taprio holds no packet for its launch time");
+    assert_eq!(
+        found.verdict("launch-ignored").map(|verdict| verdict.level),
+        Some(Level::Note),
+        "taprio holds no packet for its launch time"
+    );
 }
 
 #[test]
@@ -209,7 +235,9 @@ fn launch_times_outside_every_window_are_dropped_without_a_report_and_not_taken_
     let (mut batch, mut record) = join(&sent, trial.base, &trial.halves);
     let lost = |batch: &Batch| batch.outcome.iter().filter(|outcome| **outcome == Outcome::Lost).count();
     let gates = Gates::of(&setup.shaper.taprio().expect("taprio").schedule, 1);
-    let outside = |row: &usize| gates.nearest(batch.scheduled_ns[*row]).is_none_or(|w| w.outside_ns(batch.scheduled_ns[*row]) != 0);
+    let outside = |row: &usize| {
+        gates.nearest(batch.scheduled_ns[*row]).is_none_or(|w| w.outside_ns(batch.scheduled_ns[*row]) != 0)
+    };
     let outside: Vec<usize> = (0..batch.len()).filter(outside).collect();
     assert_eq!(outside.len(), 500);
     let on_the_path = [1, 401, 402].into_iter().filter(|row| !outside.contains(row)).count();
@@ -269,7 +297,8 @@ fn without_a_shaper_launch_times_hold_nothing_and_that_is_said() {
 #[test]
 fn the_tai_offset_moves_no_departure() {
     let with = |seconds: i64| {
-        let stream = format!("launch = \"strict\"\nsim.late_share = 0.1\nsim.late = \"150us\"\nsim.tai_offset_s = {seconds}");
+        let stream =
+            format!("launch = \"strict\"\nsim.late_share = 0.1\nsim.late = \"150us\"\nsim.tai_offset_s = {seconds}");
         trial(&experiment(R1, &stream))
     };
     let (none, usual) = (with(0), with(37));

@@ -3,6 +3,7 @@
 //! `make soak` runs two hours of them, `make test` a minute.
 
 use crate::engine::stream;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
 use tardy_analyze::cell::CellAnalysis;

@@ -28,6 +28,9 @@ use tardy_model::result::{CellResult, ExpectationResult, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 
+/// The rule that leaves a trial without figures.
+const NO_GATES: &str = "no-gates";
+
 /// The stream whose repeatability is judged if there is one of this name; else the first one.
 const UNDER_TEST: &str = "ctl";
 
@@ -53,6 +56,8 @@ pub struct CellAnalysis {
     placements: Placements,
     loads: Loads,
     classes: Classes,
+    /// Why no figure may be given.
+    without_figures: Option<String>,
     lead: Option<(String, Metric)>,
     blocks: Vec<TrialBlocks>,
 }
@@ -123,6 +128,7 @@ impl CellAnalysis {
             placements: Placements::default(),
             loads: Loads::default(),
             classes: Classes::default(),
+            without_figures: None,
             lead: None,
             blocks: Vec::new(),
         }
@@ -161,6 +167,14 @@ impl CellAnalysis {
         }
         let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
         let verdicts = judge_trial(record, &results, &coverage);
+        if let Some(why) = verdicts.iter().find(|verdict| verdict.id == NO_GATES) {
+            // No figure of what was not measured.
+            self.without_figures.get_or_insert_with(|| why.says.clone());
+            for result in results.values_mut() {
+                result.metrics.values_mut().for_each(|metric| *metric = pool::absent(&why.says));
+            }
+            histograms.clear();
+        }
         let valid = is_valid(&verdicts);
         let loads = loads::of_trial(&record.loads);
         let result = TrialResult { n: record.n, valid, streams: results, loads, verdicts };
@@ -243,7 +257,12 @@ impl CellAnalysis {
         }
         self.trials.sort_by_key(|trial| trial.n);
         verdicts.extend(verdicts::of_cell(&self.trials, majority));
-        let (mut streams, histograms) = self.pool.finish();
+        let (mut streams, mut histograms) = self.pool.finish();
+        if let Some(why) = &self.without_figures {
+            let metrics = streams.values_mut().flat_map(|stream| stream.metrics.values_mut());
+            metrics.for_each(|metric| *metric = pool::absent(why));
+            histograms.clear();
+        }
         for (stream, metrics) in &self.metrics {
             // A stream that no trial recorded still shows that it was asked for.
             let result = streams.entry(stream.clone()).or_default();

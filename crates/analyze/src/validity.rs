@@ -19,6 +19,7 @@ mod launch_ignored;
 mod load;
 mod loss;
 mod moved_point;
+mod no_gates;
 mod other_runs;
 mod pm_qos;
 mod policy;
@@ -67,7 +68,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 30] = [
+pub const RULES: [Rule; 31] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -76,6 +77,7 @@ pub const RULES: [Rule; 30] = [
     causality::RULE,
     policy::RULE,
     shaper::RULE,
+    no_gates::RULE,
     load::RULE,
     softirq::RULE,
     rate::RULE,

@@ -2,8 +2,10 @@
 //! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or system call; the error
 //! queue is drained in the idle time behind the send, by a sender that is far behind after each batch.
 
+mod counters;
 mod half;
 
+pub use counters::SenderCounters;
 pub use half::{SenderHalf, Sending};
 
 use crate::keys::Keys;
@@ -11,7 +13,6 @@ use crate::live::Live;
 use crate::order::{SendOrder, StreamOrder};
 use crate::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use crate::schedule::{Schedule, base_time, lead_in};
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::frame::{Frame, Kind};
 use tardy_model::point::Point;
@@ -19,37 +20,6 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Overrun;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
-
-/// Events of the sending side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SenderCounters {
-    /// Packets handed to the port.
-    pub sent: u64,
-    /// Packets refused.
-    pub refused: u64,
-    /// errno of the first refusal.
-    pub first_errno: i32,
-    /// Wake-ups after the packet's slot.
-    pub overruns: u64,
-    /// Packets left not_sent because of that.
-    pub skipped: u64,
-    /// Packets that the queue discipline dropped, their launch time having passed.
-    pub missed: u64,
-    /// Packets whose launch time it refused.
-    pub invalid: u64,
-    /// tx stamps whose key is no packet's of the trial.
-    pub unmatched: u64,
-    /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped.
-    pub sent_ns: Option<(i64, i64)>,
-    /// Packets that went out in batches, by a sender that was a whole batch behind.
-    pub batched: u64,
-    /// The error queue had to be drained between two packets without time for it.
-    pub forced_drains: u64,
-    /// The error queue was found full.
-    pub queue_overflows: u64,
-    /// Most bytes found waiting in it.
-    pub queue_high_bytes: u64,
-}
 
 /// A sender ready to run: all memory is allocated and touched.
 pub struct Sender {
@@ -84,14 +54,6 @@ const DRAIN_AT: u32 = 12_000;
 const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
 const LONG_WAIT: Nanos = Nanos(200_000_000);
-
-impl SenderCounters {
-    #[inline]
-    fn went_out(&mut self, packets: usize, at: Instant<Tai>) {
-        self.sent += packets as u64;
-        self.sent_ns = Some((self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns()));
-    }
-}
 
 impl Sender {
     /// Allocates for the order.

@@ -4,8 +4,10 @@
 
 mod error;
 mod preflight;
+mod sink;
 
 pub use error::RunError;
+pub use sink::{Event, Sink};
 
 use crate::agent::Agent;
 use crate::apply;
@@ -35,7 +37,7 @@ use tardy_host::softirq::steering;
 use tardy_host::{cpus, nic, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
-use tardy_model::manifest::{ReadBack, StationEntry};
+use tardy_model::manifest::StationEntry;
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
@@ -43,86 +45,6 @@ use tardy_model::time::Nanos;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_spec::experiment::{Experiment, Shaper};
 use tardy_sys::clock;
-
-/// What happens in a run.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A batch of commands was run: each as a person would paste it.
-    Commands {
-        /// Commands.
-        commands: Vec<String>,
-        /// How long the batch took.
-        took: Duration,
-        /// How long ago it ended.
-        ago: Duration,
-        /// What failed, in the program's words.
-        failed: Vec<String>,
-    },
-    /// A path is built and its agents answer.
-    Built {
-        /// What was read back.
-        read_back: &'a [ReadBack],
-        /// Stations.
-        stations: &'a BTreeMap<String, StationEntry>,
-        /// Agents' process ids by station.
-        pids: BTreeMap<String, u32>,
-    },
-    /// The ruler was measured.
-    Ruler(&'a [RulerRecord]),
-    /// The machine cannot run a cell; the others go on.
-    Refused {
-        /// Cell id.
-        cell: &'a str,
-        /// Why.
-        why: &'a str,
-    },
-    /// Something could not be had and was replaced; the run goes on and says so.
-    Short {
-        /// Cell id.
-        cell: &'a str,
-        /// What.
-        what: &'a str,
-    },
-    /// A trial begins.
-    Trial {
-        /// Cell id.
-        cell: &'a str,
-        /// Number in the cell, from 1.
-        n: u32,
-        /// Place in the run, from 0.
-        order: u32,
-        /// Trials of the run.
-        of: u32,
-    },
-    /// Live figures.
-    Progress {
-        /// Stream.
-        stream: &'a str,
-        /// Which end.
-        side: Side,
-        /// Figures.
-        digest: Digest,
-        /// Packets intended.
-        count: u32,
-    },
-    /// Everything is put back.
-    TornDown,
-}
-
-/// Where a run's events and samples go.
-pub trait Sink {
-    /// Something happened.
-    fn event(&mut self, event: Event<'_>);
-    /// What the programs of the trial's loads wrote, by file name; the trial itself follows.
-    fn load_output(&mut self, _output: Vec<(String, Vec<u8>)>) {}
-    /// A trial is over. An error ends the run. If the record says that it failed, half of it is gone: what there is may be
-    /// kept, but it is no finished trial and no figure may come of it.
-    fn trial(
-        &mut self,
-        record: &TrialRecord,
-        streams: &[(String, Batch)],
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
-}
 
 /// What a run needs beside the experiment.
 pub struct Options<'a> {
@@ -356,6 +278,10 @@ impl Run<'_> {
         if let tardy_spec::experiment::Path::Wire { .. } = turns[0].cell.setup.path {
             wire::wait_for_link(&plan.ends, self.options.stop)?;
         }
+        if let Some(begins) = plan.begins {
+            // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that waits as what is no JSON.
+            clock::sleep_until(begins);
+        }
         let read_back = applied.read_back(plan)?;
         self.tell_commands(ran);
         let (tell, inbox) = mpsc::channel();
@@ -379,10 +305,6 @@ impl Run<'_> {
             self.sink.event(Event::Ruler(&records));
             self.ruler = records;
             self.measured = true;
-        }
-        if let Some(begins) = plan.begins {
-            // Before its schedule begins, every gate is open.
-            clock::sleep_until(begins);
         }
         for turn in turns {
             if self.stopped() {
@@ -434,7 +356,7 @@ impl Run<'_> {
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random);
         let mut states = Vec::new();
         let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
-        let mut readings = Readings::new(&cell.setup, &plan.ends);
+        let mut readings = Readings::new(&cell.setup, &plan.ends, &self.found);
         let mut observe = || {
             watch.look();
             readings.take(applied);

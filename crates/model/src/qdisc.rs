@@ -37,6 +37,9 @@ pub struct ShaperRecord {
     pub asked: String,
     /// The device.
     pub device: String,
+    /// Its driver, of a device of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// Its gates, where it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
@@ -46,14 +49,21 @@ pub struct ShaperRecord {
     pub differs: Vec<String>,
 }
 
+impl QdiscRecord {
+    /// True for a root whose counters are the sums of its children's (mqprio_dump in net/sched/sch_mqprio.c); taprio's are its own.
+    pub fn is_sum(&self) -> bool {
+        self.parent.is_none() && matches!(self.kind.as_str(), "mq" | "mqprio")
+    }
+}
+
 impl ShaperRecord {
     /// The kind of the root; empty if nothing was read.
     pub fn root(&self) -> &str {
         self.qdiscs.iter().find(|qdisc| qdisc.parent.is_none()).map_or("", |root| &root.kind)
     }
-    /// Packets that were dropped: a child's drops are not its parent's.
+    /// Packets that were dropped.
     pub fn drops(&self) -> u64 {
-        self.qdiscs.iter().map(|qdisc| qdisc.drops).sum()
+        self.qdiscs.iter().filter(|qdisc| !qdisc.is_sum()).map(|qdisc| qdisc.drops).sum()
     }
     /// True if what was read back holds or orders packets of this class by their launch time.
     pub fn honours_launch(&self, class: Option<u8>) -> bool {

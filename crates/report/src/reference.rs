@@ -75,12 +75,7 @@ const R2_LOAD: Reference = Reference {
     about: "netperf TCP_RR beside TCP_MAERTS, host to host, 5 s",
     metrics: &["send..reply_receive"],
     rows: &[
-        Row {
-            cell: "A-only",
-            figures: &[[178.0, 200.32, 433.0, 9.14]],
-            transactions_s: Some(4_982.983),
-            load: None,
-        },
+        Row { cell: "A-only", figures: &[[178.0, 200.32, 433.0, 9.14]], transactions_s: Some(4_982.983), load: None },
         Row {
             cell: "A-and-B-different-cpu",
             figures: &[[236.0, 967.62, 207_847.0, 9_249.30]],

@@ -19,9 +19,9 @@ use tardy_model::time::Nanos;
 const BELONGS: [(&str, &[&str]); 19] = [
     ("classes", &["taprio", "mqprio", "cbs"]),
     ("map", &["taprio", "mqprio", "cbs"]),
-    ("queues", &["taprio", "mqprio", "cbs"]),
+    ("class_queues", &["taprio", "mqprio", "cbs"]),
     ("entries", &["taprio"]),
-    ("cycle", &["taprio"]),
+    ("gate_cycle", &["taprio"]),
     ("base_time", &["taprio"]),
     ("mode", &["taprio"]),
     ("txtime_delay", &["taprio"]),
@@ -112,7 +112,7 @@ fn classes(table: &Table<'_>, cell: &Cell<'_>) -> Result<Classes, Problem> {
         let message = format!("`shaper.map` sends priority {priority} to class {class}, and there are {count}");
         return Err(table.wrong(&["map", "classes"], message, format!("write a class from 0 to {}", count - 1)));
     }
-    let queues = match table.find("queues") {
+    let queues = match table.find("class_queues") {
         Some(Value::Queues(queues)) => queues.clone(),
         _ => (0..count as u32).map(|offset| Queues { count: 1, offset }).collect(),
     };
@@ -205,18 +205,18 @@ fn taprio(table: &Table<'_>, cell: &Cell<'_>) -> Result<Taprio, Problem> {
         }
     }
     let sum = Nanos(entries.iter().map(|entry| entry.length.0).sum());
-    let cycle = table.find("cycle").and_then(span).unwrap_or(sum);
+    let cycle = table.find("gate_cycle").and_then(span).unwrap_or(sum);
     if cycle != sum {
         let message = format!(
-            "`shaper.entries` last {} together and do not fill `shaper.cycle`, {}",
+            "`shaper.entries` last {} together and do not fill `shaper.gate_cycle`, {}",
             show_duration(sum),
             show_duration(cycle)
         );
         let rest = match cycle > sum {
-            true => format!("add an entry of {}, as \"none {0}\", or leave cycle out", show_duration(cycle - sum)),
-            false => "shorten entries, or leave cycle out".to_owned(),
+            true => format!("add an entry of {}, as \"none {0}\", or leave gate_cycle out", show_duration(cycle - sum)),
+            false => "shorten entries, or leave gate_cycle out".to_owned(),
         };
-        return Err(table.wrong(&["cycle", "entries"], message, rest));
+        return Err(table.wrong(&["gate_cycle", "entries"], message, rest));
     }
     let schedule = Schedule { entries, cycle, offset: table.get("base_time", span)? };
     let taprio = Taprio { classes, schedule, mode, port_bit_s: table.get("port_rate", rate)?, etf };

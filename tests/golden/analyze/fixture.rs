@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
-use tardy_model::qdisc::LaunchRecord;
 use tardy_model::point::{Metric, Point, Source};
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
 use tardy_model::trial::{Counters, StreamRecord, TrialRecord, WarmUp};

@@ -7,7 +7,8 @@ use tardy_model::shaper::{Entry, Schedule};
 use tardy_model::time::Nanos;
 
 fn schedule(entries: &[(u32, i64)], offset: i64) -> Schedule {
-    let entries: Vec<Entry> = entries.iter().map(|(open, length)| Entry { open: *open, length: Nanos(*length) }).collect();
+    let entries: Vec<Entry> =
+        entries.iter().map(|(open, length)| Entry { open: *open, length: Nanos(*length) }).collect();
     let cycle = Nanos(entries.iter().map(|entry| entry.length.0).sum());
     Schedule { entries, cycle, offset: Nanos(offset) }
 }
@@ -36,7 +37,11 @@ fn an_instant_belongs_to_the_window_it_lies_in_or_to_the_next() {
     assert_eq!(gates.belongs(350), Some(window(750, 850)));
     assert_eq!(gates.belongs(900), Some(window(1_250, 1_350)));
     assert_eq!(gates.nearest(240).map(|window| window.outside_ns(240)), Some(-10));
-    assert_eq!(gates.nearest(352).map(|window| window.outside_ns(352)), Some(3), "the closing instant is the first outside");
+    assert_eq!(
+        gates.nearest(352).map(|window| window.outside_ns(352)),
+        Some(3),
+        "the closing instant is the first outside"
+    );
     assert_eq!((gates.phase(1_050), gates.cycle_at(1_049)), (0, 50));
     assert_eq!(gates.next_open(340, 5), Some(340));
     assert_eq!(gates.next_open(340, 11), Some(750), "what no longer fits waits for the next window");
@@ -46,7 +51,10 @@ fn an_instant_belongs_to_the_window_it_lies_in_or_to_the_next() {
 #[test]
 fn phases_are_those_at_which_every_packet_meets_a_window() {
     let gates = Gates { cycle_ns: 1_000, offset_ns: 0, windows: vec![window(200, 300), window(700, 800)] };
-    assert_eq!((gates.step(500), gates.phases(500, 0), gates.phases(500, 20)), (500, Some((200, 100)), Some((200, 80))));
+    assert_eq!(
+        (gates.step(500), gates.phases(500, 0), gates.phases(500, 20)),
+        (500, Some((200, 100)), Some((200, 80)))
+    );
     assert_eq!(gates.phases(500, 100), None);
     assert_eq!(gates.phases(250, 0), None, "half of the packets would find the gate closed");
     assert_eq!(gates.phases(3_000, 0), Some((200, 100)), "a slow stream needs one window only");

@@ -15,7 +15,8 @@ fn window(open_ns: i64, close_ns: i64) -> Window {
 fn stream(keeper: Keeper, delta_ns: i64, assigned_after_ns: Option<i64>) -> StreamRecord {
     let mut record = fixture::record(1, 10).streams.remove("ctl").expect("a stream");
     record.tx_conversion.bound_ns = 0;
-    let gates = Gates { cycle_ns: 1_000_000, offset_ns: 0, windows: vec![window(200_000, 300_000), window(700_000, 800_000)] };
+    let gates =
+        Gates { cycle_ns: 1_000_000, offset_ns: 0, windows: vec![window(200_000, 300_000), window(700_000, 800_000)] };
     record.launching.gate = Some(GateRecord {
         keeper,
         class: Some(1),
@@ -66,7 +67,10 @@ fn a_launch_time_that_taprio_gives_is_the_first_that_fits() {
     assert_eq!(given.judge(5_210_000, None, 5_550_000), None, "without that stamp nothing is known");
     let own = GatePass::new(&stream(Keeper::TxtimeAssist, 150_000, None)).expect("it is judged");
     assert_eq!(own.judge(5_210_000, None, 5_065_000), found(0, 0));
-    assert!(GatePass::new(&stream(Keeper::Device, 0, None)).is_none(), "software stamps do not tell what a device holds");
+    assert!(
+        GatePass::new(&stream(Keeper::Device, 0, None)).is_none(),
+        "software stamps do not tell what a device holds"
+    );
 }
 
 #[test]

@@ -20,7 +20,9 @@ fn what_was_asked_for_and_granted_differs_in_nothing() {
     assert_eq!(differs(&assist, &json(include_str!("assist.json"))), [""; 0]);
     assert_eq!(differs(&setup(MQPRIO).shaper, &json(include_str!("mqprio.json"))), [""; 0]);
     assert_eq!(differs(&setup("kind = \"none\"").shaper, &json(include_str!("none.json"))), [""; 0]);
-    let cbs = MQPRIO.replace("\"mqprio\"", "\"cbs\"").replace("etf.classes = [0]\netf.delta = \"500us\"", "cbs.classes = [1]\ncbs.idleslope = \"98688kbit\"");
+    let cbs = MQPRIO
+        .replace("\"mqprio\"", "\"cbs\"")
+        .replace("etf.classes = [0]\netf.delta = \"500us\"", "cbs.classes = [1]\ncbs.idleslope = \"98688kbit\"");
     assert_eq!(differs(&setup(&cbs).shaper, &json(include_str!("mqprio.json"))), [""; 0]);
     let etf = "kind = \"etf\"\netf.delta = \"300us\"\netf.skip_sock_check = true\netf.deadline_mode = true";
     assert_eq!(differs(&setup(etf).shaper, &json(include_str!("etf.json"))), ["etf: skip_sock_check is off, not on"]);
@@ -70,8 +72,18 @@ fn counters_are_kept_by_class_and_count_from_the_trials_beginning() {
     }
     let during = record(&shaper, "va", &before, &after);
     assert_eq!((during.root(), during.drops(), during.differs.len()), ("taprio", 50, 0));
-    let of: Vec<_> = during.qdiscs.iter().map(|qdisc| (qdisc.kind.as_str(), qdisc.class, qdisc.packets, qdisc.drops)).collect();
-    assert_eq!(of, [("taprio", None, 7, 0), ("etf", Some(0), 7, 0), ("etf", Some(1), 950, 50), ("etf", Some(2), 7, 0), ("etf", Some(3), 7, 0)]);
+    let of: Vec<_> =
+        during.qdiscs.iter().map(|qdisc| (qdisc.kind.as_str(), qdisc.class, qdisc.packets, qdisc.drops)).collect();
+    assert_eq!(
+        of,
+        [
+            ("taprio", None, 7, 0),
+            ("etf", Some(0), 7, 0),
+            ("etf", Some(1), 950, 50),
+            ("etf", Some(2), 7, 0),
+            ("etf", Some(3), 7, 0)
+        ]
+    );
     assert!(during.honours_launch(Some(1)));
     assert_eq!(qdiscs(&after, &shaper).len(), 5);
     // What counted before the trial is not the trial's.
@@ -80,7 +92,12 @@ fn counters_are_kept_by_class_and_count_from_the_trials_beginning() {
 
 #[test]
 fn a_root_that_looks_at_no_launch_time_is_known() {
-    let none = record(&setup("kind = \"none\"").shaper, "va", &json(include_str!("none.json")), &json(include_str!("none.json")));
+    let none = record(
+        &setup("kind = \"none\"").shaper,
+        "va",
+        &json(include_str!("none.json")),
+        &json(include_str!("none.json")),
+    );
     assert_eq!((none.root(), none.honours_launch(None)), ("noqueue", false));
     let software = record(&setup(R1).shaper, "va", &taprio(), &taprio());
     assert_eq!((software.root(), software.honours_launch(Some(1))), ("taprio", false));

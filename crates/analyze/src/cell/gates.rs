@@ -97,6 +97,9 @@ impl Classes {
         }
         for qdisc in shapers.values().filter(|shaper| shaper.asked != "none").flat_map(|shaper| &shaper.qdiscs) {
             // The root's drops are nobody's but its own; what passed it is the classes'.
+            if qdisc.is_sum() {
+                continue;
+            }
             let sum = self.of(qdisc.class);
             if !sum.qdiscs.contains(&qdisc.kind) {
                 sum.qdiscs.push(qdisc.kind.clone());

@@ -80,13 +80,7 @@ impl Replies {
 
 impl Pool {
     /// Adds a trial's stream.
-    pub(super) fn add(
-        &mut self,
-        stream: String,
-        digest: StreamDigest,
-        record: &StreamRecord,
-        delta_of: Point,
-    ) {
+    pub(super) fn add(&mut self, stream: String, digest: StreamDigest, record: &StreamRecord, delta_of: Point) {
         let StreamDigest { outcomes: counts, metrics, gates: found_gates, dropped: found_dropped, .. } = digest;
         let PooledStream { counts: pooled_counts, metrics: pooled, replies, dropped, gates, rx_kernel_at } =
             self.streams.entry(stream).or_default();

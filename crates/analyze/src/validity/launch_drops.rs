@@ -23,7 +23,12 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let of_delta = delta.map_or_else(String::new, |delta| format!(", etf.delta being {}", says::time(delta)));
         let causes = [
             (missed, format!("of {missed} the launch time had passed when they could go{of_delta}")),
-            (invalid, format!("of {invalid} it was refused when they came, having passed or not being what the queue discipline takes")),
+            (
+                invalid,
+                format!(
+                    "of {invalid} it was refused when they came, having passed or not being what the queue discipline takes"
+                ),
+            ),
             (silent, format!("{silent} without a report, as its own counters own to")),
         ];
         let causes: Vec<String> = causes.into_iter().filter(|(n, _)| *n > 0).map(|(_, says)| says).collect();

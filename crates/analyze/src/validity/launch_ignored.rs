@@ -12,7 +12,8 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (stream, record) in &evidence.record.streams {
         let launching = &record.launching;
-        let Some(shaper) = evidence.record.shapers.get(&launching.station).filter(|_| launching.launch.is_some()) else {
+        let Some(shaper) = evidence.record.shapers.get(&launching.station).filter(|_| launching.launch.is_some())
+        else {
             continue;
         };
         let gate = launching.gate.as_ref();

@@ -10,7 +10,8 @@ pub(super) const RULE: Rule = Rule { id: "moved-point", spoils: Spoils::Measurin
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let moved = evidence.record.streams.iter().filter(|(_, record)| {
-        record.launching.rx_kernel_at == Some(RxKernelAt::LocalDelivery) && record.sources.contains_key(&Point::RxKernel)
+        record.launching.rx_kernel_at == Some(RxKernelAt::LocalDelivery)
+            && record.sources.contains_key(&Point::RxKernel)
     });
     let told = moved.map(|(stream, record)| {
         let says = format!(

@@ -73,11 +73,13 @@ impl Run<'_> {
                 }
                 Ok(None)
             }
-            Err(RunError::Apply(error @ ApplyError::Failed { why: shaper::WHY, .. }))
+            Err(RunError::Apply(ApplyError::Failed { why: shaper::WHY, says, command }))
                 if setup.shaper.offloads().is_some() =>
             {
-                let words = error.to_string();
-                Ok(Some(blind.map_or(words.clone(), |blind| format!("{words} ({blind})"))))
+                Ok(Some(match blind {
+                    Some(blind) => format!("{blind}; the kernel: {says}"),
+                    None => format!("`{command}`: {says}"),
+                }))
             }
             Err(error) => Err(error),
         };

@@ -99,7 +99,7 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Sh
 pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
     let Some(classes) = setup.shaper.classes() else { return Ok(()) };
     let needed = classes.queues.iter().map(|of| of.offset + of.count).max().unwrap_or(0).max(2);
-    for device in devices(setup) {
+    for (_, device) in devices(setup) {
         if let Some(has) = found.tx_queues.get(device).copied().filter(|has| *has < needed) {
             return Err(ShaperError::Queues { kind: setup.shaper.kind(), device: device.to_owned(), needed, has });
         }
@@ -115,7 +115,7 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
             "{what} needs a device that does it, and a veth pair has neither a clock nor gates of its own"
         ));
     }
-    let blind = devices(setup).into_iter().find_map(|device| {
+    let blind = devices(setup).into_iter().find_map(|(_, device)| {
         let nic = found.nics.get(device)?;
         match &nic.can {
             Ok(can) if can.phc >= 0 => None,
@@ -128,12 +128,14 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
     blind
 }
 
-/// Devices of the host that streams leave by, by the experiment's names for them.
-fn devices(setup: &Setup) -> Vec<&str> {
+/// Stations that streams start from with their devices of the host, by the experiment's names for them.
+fn devices(setup: &Setup) -> Vec<(&str, &str)> {
     let Path::Wire { a, b, .. } = &setup.path else { return Vec::new() };
     let sends = stations(setup);
     let ends = setup.stations.keys().zip([a, b]);
-    ends.filter(|(station, _)| sends.contains(station.as_str())).map(|(_, device)| device.as_str()).collect()
+    ends.filter(|(station, _)| sends.contains(station.as_str()))
+        .map(|(station, device)| (station.as_str(), device.as_str()))
+        .collect()
 }
 
 /// The one step that sets the root and its children. Gone with the root are its children.

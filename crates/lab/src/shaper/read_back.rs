@@ -69,6 +69,7 @@ pub fn record(shaper: &Shaper, device: &str, before: &Value, after: &Value) -> S
     ShaperRecord {
         asked: shaper.kind().to_owned(),
         device: device.to_owned(),
+        driver: None,
         schedule: shaper.taprio().map(|taprio| taprio.schedule.clone()),
         qdiscs: grown(&qdiscs(before, shaper), qdiscs(after, shaper)),
         differs: differs(shaper, after),
@@ -186,14 +187,12 @@ impl Differences {
         if let Some(clock) = options["clockid"].as_str().filter(|clock| *clock != "TAI" && flags != 2) {
             self.0.push(format!("its clock is {clock}, not TAI"));
         }
-        // A schedule that has not begun yet stands beside the one that runs.
-        let of = if options["schedule"].is_array() { options } else { &options["admin"] };
-        self.number("the cycle", schedule.cycle.0, &of["cycle_time"]);
+        self.number("the cycle", schedule.cycle.0, &options["cycle_time"]);
         let phase = |at: i64| at.rem_euclid(schedule.cycle.0.max(1));
-        if let Some(base) = of["base_time"].as_i64().filter(|base| phase(*base) != phase(schedule.offset.0)) {
+        if let Some(base) = options["base_time"].as_i64().filter(|base| phase(*base) != phase(schedule.offset.0)) {
             self.0.push(format!("the base time, {base}, is not aligned as asked"));
         }
-        let entries: Vec<&Value> = of["schedule"].as_array().into_iter().flatten().collect();
+        let entries: Vec<&Value> = options["schedule"].as_array().into_iter().flatten().collect();
         if entries.len() != schedule.entries.len() {
             self.0.push(format!("it has {} entries, not {}", entries.len(), schedule.entries.len()));
             return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the queue disciplines of the devices that streams leave by, before a trial and after it.
 
-use super::{is_watched, read_back, stations};
+use super::{devices, is_watched, read_back, stations};
 use crate::apply::Applied;
 use crate::command::Batch;
-use crate::path::LinkEnd;
+use crate::path::{Found, LinkEnd};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::qdisc::ShaperRecord;
@@ -13,17 +13,22 @@ use tardy_spec::experiment::Setup;
 /// The readings of one trial.
 pub struct Readings<'a> {
     setup: &'a Setup,
+    /// Drivers of the host's devices, by station.
+    drivers: BTreeMap<String, String>,
     /// By station: its device, and what was read.
     ends: Vec<(String, LinkEnd, Vec<Value>)>,
 }
 
 impl<'a> Readings<'a> {
     /// None taken yet.
-    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>) -> Self {
+    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Self {
         let sends = stations(setup);
         let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
-        Readings { setup, ends: watched.map(of).collect() }
+        let driver =
+            |(station, device): (&str, &str)| Some((station.to_owned(), found.nics.get(device)?.driver.clone()?));
+        let drivers = devices(setup).into_iter().filter_map(driver).collect();
+        Readings { setup, drivers, ends: watched.map(of).collect() }
     }
 
     /// Takes one. What cannot be read is left out, and with it what would follow from it.
@@ -39,8 +44,11 @@ impl<'a> Readings<'a> {
     pub fn records(self) -> BTreeMap<String, ShaperRecord> {
         let record = |(name, end, says): (String, LinkEnd, Vec<Value>)| {
             let (before, after) = (says.first()?, says.last().filter(|_| says.len() > 1)?);
-            (!before.is_null() && !after.is_null())
-                .then(|| (name, read_back::record(&self.setup.shaper, &end.device, before, after)))
+            (!before.is_null() && !after.is_null()).then(|| {
+                let record = read_back::record(&self.setup.shaper, &end.device, before, after);
+                let driver = self.drivers.get(&name).cloned();
+                (name, ShaperRecord { driver, ..record })
+            })
         };
         self.ends.into_iter().filter_map(record).collect()
     }

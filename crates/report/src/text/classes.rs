@@ -9,7 +9,9 @@ use tardy_model::result::{CellResult, ClassResult};
 const LABEL: usize = 11;
 
 pub(super) fn draw(cell: &CellResult, page: &mut Page) {
-    for class in &cell.classes {
+    // A class that nothing came to has nothing to tell.
+    let busy = |class: &&ClassResult| class.judged + class.packets + class.drops > 0;
+    for class in cell.classes.iter().filter(busy) {
         let label = class.class.map_or("queue".to_owned(), |class| format!("class {class}"));
         page.labelled(2, &label, LABEL, &parts(class).join("  "), super::page::Ink::Plain);
     }

@@ -19,14 +19,14 @@ const PTP_PACKET: u32 = 128;
 /// Queues that fit together and that the device has.
 pub(super) fn queues(table: &Table<'_>, cell: &Cell<'_>, queues: &[Queues], classes: usize) -> Result<(), Problem> {
     if queues.len() != classes {
-        let message = format!("`shaper.queues` has {} entries, and there are {classes} classes", queues.len());
-        return Err(table.wrong(&["queues", "classes"], message, "write the queues of each class"));
+        let message = format!("`shaper.class_queues` has {} entries, and there are {classes} classes", queues.len());
+        return Err(table.wrong(&["class_queues", "classes"], message, "write the queues of each class"));
     }
     let mut taken: Vec<(u32, u32)> = queues.iter().map(|of| (of.offset, of.offset + of.count)).collect();
     taken.sort_unstable();
     if let Some(pair) = taken.windows(2).find(|pair| pair[0].1 > pair[1].0) {
-        let message = format!("`shaper.queues` gives queue {} to two classes", pair[1].0);
-        return Err(table.wrong(&["queues"], message, "give each class queues of its own"));
+        let message = format!("`shaper.class_queues` gives queue {} to two classes", pair[1].0);
+        return Err(table.wrong(&["class_queues"], message, "give each class queues of its own"));
     }
     let needed = taken.last().map_or(0, |(_, end)| *end);
     let has = match cell.path {
@@ -36,9 +36,9 @@ pub(super) fn queues(table: &Table<'_>, cell: &Cell<'_>, queues: &[Queues], clas
     };
     if needed > has {
         let message =
-            format!("`shaper.queues` needs {needed} transmit queues, and the device has {has} (`path.queues`)");
+            format!("`shaper.class_queues` needs {needed} transmit queues, and the device has {has} (`path.queues`)");
         return Err(table.wrong(
-            &["queues", "classes"],
+            &["class_queues", "classes"],
             message,
             format!("write path.queues = {needed}, or fewer classes"),
         ));

@@ -179,6 +179,7 @@ impl Qdisc {
         ShaperRecord {
             asked: self.shaper.kind().to_owned(),
             device: "sim".to_owned(),
+            driver: None,
             schedule: self.shaper.taprio().map(|taprio| taprio.schedule.clone()),
             qdiscs: [Some(self.root.clone()), self.child.clone()].into_iter().flatten().collect(),
             differs: Vec::new(),

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a sender counts beside its rows.
+
+use serde::{Deserialize, Serialize};
+use tardy_model::time::{Instant, Tai};
+
+/// Events of the sending side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderCounters {
+    /// Packets handed to the port.
+    pub sent: u64,
+    /// Packets refused.
+    pub refused: u64,
+    /// errno of the first refusal.
+    pub first_errno: i32,
+    /// Wake-ups after the packet's slot.
+    pub overruns: u64,
+    /// Packets left not_sent because of that.
+    pub skipped: u64,
+    /// Packets that the queue discipline dropped, their launch time having passed.
+    pub missed: u64,
+    /// Packets whose launch time it refused.
+    pub invalid: u64,
+    /// tx stamps whose key is no packet's of the trial.
+    pub unmatched: u64,
+    /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped.
+    pub sent_ns: Option<(i64, i64)>,
+    /// Packets that went out in batches, by a sender that was a whole batch behind.
+    pub batched: u64,
+    /// The error queue had to be drained between two packets without time for it.
+    pub forced_drains: u64,
+    /// The error queue was found full.
+    pub queue_overflows: u64,
+    /// Most bytes found waiting in it.
+    pub queue_high_bytes: u64,
+}
+
+impl SenderCounters {
+    #[inline]
+    pub(super) fn went_out(&mut self, packets: usize, at: Instant<Tai>) {
+        self.sent += packets as u64;
+        self.sent_ns = Some((self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns()));
+    }
+}
