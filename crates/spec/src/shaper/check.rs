@@ -67,10 +67,10 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
             (0..16).filter(|priority| classes.of(*priority) == class).map(|priority| priority.to_string()).collect();
         let whose = match priorities.is_empty() {
             true => String::new(),
-            false => format!(", where priorities {} go", priorities.join(", ")),
+            false => format!(", where priorities {} go,", priorities.join(", ")),
         };
         let also = if class == ptp { "; PTP's own frames are among them, so clocks would part" } else { "" };
-        let message = format!("class {class}{whose}, has no window in `shaper.entries`: it could never send{also}");
+        let message = format!("class {class}{whose} has no window in `shaper.entries`: it could never send{also}");
         return Err(table.wrong(&["entries", "classes"], message, format!("open it: \"{class} 100us\"")));
     }
     let short = |class: u8, bytes: u32, what: String| {
