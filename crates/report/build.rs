@@ -6,8 +6,18 @@ use std::fs;
 use std::path::Path;
 
 /// Our modules, each after those it uses.
-const MODULES: [&str; 9] =
-    ["figure.js", "data.js", "plot.js", "distribution.js", "load.js", "time.js", "heat.js", "strips.js", "page.js"];
+const MODULES: [&str; 10] = [
+    "figure.js",
+    "data.js",
+    "plot.js",
+    "distribution.js",
+    "load.js",
+    "time.js",
+    "heat.js",
+    "strips.js",
+    "gates.js",
+    "page.js",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let page = Path::new("page");

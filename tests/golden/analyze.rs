@@ -4,7 +4,7 @@
 mod cells;
 mod delta;
 mod envelope;
-mod fixture;
+pub(crate) mod fixture;
 mod histogram;
 mod loads;
 mod naive;

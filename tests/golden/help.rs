@@ -189,7 +189,7 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
         assert_eq!(offered(&["tardy", verb, "host"]), ["host-to-host"]);
         assert_eq!(
             offered(&["tardy", verb, "--set", "trials", "=", "2", "m"]),
-            ["mine.toml"],
+            ["mqprio-etf", "mine.toml"],
             "a key is no experiment"
         );
         let keys = offered(&["tardy", verb, "--set", ""]);
@@ -213,7 +213,7 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
 fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
-        zsh.contains("experiment:(host-to-host roundtrip-load car waits)")
+        zsh.contains("experiment:(host-to-host roundtrip-load car tsn-qdiscs mqprio-etf waits)")
             && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );

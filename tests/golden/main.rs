@@ -17,6 +17,7 @@ mod placement;
 mod plan;
 mod report;
 mod runner;
+mod shapers;
 mod spec;
 mod store;
 mod vlan;

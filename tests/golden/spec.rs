@@ -81,7 +81,7 @@ fn every_default_is_filled_in() {
     let [cell] = experiment.cells.as_slice() else { panic!("{:?}", ids(&experiment)) };
     assert_eq!((cell.id.as_str(), cell.axes.len(), cell.expect.len()), ("all", 0, 0));
     assert_eq!(cell.setup.stations.values().collect::<Vec<_>>(), [&Station::Netns; 2]);
-    assert_eq!((&cell.setup.path, cell.setup.shaper), (&Joined::Veth { queues: 4, mtu: 1500 }, Shaper::None));
+    assert_eq!((&cell.setup.path, &cell.setup.shaper), (&Joined::Veth { queues: 4, mtu: 1500 }, &Shaper::None));
     let stream = &cell.setup.streams[0];
     assert_eq!((stream.port, stream.overrun, stream.rx.wait), (Port::Udp, Overrun::Burst, Wait::Block));
     assert_eq!((stream.cycle, stream.deadline), (Nanos::from_micros(500), Nanos::from_micros(500)));
@@ -352,7 +352,7 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
     assert_eq!(
         said("empty.toml"),
-        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, waits)"
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, mqprio-etf, waits)"
     );
     assert_eq!(
         said("binary.toml"),
@@ -409,7 +409,7 @@ fn an_experiment_is_named_or_a_path() {
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
     assert!(
-        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, waits)"),
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, mqprio-etf, waits)"),
         "{far}"
     );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);

@@ -274,6 +274,7 @@ fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         spin: Nanos::ZERO,
         overrun: Overrun::Burst,
         replies,
+        launch: None,
     };
     let receive = |replies| ReceiveOrder {
         order: order.clone(),

@@ -11,6 +11,7 @@ mod packet;
 mod placement;
 mod ready_made;
 mod run;
+mod shapers;
 mod soak;
 mod truth;
 mod wire;

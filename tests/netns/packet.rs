@@ -163,7 +163,7 @@ fn foreign_frames_are_counted_and_become_no_sample() {
     let device = device(&netns);
     let thrower = std::thread::spawn(move || {
         enter_netns(&Path::new("/run/netns").join(&netns)).expect("the sender's namespace");
-        let mut socket = packet::sender(&device, 0, TxStamps::default(), 1 << 20).expect("a socket");
+        let mut socket = packet::sender(&device, 0, TxStamps::default(), 1 << 20, None).expect("a socket");
         let mut thrown = 0u64;
         for n in 0..2_000u32 {
             let tag = [None, Some(Tag { vlan: 2, pcp: 1 }), Some(Tag { vlan: 9, pcp: 0 })][n as usize % 3];
@@ -178,7 +178,7 @@ fn foreign_frames_are_counted_and_become_no_sample() {
                 _ => {}
             }
             frame.extend(payload);
-            thrown += u64::from(socket.send(&frame, 0).is_ok());
+            thrown += u64::from(socket.send(&frame, 0, None).is_ok());
             if n % 50 == 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -239,7 +239,7 @@ impl Switched {
         let switch = std::thread::spawn(move || {
             enter_netns(&Path::new("/run/netns").join(&netns)).expect("the switch's namespace");
             let mut from = packet::receiver("port1", &ALL, false, false, 4 << 20).expect("a port");
-            let mut to = packet::sender("port2", 0, TxStamps::default(), 1 << 20).expect("a port");
+            let mut to = packet::sender("port2", 0, TxStamps::default(), 1 << 20, None).expect("a port");
             let mut inbox = Inbox::new(2_048);
             up.send(()).expect("the test waits");
             while !halt.load(Relaxed) {
@@ -248,7 +248,7 @@ impl Switched {
                     let (rest, tci) = inbox.frame(n);
                     let tag = tci.map(|tci| Tag { vlan: tci & 0x0fff, pcp: (tci >> 13) as u8 });
                     if let Some(frame) = does(count.fetch_add(1, Relaxed), tag, rest) {
-                        let _ = to.send(&frame, 0);
+                        let _ = to.send(&frame, 0, None);
                     }
                 }
             }

@@ -6,7 +6,8 @@ use tardy_engine::port::sim::{self, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
 use tardy_engine::schedule::{Schedule, base_time, lead_in};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::shaper::Shaper;
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::StreamRecord;
 
@@ -33,6 +34,7 @@ pub fn stream(sim: Sim) -> Stream {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         priority: 0,
+        launch: Launch::None,
         overrun: Overrun::Burst,
         deadline: Nanos(500_000),
         max_loss: 0.001,
@@ -55,7 +57,7 @@ pub fn stream(sim: Sim) -> Stream {
 }
 
 pub fn run(stream: &Stream) -> (Batch, StreamRecord) {
-    let trial = sim::trial(stream, 0, 7, Nanos(123));
+    let trial = sim::trial(stream, 0, 7, Nanos(123), &Shaper::None);
     join(stream, trial.base, &trial.halves)
 }
 
@@ -237,7 +239,7 @@ fn the_same_seed_gives_the_same_samples_and_another_does_not() {
     };
     let stream = stream(sim);
     let draw = |nonce| {
-        let trial = sim::trial(&stream, 0, nonce, Nanos(5));
+        let trial = sim::trial(&stream, 0, nonce, Nanos(5), &Shaper::None);
         join(&stream, trial.base, &trial.halves).0
     };
     assert_eq!(draw(1), draw(1));

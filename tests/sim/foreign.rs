@@ -14,6 +14,7 @@ use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
 use tardy_model::frame::{Frame, HEAD, Kind};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Policy, Sim, Stream, Wait};
 use tardy_model::time::{Conversion, Instant, Nanos, Tai};
 
@@ -171,7 +172,9 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
     let counters = receiver.counters;
     let arrivals = receiver.finish();
     // A sender that sent them all; what it recorded is the same in both trials.
-    let sent = sim::trial(&Stream { count: COUNT, ..stream(Sim::default()) }, STREAM, NONCE, Nanos(0)).halves.sent;
+    let sent = sim::trial(&Stream { count: COUNT, ..stream(Sim::default()) }, STREAM, NONCE, Nanos(0), &Shaper::None)
+        .halves
+        .sent;
     let conversion = Conversion { tai_minus_realtime_ns: 37_000_000_000, bound_ns: 0 };
     let points = [Point::Wakeup, Point::Send, Point::RxKernel, Point::Receive];
     let matched = Match {

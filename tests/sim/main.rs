@@ -5,5 +5,6 @@ mod answered;
 mod engine;
 mod foreign;
 mod ports;
+mod shapers;
 mod soak;
 mod truth;

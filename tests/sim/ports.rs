@@ -63,6 +63,7 @@ fn sender(count: u32, cycle_ns: i64) -> Sender {
         spin: Nanos::ZERO,
         overrun: Overrun::Burst,
         replies: false,
+        launch: None,
     })
 }
 
@@ -97,7 +98,7 @@ impl Socket {
 }
 
 impl SendPort for Socket {
-    fn send(&mut self, payload: &[u8], _key: u32) -> Result<u32, i32> {
+    fn send(&mut self, payload: &[u8], _key: u32, _launch: Option<Instant<Tai>>) -> Result<u32, i32> {
         let frame = Frame::read(payload).expect("a test frame");
         let key = self.next_key;
         self.next_key += 1;
@@ -122,7 +123,7 @@ impl SendPort for Socket {
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         self.batches.push(keys.len());
         for (n, key) in keys.iter_mut().enumerate() {
-            match self.send(&payloads[n * size..][..size], *key) {
+            match self.send(&payloads[n * size..][..size], *key, None) {
                 Ok(stamped) => *key = stamped,
                 // As sendmmsg does: what went out is told, and the refusal, which used a key up, when it is tried again.
                 Err(errno) => return if n == 0 { Err(errno) } else { Ok(n) },

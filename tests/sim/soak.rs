@@ -3,6 +3,7 @@
 //! `make soak` runs two hours of them, `make test` a minute.
 
 use crate::engine::stream;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
 use tardy_analyze::cell::CellAnalysis;
@@ -11,6 +12,7 @@ use tardy_engine::port::sim::{self, SEND_CALL_NS, TO_DRIVER_NS};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Outcome};
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
@@ -109,7 +111,7 @@ fn trials(size: &Size) {
     for n in 0..size.trials {
         let (number, draw) = (n % KINDS, n / KINDS % DRAWS);
         let mut stream = kind(number, size.seconds_each * 2_000);
-        let trial = sim::trial(&stream, 0, 1_000 + u64::from(draw), Nanos(i64::from(draw) * 77_000));
+        let trial = sim::trial(&stream, 0, 1_000 + u64::from(draw), Nanos(i64::from(draw) * 77_000), &Shaper::None);
         let (batch, of_stream) = join(&stream, trial.base, &trial.halves);
         check(number, &stream, &batch);
         same_after_the_disk(&batch, folder.path());
@@ -130,6 +132,7 @@ fn trials(size: &Size) {
             streams: [("ctl".to_owned(), of_stream)].into(),
             loads: std::collections::BTreeMap::new(),
             placement: PlacementRecord::default(),
+            shapers: BTreeMap::new(),
         };
         let asked = [("ctl".to_owned(), std::mem::take(&mut stream.metrics))].into();
         let mut cell = CellAnalysis::new("all", [].into(), asked, Vec::new());

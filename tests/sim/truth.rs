@@ -9,6 +9,7 @@ use tardy_engine::port::sim;
 use tardy_model::ethernet::Tag;
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
@@ -16,7 +17,7 @@ use tardy_model::verdict::Level;
 
 /// Ids of the verdicts of one trial that are more than a note, with their level.
 fn judge(stream: &Stream) -> Vec<(String, Level)> {
-    let trial = sim::trial(stream, 0, 99, Nanos(321));
+    let trial = sim::trial(stream, 0, 99, Nanos(321), &Shaper::None);
     let (batch, record) = join(stream, trial.base, &trial.halves);
     let record = TrialRecord {
         format: tardy_model::FORMAT,
@@ -33,6 +34,7 @@ fn judge(stream: &Stream) -> Vec<(String, Level)> {
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Point, Source};
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
 use tardy_model::trial::{Counters, StreamRecord, TrialRecord, WarmUp};
@@ -92,6 +93,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         error_queue_bytes: 4 << 20,
         tags: None,
         reply: None,
+        launching: LaunchRecord::default(),
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -108,5 +110,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
     }
 }

@@ -6,15 +6,18 @@
 //! stays in the pool, and its cell is invalid, for losing the worst must not improve a figure. So the cell is valid if no
 //! trial's path failed and every trial, or a strict majority, was measured well.
 
+mod gates;
 mod pool;
 mod verdicts;
 
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;
+use crate::gates::GatePass;
 use crate::loads::{self, Loads};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
 use crate::validity::{is_valid, judge_trial, path_failed};
+use gates::Classes;
 use pool::{Pool, stream_result};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -24,6 +27,9 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::result::{CellResult, ExpectationResult, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
+
+/// The rule that leaves a trial without figures.
+const NO_GATES: &str = "no-gates";
 
 /// The stream whose repeatability is judged if there is one of this name; else the first one.
 const UNDER_TEST: &str = "ctl";
@@ -49,6 +55,9 @@ pub struct CellAnalysis {
     pool_counts: bool,
     placements: Placements,
     loads: Loads,
+    classes: Classes,
+    /// Why no figure may be given.
+    without_figures: Option<String>,
     lead: Option<(String, Metric)>,
     blocks: Vec<TrialBlocks>,
 }
@@ -118,6 +127,8 @@ impl CellAnalysis {
             pool_counts: false,
             placements: Placements::default(),
             loads: Loads::default(),
+            classes: Classes::default(),
+            without_figures: None,
             lead: None,
             blocks: Vec::new(),
         }
@@ -135,6 +146,7 @@ impl CellAnalysis {
                 delta_of: Some(delta_of(of)),
                 points: of.sources.keys().copied().collect(),
                 blocks_of: lead.map(|metric| (metric, u64::from(of.intended))),
+                gates: GatePass::new(of),
             };
             (stream.clone(), StreamPass::new(record.n, &wanted))
         };
@@ -149,12 +161,20 @@ impl CellAnalysis {
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
         for (stream, digest) in &digests {
             let Some(of) = record.streams.get(stream) else { continue };
-            let (result, found) = stream_result(&digest.outcomes, &digest.metrics, of, delta_of(of));
+            let (result, found) = stream_result(digest, of, delta_of(of));
             results.insert(stream.clone(), result);
             histograms.extend(found.into_iter().map(|(metric, histogram)| ((stream.clone(), metric), histogram)));
         }
         let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
         let verdicts = judge_trial(record, &results, &coverage);
+        if let Some(why) = verdicts.iter().find(|verdict| verdict.id == NO_GATES) {
+            // No figure of what was not measured.
+            self.without_figures.get_or_insert_with(|| why.says.clone());
+            for result in results.values_mut() {
+                result.metrics.values_mut().for_each(|metric| *metric = pool::absent(&why.says));
+            }
+            histograms.clear();
+        }
         let valid = is_valid(&verdicts);
         let loads = loads::of_trial(&record.loads);
         let result = TrialResult { n: record.n, valid, streams: results, loads, verdicts };
@@ -184,6 +204,7 @@ impl CellAnalysis {
             self.pool = Pool::default();
             self.placements = Placements::default();
             self.loads = Loads::default();
+            self.classes = Classes::default();
             self.pool_counts = true;
         }
         if counts != self.pool_counts {
@@ -191,9 +212,11 @@ impl CellAnalysis {
         }
         self.placements.add(record);
         self.loads.add(&record.loads);
+        self.classes.add(&record.shapers);
         for (stream, digest) in digests {
             let Some(of) = record.streams.get(&stream) else { continue };
-            if let (true, Some(blocks)) = (result.valid, digest.blocks) {
+            let mut digest = digest;
+            if let (true, Some(blocks)) = (result.valid, digest.blocks.take()) {
                 let figures = self.lead.as_ref().and_then(|(lead, metric)| {
                     result.streams.get(lead)?.metrics.get(&metric.to_string()).map(|metric| &metric.figures.quantiles)
                 });
@@ -204,7 +227,7 @@ impl CellAnalysis {
                     p99_ns: figures.and_then(|figures| figures.p99_ns),
                 });
             }
-            self.pool.add(stream, digest.outcomes, digest.metrics, of, delta_of(of));
+            self.pool.add(stream, digest, of, delta_of(of));
         }
     }
 
@@ -234,7 +257,12 @@ impl CellAnalysis {
         }
         self.trials.sort_by_key(|trial| trial.n);
         verdicts.extend(verdicts::of_cell(&self.trials, majority));
-        let (mut streams, histograms) = self.pool.finish();
+        let (mut streams, mut histograms) = self.pool.finish();
+        if let Some(why) = &self.without_figures {
+            let metrics = streams.values_mut().flat_map(|stream| stream.metrics.values_mut());
+            metrics.for_each(|metric| *metric = pool::absent(why));
+            histograms.clear();
+        }
         for (stream, metrics) in &self.metrics {
             // A stream that no trial recorded still shows that it was asked for.
             let result = streams.entry(stream.clone()).or_default();
@@ -242,6 +270,9 @@ impl CellAnalysis {
                 result.metrics.entry(metric.to_string()).or_insert_with(|| pool::absent("no trial was finished"));
             }
         }
+        let told = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
+        verdicts.extend(told);
+        let classes = self.classes.finish(&streams);
         let expectations = expectations::judge(&self.id, &self.expectations, &streams);
         let mut result = CellResult {
             id: self.id,
@@ -253,6 +284,7 @@ impl CellAnalysis {
             placement: Vec::new(),
             softirq: Vec::new(),
             cpus: Vec::new(),
+            classes,
             trials: self.trials,
             verdicts,
         };

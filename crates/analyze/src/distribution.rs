@@ -6,13 +6,14 @@ use crate::chunk::{Chunk, ROWS};
 use crate::clusters::INFINITE;
 use crate::coverage::CoverageByBurst;
 use crate::digest::MetricDigest;
+use crate::gates::GatePass;
 use crate::outcomes;
 use crate::repeats::blocks::{BlockPass, Blocks};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::Outcomes;
-use tardy_model::sample::Batch;
+use tardy_model::result::{GateResult, Outcomes};
+use tardy_model::sample::{Batch, Flags};
 
 /// What is to be computed.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Wanted {
     pub points: Vec<Point>,
     /// The span metric whose blocks are kept, and the packets intended.
     pub blocks_of: Option<(Metric, u64)>,
+    /// By what departures are judged.
+    pub gates: Option<GatePass>,
 }
 
 /// What a pass found.
@@ -38,6 +41,47 @@ pub struct StreamDigest {
     pub coverage: CoverageByBurst,
     /// Of the metric whose blocks were wanted.
     pub blocks: Option<Blocks>,
+    /// Departures, where something decides when they are due.
+    pub gates: Option<GateResult>,
+    /// Packets that the queue discipline dropped, by reason.
+    pub dropped: Dropped,
+}
+
+/// Packets that a queue discipline dropped: their launch time missed, refused, or without a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its launch time had passed.
+    pub missed: u64,
+    /// Its launch time was refused.
+    pub invalid: u64,
+    /// Unreported.
+    pub silent: u64,
+}
+
+impl Dropped {
+    /// Adds another trial's.
+    pub fn merge(&mut self, other: Dropped) {
+        self.missed += other.missed;
+        self.invalid += other.invalid;
+        self.silent += other.silent;
+    }
+
+    /// By name, those that there are.
+    pub fn named(self) -> BTreeMap<String, u64> {
+        let named = [("launch_missed", self.missed), ("launch_invalid", self.invalid), ("qdisc_dropped", self.silent)];
+        named.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n)).collect()
+    }
+
+    fn add(&mut self, chunk: &Chunk<'_>) {
+        // Most chunks have no flag at all.
+        if chunk.flags.iter().fold(0, |any, flags| any | flags.0) == 0 {
+            return;
+        }
+        let with = |wanted: Flags| chunk.flags.iter().filter(|flags| flags.has(wanted)).count() as u64;
+        self.missed += with(Flags::LAUNCH_MISSED);
+        self.invalid += with(Flags::LAUNCH_INVALID);
+        self.silent += with(Flags::QDISC_DROPPED);
+    }
 }
 
 /// A pass that is under way.
@@ -48,6 +92,8 @@ pub struct StreamPass {
     delta: Option<ArrivalPass>,
     coverage: CoverageByBurst,
     blocks: Option<(Metric, BlockPass)>,
+    gates: Option<GatePass>,
+    dropped: Dropped,
     values: Vec<i64>,
     seqs: Vec<i64>,
 }
@@ -63,6 +109,8 @@ impl StreamPass {
             delta: wanted.metrics.contains(&Metric::Delta).then(|| ArrivalPass::new(trial, delta_of)),
             coverage: CoverageByBurst::new(wanted.points.iter().copied()),
             blocks: wanted.blocks_of.map(|(metric, intended)| (metric, BlockPass::new(intended))),
+            gates: wanted.gates.clone(),
+            dropped: Dropped::default(),
             values: Vec::with_capacity(ROWS),
             seqs: Vec::with_capacity(ROWS),
         }
@@ -70,8 +118,12 @@ impl StreamPass {
 
     /// Adds the next rows; batches come in the order of `seq`.
     pub fn push(&mut self, batch: &Batch) {
+        if let Some(gates) = &mut self.gates {
+            gates.push(batch);
+        }
         for chunk in Chunk::of(batch) {
             outcomes::add_chunk(&mut self.outcomes, &chunk);
+            self.dropped.add(&chunk);
             self.coverage.push(&chunk);
             for (metric, digest) in &mut self.spans {
                 let seqs = match *metric {
@@ -100,7 +152,8 @@ impl StreamPass {
             metrics.insert(Metric::Delta, delta.finish());
         }
         let blocks = self.blocks.map(|(_, blocks)| blocks.finish());
-        StreamDigest { outcomes: self.outcomes, metrics, coverage: self.coverage, blocks }
+        let gates = self.gates.map(GatePass::finish);
+        StreamDigest { outcomes: self.outcomes, metrics, coverage: self.coverage, blocks, gates, dropped: self.dropped }
     }
 }
 

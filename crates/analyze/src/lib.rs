@@ -17,6 +17,7 @@ pub mod distribution;
 pub mod envelope;
 pub mod expectations;
 pub mod fingerprint;
+pub mod gates;
 pub mod loads;
 pub mod moments;
 pub mod outcomes;

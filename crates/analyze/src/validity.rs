@@ -4,6 +4,7 @@
 //! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is [`Level::Invalid`]. What made it invalid
 //! decides whether it may be left out of its cell: [`Spoils`].
 
+mod advance;
 mod causality;
 mod clock_step;
 mod competing_cpu;
@@ -13,8 +14,12 @@ mod failed;
 mod foreign;
 mod interrupted;
 mod late_stamps;
+mod launch_drops;
+mod launch_ignored;
 mod load;
 mod loss;
+mod moved_point;
+mod no_gates;
 mod other_runs;
 mod pm_qos;
 mod policy;
@@ -25,6 +30,7 @@ mod recorder;
 mod recorder_delay;
 mod rt_bandwidth;
 mod send_errors;
+mod shaper;
 mod shared_cpu;
 mod softirq;
 mod steal;
@@ -64,7 +70,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 27] = [
+pub const RULES: [Rule; 33] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -72,10 +78,13 @@ pub const RULES: [Rule; 27] = [
     clock_step::RULE,
     causality::RULE,
     policy::RULE,
+    shaper::RULE,
+    no_gates::RULE,
     load::RULE,
     softirq::RULE,
     rate::RULE,
     send_errors::RULE,
+    launch_drops::RULE,
     loss::RULE,
     vlan_tags::RULE,
     vlan_pcp::RULE,
@@ -85,12 +94,15 @@ pub const RULES: [Rule; 27] = [
     late_stamps::RULE,
     coverage::RULE,
     warmup::RULE,
+    advance::RULE,
     rt_bandwidth::RULE,
     steal::RULE,
     competing_cpu::RULE,
     shared_cpu::RULE,
     other_runs::RULE,
     pm_qos::RULE,
+    launch_ignored::RULE,
+    moved_point::RULE,
     foreign::RULE,
 ];
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
@@ -107,6 +108,9 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         first_send_errno: tx.first_errno,
         overruns: tx.overruns,
         skipped: tx.skipped,
+        launch_missed: tx.missed,
+        launch_invalid: tx.invalid,
+        qdisc_dropped: 0,
         foreign: rx.foreign,
         duplicates: matched.duplicates,
         empty_wakeups: rx.empty_wakeups,
@@ -142,6 +146,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         error_queue_bytes: halves.error_queue_bytes,
         tags: tags(stream.tag, &halves.arrivals),
         reply,
+        launching: LaunchRecord::default(),
     };
     (matched.batch, record)
 }

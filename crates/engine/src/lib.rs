@@ -3,6 +3,7 @@
 //! joins their halves. It emits samples and never sees a file format.
 
 pub mod agent;
+pub mod dropped;
 pub mod halves;
 mod keys;
 pub mod live;

@@ -3,7 +3,7 @@
 //! answered, it is a request with its reply, and received once the reply has come.
 
 use crate::receiver::Arrival;
-use crate::sender::SenderHalf;
+use crate::sender::{SenderHalf, Sending};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
@@ -83,8 +83,14 @@ impl Match<'_> {
             ..Batch::default()
         };
         for (row, sending) in self.sent.sending.iter().enumerate() {
-            if sending.sent() {
+            if sending.sent() && !sending.dropped() {
                 batch.outcome[row] = Outcome::Lost;
+            }
+            if sending.missed() {
+                batch.flags[row].set(Flags::LAUNCH_MISSED);
+            }
+            if sending.invalid() {
+                batch.flags[row].set(Flags::LAUNCH_INVALID);
             }
             if sending.overrun() {
                 batch.flags[row].set(Flags::OVERRUN);
@@ -143,7 +149,9 @@ impl Match<'_> {
         }
         let column = batch.offsets[driver.index()].as_ref();
         let missing = column.map_or(0, |column| {
-            column.iter().zip(&half.sending).filter(|(stamp, sending)| sending.sent() && !stamp.is_some()).count()
+            let lacks =
+                |(stamp, sending): &(&MaybeNanos, &Sending)| sending.sent() && !sending.dropped() && !stamp.is_some();
+            column.iter().zip(&half.sending).filter(lacks).count()
         });
         (missing as u64, unmatched)
     }

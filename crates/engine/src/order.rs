@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use tardy_model::ethernet::{Mac, Tag};
 use tardy_model::frame::Kind as FrameKind;
 use tardy_model::point::Point;
-use tardy_model::stream::{Kind, Overrun, Policy, Port, Stream, Wait};
+use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
 use tardy_model::time::Nanos;
 
 /// How a measuring thread is to run.
@@ -73,6 +73,20 @@ impl StreamOrder {
     }
 }
 
+/// How packets bear their scheduled instant as launch time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchOrder {
+    /// It is a deadline.
+    pub deadline: bool,
+    /// The trial's shift of the schedule: launch times of the warm-up fall into the same windows.
+    pub phase: Nanos,
+}
+
+/// What a stream whose schedule is shifted by `phase` asks for.
+pub fn launch_order(stream: &Stream, phase: Nanos) -> Option<LaunchOrder> {
+    stream.launch.is_some().then_some(LaunchOrder { deadline: stream.launch == Launch::Deadline, phase })
+}
+
 /// The sending end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendOrder {
@@ -100,6 +114,8 @@ pub struct SendOrder {
     pub overrun: Overrun,
     /// True for the end that sends the replies.
     pub replies: bool,
+    /// How packets bear a launch time; `None` if they do not.
+    pub launch: Option<LaunchOrder>,
 }
 
 impl SendOrder {

@@ -44,6 +44,7 @@ fn run(order: &ThreadOrder) -> RulerRecord {
         timer_count: errors.len() as u32,
         timer_p50_ns: rank(0.5),
         timer_p99_ns: rank(0.99),
+        timer_p99_9_ns: Some(rank(0.999)),
         timer_max_ns: rank(1.0),
         loop_ns,
         gaps_over_10us,

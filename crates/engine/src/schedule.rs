@@ -21,6 +21,14 @@ impl Schedule {
         self.base + Nanos(i * self.cycle.0)
     }
 
+    /// The packet that is due at this very instant, if one is.
+    #[inline]
+    pub fn packet(&self, at: Instant<Tai>) -> Option<u32> {
+        let since = at.ns().checked_sub(self.base.ns())?;
+        let (packet, rest) = (since.div_euclid(self.cycle.0.max(1)), since.rem_euclid(self.cycle.0.max(1)));
+        u32::try_from(packet).ok().filter(|packet| rest == 0 && *packet < self.count)
+    }
+
     /// True if `at` lies behind the slot of packet `i`, that is, not before the next packet's instant.
     #[inline]
     pub fn is_past(&self, i: i64, at: Instant<Tai>) -> bool {

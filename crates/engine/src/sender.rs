@@ -12,7 +12,7 @@ use crate::keys::Keys;
 use crate::live::Live;
 use crate::order::{SendOrder, StreamOrder};
 use crate::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
-use crate::schedule::{Schedule, lead_in};
+use crate::schedule::{Schedule, base_time, lead_in};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::frame::{Frame, Kind};
 use tardy_model::point::Point;
@@ -30,6 +30,8 @@ pub struct Sender {
     keys: Keys,
     /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
     in_trial: bool,
+    /// The trial's schedule, by which a launch time tells its packet.
+    schedule: Option<Schedule>,
     next_key: u32,
     /// Warm-up packets whose stamps came back, before the queue discipline and in the driver.
     warm_stamps: [u32; 2],
@@ -73,13 +75,16 @@ impl Sender {
         payload.fill(0);
         let keys = Keys::new(order.order.count);
         let [_, sched, driver] = order.points();
-        let stamps = [sched, driver].map(|point| u32::from(order.order.wants(point))).into_iter().sum();
+        let stamps: u32 = [sched, driver].map(|point| u32::from(order.order.wants(point))).into_iter().sum();
+        // Reports of what was dropped come back the same way.
+        let stamps = stamps.max(u32::from(order.launch.is_some()));
         Sender {
             order,
             payload,
             half,
             keys,
             in_trial: false,
+            schedule: None,
             next_key: 1,
             warm_stamps: [0; 2],
             outstanding: 0,
@@ -111,7 +116,7 @@ impl Sender {
         self.order.order.stream
     }
 
-    /// True if tx stamps are wanted.
+    /// True if tx stamps are wanted, or reports of packets dropped for their launch time.
     pub fn wants_stamps(&self) -> bool {
         self.stamps > 0
     }
@@ -133,9 +138,20 @@ impl Sender {
         let mut at = timer.now();
         for i in 0..count {
             self.frame(Kind::WarmUp, i);
-            self.send_unrecorded(port);
+            let launch = self.order.launch.map(|launch| {
+                // One cycle more than is needed, so that it is never too late.
+                let cycle = self.order.order.cycle;
+                base_time(timer.now() + self.order.advance + cycle, cycle, launch.phase)
+            });
+            self.send_unrecorded(port, launch);
             at = at + apart;
             timer.sleep_until(at);
+            self.drain_all(port);
+        }
+        if self.order.launch.is_some() {
+            // They are held until then.
+            let last = timer.now() + self.order.advance + Nanos(3 * self.order.order.cycle.0) + Nanos::from_millis(1);
+            timer.sleep_until(last);
             self.drain_all(port);
         }
         self.warm_stamped(count)
@@ -144,7 +160,7 @@ impl Sender {
     /// Sends one packet that no sample comes of.
     pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: Kind, seq: u32) {
         self.frame(kind, seq);
-        self.send_unrecorded(port);
+        self.send_unrecorded(port, None);
     }
 
     /// From now on stamps belong to the trial's packets.
@@ -182,7 +198,7 @@ impl Sender {
     ) -> bool {
         self.frame(if self.order.replies { Kind::Reply } else { Kind::Test }, packet);
         let send = known.unwrap_or_else(|| timer.now());
-        let sending = self.send_one(port, packet, send, Sending::default());
+        let sending = self.send_one(port, packet, send, Sending::default(), None);
         if let Some(cell) = self.half.scheduled.get_mut(packet as usize) {
             *cell = MaybeNanos::some(send.ns());
         }
@@ -190,8 +206,8 @@ impl Sender {
         sending.sent()
     }
 
-    fn send_unrecorded<P: SendPort>(&mut self, port: &mut P) {
-        match port.send(&self.payload[..self.size()], self.next_key) {
+    fn send_unrecorded<P: SendPort>(&mut self, port: &mut P, launch: Option<Instant<Tai>>) {
+        match port.send(&self.payload[..self.size()], self.next_key, launch) {
             Ok(_) => self.next_key = self.next_key.wrapping_add(1),
             Err(_) => {
                 self.drain_all(port);
@@ -212,6 +228,7 @@ impl Sender {
         let schedule = Schedule { base, cycle: self.order.order.cycle, count: self.order.order.count };
         let lead = i64::from(lead_in(schedule.cycle));
         let (advance, spin, overrun) = (self.order.advance, self.order.spin, self.order.overrun);
+        let launches = self.order.launch.is_some();
         for i in -lead..0 {
             let target = schedule.due(i) - advance;
             if timer.now() > target {
@@ -219,9 +236,10 @@ impl Sender {
             }
             timer.sleep_until(target);
             self.frame(Kind::WarmUp, 0);
-            self.send_unrecorded(port);
+            self.send_unrecorded(port, launches.then(|| schedule.due(i)));
             self.drain_all(port);
         }
+        self.schedule = Some(schedule);
         self.begin_trial();
         let mut gaps = SpinGaps::default();
         // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
@@ -231,7 +249,7 @@ impl Sender {
             if stop.load(Relaxed) {
                 break;
             }
-            if overrun == Overrun::Burst && self.is_behind(&schedule, reached, known + advance) {
+            if overrun == Overrun::Burst && !launches && self.is_behind(&schedule, reached, known + advance) {
                 let sent = self.send_overdue(timer, port, &schedule, reached, live);
                 reached += sent;
                 if sent > 0 {
@@ -295,7 +313,7 @@ impl Sender {
                 continue;
             }
             let send = if self.half.send.is_empty() { woke } else { timer.now() };
-            sending = self.send_one(port, packet, send, sending);
+            sending = self.send_one(port, packet, send, sending, launches.then(|| schedule.due(i)));
             self.half.sending[row] = sending;
             live.count(None);
             if self.outstanding > 0 {
@@ -307,6 +325,10 @@ impl Sender {
             }
         }
         self.gaps = (spin > Nanos::ZERO).then_some(gaps);
+        if launches {
+            // The last are held until then.
+            timer.sleep_until(schedule.due(i64::from(reached)));
+        }
         self.end_trial(timer, port, reached);
     }
 
@@ -356,8 +378,9 @@ impl Sender {
         packet: u32,
         send: Instant<Tai>,
         mut sending: Sending,
+        launch: Option<Instant<Tai>>,
     ) -> Sending {
-        match port.send(&self.payload[..self.size()], self.next_key) {
+        match port.send(&self.payload[..self.size()], self.next_key, launch) {
             Ok(key) => {
                 self.keys.put(key, packet);
                 self.next_key = self.next_key.wrapping_add(1);
@@ -460,12 +483,22 @@ impl Sender {
     /// Takes one batch of stamps; returns how many.
     fn drain<P: SendPort>(&mut self, port: &mut P) -> usize {
         let (half, keys, counters) = (&mut self.half, &self.keys, &mut self.counters);
-        let (trial, warm) = (self.in_trial, &mut self.warm_stamps);
+        let (trial, warm, schedule) = (self.in_trial, &mut self.warm_stamps, self.schedule);
         let taken = port.drain(|stamp: TxStamp| {
             let column = match stamp.at {
                 TxPoint::Sched => &mut half.tx_sched,
                 TxPoint::Software => &mut half.tx_kernel,
                 TxPoint::Hardware => return,
+                TxPoint::Missed | TxPoint::Invalid => {
+                    // What was sent before the trial is nobody's loss.
+                    let packet =
+                        schedule.filter(|_| trial).and_then(|schedule| schedule.packet(Instant::from_ns(stamp.ns)));
+                    let Some(sending) = packet.and_then(|packet| half.sending.get_mut(packet as usize)) else { return };
+                    let missed = stamp.at == TxPoint::Missed;
+                    sending.0 |= if missed { Sending::MISSED } else { Sending::INVALID };
+                    *(if missed { &mut counters.missed } else { &mut counters.invalid }) += 1;
+                    return;
+                }
             };
             match keys.get(stamp.key).and_then(|packet| column.get_mut(packet as usize)) {
                 // A segment that TCP sends again is stamped again: the first one is the packet's.
@@ -481,7 +514,8 @@ impl Sender {
 
     /// Sent packets whose driver stamp has not come.
     pub fn missing(&self) -> u64 {
-        let missing = |(sending, stamp): (&Sending, &MaybeNanos)| sending.sent() && !stamp.is_some();
+        let missing =
+            |(sending, stamp): (&Sending, &MaybeNanos)| sending.sent() && !sending.dropped() && !stamp.is_some();
         self.half.sending.iter().zip(&self.half.tx_kernel).filter(|row| missing(*row)).count() as u64
     }
 

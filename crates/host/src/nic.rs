@@ -20,6 +20,13 @@ pub struct Address {
     pub with: Vec<String>,
 }
 
+/// How many transmit queues a device of this namespace has; `None` where sysfs does not say.
+pub fn tx_queues(device: &str) -> Option<u32> {
+    let queues = fs::read_dir(format!("/sys/class/net/{device}/queues")).ok()?;
+    let named = queues.filter_map(Result::ok).filter(|entry| entry.file_name().to_string_lossy().starts_with("tx-"));
+    Some(named.count() as u32)
+}
+
 /// A device as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {

@@ -3,8 +3,11 @@
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
 mod error;
+mod preflight;
+mod sink;
 
 pub use error::RunError;
+pub use sink::{Event, Sink};
 
 use crate::agent::Agent;
 use crate::apply;
@@ -15,6 +18,8 @@ use crate::path::Found;
 use crate::path::wire;
 use crate::plan::{self, Plan};
 use crate::runner::Processes;
+use crate::shaper::watch::Readings;
+use crate::shaper::{self, launching};
 use crate::softirq::{self, Watch};
 use crate::trial::{Broken, Ran, Stations, TrialError};
 use crate::undo::UndoError;
@@ -27,105 +32,19 @@ use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
-use tardy_engine::{halves, port};
+use tardy_engine::{dropped, halves, port};
 use tardy_host::softirq::steering;
-use tardy_host::{cpus, state};
+use tardy_host::{cpus, nic, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
-use tardy_model::manifest::{GuestEntry, ReadBack, StationEntry};
+use tardy_model::manifest::StationEntry;
+use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
 use tardy_model::time::Nanos;
-use tardy_model::trial::TrialRecord;
-use tardy_model::verdict::Figure;
-use tardy_spec::experiment::{Experiment, Setup};
-
-/// What happens in a run.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A batch of commands was run: each as a person would paste it.
-    Commands {
-        /// Commands.
-        commands: Vec<String>,
-        /// How long the batch took.
-        took: Duration,
-        /// How long ago it ended.
-        ago: Duration,
-        /// What failed, in the program's words.
-        failed: Vec<String>,
-    },
-    /// A path is built and its agents answer.
-    Built {
-        /// What was read back.
-        read_back: &'a [ReadBack],
-        /// Stations.
-        stations: &'a BTreeMap<String, StationEntry>,
-        /// Agents' process ids by station.
-        pids: BTreeMap<String, u32>,
-    },
-    /// The ruler was measured.
-    Ruler(&'a [RulerRecord]),
-    /// The machine cannot run a cell; the others go on.
-    Refused {
-        /// Cell id.
-        cell: &'a str,
-        /// Why.
-        why: &'a str,
-    },
-    /// Something could not be had and was replaced; the run goes on and says so.
-    Short {
-        /// Cell id.
-        cell: &'a str,
-        /// What.
-        what: &'a str,
-    },
-    /// A trial begins.
-    Trial {
-        /// Cell id.
-        cell: &'a str,
-        /// Number in the cell, from 1.
-        n: u32,
-        /// Place in the run, from 0.
-        order: u32,
-        /// Trials of the run.
-        of: u32,
-    },
-    /// Live figures.
-    Progress {
-        /// Stream.
-        stream: &'a str,
-        /// Which end.
-        side: Side,
-        /// Figures.
-        digest: Digest,
-        /// Packets intended.
-        count: u32,
-    },
-    /// Everything is put back.
-    TornDown,
-    /// It runs on another machine than this one, which has told its facts.
-    Machine {
-        /// By dotted name.
-        facts: &'a BTreeMap<String, Figure>,
-    },
-    /// It runs in a guest; more may become known of it.
-    Guest(&'a GuestEntry),
-}
-
-/// Where a run's events and samples go.
-pub trait Sink {
-    /// Something happened.
-    fn event(&mut self, event: Event<'_>);
-    /// What the programs of the trial's loads wrote, by file name; the trial itself follows.
-    fn load_output(&mut self, _output: Vec<(String, Vec<u8>)>) {}
-    /// A trial is over. An error ends the run. If the record says that it failed, half of it is gone: what there is may be
-    /// kept, but it is no finished trial and no figure may come of it.
-    fn trial(
-        &mut self,
-        record: &TrialRecord,
-        streams: &[(String, Batch)],
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
-}
+use tardy_model::trial::{StreamRecord, TrialRecord};
+use tardy_spec::experiment::{Experiment, Setup, Shaper};
+use tardy_sys::clock;
 
 /// What a run needs beside the experiment.
 pub struct Options<'a> {
@@ -161,6 +80,7 @@ type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::tim
 struct Beside<'a> {
     loads: BTreeMap<String, LoadRecord>,
     watch: Option<&'a Watch<'a>>,
+    shapers: BTreeMap<String, ShaperRecord>,
 }
 
 /// The run under way.
@@ -171,6 +91,7 @@ struct Run<'a> {
     refused: Vec<String>,
     found: Found,
     measured: bool,
+    ruler: Vec<RulerRecord>,
     of: u32,
 }
 
@@ -178,7 +99,8 @@ struct Run<'a> {
 pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
     let turns = turns(experiment);
     let of = turns.len() as u32;
-    let mut run = Run { experiment, options, sink, refused: Vec::new(), found: Found::default(), measured: false, of };
+    let (refused, found, ruler) = (Vec::new(), Found::default(), Vec::new());
+    let mut run = Run { experiment, options, sink, refused, found, measured: false, ruler, of };
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
@@ -214,13 +136,19 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
 /// What of the machine a plan of the experiment rests on.
 ///
 /// # Errors
-/// [`RunError::Wire`].
+/// [`RunError::Wire`] and [`RunError::Shaper`].
 pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     // Two runs at once must not both believe a device free, nor one read what the other has set.
     let _claim = wire::claim(experiment)?;
     let nics = wire::look(experiment)?;
     let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
-    Ok(Found { home, nics, usable: cpus::usable(), steering })
+    let tx_queues =
+        nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
+    let found = Found { home, nics, usable: cpus::usable(), steering, tx_queues, now: Some(clock::now()) };
+    for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+        shaper::possible(&cell.setup, &found)?;
+    }
+    Ok(found)
 }
 
 impl Run<'_> {
@@ -235,9 +163,16 @@ impl Run<'_> {
         self.found.nics = wire::look(self.experiment)?;
         self.found.steering = self.found.nics.keys().map(|device| (device.clone(), steering(device))).collect();
         let mut slot = None;
+        if self.experiment.cells.iter().any(|cell| !is_simulated(&cell.setup) && cell.setup.shaper != Shaper::None) {
+            self.preflight(slot.insert(Slot::claim(self.options.state)?), not_put_back)?;
+        }
         let mut at = 0;
         while at < turns.len() && !self.stopped() {
             let turn = &turns[at];
+            if self.refused.contains(&turn.cell.id) {
+                at += 1;
+                continue;
+            }
             if is_simulated(&turn.cell.setup) {
                 self.simulate(turn)?;
                 at += 1;
@@ -276,16 +211,21 @@ impl Run<'_> {
         self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let nonce: u64 = random.random();
-        let mut states = None;
-        let mut ran = Vec::new();
+        let (mut states, mut ran, mut shapers) = (None, Vec::new(), BTreeMap::new());
         for (number, stream) in cell.setup.streams.iter().enumerate() {
-            let phase = Nanos(random.random_range(0..stream.cycle.0.max(1)));
-            let trial = port::sim::trial(stream, number as u8, nonce, phase);
+            let phase = launching::phase(&cell.setup, stream, &mut random);
+            let trial = port::sim::trial(stream, number as u8, nonce, phase, &cell.setup.shaper);
+            if shaper::is_watched(&cell.setup) {
+                shapers.insert(stream.from.clone(), trial.shaper);
+            }
             states.get_or_insert((trial.before, trial.after));
             ran.push((stream, phase, Some(Ran { base: trial.base, halves: trial.halves })));
         }
         match states {
-            Some((before, after)) => self.keep(turn, nonce, [before, after], None, ran, Beside::default()),
+            Some((before, after)) => {
+                let beside = Beside { shapers, ..Beside::default() };
+                self.keep(turn, nonce, [before, after], None, ran, beside)
+            }
             None => Ok(()),
         }
     }
@@ -298,6 +238,7 @@ impl Run<'_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
+        self.found.now = Some(clock::now());
         let plan = plan::plan(setup, slot.names(), &self.found)?;
         // Commands are told when their batch is over; the sink is busy elsewhere meanwhile, so they are kept until then.
         let ran = std::cell::RefCell::new(Vec::new());
@@ -342,6 +283,10 @@ impl Run<'_> {
         if let tardy_spec::experiment::Path::Wire { .. } = turns[0].cell.setup.path {
             wire::wait_for_link(&plan.ends, self.options.stop)?;
         }
+        if let Some(begins) = plan.begins {
+            // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that waits as what is no JSON.
+            clock::sleep_until(begins);
+        }
         let read_back = applied.read_back(plan)?;
         self.tell_commands(ran);
         let (tell, inbox) = mpsc::channel();
@@ -363,6 +308,7 @@ impl Run<'_> {
             let threads = self.threads(plan)?;
             let records = stations.measure(&threads)?;
             self.sink.event(Event::Ruler(&records));
+            self.ruler = records;
             self.measured = true;
         }
         for turn in turns {
@@ -370,7 +316,7 @@ impl Run<'_> {
                 break;
             }
             if !self.refused.contains(&turn.cell.id) {
-                self.trial(&mut stations, plan, turn)?;
+                self.trial(&mut stations, applied, plan, turn)?;
             }
         }
         Ok(())
@@ -399,7 +345,13 @@ impl Run<'_> {
         Ok(threads)
     }
 
-    fn trial(&mut self, stations: &mut Stations, plan: &Plan, turn: &Turn<'_>) -> Result<(), RunError> {
+    fn trial(
+        &mut self,
+        stations: &mut Stations,
+        applied: &mut apply::Applied<'_>,
+        plan: &Plan,
+        turn: &Turn<'_>,
+    ) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
         self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
         let (chosen, _) = place(&cell.setup)?;
@@ -409,8 +361,10 @@ impl Run<'_> {
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random);
         let mut states = Vec::new();
         let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
+        let mut readings = Readings::new(&cell.setup, &plan.ends, &self.found);
         let mut observe = || {
             watch.look();
+            readings.take(applied);
             states.push(state::read(names::other_runs(self.options.state)));
         };
         let sink = &mut *self.sink;
@@ -423,6 +377,7 @@ impl Run<'_> {
         let now = || state::read(names::other_runs(self.options.state));
         let before = states.next().unwrap_or_else(now);
         let after = states.next().unwrap_or_else(now);
+        let shapers = readings.records();
         let named = |ran: Vec<Option<Ran>>| -> Vec<(&Stream, Nanos, Option<Ran>)> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
@@ -437,7 +392,7 @@ impl Run<'_> {
                     [before, after],
                     None,
                     ran,
-                    Beside { loads: loads.records(), watch: Some(&watch) },
+                    Beside { loads: loads.records(), watch: Some(&watch), shapers },
                 )
             }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
@@ -448,12 +403,19 @@ impl Run<'_> {
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
                     let (failed, beside) =
-                        (Some(error.to_string()), Beside { loads: loads.records(), watch: Some(&watch) });
+                        (Some(error.to_string()), Beside { loads: loads.records(), watch: Some(&watch), shapers });
                     self.keep(turn, nonce, [before, after], failed, named(had), beside)?;
                 }
                 Err(error.into())
             }
         }
+    }
+
+    /// The ruler's 99.9th percentile of the timer's error, of a thread like the stream's sender.
+    fn timer_p99_9(&self, stream: &Stream, record: &StreamRecord) -> Option<i64> {
+        let (cpu, policy) = (record.tx.cpu_asked, &record.tx.policy_granted);
+        let of = |ruler: &&RulerRecord| ruler.station == stream.from && ruler.cpu == cpu && ruler.policy == *policy;
+        self.ruler.iter().find(of)?.timer_p99_9_ns
     }
 
     /// Joins the halves and hands the trial to the sink.
@@ -467,9 +429,18 @@ impl Run<'_> {
         beside: Beside<'_>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
+        // Packets that queue disciplines own to have dropped; what they report by packet is taken off.
+        let mut unreported: BTreeMap<String, u64> =
+            beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
         for (stream, phase, ran) in ran {
             let Some(ran) = ran else { continue };
-            let (batch, record) = halves::join(stream, ran.base, &ran.halves);
+            let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
+            record.launching = launching::record(&turn.cell.setup, stream, self.timer_p99_9(stream, &record));
+            let reported = record.counters.launch_missed + record.counters.launch_invalid;
+            if let Some(left) = unreported.get_mut(&stream.from) {
+                *left = left.saturating_sub(reported);
+                *left -= dropped::unreported(&mut batch, &mut record, *left);
+            }
             first.get_or_insert((ran.base, phase));
             streams.push((stream.name.clone(), batch));
             records.insert(stream.name.clone(), record);
@@ -494,6 +465,7 @@ impl Run<'_> {
             streams: records,
             placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
             loads: beside.loads,
+            shapers: beside.shapers,
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

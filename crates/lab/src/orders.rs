@@ -4,6 +4,7 @@
 
 use crate::path::{Found, wire};
 use crate::plan::Plan;
+use crate::shaper::{self, launching};
 use crate::softirq;
 use crate::trial::Ordered;
 use crate::vlan;
@@ -12,12 +13,13 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use tardy_engine::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::order::{
+    AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
+};
 use tardy_host::cpus::{self, NoSuchCpu};
 use tardy_model::ethernet;
 use tardy_model::stream::{Ip, Kind, Port, Stream};
-use tardy_model::time::Nanos;
-use tardy_spec::experiment::{Cell, Experiment, Path, Setup};
+use tardy_spec::experiment::{Cell, Experiment, Path, Setup, Shaper};
 use tardy_spec::placement::{self, End};
 
 /// A thread that cannot have the CPU that is asked for.
@@ -163,6 +165,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
         };
         let order = StreamOrder::of(stream, number as u8, nonce);
         let port = FIRST_UDP_PORT + number as u16;
+        let phase = launching::phase(setup, stream, random);
         let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
         let mac = |station: &str| plan.ends.get(station).and_then(|end| ethernet::mac(&end.mac)).unwrap_or_default();
         let placed = &chosen[number];
@@ -184,6 +187,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
                 spin: stream.tx.spin,
                 overrun: stream.overrun,
                 replies,
+                launch: launch_order(stream, phase).filter(|_| !replies),
             }
         };
         let receive = |replies: bool, thread: &ThreadOrder| {
@@ -206,13 +210,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
                 vec![EndOrder::Ask(ask), reflect()]
             }
         };
-        Ordered {
-            from: index(&stream.from),
-            to: index(&stream.to),
-            ends,
-            phase: Nanos(random.random_range(0..stream.cycle.0.max(1))),
-            stream: stream.clone(),
-        }
+        Ordered { from: index(&stream.from), to: index(&stream.to), ends, phase, stream: stream.clone() }
     };
     (nonce, setup.streams.iter().enumerate().map(make).collect())
 }
@@ -225,6 +223,7 @@ pub fn built_alike(a: &Setup, b: &Setup, found: &Found) -> bool {
         && has_ipv6(a) == has_ipv6(b)
         && a.path == b.path
         && a.shaper == b.shaper
+        && (a.shaper == Shaper::None || shaper::stations(a) == shaper::stations(b))
         && is_simulated(a) == is_simulated(b)
         && stamps()
         && softirq::alike(a, b, found)

@@ -11,6 +11,7 @@ use crate::softirq;
 use crate::vlan;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::Setup;
 use thiserror::Error;
 
@@ -23,6 +24,8 @@ pub struct Plan {
     pub read_back: Vec<Command>,
     /// Where each station meets the path.
     pub ends: BTreeMap<String, LinkEnd>,
+    /// When the queue discipline's schedule begins, where it has one.
+    pub begins: Option<Instant<Tai>>,
 }
 
 /// A set-up that cannot be built.
@@ -62,7 +65,7 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
     let laid = path::lay(setup, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
     let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
-    let shaped = shaper::set(&setup.shaper, &laid.ends);
+    let shaped = shaper::set(setup, &laid.ends, found);
     let device = |end: &LinkEnd| {
         let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
@@ -78,7 +81,7 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
         .chain(shaped.read_back);
     let read_back = read_back.collect();
     let steps = laid.steps.into_iter().chain(steered).chain(queued).chain(shaped.steps).collect();
-    Ok(Plan { steps, read_back, ends: laid.ends })
+    Ok(Plan { steps, read_back, ends: laid.ends, begins: shaped.begins })
 }
 
 impl Plan {

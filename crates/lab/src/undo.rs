@@ -22,8 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Complaints of `ip`, `tc`, `kill` and a shell (the last) that something is already gone.
-const GONE: [&str; 5] =
-    ["No such file or directory", "Cannot find device", "No such device", "No such process", "Directory nonexistent"];
+const GONE: [&str; 6] = [
+    // tc, of a device that has no queue discipline but its own.
+    "Cannot delete qdisc with handle of zero",
+    "No such file or directory",
+    "Cannot find device",
+    "No such device",
+    "No such process",
+    "Directory nonexistent",
+];
 
 /// Also a name that no namespace was ever given to: `ip netns attach` makes the file first, and where the run whose
 /// namespace it is about to name is killed just then, it dies of its complaint before it has removed the file. Nothing was

@@ -111,6 +111,9 @@ pub struct RulerRecord {
     pub timer_p50_ns: i64,
     /// 99th percentile, ns.
     pub timer_p99_ns: i64,
+    /// 99.9th percentile, ns; `None` of fewer wake-ups than it needs, and in a folder of an older version.
+    #[serde(default)]
+    pub timer_p99_9_ns: Option<i64>,
     /// Greatest, ns.
     pub timer_max_ns: i64,
     /// Time spent in the empty loop, ns.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `results.json`: what a run found. Times are nanoseconds; what could not be had is null, with the reason beside it.
 
+use crate::gates::Window;
 use crate::load::Series;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,9 @@ pub struct CellResult {
     /// What each CPU did for the network and for devices during the trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<CpuPlacement>,
+    /// What each traffic class did, where a queue discipline was asked for; the one without a number is the root's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassResult>,
     /// Each trial.
     pub trials: Vec<TrialResult>,
     /// Of this cell.
@@ -115,6 +119,99 @@ pub struct StreamResult {
     /// Replies, where the stream is answered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replies: Option<RepliesResult>,
+    /// Why packets are `not_sent`, where the queue discipline did it: `launch_missed`, `launch_invalid`, `qdisc_dropped`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub not_sent_why: BTreeMap<String, u64>,
+    /// Whether packets left when they should, where something decides it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gates: Option<GateResult>,
+    /// Where `rx_kernel` was taken: `arrival`, or `local-delivery` where a launch time moved it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rx_kernel_at: Option<String>,
+}
+
+/// Departures against gates or launch times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GateResult {
+    /// Traffic class, where there are any.
+    pub class: Option<u8>,
+    /// Who decides: `taprio`, `txtime-assist`, `etf`, `etf-deadline`.
+    pub keeper: String,
+    /// The point at which packets are judged.
+    pub at: String,
+    /// Cycle of the gates, ns; null without gates.
+    pub gate_cycle_ns: Option<i64>,
+    /// Cycle of the stream, ns.
+    pub stream_cycle_ns: i64,
+    /// The class's windows in the gates' cycle; without gates, where releases should lie in the stream's cycle.
+    pub windows: Vec<Window>,
+    /// etf hands packets over so long before their launch time, ns.
+    pub release_before_ns: i64,
+    /// And a release counts as in time up to so much later, ns.
+    pub tolerance_ns: i64,
+    /// Packets judged.
+    pub judged: u64,
+    /// Inside.
+    pub inside: u64,
+    /// Too early.
+    pub early: u64,
+    /// Too late.
+    pub late: u64,
+    /// Sent and without the stamps to judge them by.
+    pub unjudged: u64,
+    /// The farthest outside before, ns; 0 or negative.
+    pub most_early_ns: i64,
+    /// Its packet.
+    pub most_early_seq: Option<i64>,
+    /// The farthest outside behind, ns; 0 or positive.
+    pub most_late_ns: i64,
+    /// Its packet.
+    pub most_late_seq: Option<i64>,
+    /// Packets by the whole cycles of the gates by which they left behind their window.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub slips_gate_cycles: BTreeMap<i64, u64>,
+    /// Packets by the whole cycles of the stream.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub slips_stream_cycles: BTreeMap<i64, u64>,
+    /// When in the cycle packets came to the driver.
+    pub phases: PhaseCounts,
+}
+
+/// Departures by phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseCounts {
+    /// Whose cycle: `gates` or `stream`.
+    pub cycle: String,
+    /// How long it is, ns.
+    pub cycle_ns: i64,
+    /// Packets in equal parts of it, from its beginning.
+    pub counts: Vec<u64>,
+}
+
+/// One traffic class: its streams' departures together, and the counters of its queue disciplines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassResult {
+    /// Its number; null for the root, or where there are no classes.
+    pub class: Option<u8>,
+    /// When its gate is open, in the gates' cycle; empty without gates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
+    /// Kinds of its queue disciplines.
+    pub qdiscs: Vec<String>,
+    /// Packets that they let pass, whoever's.
+    pub packets: u64,
+    /// Packets that they dropped.
+    pub drops: u64,
+    /// Times over their limit.
+    pub overlimits: u64,
+    /// Packets of streams that were judged.
+    pub judged: u64,
+    /// Inside.
+    pub inside: u64,
+    /// Too early.
+    pub early: u64,
+    /// Too late.
+    pub late: u64,
 }
 
 /// Rates and events of a stream that is answered.

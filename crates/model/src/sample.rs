@@ -12,7 +12,7 @@ pub enum Outcome {
     Received,
     /// It was handed to the port and never arrived.
     Lost,
-    /// It was never handed to the port, or the port refused it.
+    /// It was never handed to the port, or the port or the queue discipline refused it.
     #[default]
     NotSent,
 }
@@ -46,6 +46,12 @@ impl Flags {
     pub const REORDERED: Flags = Flags(8);
     /// The sender woke after this packet's slot.
     pub const OVERRUN: Flags = Flags(16);
+    /// The queue discipline dropped it: its launch time had passed. Reported.
+    pub const LAUNCH_MISSED: Flags = Flags(32);
+    /// The queue discipline refused it: its launch time was no good. Reported.
+    pub const LAUNCH_INVALID: Flags = Flags(64);
+    /// The queue discipline dropped it without a report; its counters say so.
+    pub const QDISC_DROPPED: Flags = Flags(128);
 
     /// True if all of `other`'s flags are set.
     pub const fn has(self, other: Flags) -> bool {

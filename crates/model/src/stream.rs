@@ -107,6 +107,46 @@ pub enum Ip {
     Ipv6,
 }
 
+impl Ip {
+    /// Bytes of an IP and a UDP header.
+    pub const fn headers(self) -> u32 {
+        match self {
+            Ip::Ipv4 => 28,
+            Ip::Ipv6 => 48,
+        }
+    }
+}
+
+/// Whether packets bear a launch time (SO_TXTIME).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Launch {
+    /// They do not.
+    #[default]
+    None,
+    /// The scheduled instant, before which none is to leave.
+    Strict,
+    /// The scheduled instant, by which each is to have left.
+    Deadline,
+}
+
+impl Launch {
+    /// All of them.
+    pub const ALL: [Launch; 3] = [Launch::None, Launch::Strict, Launch::Deadline];
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Launch::None => "none",
+            Launch::Strict => "strict",
+            Launch::Deadline => "deadline",
+        }
+    }
+    /// True if they bear one.
+    pub const fn is_some(self) -> bool {
+        !matches!(self, Launch::None)
+    }
+}
+
 /// What the sender does with packets whose slot has passed when it wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -222,6 +262,10 @@ pub struct Sim {
     pub refuse_policy: bool,
     /// A spinning receiver is stopped for this long in each second.
     pub throttle: Nanos,
+    /// The queue discipline's timer fires this much late.
+    pub hold: Nanos,
+    /// Share of the packets that it holds for which it does, 0 to 1.
+    pub hold_share: f64,
 }
 
 impl Default for Sim {
@@ -248,6 +292,8 @@ impl Default for Sim {
             steal: 0.0,
             refuse_policy: false,
             throttle: Nanos::ZERO,
+            hold: Nanos::ZERO,
+            hold_share: 1.0,
         }
     }
 }
@@ -322,6 +368,8 @@ pub struct Stream {
     pub tag: Option<Tag>,
     /// SO_PRIORITY.
     pub priority: u32,
+    /// Whether packets bear a launch time.
+    pub launch: Launch,
     /// What happens to packets whose slot has passed.
     pub overrun: Overrun,
     /// Received later than scheduled + this: late.
@@ -342,4 +390,11 @@ pub struct Stream {
     pub reply: Reply,
     /// The simulated path, where `port` is `sim`.
     pub sim: Sim,
+}
+
+impl Stream {
+    /// Bytes of the IP packet.
+    pub const fn packet_bytes(&self) -> u32 {
+        self.size as u32 + self.ip.headers()
+    }
 }

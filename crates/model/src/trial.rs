@@ -7,6 +7,7 @@ use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
 use crate::placement::PlacementRecord;
 use crate::point::{Point, Source};
+use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +45,9 @@ pub struct TrialRecord {
     /// What was asked of the placement, and what came of it.
     #[serde(default, skip_serializing_if = "PlacementRecord::is_empty")]
     pub placement: PlacementRecord,
+    /// Queue disciplines of the devices that streams leave by, by station; empty where none was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shapers: BTreeMap<String, ShaperRecord>,
 }
 
 /// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
@@ -147,6 +151,9 @@ pub struct StreamRecord {
     /// Replies, where the stream is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<ReplyRecord>,
+    /// Launch times and gates.
+    #[serde(default)]
+    pub launching: LaunchRecord,
 }
 
 /// The warm-up before a trial.
@@ -179,6 +186,16 @@ pub struct Counters {
     pub overruns: u64,
     /// Packets left not_sent because of that.
     pub skipped: u64,
+    /// Packets that the queue discipline reported as dropped because their launch time had passed when it could send them.
+    #[serde(default)]
+    pub launch_missed: u64,
+    /// Packets that it reported as dropped because their launch time could not be kept from the start, or their socket's way to give
+    /// it is another.
+    #[serde(default)]
+    pub launch_invalid: u64,
+    /// Packets that never reached the driver and that its counters own to, without a report.
+    #[serde(default)]
+    pub qdisc_dropped: u64,
     /// Packets on the port that are not this trial's.
     pub foreign: u64,
     /// Second arrivals.

@@ -117,6 +117,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
         blocks.push(Block::Sentence(String::new(), became));
     }
     blocks.extend(crate::loads::table(&cell.loads, None).map(Block::Table));
+    blocks.extend(classes(cell, None).map(Block::Table));
     blocks.extend(list(summary::of_cell(cell, picture.manifest)));
     if cell.trials.len() > 1 {
         blocks.extend(trials(cell, None).into_iter().map(Block::Table));
@@ -256,6 +257,19 @@ pub(crate) fn trials(cell: &CellResult, separator: Option<char>) -> Option<Table
         }
     }
     Some(table)
+}
+
+/// Traffic classes, where a queue discipline was asked for.
+pub(crate) fn classes(cell: &CellResult, separator: Option<char>) -> Option<Table> {
+    let head = ["class", "queue disciplines", "judged", "inside", "early", "late", "passed", "dropped", "overlimits"];
+    let mut table = Table::new(2, &head);
+    for c in &cell.classes {
+        let class = c.class.map_or("root".to_owned(), |class| class.to_string());
+        let counts = [c.judged, c.inside, c.early, c.late, c.packets, c.drops, c.overlimits];
+        let counts = counts.map(|n| packets(n, separator));
+        table.rows.push([class, c.qdiscs.join(", ")].into_iter().chain(counts).collect());
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Where the threads were asked to run and ran.

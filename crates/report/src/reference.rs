@@ -14,20 +14,25 @@ struct Reference {
     id: &'static str,
     /// What it is of.
     about: &'static str,
-    /// The metric that its figures are of.
-    metric: &'static str,
+    /// The metrics that its figures are of.
+    metrics: &'static [&'static str],
     rows: &'static [Row],
 }
 
 /// One condition, by the cell that is run for it. Times in µs.
 struct Row {
     cell: &'static str,
-    min: f64,
-    mean: f64,
-    max: f64,
-    stddev: f64,
-    transactions_s: f64,
+    /// Least, mean, greatest and standard deviation of each metric.
+    figures: &'static [[f64; 4]],
+    transactions_s: Option<f64>,
     load: Option<Bulk>,
+}
+
+impl Row {
+    /// Of a table of nothing but times.
+    const fn times(cell: &'static str, figures: &'static [[f64; 4]]) -> Row {
+        Row { cell, figures, transactions_s: None, load: None }
+    }
 }
 
 /// What the bulk traffic beside it did.
@@ -40,27 +45,41 @@ struct Bulk {
     bytes_a_send: f64,
 }
 
-const TABLES: [Reference; 1] = [Reference {
+const TABLES: [Reference; 3] = [R1, R2_LOAD, R3];
+
+const R1: Reference = Reference {
+    id: "R1",
+    about: "launch time to receive time at the driver, every 500 µs, host to host; all but the first beside 3 netperf",
+    metrics: &["scheduled..rx_kernel", "delta"],
+    rows: &[
+        Row::times("none-idle", &[[12.4, 12.7, 41.4, 0.5], [470.4, 500.0, 512.7, 0.9]]),
+        Row::times("none-loaded", &[[46.5, 53.0, 84.9, 3.4], [453.1, 500.0, 521.9, 4.8]]),
+        Row::times("none-loaded-again", &[[344.6, 1_086.0, 1_789.0, 201.7], [5.2, 500.0, 1_334.0, 286.4]]),
+        Row::times("taprio-software", &[[13.2, 16.1, 458.2, 22.9], [55.0, 500.0, 944.5, 32.6]]),
+        Row::times("assist-delta-200us", &[[986.7, 1_002.2, 1_275.6, 10.9], [225.0, 674.7, 7_501.3, 568.3]]),
+        Row::times("assist-delta-2ms", &[[31.2, 1_002.8, 13_901.6, 142.3], [0.3, 502.6, 13_401.2, 140.3]]),
+        Row::times("offload", &[[693.1, 1_955.6, 2_733.3, 396.0], [5.6, 499.9, 2_003.3, 595.6]]),
+        Row::times("offload-again", &[[46.1, 52.5, 72.4, 3.2], [472.7, 500.0, 527.2, 4.8]]),
+    ],
+};
+
+const R3: Reference = Reference {
+    id: "R3",
+    about: "mqprio with etf beside 3 netperf, host to host, NIC i225",
+    metrics: &["scheduled..rx_kernel"],
+    rows: &[Row::times("all", &[[39.3, 46.8, 49.8, 1.6]])],
+};
+
+const R2_LOAD: Reference = Reference {
     id: "R2-load",
     about: "netperf TCP_RR beside TCP_MAERTS, host to host, 5 s",
-    metric: "send..reply_receive",
+    metrics: &["send..reply_receive"],
     rows: &[
-        Row {
-            cell: "A-only",
-            min: 178.0,
-            mean: 200.32,
-            max: 433.0,
-            stddev: 9.14,
-            transactions_s: 4_982.983,
-            load: None,
-        },
+        Row { cell: "A-only", figures: &[[178.0, 200.32, 433.0, 9.14]], transactions_s: Some(4_982.983), load: None },
         Row {
             cell: "A-and-B-different-cpu",
-            min: 236.0,
-            mean: 967.62,
-            max: 207_847.0,
-            stddev: 9_249.30,
-            transactions_s: 1_029.038,
+            figures: &[[236.0, 967.62, 207_847.0, 9_249.30]],
+            transactions_s: Some(1_029.038),
             load: Some(Bulk {
                 mbit_s: 3_554.12,
                 bytes: 2_221_363_768,
@@ -72,11 +91,8 @@ const TABLES: [Reference; 1] = [Reference {
         },
         Row {
             cell: "A-and-B-same-cpu",
-            min: 214.0,
-            mean: 1_146.04,
-            max: 207_362.0,
-            stddev: 13_053.01,
-            transactions_s: 872.058,
+            figures: &[[214.0, 1_146.04, 207_362.0, 13_053.01]],
+            transactions_s: Some(872.058),
             load: Some(Bulk {
                 mbit_s: 2_574.55,
                 bytes: 1_609_265_400,
@@ -87,7 +103,7 @@ const TABLES: [Reference; 1] = [Reference {
             }),
         },
     ],
-}];
+};
 
 /// What stands above and in the table of a run that names one.
 pub(crate) struct Beside {
@@ -106,38 +122,58 @@ impl Beside {
     }
 }
 
-const HEAD: [&str; 11] = [
-    "",
-    "of",
-    "min",
-    "avg",
-    "max",
-    "stddev",
-    "transactions/s",
-    "B Mbit/s",
-    "B bytes",
-    "B recvs (avg B)",
-    "B sends (avg B)",
-];
+const BULK: [&str; 4] = ["B Mbit/s", "B bytes", "B recvs (avg B)", "B sends (avg B)"];
+
+impl Reference {
+    /// True if its rows have more than times.
+    fn has_rates(&self) -> bool {
+        self.rows.iter().any(|row| row.transactions_s.is_some())
+    }
+
+    /// The titles of its table.
+    fn head(&self) -> Vec<String> {
+        let mut head = vec![String::new(), "of".to_owned()];
+        for (n, metric) in self.metrics.iter().enumerate() {
+            // The first metric is what the heading is of.
+            let of = if n == 0 { String::new() } else { format!("{metric} ") };
+            head.extend(["min", "avg", "max", "stddev"].map(|figure| format!("{of}{figure}")));
+        }
+        if self.has_rates() {
+            head.push("transactions/s".to_owned());
+            head.extend(BULK.map(str::to_owned));
+        }
+        head
+    }
+
+    /// A row, filled up to the table's width.
+    fn line(&self, cell: String, of: &str, figures: impl Iterator<Item = String>) -> Vec<String> {
+        let mut row: Vec<String> = [cell, of.to_owned()].into_iter().chain(figures).collect();
+        row.resize(self.head().len(), String::new());
+        row
+    }
+}
 
 /// This run's figures beside those of the reference that it names; `None` if it names none.
 pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
     let id = picture.facts.reference.as_deref()?;
     let reference = TABLES.iter().find(|table| table.id == id)?;
-    let mut table = Table::new(2, &HEAD);
+    let head = reference.head();
+    let mut table = Table::new(2, &head.iter().map(String::as_str).collect::<Vec<_>>());
     for row in reference.rows {
         let cell = picture.results.cells.iter().find(|cell| cell.id == row.cell);
         table.rows.push(match cell {
-            Some(cell) => ours(cell, reference.metric),
-            None => line(title(row.cell), "this run, which has no such cell", std::iter::empty()),
+            Some(cell) => ours(cell, reference),
+            None => reference.line(title(row.cell), "this run, which has no such cell", std::iter::empty()),
         });
-        table.rows.push(theirs(row, id));
+        table.rows.push(theirs(row, reference));
     }
     Some(Beside {
         heading: format!("Beside reference results {id}"),
         says: format!(
-            "{}, in µs: {}. The figures of {id} come from other hardware and another tool; they stand here to be looked at and judge nothing. What B moved in this run is that of all valid trials together.",
-            reference.metric, reference.about
+            "{}, in µs: {}. The figures of {id} come from other hardware and another tool; they stand here to be looked at and judge nothing.{}",
+            reference.metrics.join(" and "),
+            reference.about,
+            if reference.has_rates() { " What B moved in this run is that of all valid trials together." } else { "" }
         ),
         table,
     })
@@ -148,45 +184,45 @@ pub(crate) fn told(picture: &Picture<'_>) -> Option<(&'static str, Vec<String>)>
     let id = picture.facts.reference.as_deref()?;
     let reference = TABLES.iter().find(|table| table.id == id)?;
     let line = |row: &Row| {
-        let b = row.load.as_ref().map_or(String::new(), |b| format!(", B {:.0} Mbit/s", b.mbit_s));
-        format!(
-            "{}: min {} avg {} max {} stddev {} µs, {:.0} transactions/s{b}",
-            title(row.cell),
-            row.min,
-            row.mean,
-            row.max,
-            row.stddev,
-            row.transactions_s
-        )
+        let figures = reference.metrics.iter().zip(row.figures).enumerate().map(|(n, (metric, figures))| {
+            let [min, mean, max, stddev] = figures;
+            let of = if n == 0 { String::new() } else { format!("{metric} ") };
+            format!("{of}min {min} avg {mean} max {max} stddev {stddev} µs")
+        });
+        let rate = row.transactions_s.map(|rate| format!("{rate:.0} transactions/s"));
+        let b = row.load.as_ref().map(|b| format!("B {:.0} Mbit/s", b.mbit_s));
+        let parts: Vec<String> = figures.chain(rate).chain(b).collect();
+        format!("{}: {}", title(row.cell), parts.join(", "))
     };
-    let says = format!("{} of {}, on other hardware:", reference.metric, reference.about);
+    let says = format!("{} of {}, on other hardware:", reference.metrics[0], reference.about);
     Some((reference.id, std::iter::once(says).chain(reference.rows.iter().map(line)).collect()))
 }
 
-fn line(cell: String, of: &str, figures: impl Iterator<Item = String>) -> Vec<String> {
-    let mut row: Vec<String> = [cell, of.to_owned()].into_iter().chain(figures).collect();
-    row.resize(HEAD.len(), String::new());
-    row
-}
-
-fn ours(cell: &CellResult, metric: &str) -> Vec<String> {
+fn ours(cell: &CellResult, reference: &Reference) -> Vec<String> {
     let stream = cell.streams.get("ctl").or_else(|| cell.streams.values().next());
-    let found = stream.and_then(|stream| stream.metrics.get(metric)).filter(|metric| metric.count > 0);
     let none = || figure::ABSENT.to_owned();
-    let ns = |of: fn(&MetricResult) -> Option<i64>| found.and_then(of).map_or_else(none, |ns| Unit::Us.fixed(ns));
-    let mean = |of: fn(&MetricResult) -> Option<f64>| found.and_then(of).map_or_else(none, |ns| Unit::Us.fixed_f64(ns));
-    let rate = stream.and_then(|stream| stream.replies.as_ref()).and_then(|replies| replies.transactions_s);
-    let mut figures = vec![
-        ns(|m| m.figures.min_ns),
-        mean(|m| m.figures.mean_ns),
-        ns(|m| m.figures.max_ns),
-        mean(|m| m.figures.stddev_ns),
-        rate.map_or_else(none, |rate| format!("{rate:.3}")),
-    ];
-    if let Some(load) = cell.loads.values().next() {
-        figures.extend(bulk(load));
+    let mut figures = Vec::new();
+    for metric in reference.metrics {
+        let found = stream.and_then(|stream| stream.metrics.get(*metric)).filter(|metric| metric.count > 0);
+        let ns = |of: fn(&MetricResult) -> Option<i64>| found.and_then(of).map_or_else(none, |ns| Unit::Us.fixed(ns));
+        let mean =
+            |of: fn(&MetricResult) -> Option<f64>| found.and_then(of).map_or_else(none, |ns| Unit::Us.fixed_f64(ns));
+        figures.extend([
+            ns(|m| m.figures.min_ns),
+            mean(|m| m.figures.mean_ns),
+            ns(|m| m.figures.max_ns),
+            mean(|m| m.figures.stddev_ns),
+        ]);
     }
-    line(title(&cell.id), if cell.valid { "this run" } else { "this run, NOT VALID" }, figures.into_iter())
+    if reference.has_rates() {
+        let rate = stream.and_then(|stream| stream.replies.as_ref()).and_then(|replies| replies.transactions_s);
+        figures.push(rate.map_or_else(none, |rate| format!("{rate:.3}")));
+        if let Some(load) = cell.loads.values().next() {
+            figures.extend(bulk(load));
+        }
+    }
+    let of = if cell.valid { "this run" } else { "this run, NOT VALID" };
+    reference.line(title(&cell.id), of, figures.into_iter())
 }
 
 fn bulk(load: &LoadResult) -> [String; 4] {
@@ -202,9 +238,9 @@ fn bulk(load: &LoadResult) -> [String; 4] {
     ]
 }
 
-fn theirs(row: &Row, id: &str) -> Vec<String> {
-    let mut figures: Vec<String> = [row.min, row.mean, row.max, row.stddev].map(|us| format!("{us}")).into();
-    figures.push(format!("{}", row.transactions_s));
+fn theirs(row: &Row, reference: &Reference) -> Vec<String> {
+    let mut figures: Vec<String> = row.figures.iter().flatten().map(|us| format!("{us}")).collect();
+    figures.extend(row.transactions_s.map(|rate| format!("{rate}")));
     if let Some(b) = &row.load {
         figures.extend([
             format!("{:.2}", b.mbit_s),
@@ -213,5 +249,5 @@ fn theirs(row: &Row, id: &str) -> Vec<String> {
             format!("{} ({:.0})", b.sends, b.bytes_a_send),
         ]);
     }
-    line(String::new(), id, figures.into_iter())
+    reference.line(String::new(), reference.id, figures.into_iter())
 }

@@ -2,6 +2,8 @@
 //! JSON Schema (2020-12) of `results.json` and `manifest.json`. What is not `required` is left out where it has nothing to say;
 //! readers must bear keys that they do not know, for later versions add some.
 
+mod gates;
+
 use serde_json::{Map, Value, json};
 use tardy_model::FORMAT;
 use tardy_model::expect::Count;
@@ -47,6 +49,8 @@ pub fn results_schema() -> Value {
             "placement": placement(),
             "softirq": softirq(),
             "cpu": cpu(),
+            "class": gates::class_of_cell(),
+            "gates": gates::gates(),
             "verdict": verdict(),
             "figure": figure()
         }
@@ -193,6 +197,7 @@ fn cell() -> Value {
             "placement": {"type": "array", "items": {"$ref": "#/$defs/placement"}},
             "softirq": {"type": "array", "items": {"$ref": "#/$defs/softirq"}, "description": "By station, where it was asked for."},
             "cpus": {"type": "array", "items": {"$ref": "#/$defs/cpu"}, "description": "What each CPU did during the trials."},
+            "classes": {"type": "array", "items": {"$ref": "#/$defs/class"}, "description": "Where a queue discipline was asked for."},
             "trials": {"type": "array", "items": {"$ref": "#/$defs/trial"}},
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
         },
@@ -238,6 +243,12 @@ fn stream() -> Value {
                     }
                 },
                 "required": ["transactions_s", "retransmits", "timeouts"]
+            },
+            "not_sent_why": gates::not_sent_why(),
+            "gates": {"$ref": "#/$defs/gates"},
+            "rx_kernel_at": {
+                "enum": ["arrival", "local-delivery"],
+                "description": "Where rx_kernel was taken, of packets that bear launch times."
             }
         },
         "required": ["outcomes", "metrics"]
@@ -471,6 +482,7 @@ fn ruler() -> Value {
             "timer_count": counted("Wake-ups measured."),
             "timer_p50_ns": {"type": "integer"},
             "timer_p99_ns": {"type": "integer"},
+            "timer_p99_9_ns": {"type": ["integer", "null"]},
             "timer_max_ns": {"type": "integer"},
             "loop_ns": {"type": "integer", "description": "Time spent in the empty loop."},
             "gaps_over_10us": counted("Gaps in it."),

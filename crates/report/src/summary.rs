@@ -178,9 +178,15 @@ pub(crate) fn level(level: Level) -> &'static str {
     }
 }
 
-/// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for `repeats`, which one wants to see.
+/// Told also where all is well.
+fn wanted(id: &str) -> bool {
+    matches!(id, "repeats" | "gates")
+}
+
+/// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for `repeats` and `gates`, which one wants to
+/// see.
 pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
-    let mut kept: Vec<&Verdict> = verdicts.iter().filter(|v| v.level > Level::Ok || v.id == "repeats").collect();
+    let mut kept: Vec<&Verdict> = verdicts.iter().filter(|v| v.level > Level::Ok || wanted(&v.id)).collect();
     kept.sort_by_key(|v| (std::cmp::Reverse(v.level.max(Level::Note)), v.id != "repeats"));
     let several = kept.iter().filter(|v| v.id == "repeats").count() > 1;
     let says = |v: &Verdict| match v.evidence.get("stream") {
@@ -191,6 +197,7 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
         .map(|v| match v.id.as_str() {
             "repeats" if v.level <= Level::Note => Remark::new("repeats", v.level, says(v)),
             "repeats" => Remark::new(level(v.level), v.level, format!("repeats: {}", says(v))),
+            "gates" if v.level <= Level::Note => Remark::new("gates", v.level, says(v)),
             "refused" => Remark::new("refused", v.level, says(v)),
             _ => Remark::new(level(v.level), v.level, says(v)),
         })

@@ -98,6 +98,11 @@ impl<'a> View<'a> {
             || self.sheet.cases.iter().any(|case| case.set.contains_key(key))
     }
 
+    /// True if `--set` gave the key its value.
+    pub(crate) fn is_pinned(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|(by, _)| *by == By::Set)
+    }
+
     /// The keys of one table of the file; `name` stands for the pattern's `*`.
     pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
         Table { view: self, pattern, name }

@@ -7,18 +7,10 @@ use crate::experiment::Softirq;
 use crate::placement::{self, End};
 use crate::schema::show_duration;
 use tardy_model::ethernet::{ETHERTYPE, TAGS};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream, Wait};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, Wait};
 
 /// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
 const MOST_VLANS: usize = 7;
-
-/// Bytes of an IP and a UDP header.
-const fn headers(ip: Ip) -> u32 {
-    match ip {
-        Ip::Ipv4 => 28,
-        Ip::Ipv6 => 48,
-    }
-}
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
@@ -40,8 +32,9 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(),
 /// Keys of a stream that belong to some streams only: which, and how that is said.
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
-const BELONGS: [Belongs; 15] = [
+const BELONGS: [Belongs; 16] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
+    ("launch", |stream| stream.kind.is_scheduled() && stream.port != Port::Tcp, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -131,7 +124,8 @@ fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
 /// What must fit into a cycle.
 fn slots(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let cycle = show_duration(stream.cycle);
-    if stream.tx.advance >= stream.cycle {
+    // Packets with a launch time wait in the queue discipline, so that the next may be handed over meanwhile.
+    if stream.tx.advance >= stream.cycle && !stream.launch.is_some() {
         let message = format!(
             "`{}` of {} is not below the cycle, {cycle}",
             table.key("tx.advance"),
@@ -247,7 +241,7 @@ pub(crate) fn pcp_queues(view: &View<'_>, softirq: &Softirq, streams: &[Stream])
 pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
     for stream in streams {
         let headers = match stream.port {
-            Port::Udp => headers(stream.ip),
+            Port::Udp => stream.ip.headers(),
             Port::Packet => 0,
             Port::Tcp | Port::Sim => continue,
         };

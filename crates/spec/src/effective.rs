@@ -51,8 +51,11 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
     expectations(&mut out, sheet);
     for case in &sheet.cases {
         let _ = write!(out, "\n[[case]]\nname = {}\n", quoted(&case.name));
-        if !case.set.is_empty() {
-            let _ = writeln!(out, "set = {{ {} }}", in_one_line(&case.set));
+        // What `--set shaper.kind` left without a use is not written.
+        let kept: Layer =
+            case.set.iter().filter(|(key, _)| has_use(key, cells)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        if !kept.is_empty() {
+            let _ = writeln!(out, "set = {{ {} }}", in_one_line(&kept));
         }
     }
     if !sheet.axes.is_empty() {
@@ -71,6 +74,9 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let name = full.split('.').nth(1).unwrap_or("");
     let streams = || cells.iter().filter_map(|cell| cell.setup.streams.iter().find(|stream| stream.name == name));
     let loads = || cells.iter().filter_map(|cell| cell.setup.loads.iter().find(|load| load.name == name));
+    if !has_use(full, cells) {
+        return None;
+    }
     // A word that stands for something is resolved where it means the same in all cells.
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
@@ -121,6 +127,12 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
         return None;
     }
     key.default.node().map(|node| node.toml())
+}
+
+/// True unless it is a key of `[shaper]` and no cell has a queue discipline of a kind that has it.
+fn has_use(key: &str, cells: &[Cell]) -> bool {
+    let of = |field: &str| cells.iter().any(|cell| crate::shaper::belongs(field, cell.setup.shaper.kind()));
+    key.strip_prefix("shaper.").is_none_or(of)
 }
 
 /// True if the value was left out, or is the word that stands instead of one.

@@ -6,6 +6,8 @@ use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::stream::{CpuChoice, Stream};
 
+pub use tardy_model::shaper::Shaper;
+
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
@@ -102,11 +104,4 @@ pub struct Softirq {
     pub cpus: BTreeMap<String, CpuChoice>,
     /// Tagged packets go into the receive queue of their priority.
     pub by_pcp: bool,
-}
-
-/// The sender's queue discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shaper {
-    /// The device's own: nothing is set.
-    None,
 }

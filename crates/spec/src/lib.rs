@@ -15,6 +15,7 @@ pub mod placement;
 mod ready_made;
 pub mod schema;
 mod setup;
+mod shaper;
 mod sheet;
 mod source;
 mod tree;

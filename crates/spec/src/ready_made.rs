@@ -6,5 +6,7 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("host-to-host", include_str!("../../../experiments/host-to-host.toml")),
     ("roundtrip-load", include_str!("../../../experiments/roundtrip-load.toml")),
     ("car", include_str!("../../../experiments/car.toml")),
+    ("tsn-qdiscs", include_str!("../../../experiments/tsn-qdiscs.toml")),
+    ("mqprio-etf", include_str!("../../../experiments/mqprio-etf.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),
 ];

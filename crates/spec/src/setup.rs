@@ -4,16 +4,17 @@
 use crate::cell::{Table, View};
 use crate::check;
 use crate::error::{At, Problem, Reason};
-use crate::experiment::{Path, Setup, Shaper, Softirq, Station};
+use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::load;
 use crate::near;
 use crate::schema::{Value, show_duration};
+use crate::shaper;
 use crate::sheet::Named;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
@@ -24,8 +25,6 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     let path = path(view)?;
     let stations = stations(view, path.kind())?;
     let (Path::Veth { mtu, .. } | Path::Wire { mtu, .. }) = path;
-    view.table("shaper", None).get("kind", text)?;
-
     let names = view.streams();
     if names.is_empty() {
         let help = "write [stream.ctl] with from and to";
@@ -54,7 +53,8 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     let softirq = softirq(view, &path)?;
     check::softirq(view, &softirq, &streams)?;
     check::pcp_queues(view, &softirq, &streams)?;
-    Ok((Setup { stations, path, shaper: Shaper::None, streams, loads, softirq }, expect))
+    let shaper = shaper::shaper(view, &path, &streams, &loads)?;
+    Ok((Setup { stations, path, shaper, streams, loads, softirq }, expect))
 }
 
 fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
@@ -159,6 +159,10 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         ethertype: table.get("ethertype", integer)? as u16,
         tag,
         priority: table.get("priority", integer)? as u32,
+        launch: table.get("launch", |value| {
+            let Value::Text(word) = value else { return None };
+            Launch::ALL.into_iter().find(|launch| launch.name() == word)
+        })?,
         overrun: table.get("overrun", |value| match value {
             Value::Text(word) if word == "burst" => Some(Overrun::Burst),
             Value::Text(word) if word == "skip" => Some(Overrun::Skip),
@@ -363,6 +367,8 @@ fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
         steal: table.get("sim.steal", share)?,
         refuse_policy: table.get("sim.refuse_policy", flag)?,
         throttle: table.get("sim.throttle", span)?,
+        hold: table.get("sim.hold", span)?,
+        hold_share: table.get("sim.hold_share", share)?,
     })
 }
 
@@ -378,7 +384,7 @@ pub(crate) fn span(value: &Value) -> Option<Nanos> {
     if let Value::Span(span) = value { Some(*span) } else { None }
 }
 
-fn flag(value: &Value) -> Option<bool> {
+pub(crate) fn flag(value: &Value) -> Option<bool> {
     if let Value::Flag(flag) = value { Some(*flag) } else { None }
 }
 

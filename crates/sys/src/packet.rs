@@ -6,7 +6,7 @@
 
 use crate::error::{SysError, check};
 use crate::nic;
-use crate::stamps::{PACKET_AUXDATA, TxStamps};
+use crate::stamps::{Launching, PACKET_AUXDATA, TxStamps};
 use crate::udp::{UdpRx, UdpTx, buffer, set};
 use std::ffi::CString;
 use std::mem;
@@ -29,14 +29,20 @@ pub struct Instruction {
 /// The driver of virtual Ethernet pairs. It filters no VLANs.
 const VETH: &str = "veth";
 
-/// A socket that sends frames out of `device` and receives nothing.
+/// A socket that sends frames out of `device`, with launch times if `launching`, and receives nothing.
 ///
 /// # Errors
 /// If there is no such device, or a packet socket is not granted (CAP_NET_RAW).
-pub fn sender(device: &str, priority: u32, stamps: TxStamps, error_queue_bytes: i32) -> Result<UdpTx, SysError> {
+pub fn sender(
+    device: &str,
+    priority: u32,
+    stamps: TxStamps,
+    error_queue_bytes: i32,
+    launching: Option<Launching>,
+) -> Result<UdpTx, SysError> {
     let fd = socket(device)?;
     bind(&fd, device, 0)?;
-    UdpTx::over(fd, priority, stamps, error_queue_bytes)
+    UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)
 }
 
 /// A socket that receives the frames on `device` that `filter` lets through, but for those that this station sends; `stamp`

@@ -6,6 +6,11 @@ use std::mem;
 use std::os::fd::AsRawFd;
 use tardy_model::time::{Instant, Realtime};
 
+/// A report of etf's (include/uapi/linux/errqueue.h).
+const SO_EE_ORIGIN_TXTIME: u8 = 6;
+/// The launch time had passed when the packet could be sent; any other code: it was refused from the start.
+const SO_EE_CODE_TXTIME_MISSED: u8 = 2;
+
 /// Stamps taken from the error queue at a time: few, so that taking them fits between two packets.
 pub const DRAIN: usize = 16;
 
@@ -29,6 +34,17 @@ pub enum TxPoint {
     Software,
     /// In the NIC, by the NIC's clock.
     Hardware,
+    /// No stamp: the queue discipline dropped the packet whose launch time this is (TAI), for that had passed.
+    Missed,
+    /// No stamp: the queue discipline refused the packet whose launch time this is (TAI).
+    Invalid,
+}
+
+/// How packets bear a launch time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launching {
+    /// The launch time is a deadline.
+    pub deadline: bool,
 }
 
 /// What stamps a sender asks for.
@@ -103,7 +119,14 @@ fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {
         | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => error = value::<libc::sock_extended_err>(data),
         _ => {}
     });
-    let (times, error) = (times?, error?);
+    let error: libc::sock_extended_err = error?;
+    if error.ee_origin == SO_EE_ORIGIN_TXTIME {
+        // The launch time, in two halves (report_sock_error in net/sched/sch_etf.c).
+        let ns = (u64::from(error.ee_data) << 32 | u64::from(error.ee_info)) as i64;
+        let at = if error.ee_code == SO_EE_CODE_TXTIME_MISSED { TxPoint::Missed } else { TxPoint::Invalid };
+        return Some(TxStamp { key: 0, at, ns });
+    }
+    let times = times?;
     if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
         return None;
     }

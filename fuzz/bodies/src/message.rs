@@ -15,7 +15,7 @@ use tardy_lab::guest::frame::Frames;
 use tardy_lab::guest::relay;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Batch;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::{TrialRecord, WarmUp};
 
@@ -171,6 +171,7 @@ fn stream(kind: Kind) -> Stream {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         priority: 0,
+        launch: Launch::None,
         overrun: Overrun::Burst,
         deadline: Nanos(500_000),
         max_loss: 0.0,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point, Source};
+use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
 use tardy_model::trial::{Counters, StreamRecord, TrialRecord, WarmUp};
@@ -161,6 +162,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         error_queue_bytes: 4 << 20,
         tags: None,
         reply: None,
+        launching: LaunchRecord::default(),
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -177,5 +179,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
     }
 }

@@ -86,7 +86,7 @@ pub fn stream() -> StreamResult {
     StreamResult {
         outcomes: Outcomes { intended: 50_000, received: 50_000, ..Outcomes::default() },
         metrics: metrics.into_iter().map(|(name, metric)| (name.to_owned(), metric)).collect(),
-        replies: None,
+        ..StreamResult::default()
     }
 }
 
@@ -116,6 +116,7 @@ pub fn cell(id: &str) -> CellResult {
             wait_ns: Some(12_340),
             napi_ids: Vec::new(),
         }],
+        classes: Vec::new(),
         softirq: vec![SoftirqPlacement {
             station: "b".into(),
             by: "rps".into(),
@@ -228,6 +229,7 @@ fn ruler(station: &str, cpu: u32, stamp: i64, timer_p99: i64, gap: i64) -> Ruler
         timer_count: 1000,
         timer_p50_ns: 8_000,
         timer_p99_ns: timer_p99,
+        timer_p99_9_ns: Some(58_000),
         timer_max_ns: 60_000,
         loop_ns: 500_000_000,
         gaps_over_10us: 3,

@@ -65,6 +65,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         streams: BTreeMap::new(),
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
     }
 }
 

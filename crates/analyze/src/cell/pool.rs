@@ -2,11 +2,14 @@
 //! Digests of several trials pooled, and results made of digests.
 
 use crate::digest::MetricDigest;
+use crate::distribution::{Dropped, StreamDigest};
+use crate::gates;
 use crate::outcomes;
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{MetricResult, Outcomes, RepliesResult, StreamResult};
+use tardy_model::qdisc::RxKernelAt;
+use tardy_model::result::{GateResult, MetricResult, Outcomes, RepliesResult, StreamResult};
 use tardy_model::trial::{StreamRecord, TcpRecord};
 
 /// One metric pooled, with whose stamp the later one is and why there are no values.
@@ -23,6 +26,9 @@ struct PooledStream {
     counts: Outcomes,
     metrics: BTreeMap<Metric, Pooled>,
     replies: Option<Replies>,
+    dropped: Dropped,
+    gates: Option<GateResult>,
+    rx_kernel_at: Option<String>,
 }
 
 /// By stream: counts and metrics.
@@ -74,16 +80,18 @@ impl Replies {
 
 impl Pool {
     /// Adds a trial's stream.
-    pub(super) fn add(
-        &mut self,
-        stream: String,
-        counts: Outcomes,
-        metrics: BTreeMap<Metric, MetricDigest>,
-        record: &StreamRecord,
-        delta_of: Point,
-    ) {
-        let PooledStream { counts: pooled_counts, metrics: pooled, replies } = self.streams.entry(stream).or_default();
+    pub(super) fn add(&mut self, stream: String, digest: StreamDigest, record: &StreamRecord, delta_of: Point) {
+        let StreamDigest { outcomes: counts, metrics, gates: found_gates, dropped: found_dropped, .. } = digest;
+        let PooledStream { counts: pooled_counts, metrics: pooled, replies, dropped, gates, rx_kernel_at } =
+            self.streams.entry(stream).or_default();
         outcomes::merge(pooled_counts, &counts);
+        dropped.merge(found_dropped);
+        match (&mut *gates, found_gates) {
+            (Some(sum), Some(found)) => gates::merge(sum, &found),
+            (None, found) => *gates = found,
+            (Some(_), None) => {}
+        }
+        *rx_kernel_at = rx_kernel_at.take().or_else(|| rx_kernel_at_of(record));
         if let Some(found) = Replies::of(record, counts.received) {
             match replies {
                 Some(replies) => replies.merge(found),
@@ -112,7 +120,14 @@ impl Pool {
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
         for (stream, pooled) in self.streams {
             let replies = pooled.replies.map(Replies::result);
-            let mut result = StreamResult { outcomes: pooled.counts, metrics: BTreeMap::new(), replies };
+            let mut result = StreamResult {
+                outcomes: pooled.counts,
+                replies,
+                not_sent_why: pooled.dropped.named(),
+                gates: pooled.gates,
+                rx_kernel_at: pooled.rx_kernel_at,
+                ..StreamResult::default()
+            };
             for (metric, pooled) in pooled.metrics {
                 let (found, histogram) = pooled.digest.finish_with_histogram(&pooled.source, pooled.why);
                 result.metrics.insert(metric.to_string(), found);
@@ -126,13 +141,19 @@ impl Pool {
 
 /// One trial's stream, and its histograms.
 pub(super) fn stream_result(
-    counts: &Outcomes,
-    metrics: &BTreeMap<Metric, MetricDigest>,
+    digest: &StreamDigest,
     record: &StreamRecord,
     delta_of: Point,
 ) -> (StreamResult, BTreeMap<Metric, Histogram>) {
-    let replies = Replies::of(record, counts.received).map(Replies::result);
-    let mut result = StreamResult { outcomes: *counts, metrics: BTreeMap::new(), replies };
+    let StreamDigest { outcomes: counts, metrics, .. } = digest;
+    let mut result = StreamResult {
+        outcomes: *counts,
+        replies: Replies::of(record, counts.received).map(Replies::result),
+        not_sent_why: digest.dropped.named(),
+        gates: digest.gates.clone(),
+        rx_kernel_at: rx_kernel_at_of(record),
+        ..StreamResult::default()
+    };
     let mut histograms = BTreeMap::new();
     for (metric, digest) in metrics {
         let why = why(*metric, record, delta_of, counts.received);
@@ -141,6 +162,12 @@ pub(super) fn stream_result(
         histograms.insert(*metric, histogram);
     }
     (result, histograms)
+}
+
+/// Where `rx_kernel` was taken, where that is worth saying: packets bear launch times.
+fn rx_kernel_at_of(record: &StreamRecord) -> Option<String> {
+    let at = record.launching.rx_kernel_at.filter(|_| record.sources.contains_key(&Point::RxKernel))?;
+    (record.launching.launch.is_some() || at == RxKernelAt::LocalDelivery).then(|| at.name().to_owned())
 }
 
 /// A metric that was asked for and is not to be had.

@@ -10,7 +10,7 @@ use crate::port::{ReceivePort, SendPort};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
-use crate::sender::Sender;
+use crate::sender::{Sender, SenderCounters};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
@@ -53,7 +53,10 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
             Command::Start(base) => {
                 account.begin();
                 sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
-                link.say(FromAgent::Done { stream, side: Side::Tx, packets: sender.counters.sent });
+                // What the queue discipline dropped will not arrive.
+                let SenderCounters { sent, missed, invalid, .. } = sender.counters;
+                let packets = sent.saturating_sub(missed + invalid);
+                link.say(FromAgent::Done { stream, side: Side::Tx, packets });
                 break;
             }
         }

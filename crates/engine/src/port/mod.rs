@@ -24,14 +24,15 @@ pub trait Timer {
 
 /// The sending end of a port.
 pub trait SendPort {
-    /// Hands one packet over under `key`; returns the key that its tx stamps will carry, or errno.
-    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32>;
-    /// Hands a batch of packets over, each of `size` bytes, one behind the other, with a key for each; by one system call
+    /// Hands one packet over under `key`, with a launch time where it bears one; returns the key that its tx stamps will carry, or
+    /// errno.
+    fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32>;
+    /// Hands a batch of packets without launch times over, each of `size` bytes, one behind the other, with a key for each; by one system call
     /// where the port can. `keys` receives those that their tx stamps will carry. Returns how many were taken, the first
     /// ones; errno if none was.
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         for (n, key) in keys.iter_mut().enumerate() {
-            match self.send(&payloads[n * size..][..size], *key) {
+            match self.send(&payloads[n * size..][..size], *key, None) {
                 Ok(stamped) => *key = stamped,
                 Err(errno) if n == 0 => return Err(errno),
                 Err(_) => return Ok(n),
@@ -39,7 +40,7 @@ pub trait SendPort {
         }
         Ok(keys.len())
     }
-    /// Takes tx stamps that have come back, a bounded number of them, and never waits. Returns how many; fewer than
+    /// Takes tx stamps, and reports of packets dropped for their launch time, that have come back, a bounded number of them, and never waits. Returns how many; fewer than
     /// [`DRAIN`] means that there are no more.
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize;
     /// Called after a refused send, also within a batch, when drained: keys must be unambiguous again.

@@ -9,7 +9,8 @@ use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use tardy_model::ethernet;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::stream::Wait;
-use tardy_sys::stamps::TxStamps;
+use tardy_model::time::{Instant, Tai};
+use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
 use tardy_sys::wait::Waiter;
 use tardy_sys::{SysError, packet};
@@ -31,7 +32,8 @@ impl PacketSend {
     pub fn open(order: &SendOrder) -> Result<Self, SysError> {
         let [_, sched, driver] = order.points();
         let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
-        let socket = packet::sender(&order.device, order.priority, stamps, super::udp::ERROR_QUEUE_BYTES)?;
+        let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
+        let socket = packet::sender(&order.device, order.priority, stamps, super::udp::ERROR_QUEUE_BYTES, launching)?;
         let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;
         let [to, from] = order.macs;
         let head = ethernet::head(to, from, tag, ethertype);
@@ -58,9 +60,9 @@ impl PacketSend {
 
 impl SendPort for PacketSend {
     #[inline]
-    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+    fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
         self.put(0, payload);
-        self.socket.send(&self.frames[..self.head + payload.len()], key)
+        self.socket.send(&self.frames[..self.head + payload.len()], key, launch.map(Instant::ns))
     }
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         let count = keys.len().min(BATCH).min(payloads.len() / size.max(1));

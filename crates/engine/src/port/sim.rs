@@ -3,15 +3,17 @@
 //! seed, so results are exact, and faults can be put in without harming a machine.
 
 mod answered;
+mod qdisc;
 mod world;
 
 pub use world::{BEHIND_NS, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
 
 use crate::halves::{Halves, ReplyHalves};
 use crate::live::Live;
-use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
+use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder, launch_order};
 use crate::receiver::{Arrival, Receiver, ReceiverCounters, Shared};
 use crate::sender::{Sender, SenderCounters, SenderHalf};
+use qdisc::Qdisc;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::cell::{Cell, RefCell};
@@ -21,6 +23,8 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
 use tardy_model::point::Point;
+use tardy_model::qdisc::ShaperRecord;
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Policy, Sim, Stream};
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{SpinGaps, WarmUp};
@@ -39,6 +43,8 @@ pub struct SimTrial {
     pub before: MachineState,
     /// And after.
     pub after: MachineState,
+    /// What its queue discipline did.
+    pub shaper: ShaperRecord,
 }
 
 /// Where simulated time starts: 2026-01-01, TAI.
@@ -59,6 +65,8 @@ struct Ends<'a> {
     world: Rc<World>,
     order: StreamOrder,
     nonce: u64,
+    phase: Nanos,
+    qdisc: Rc<RefCell<Qdisc>>,
 }
 
 impl Ends<'_> {
@@ -82,6 +90,7 @@ impl Ends<'_> {
             spin: stream.tx.spin,
             overrun: stream.overrun,
             replies,
+            launch: launch_order(stream, self.phase).filter(|_| !replies),
         }
     }
 
@@ -119,6 +128,7 @@ impl Ends<'_> {
             held: None,
             points,
             drifts: replies,
+            qdisc: (!replies).then(|| self.qdisc.clone()),
         };
         (port, path)
     }
@@ -172,7 +182,7 @@ fn landed(port: &mut TxPort, path: &Rc<RefCell<Vec<Flying>>>) -> Vec<Flying> {
 }
 
 /// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is drawn from `nonce`.
-pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial {
+pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos, shaper: &Shaper) -> SimTrial {
     let sim = stream.sim.clone();
     let base = crate::schedule::base_time(Instant::from_ns(EPOCH_NS + 100_000_000), stream.cycle, phase);
     let span = stream.cycle.0 * i64::from(stream.count);
@@ -185,7 +195,8 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
     let order = StreamOrder::of(stream, number, nonce);
     let offset = world.sim.tai_offset_s;
     let clocks_before = world.reading(EPOCH_NS, offset);
-    let ends = Ends { stream, world: world.clone(), order, nonce };
+    let qdisc = Rc::new(RefCell::new(Qdisc::new(shaper, stream, nonce)));
+    let ends = Ends { stream, world: world.clone(), order, nonce, phase, qdisc: qdisc.clone() };
     let (recorded, ended_ns) = match stream.kind {
         Kind::Cyclic => ends.one_way(base),
         Kind::Reflected => ends.reflected(base),
@@ -220,7 +231,8 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos) -> SimTrial 
     };
     let before = machine(&world.sim, clocks_before, 0, [0; 2]);
     let after = machine(&world.sim, clocks_after, passed_ns, run_ns);
-    SimTrial { halves, base, before, after }
+    let shaper = qdisc.borrow().record();
+    SimTrial { halves, base, before, after, shaper }
 }
 
 fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> ThreadRecord {

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tardy_model::frame::Frame;
 use tardy_model::stream::Wait;
+use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::TcpRecord;
 use tardy_sys::SysError;
 use tardy_sys::messages::{MessagesRx, MessagesTx, split};
@@ -151,7 +152,7 @@ impl TcpReceive {
 
 impl SendPort for TcpSend {
     #[inline]
-    fn send(&mut self, payload: &[u8], _key: u32) -> Result<u32, i32> {
+    fn send(&mut self, payload: &[u8], _key: u32, _launch: Option<Instant<Tai>>) -> Result<u32, i32> {
         self.socket.send(payload).inspect_err(|_| self.socket.end())
     }
     #[inline]

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::stamps::TxStamps;
+use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx, Waker};
 use tardy_sys::wait::Waiter;
 use tardy_sys::{SysError, clock};
@@ -54,7 +54,8 @@ impl UdpSend {
         let [_, sched, driver] = order.points();
         let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
         let peer = SocketAddr::new(order.peer, order.port);
-        let socket = UdpTx::open(order.local, peer, order.priority, stamps, ERROR_QUEUE_BYTES)?;
+        let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
+        let socket = UdpTx::open(order.local, peer, order.priority, stamps, ERROR_QUEUE_BYTES, launching)?;
         let (StreamOrder { stream, nonce, .. }, size) = (&order.order, order.size());
         let mut probe = vec![0; usize::from(size).max(HEAD)];
         let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
@@ -69,8 +70,8 @@ impl UdpSend {
 
 impl SendPort for UdpSend {
     #[inline]
-    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
-        self.socket.send(payload, key)
+    fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
+        self.socket.send(payload, key, launch.map(Instant::ns))
     }
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         self.socket.send_batch(payloads, size, keys)

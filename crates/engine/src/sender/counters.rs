@@ -17,6 +17,10 @@ pub struct SenderCounters {
     pub overruns: u64,
     /// Packets left not_sent because of that.
     pub skipped: u64,
+    /// Packets that the queue discipline dropped, their launch time having passed.
+    pub missed: u64,
+    /// Packets whose launch time it refused.
+    pub invalid: u64,
     /// tx stamps whose key is no packet's of the trial.
     pub unmatched: u64,
     /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped.

@@ -13,6 +13,8 @@ impl Sending {
     pub(super) const SKIPPED: u8 = 2;
     pub(super) const REFUSED: u8 = 4;
     pub(super) const OVERRUN: u8 = 8;
+    pub(super) const MISSED: u8 = 16;
+    pub(super) const INVALID: u8 = 32;
 
     /// It was handed to the port.
     pub fn sent(self) -> bool {
@@ -25,6 +27,18 @@ impl Sending {
     /// The port refused it.
     pub fn refused(self) -> bool {
         self.0 & Self::REFUSED != 0
+    }
+    /// The queue discipline dropped it, its launch time having passed.
+    pub fn missed(self) -> bool {
+        self.0 & Self::MISSED != 0
+    }
+    /// The queue discipline refused its launch time.
+    pub fn invalid(self) -> bool {
+        self.0 & Self::INVALID != 0
+    }
+    /// The queue discipline said that it dropped it.
+    pub fn dropped(self) -> bool {
+        self.missed() || self.invalid()
     }
     /// The sender woke after its slot.
     pub fn overrun(self) -> bool {

@@ -10,6 +10,7 @@ use crate::names::ClaimError;
 use crate::orders::PlaceError;
 use crate::path::wire::WireError;
 use crate::plan::PlanError;
+use crate::shaper::ShaperError;
 use crate::undo::UndoError;
 
 /// Why a run ended before its end.
@@ -24,6 +25,9 @@ pub enum RunError {
     /// A wire's devices cannot be had.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// A device cannot have the queue discipline.
+    #[error(transparent)]
+    Shaper(#[from] ShaperError),
     /// It cannot be built.
     #[error(transparent)]
     Apply(#[from] ApplyError),

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
+use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Path, Setup};
 use thiserror::Error;
 
@@ -25,6 +26,10 @@ pub struct Found {
     pub usable: Vec<u32>,
     /// What the devices' interrupts and queues are set to, by the same names.
     pub steering: BTreeMap<String, Steering>,
+    /// How many transmit queues the devices have, by the same names.
+    pub tx_queues: BTreeMap<String, u32>,
+    /// The time, for schedules that must begin in the future; `None` is the clock's epoch.
+    pub now: Option<Instant<Tai>>,
 }
 
 /// Where a station meets the path.

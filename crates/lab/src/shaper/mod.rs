@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sender's queue discipline. A kind is one file and one line in [`set`].
+//! The sender's queue discipline: the devices by which streams leave get it, the others keep their own. A kind is one file and one
+//! line in [`set`]; what the kernel made of it is compared in [`read_back`].
 
+pub mod cbs;
+pub mod etf;
+pub mod launching;
+pub mod mqprio;
 pub mod none;
+pub mod read_back;
+pub mod taprio;
+pub mod watch;
 
 use crate::command::{Command, Step};
-use crate::path::LinkEnd;
-use std::collections::BTreeMap;
-use tardy_spec::experiment::Shaper;
+use crate::path::{Found, LinkEnd};
+use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::shaper::{Classes, Shaper};
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_spec::experiment::{Path, Setup};
+use thiserror::Error;
+
+/// Why a step of the plan is taken; by this a refusal is known to be the queue discipline's.
+pub const WHY: &str = "the queue discipline of a device that streams leave by";
+/// The root's handle.
+pub const ROOT: &str = "100:";
+/// A schedule begins so long after it was planned, at the earliest: building takes less.
+const AHEAD: Nanos = Nanos(500_000_000);
 
 /// What a shaper plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +33,145 @@ pub struct Shaped {
     pub steps: Vec<Step>,
     /// Commands that tell what is set in truth.
     pub read_back: Vec<Command>,
+    /// When its schedule begins, where it has one.
+    pub begins: Option<Instant<Tai>>,
 }
 
-/// Plans the shaper at these ends of the path.
-pub fn set(shaper: &Shaper, ends: &BTreeMap<String, LinkEnd>) -> Shaped {
-    match shaper {
-        Shaper::None => none::set(ends),
+/// A queue discipline that a device cannot have, known before anything is touched.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ShaperError {
+    /// It has too few transmit queues.
+    #[error(
+        "shaper {kind} needs {needed} transmit queues and {device} has {has}: use fewer classes or queues, or another device (`ethtool -L` \
+         may give it more)"
+    )]
+    Queues {
+        /// The shaper's kind.
+        kind: &'static str,
+        /// The device.
+        device: String,
+        /// Queues needed.
+        needed: u32,
+        /// Queues there.
+        has: u32,
+    },
+}
+
+/// Stations whose devices get the queue discipline: those that streams start from.
+pub fn stations(setup: &Setup) -> BTreeSet<&str> {
+    setup.streams.iter().map(|stream| stream.from.as_str()).collect()
+}
+
+/// True if queue disciplines are to be watched during trials: one is asked for, or packets bear launch times.
+pub fn is_watched(setup: &Setup) -> bool {
+    setup.shaper != Shaper::None || setup.streams.iter().any(|stream| stream.launch.is_some())
+}
+
+/// Plans the shaper of a set-up at these ends of the path.
+pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Shaped {
+    let sends = stations(setup);
+    let at: Vec<&LinkEnd> = ends.iter().filter(|(name, _)| sends.contains(name.as_str())).map(|(_, end)| end).collect();
+    let begins = setup.shaper.taprio().map(|taprio| {
+        let (cycle, offset) = (taprio.schedule.cycle.0.max(1), taprio.schedule.offset.0);
+        let earliest = found.now.map_or(0, Instant::ns) + AHEAD.0 - offset;
+        // The first multiple of the cycle from then on, moved by what was asked for.
+        Instant::from_ns((earliest + cycle - 1).div_euclid(cycle) * cycle + offset)
+    });
+    let steps = at.iter().flat_map(|end| match &setup.shaper {
+        Shaper::None => Vec::new(),
+        Shaper::Etf(etf) => etf::set(etf, end),
+        Shaper::Taprio(taprio) => taprio::set(taprio, end, begins.unwrap_or(Instant::from_ns(0))),
+        Shaper::Mqprio(mqprio) => mqprio::set(mqprio, end),
+        Shaper::Cbs(cbs) => cbs::set(cbs, end),
+    });
+    let steps = steps.collect();
+    let read_back = match setup.shaper {
+        Shaper::None => none::read_back(ends),
+        _ => ends.values().map(|end| read_back::command(end)).collect(),
+    };
+    Shaped { steps, read_back, begins }
+}
+
+/// What can be known before anything is touched.
+///
+/// # Errors
+/// If a device has too few queues.
+pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
+    let Some(classes) = setup.shaper.classes() else { return Ok(()) };
+    let needed = classes.queues.iter().map(|of| of.offset + of.count).max().unwrap_or(0).max(2);
+    for (_, device) in devices(setup) {
+        if let Some(has) = found.tx_queues.get(device).copied().filter(|has| *has < needed) {
+            return Err(ShaperError::Queues { kind: setup.shaper.kind(), device: device.to_owned(), needed, has });
+        }
     }
+    Ok(())
+}
+
+/// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
+pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
+    let what = setup.shaper.offloads()?;
+    if let Path::Veth { .. } = setup.path {
+        return Some(format!(
+            "{what} needs a device that does it, and a veth pair has neither a clock nor gates of its own"
+        ));
+    }
+    let blind = devices(setup).into_iter().find_map(|(_, device)| {
+        let nic = found.nics.get(device)?;
+        match &nic.can {
+            Ok(can) if can.phc >= 0 => None,
+            Ok(_) => Some(format!("{what} needs a device with a PTP clock, and {} has none", nic.name)),
+            Err(why) => {
+                Some(format!("{what} needs a device with a PTP clock; what {} has is unknown: {why}", nic.name))
+            }
+        }
+    });
+    blind
+}
+
+/// Stations that streams start from with their devices of the host, by the experiment's names for them.
+fn devices(setup: &Setup) -> Vec<(&str, &str)> {
+    let Path::Wire { a, b, .. } = &setup.path else { return Vec::new() };
+    let sends = stations(setup);
+    let ends = setup.stations.keys().zip([a, b]);
+    ends.filter(|(station, _)| sends.contains(station.as_str()))
+        .map(|(station, device)| (station.as_str(), device.as_str()))
+        .collect()
+}
+
+/// The one step that sets the root and its children. Gone with the root are its children.
+fn step(end: &LinkEnd, root: &[String], children: Vec<Vec<String>>) -> Vec<Step> {
+    let (netns, device) = (end.netns.as_str(), end.device.as_str());
+    let tc = |place: &[&str], words: &[String]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Command::tc_in(netns, &[&["qdisc", "replace", "dev", device], place, &words[..]].concat())
+    };
+    let mut does = vec![tc(&["root", "handle", ROOT], root)];
+    for child in &children {
+        let [parent, words @ ..] = &child[..] else { continue };
+        does.push(tc(&["parent", parent], words));
+    }
+    let undoes = vec![Command::tc_in(netns, &["qdisc", "del", "dev", device, "root"])];
+    vec![Step { does, undoes, why: WHY, tolerates: &[] }]
+}
+
+/// Words of a command.
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Classes as tc is told them.
+fn classes(classes: &Classes) -> String {
+    let map: Vec<String> = classes.map.iter().map(u8::to_string).collect();
+    let queues: Vec<String> = classes.queues.iter().map(|of| format!("{}@{}", of.count, of.offset)).collect();
+    format!("num_tc {} map {} queues {}", classes.count(), map.join(" "), queues.join(" "))
+}
+
+/// Places below the root that serve these classes, as tc writes them: in hexadecimal.
+fn places<'a>(classes: &'a Classes, at: &'a [u8]) -> impl Iterator<Item = String> + 'a {
+    at.iter().flat_map(|class| classes.minors(*class)).map(|minor| format!("{ROOT}{minor:x}"))
+}
+
+/// What hangs below the root: a place, then the words.
+fn children(at: &[u8], of: &Classes, child: &str) -> Vec<Vec<String>> {
+    places(of, at).map(|place| [vec![place], words(child)].concat()).collect()
 }

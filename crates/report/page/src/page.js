@@ -30,6 +30,7 @@ const KINDS = {
   heat: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.heat) && heatMap(metric, stream),
   trials: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.count) && trialStrips(metric, stream),
   stages: (stream) => stream.stages.length > 0 && stageBars(stream),
+  gates: (stream) => stream.cell.gates && gateRows(stream.cell),
   cells: () => lines(metric).some((line) => line.metric.count > 0) && cellStrips(metric, lines(metric)),
   "cells-ccdf": () => lines(metric).some((line) => line.metric.count > 0) && ccdf(metric, lines(metric)),
 };

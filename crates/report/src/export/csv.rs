@@ -10,12 +10,15 @@ use std::io::Write;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags};
 
-const FLAGS: [(Flags, &str); 5] = [
+const FLAGS: [(Flags, &str); 8] = [
     (Flags::EARLY, "early"),
     (Flags::LATE, "late"),
     (Flags::DUPLICATE, "duplicate"),
     (Flags::REORDERED, "reordered"),
     (Flags::OVERRUN, "overrun"),
+    (Flags::LAUNCH_MISSED, "launch_missed"),
+    (Flags::LAUNCH_INVALID, "launch_invalid"),
+    (Flags::QDISC_DROPPED, "qdisc_dropped"),
 ];
 
 pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {

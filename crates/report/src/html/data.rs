@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;
 use tardy_analyze::envelope::{Line, Shape, Trace, bins};
+use tardy_model::gates::Window;
 use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult, TrialResult};
 
@@ -37,6 +38,43 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
     text.replace('<', "\\u003c")
 }
 
+/// Departures by phase, a row for each traffic class; `None` where nothing decides when packets leave.
+pub(super) fn gates(cell: &CellResult) -> Option<Value> {
+    let judged = || cell.streams.iter().filter_map(|(name, stream)| Some((name, stream.gates.as_ref()?)));
+    let (_, first) = judged().next()?;
+    let pairs = |windows: &[Window]| -> Vec<Value> { windows.iter().map(|w| json!([w.open_ns, w.close_ns])).collect() };
+    let sum = |counts: Vec<&Vec<u64>>| {
+        let length = counts.iter().map(|counts| counts.len()).max()?;
+        Some((0..length).map(|i| counts.iter().filter_map(|counts| counts.get(i)).sum()).collect::<Vec<u64>>())
+    };
+    let of_class = |class: u8| {
+        let counts = judged().filter(|(_, gates)| gates.class == Some(class)).map(|(_, gates)| &gates.phases.counts);
+        sum(counts.collect())
+    };
+    let rows: Vec<Value> = match first.gate_cycle_ns {
+        Some(_) => cell
+            .classes
+            .iter()
+            .filter_map(|class| {
+                let number = class.class.filter(|_| !class.windows.is_empty())?;
+                Some(json!({
+                    "title": format!("class {number}"), "windows": pairs(&class.windows), "counts": of_class(number),
+                }))
+            })
+            .collect(),
+        None => judged()
+            .map(|(name, gates)| {
+                let class = gates.class.map_or_else(String::new, |class| format!(", class {class}"));
+                json!({
+                    "title": format!("{name}{class}"), "windows": pairs(&gates.windows), "counts": gates.phases.counts,
+                })
+            })
+            .collect(),
+    };
+    let (cycle, shift) = (first.phases.cycle_ns, first.release_before_ns);
+    Some(json!({ "cycle": cycle, "of": first.phases.cycle, "shift": shift, "rows": rows }))
+}
+
 struct Maker<'a> {
     picture: &'a Picture<'a>,
     pooled: usize,
@@ -50,7 +88,11 @@ impl Maker<'_> {
         let loads = cell.trials.iter().map(|trial| (trial.n.to_string(), timed::loads(trial, self.stretches).into()));
         let loads: Map<String, Value> = loads.filter(|(_, loads)| loads != &json!([])).collect();
         let streams: Vec<Value> = streams.collect();
-        json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams, "loads": loads })
+        let mut value = json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams, "loads": loads });
+        if let Some(gates) = gates(cell) {
+            value["gates"] = gates;
+        }
+        value
     }
 
     fn stream(&self, cell: &CellResult, name: &str, stream: &StreamResult) -> Value {

@@ -173,6 +173,15 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         }
         of_stream(picture, cell, &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }
+    if data::gates(cell).is_some() {
+        let place = format!(" data-cell=\"{i}\" data-stream=\"0\" class=\"wide\"");
+        *out += "<div class=\"figures\">\n";
+        *out += &figure("gates", &place, "Gates", "when in a cycle packets came to the driver");
+        *out += "</div>\n";
+    }
+    if let Some(classes) = document::classes(cell, Some(THIN)) {
+        *out += &table(&classes, "traffic classes");
+    }
     if let Some(loads) = crate::loads::table(&cell.loads, Some(THIN)) {
         *out += &table(&loads, "background load");
     }

@@ -57,6 +57,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         of_load(name, load, page);
     }
     if rows {
+        super::classes::draw(cell, page);
         super::placement::draw(cell, page);
     }
     let remarks = summary::of_cell(cell, picture.manifest);

@@ -2,6 +2,7 @@
 //! The table for a terminal: figures line up, units stand once, colour only where it means something.
 
 mod cell;
+mod classes;
 mod compact;
 mod layout;
 mod page;

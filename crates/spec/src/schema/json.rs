@@ -5,6 +5,7 @@ use super::kind::{LAST_CPU, LONGEST_DEVICE};
 use super::{Default, KEYS, Key, Kind, spread, units};
 use serde_json::{Map, Value, json};
 use tardy_model::point::Point;
+use tardy_model::shaper::MOST_CLASSES;
 
 /// The JSON Schema of an experiment file, read as JSON: tables are objects, lists arrays.
 ///
@@ -182,6 +183,20 @@ fn kind(kind: &Kind) -> Value {
             let one = format!("{NUMBER}{}", if *time { TIME } else { &sizes });
             let pattern = format!("^((fixed|exponential):{one}|uniform:{one}\\.\\.{one}|pareto:{one}/{NUMBER})$");
             json!({"type": "string", "pattern": pattern})
+        }
+        Kind::Classes { each_of } => {
+            let item = json!({"type": "integer", "minimum": 0, "maximum": MOST_CLASSES - 1});
+            match each_of {
+                Some(many) => json!({"type": "array", "minItems": many, "maxItems": many, "items": item}),
+                None => json!({"type": "array", "uniqueItems": true, "items": item}),
+            }
+        }
+        Kind::Queues => {
+            json!({"type": "array", "items": {"type": "string", "pattern": "^ *[0-9]+ *@ *[0-9]+ *$"}})
+        }
+        Kind::Entries => {
+            let pattern = format!("^ *(none|all|[0-9]+( *, *[0-9]+)*) +{NUMBER}{TIME} *$");
+            json!({"type": "array", "items": {"type": "string", "pattern": pattern}})
         }
         Kind::Words => json!({"type": "array", "minItems": 1, "items": {"type": "string"}}),
         Kind::Limits => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kinds of values: how each is read, and what is said when it is wrong.
 
+use super::schedule;
 use super::spread;
 use super::units::{self, Wrong, show_duration};
 use crate::error::{Problem, Reason};
@@ -10,6 +11,7 @@ use tardy_model::expect::Of;
 use tardy_model::load::Distribution;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::QUANTILES;
+use tardy_model::shaper::{Entry, Queues};
 use tardy_model::stream::{CpuChoice, Policy};
 use tardy_model::time::Nanos;
 
@@ -82,6 +84,15 @@ pub enum Kind {
     },
     /// Program and arguments.
     Words,
+    /// Traffic classes.
+    Classes {
+        /// The class of each of so many priorities.
+        each_of: Option<usize>,
+    },
+    /// The queues of each class.
+    Queues,
+    /// Entries of a schedule.
+    Entries,
 }
 
 /// Limits of a metric: figure, ns, and whether the limit itself is allowed.
@@ -103,6 +114,9 @@ pub(crate) enum Value {
     Limits(Limits),
     Spread(Distribution),
     Words(Vec<String>),
+    Classes(Vec<u8>),
+    Queues(Vec<Queues>),
+    Entries(Vec<Entry>),
     /// The word that stands instead of a value.
     Word,
 }
@@ -221,6 +235,9 @@ impl Kind {
             (Kind::Words, _) => {
                 return Err(not("a program with its arguments", "write [\"iperf3\", \"-c\", \"{to}\"]"));
             }
+            (Kind::Classes { each_of }, _) => Value::Classes(schedule::classes(key, node, *each_of)?),
+            (Kind::Queues, _) => Value::Queues(schedule::queues(key, node)?),
+            (Kind::Entries, _) => Value::Entries(schedule::entries(key, node)?),
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod json;
 mod kind;
+mod schedule;
 mod spread;
 mod table;
 pub(crate) mod units;

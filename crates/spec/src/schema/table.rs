@@ -6,6 +6,7 @@ use super::{Key, Kind};
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::HEAD;
 use tardy_model::load::MOST_INSTANCES;
+use tardy_model::shaper::{MOST_CLASSES, PRIORITIES};
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
     Kind::Choice { built, later }
@@ -46,7 +47,7 @@ pub const KEYS: &[Key] = &[
     key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be told.").whole(),
     key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
 
-    key("reference", choice(&["R2-load"], &["R1", "R2-paths", "R3", "R4", "R5"]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
+    key("reference", choice(&["R1", "R2-load", "R3"], &["R2-paths", "R4", "R5"]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
 
     key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
@@ -60,7 +61,26 @@ pub const KEYS: &[Key] = &[
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses of their own; they get them back afterwards."),
 
-    key("shaper.kind", choice(&["none"], &["etf", "taprio", "mqprio", "cbs"]), Text("none"), "The sender's queue discipline; `none` leaves the device's own."),
+    key("shaper.kind", choice(&["none", "etf", "taprio", "mqprio", "cbs"], &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
+    key("shaper.classes", number(1, MOST_CLASSES as i64), None("needed for taprio, mqprio and cbs"), "Traffic classes."),
+    key("shaper.map", Kind::Classes { each_of: Some(PRIORITIES) }, None("the lowest priorities in the last class"), "The class of each priority from 0 on (SO_PRIORITY of the sending socket)."),
+    key("shaper.class_queues", Kind::Queues, None("one queue for each class, in order"), "The transmit queues of each class: how many, and the first."),
+    key("shaper.entries", Kind::Entries, None("needed for taprio"), "taprio: the cycle's entries, in order: the classes whose gates are open, and how long."),
+    key("shaper.gate_cycle", SOME, None("the sum of the entries"), "taprio: how long the entries are to last together."),
+    key("shaper.base_time", SPAN, Text("0us"), "taprio: a cycle begins so long after each multiple of its length on the TAI clock; the first one in the future."),
+    key("shaper.mode", choice(&["software", "txtime-assist", "offload"], &[]), Text("software"), "taprio: who keeps the gates: the kernel, launch times that taprio gives and etf keeps, or the device."),
+    key("shaper.txtime_delay", SPAN, None("needed for `txtime-assist`"), "taprio with txtime-assist: a packet's launch time lies at least so long after it was enqueued."),
+    key("shaper.port_rate", Kind::Rate, Text("1Gbit"), "What the device sends: to tell how long a frame takes, and the credits of cbs."),
+    key("shaper.ptp_priority", number(0, 15), Integer(0), "The priority that PTP's own frames have; their class must not be shut out."),
+    key("shaper.etf.delta", SPAN, None("needed for etf"), "etf hands a packet to the driver so long before its launch time."),
+    key("shaper.etf.classes", Kind::Classes { each_of: Option::None }, None("all with txtime-assist, none else"), "taprio and mqprio: classes that have etf below them."),
+    key("shaper.etf.deadline_mode", Kind::Flag, Flag(false), "etf: launch times are deadlines: packets go out at once, in their order."),
+    key("shaper.etf.skip_sock_check", Kind::Flag, None("true with txtime-assist, else false"), "etf takes packets whose socket asked for no launch times."),
+    key("shaper.etf.offload", Kind::Flag, Flag(false), "etf: the device holds packets until their launch time."),
+    key("shaper.etf.tolerance", SPAN, Text("50us"), "A packet left in time up to so long after `etf.delta` before its launch time."),
+    key("shaper.cbs.classes", Kind::Classes { each_of: Option::None }, None("needed for cbs"), "cbs: the classes that it shapes."),
+    key("shaper.cbs.idleslope", Kind::Rate, None("needed for cbs"), "cbs: what each of them may send in the long run; the other credits follow."),
+    key("shaper.cbs.offload", Kind::Flag, Flag(false), "cbs: the device does it."),
 
     key("stream.*.kind", choice(&["cyclic", "pingpong"], &[]), Text("cyclic"), "`cyclic`: time-triggered, open loop; `pingpong`: request and response, the next request when a reply has come."),
     key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
@@ -80,6 +100,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that bears a priority only: port `packet` writes the tag, under `udp` a VLAN device does."),
     key("stream.*.pcp", number(0, 7), Integer(0), "Priority (PCP) in the VLAN tag."),
     key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Port `packet`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
+    key("stream.*.launch", choice(&["none", "strict", "deadline"], &[]), Text("none"), "Each packet bears its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
@@ -118,6 +139,8 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.steal", Kind::Share, Float(0.0), "Share of the CPUs' time that the hypervisor takes."),
     key("stream.*.sim.refuse_policy", Kind::Flag, Flag(false), "The scheduling policy that was asked for is refused."),
     key("stream.*.sim.throttle", SPAN, Text("0us"), "A spinning receiver is stopped for this long in each second."),
+    key("stream.*.sim.hold", SPAN, Text("0us"), "The timer of the queue discipline fires this much late."),
+    key("stream.*.sim.hold_share", Kind::Share, Float(1.0), "Share of the packets that it holds for which it does."),
 
     key("load.*.kind", choice(&["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "cpu", "memory", "command"], &[]), Required, "What the background load does."),
     key("load.*.count", number(0, MOST_INSTANCES as i64), Integer(1), "Instances at once; 0 is none."),

@@ -41,6 +41,12 @@ impl Kind {
                     .to_owned()
             }
             Kind::Words => "a list of texts: program and arguments".to_owned(),
+            Kind::Classes { each_of: Some(many) } => format!("a list of {many} classes"),
+            Kind::Classes { each_of: Option::None } => "a list of classes".to_owned(),
+            Kind::Queues => "a list as `[\"1@0\", \"2@1\"]`: how many queues, and the first".to_owned(),
+            Kind::Entries => {
+                "a list as `[\"1 100us\", \"0,2 200us\"]`: classes whose gates are open (`all`, `none`), and how long".to_owned()
+            }
             Kind::Limits => "a limit as `\"p99.9 < 80us\"`, or a list of limits".to_owned(),
         }
     }

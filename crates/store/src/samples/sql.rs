@@ -21,6 +21,13 @@ pub fn samples_schema() -> Value {
         (Flags::DUPLICATE, "duplicate", "it arrived more than once; the stamps are the first arrival's"),
         (Flags::REORDERED, "reordered", "it arrived after a packet that was sent later"),
         (Flags::OVERRUN, "overrun", "the sender woke after this packet's slot"),
+        (
+            Flags::LAUNCH_MISSED,
+            "launch_missed",
+            "not_sent: its launch time had passed when the queue discipline could send it",
+        ),
+        (Flags::LAUNCH_INVALID, "launch_invalid", "not_sent: the queue discipline refused its launch time"),
+        (Flags::QDISC_DROPPED, "qdisc_dropped", "not_sent: the queue discipline dropped it without a report"),
     ];
     json!({
         "format": FORMAT,

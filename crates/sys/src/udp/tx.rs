@@ -6,7 +6,7 @@ use crate::address::{bind, connect, socket};
 use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
-use crate::stamps::{self, StampBuffers, TxStamp, TxStamps};
+use crate::stamps::{self, Launching, StampBuffers, TxStamp, TxStamps};
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
@@ -14,8 +14,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Control message that gives a packet's stamp key (Linux ≥ 6.13).
 const SCM_TS_OPT_ID: i32 = 81;
-/// CMSG_SPACE of a key.
-const KEY_BYTES: usize = 24;
+/// CMSG_SPACE of a key, and of a launch time.
+const ONE: usize = 24;
+/// CMSG_SPACE of both.
+const BOTH: usize = 2 * ONE;
+/// Option and control message of launch times (include/uapi/asm-generic/socket.h).
+const SO_TXTIME: i32 = 61;
+/// `struct sock_txtime` and its flags (include/uapi/linux/net_tstamp.h).
+#[repr(C)]
+struct SockTxtime {
+    clockid: i32,
+    flags: u32,
+}
+const SOF_TXTIME_DEADLINE_MODE: u32 = 1;
+const SOF_TXTIME_REPORT_ERRORS: u32 = 2;
+
 /// Who gives the packets their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
@@ -43,24 +56,38 @@ pub struct UdpTx {
 
 impl UdpTx {
     /// A socket connected from `local` to `peer`, its priority set, stamps asked for, the error queue sized to
-    /// `error_queue_bytes` where the kernel allows it.
+    /// `error_queue_bytes` where the kernel allows it. With `launching` each packet bears a launch time, on CLOCK_TAI, and what a
+    /// queue discipline drops for it is reported.
     pub fn open(
         local: IpAddr,
         peer: SocketAddr,
         priority: u32,
         stamps: TxStamps,
         error_queue_bytes: i32,
+        launching: Option<Launching>,
     ) -> Result<Self, SysError> {
         let fd = socket(peer, libc::SOCK_DGRAM)?;
         bind(&fd, SocketAddr::new(local, 0))?;
         connect(&fd, peer)?;
-        UdpTx::over(fd, priority, stamps, error_queue_bytes)
+        UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)
     }
 
-    /// On a socket that knows where its packets go: sets its priority, asks for stamps, sizes the error queue.
-    pub(crate) fn over(fd: OwnedFd, priority: u32, stamps: TxStamps, error_queue_bytes: i32) -> Result<Self, SysError> {
+    /// On a socket that knows where its packets go: sets its priority, says that packets have launch times if they do, asks for
+    /// stamps, sizes the error queue.
+    pub(crate) fn over(
+        fd: OwnedFd,
+        priority: u32,
+        stamps: TxStamps,
+        error_queue_bytes: i32,
+        launching: Option<Launching>,
+    ) -> Result<Self, SysError> {
         set(&fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &(priority as i32), "SO_PRIORITY")?;
         buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 4 << 20, "SO_SNDBUF")?;
+        if let Some(Launching { deadline }) = launching {
+            let mode = if deadline { SOF_TXTIME_DEADLINE_MODE } else { 0 };
+            let asked = SockTxtime { clockid: libc::CLOCK_TAI, flags: SOF_TXTIME_REPORT_ERRORS | mode };
+            set(&fd, libc::SOL_SOCKET, SO_TXTIME, &asked, "SO_TXTIME")?;
+        }
         // Stamps wait in the error queue, which the receive buffer's size bounds.
         let error_queue_bytes = buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, error_queue_bytes, "SO_RCVBUF")?;
         let mut port =
@@ -82,26 +109,28 @@ impl UdpTx {
         self.error_queue_bytes
     }
 
-    /// Sends one datagram under `key`; returns the key that the kernel will stamp it with, or errno.
+    /// Sends one datagram under `key`, with a launch time in ns if the socket was opened for that; returns the key that the kernel
+    /// will stamp it with, or errno.
     #[inline]
-    pub fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
-        if self.keys != Keys::Named {
+    pub fn send(&mut self, payload: &[u8], key: u32, launch_ns: Option<i64>) -> Result<u32, i32> {
+        if self.keys != Keys::Named && launch_ns.is_none() {
             // The kernel has less to copy in than with a message header.
             call::send(&self.fd, payload, 0)?;
             return Ok(self.stamped(key));
         }
-        self.send_named(payload, key)
+        self.send_with(payload, key, launch_ns)
     }
 
-    #[cold]
-    fn send_named(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+    /// The same with control messages.
+    fn send_with(&mut self, payload: &[u8], key: u32, launch_ns: Option<i64>) -> Result<u32, i32> {
         let mut io = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
         // SAFETY: msghdr is plain data.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_iov = &raw mut io;
         message.msg_iovlen = 1;
-        let mut control = ControlBuffer::<KEY_BYTES>::default();
-        put_key(&mut message, &mut control, key | NAMED);
+        let mut control = ControlBuffer::<BOTH>::default();
+        let named = (self.keys == Keys::Named).then_some(key | NAMED);
+        put(&mut message, &mut control, named, launch_ns);
         // SAFETY: all that `message` points at lives until the call returns; the kernel only reads the payload.
         unsafe { call::sendmsg(&self.fd, &message, 0) }?;
         Ok(self.stamped(key))
@@ -124,7 +153,7 @@ impl UdpTx {
     pub fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         let count = keys.len().min(BATCH).min(payloads.len() / size.max(1));
         let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size }; BATCH];
-        let mut control = [ControlBuffer::<KEY_BYTES>::default(); BATCH];
+        let mut control = [ControlBuffer::<BOTH>::default(); BATCH];
         // SAFETY: mmsghdr is plain data.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
         for n in 0..count {
@@ -132,7 +161,7 @@ impl UdpTx {
             messages[n].msg_hdr.msg_iov = &raw mut io[n];
             messages[n].msg_hdr.msg_iovlen = 1;
             if self.keys == Keys::Named {
-                put_key(&mut messages[n].msg_hdr, &mut control[n], keys[n] | NAMED);
+                put(&mut messages[n].msg_hdr, &mut control[n], Some(keys[n] | NAMED), None);
             }
         }
         // SAFETY: the first `count` headers point at payloads of `size` bytes, which the kernel only reads, and at control
@@ -154,7 +183,7 @@ impl UdpTx {
         }
         if self.keys == Keys::Counted {
             self.keys = Keys::Named;
-            if self.send(probe, 0) != Err(libc::EINVAL) {
+            if self.send(probe, 0, None) != Err(libc::EINVAL) {
                 return;
             }
             self.keys = Keys::CountedOnly;
@@ -179,17 +208,32 @@ impl UdpTx {
     }
 }
 
-/// Names a packet's stamp key by a control message.
+/// Gives a packet its control messages: the key of its stamps, its launch time.
 #[inline]
-fn put_key(message: &mut libc::msghdr, control: &mut ControlBuffer<KEY_BYTES>, key: u32) {
+fn put(message: &mut libc::msghdr, control: &mut ControlBuffer<BOTH>, key: Option<u32>, launch_ns: Option<i64>) {
+    if key.is_none() && launch_ns.is_none() {
+        return;
+    }
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = KEY_BYTES;
-    // SAFETY: the buffer holds CMSG_SPACE(4) = 24 bytes, so header and data lie inside it, and it is aligned.
+    message.msg_controllen = ONE * (usize::from(key.is_some()) + usize::from(launch_ns.is_some()));
+    // SAFETY: the buffer holds CMSG_SPACE(4) = CMSG_SPACE(8) = 24 bytes for each message, so headers and data lie inside it, and it
+    // is aligned; it is zeroed, as CMSG_NXTHDR wants it. Neither header is null, for the length covers both.
     unsafe {
-        let header = libc::CMSG_FIRSTHDR(message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = SCM_TS_OPT_ID;
-        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
-        libc::CMSG_DATA(header).cast::<u32>().write_unaligned(key);
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        if let Some(key) = key {
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = SCM_TS_OPT_ID;
+            (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+            libc::CMSG_DATA(header).cast::<u32>().write_unaligned(key);
+            if launch_ns.is_some() {
+                header = libc::CMSG_NXTHDR(message, header);
+            }
+        }
+        if let Some(ns) = launch_ns {
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = SO_TXTIME;
+            (*header).cmsg_len = libc::CMSG_LEN(8) as usize;
+            libc::CMSG_DATA(header).cast::<u64>().write_unaligned(ns as u64);
+        }
     }
 }

@@ -16,6 +16,11 @@ const WIDER: &[(&str, &str, &str)] = &[
         "cell",
         "*ok*: the trials agree; *warning*: they do not; *note*: it cannot be told. See [repeats](../method/repeats.md).",
     ),
+    (
+        "gates",
+        "cell",
+        "*ok*: at least 99.5 % of the packets left when they should; *warning*: fewer. See [gates](../method/gates.md).",
+    ),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
     ("placement", "cell", "*warning*: a CPU was asked for and could not be had, and what was taken instead."),
     (

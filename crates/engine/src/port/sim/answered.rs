@@ -146,8 +146,8 @@ impl Link {
 struct Door(Rc<RefCell<Link>>);
 
 impl SendPort for Door {
-    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
-        self.0.borrow_mut().to.send(payload, key)
+    fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
+        self.0.borrow_mut().to.send(payload, key, launch)
     }
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
         self.0.borrow_mut().to.drain(each)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Simulated time, the clocks that show it, and the ports of both ends: pure, all of it drawn from seeds.
 
+use super::qdisc::{Fate, Qdisc};
 use crate::order::StreamOrder;
 use crate::port::{DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use rand::Rng;
@@ -102,6 +103,8 @@ pub(super) struct TxPort {
     pub(super) points: [Point; 2],
     /// The station's clock is the one that drifts.
     pub(super) drifts: bool,
+    /// What its packets go through.
+    pub(super) qdisc: Option<Rc<RefCell<Qdisc>>>,
 }
 
 impl TxPort {
@@ -116,14 +119,36 @@ impl TxPort {
 }
 
 impl SendPort for TxPort {
-    fn send(&mut self, payload: &[u8], key: u32) -> Result<u32, i32> {
+    fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
         let now = self.world.now_ns.get();
+        // What the queue discipline holds it for, beyond what the way to the driver takes.
+        let fate = self.qdisc.as_ref().map(|qdisc| {
+            let enqueued = self.world.tai(now + TO_SCHED_NS).ns();
+            match qdisc.borrow_mut().take(enqueued, launch.map(Instant::ns), payload.len() as u64) {
+                Fate::Leaves(left) => Fate::Leaves(left - enqueued),
+                other => other,
+            }
+        });
+        let (held, leaves) = match fate {
+            None => (0, true),
+            Some(Fate::Leaves(held)) => (held, true),
+            Some(_) => (0, false),
+        };
+        let driver_at = TO_DRIVER_NS.max(TO_SCHED_NS + held);
         let [sched, driver] = self.points;
-        for (point, at, after) in [(sched, TxPoint::Sched, TO_SCHED_NS), (driver, TxPoint::Software, TO_DRIVER_NS)] {
-            if self.order.wants(point) {
+        for (point, at, after) in [(sched, TxPoint::Sched, TO_SCHED_NS), (driver, TxPoint::Software, driver_at)] {
+            if self.order.wants(point) && (leaves || at == TxPoint::Sched) {
                 let drift = if self.drifts { self.world.drift_ns(now + after) } else { 0 };
                 self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() + drift });
             }
+        }
+        let reported = match fate {
+            Some(Fate::Missed) => Some(TxPoint::Missed),
+            Some(Fate::Invalid(true)) => Some(TxPoint::Invalid),
+            _ => None,
+        };
+        if let (Some(at), Some(launch)) = (reported, launch) {
+            self.stamps.push(TxStamp { key: 0, at, ns: launch.ns() });
         }
         self.world.now_ns.set(now + SEND_CALL_NS);
         let tags = self.tags();
@@ -135,13 +160,13 @@ impl SendPort for TxPort {
         let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
             .map(|share| self.random.random_bool(share.clamp(0.0, 1.0)) && frame.is_some());
         let flying = Flying {
-            at_ns: now + TO_DRIVER_NS + sim.delay.0 + jitter,
+            at_ns: now + driver_at + sim.delay.0 + jitter,
             payload: payload.to_vec(),
             test: frame.is_some(),
             tags,
         };
         let mut path = self.path.borrow_mut();
-        if lost || frame.is_some_and(|frame| frame.kind == Kind::Test && sim.drop.contains(&frame.seq)) {
+        if !leaves || lost || frame.is_some_and(|frame| frame.kind == Kind::Test && sim.drop.contains(&frame.seq)) {
             return Ok(key);
         }
         if held && self.held.is_none() {

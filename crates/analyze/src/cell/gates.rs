@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A cell's departures in words, and its traffic classes: what left inside the windows, what the queue disciplines dropped.
+
+use crate::says;
+use std::collections::BTreeMap;
+use tardy_model::gates::windows;
+use tardy_model::qdisc::ShaperRecord;
+use tardy_model::result::{ClassResult, GateResult, StreamResult};
+use tardy_model::shaper::MOST_CLASSES;
+use tardy_model::verdict::{Level, Verdict};
+
+/// As large a share must be inside for the gates to count as kept.
+const KEPT: f64 = 0.995;
+
+/// The cycles by which packets slipped, in words; `None` if none did.
+fn slips(result: &GateResult) -> Option<String> {
+    let told = |slips: &BTreeMap<i64, u64>, cycle_ns: i64, whose: &str| {
+        let (cycles, count) = slips.iter().filter(|(cycles, _)| **cycles != 0).max_by_key(|(_, count)| **count)?;
+        let cycle = says::count(cycles.unsigned_abs(), "cycle", "cycles");
+        let way = if *cycles < 0 { "early" } else { "late" };
+        Some((*count, format!("{cycle} of {whose} ({} each) {way}", says::time(cycle_ns))))
+    };
+    let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| told(&result.slips_gate_cycles, cycle_ns, "the gates"));
+    let of_stream = told(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
+    let stream = of_stream?;
+    Some(match of_gates.filter(|(count, _)| *count == stream.0) {
+        Some((count, gates)) => format!("{count} slipped by {gates}, which is {}", stream.1),
+        None => format!("{} slipped by {}", stream.0, stream.1),
+    })
+}
+
+/// What is to be said of a stream's departures; `None` if none could be judged.
+pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
+    if result.judged == 0 {
+        return None;
+    }
+    let share = result.inside as f64 / result.judged as f64;
+    let of = format!("{} of {} packets of {stream}", result.inside, result.judged);
+    let class = result.class.map_or_else(String::new, |class| format!(" of class {class}"));
+    let (delta, tolerance) = (says::time(result.release_before_ns), says::time(result.tolerance_ns));
+    let mut parts = vec![match result.keeper.as_str() {
+        "taprio" => format!("{of} came to the driver inside the windows{class} ({})", says::share(share)),
+        "etf-deadline" => format!("{of} came to the driver by their launch time ({})", says::share(share)),
+        keeper => {
+            let who = if keeper == "etf" { "" } else { " that taprio gave or let pass" };
+            format!(
+                "{of} came to the driver at the launch time{who} less etf.delta, {delta}, at most {tolerance} after that ({}): nothing \
+                 behind etf holds them, so they leave early by it",
+                says::share(share)
+            )
+        }
+    }];
+    if result.early > 0 {
+        parts.push(format!("{} too early, by up to {}", result.early, says::time(-result.most_early_ns)));
+    }
+    if result.late > 0 {
+        parts.push(format!("{} too late, by up to {}", result.late, says::time(result.most_late_ns)));
+    }
+    parts.extend(slips(result));
+    let level = if share >= KEPT { Level::Ok } else { Level::Warning };
+    let mut verdict = Verdict::new("gates", level, parts.join("; "))
+        .with("stream", stream)
+        .with("keeper", result.keeper.as_str())
+        .with("judged", result.judged)
+        .with("inside", result.inside)
+        .with("inside_share", share)
+        .with("early", result.early)
+        .with("late", result.late)
+        .with("most_early_ns", result.most_early_ns)
+        .with("most_late_ns", result.most_late_ns)
+        .with("release_before_ns", result.release_before_ns)
+        .with("tolerance_ns", result.tolerance_ns);
+    if let Some(class) = result.class {
+        verdict = verdict.with("class", u32::from(class));
+    }
+    Some(verdict)
+}
+
+/// Counters of queue disciplines by class, of the trials that the cell's figures are of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Classes(BTreeMap<Option<u8>, ClassResult>);
+
+impl Classes {
+    fn of(&mut self, class: Option<u8>) -> &mut ClassResult {
+        self.0.entry(class).or_insert_with(|| ClassResult { class, ..ClassResult::default() })
+    }
+
+    /// Adds a trial's.
+    pub(super) fn add(&mut self, shapers: &BTreeMap<String, ShaperRecord>) {
+        for schedule in shapers.values().filter_map(|shaper| shaper.schedule.as_ref()) {
+            for class in 0..MOST_CLASSES {
+                let windows = windows(&schedule.entries, class);
+                if !windows.is_empty() {
+                    self.of(Some(class)).windows = windows;
+                }
+            }
+        }
+        for qdisc in shapers.values().filter(|shaper| shaper.asked != "none").flat_map(|shaper| &shaper.qdiscs) {
+            // The root's drops are nobody's but its own; what passed it is the classes'.
+            if qdisc.is_sum() {
+                continue;
+            }
+            let sum = self.of(qdisc.class);
+            if !sum.qdiscs.contains(&qdisc.kind) {
+                sum.qdiscs.push(qdisc.kind.clone());
+            }
+            sum.packets += qdisc.packets;
+            sum.drops += qdisc.drops;
+            sum.overlimits += qdisc.overlimits;
+        }
+    }
+
+    /// With what the streams' departures were.
+    pub(super) fn finish(mut self, streams: &BTreeMap<String, StreamResult>) -> Vec<ClassResult> {
+        for gates in streams.values().filter_map(|stream| stream.gates.as_ref()) {
+            let sum = self.of(gates.class);
+            sum.judged += gates.judged;
+            sum.inside += gates.inside;
+            sum.early += gates.early;
+            sum.late += gates.late;
+        }
+        self.0.into_values().collect()
+    }
+}

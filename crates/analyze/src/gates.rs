@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Did packets leave when they should? Each is judged at `tx_kernel`, where a queue discipline that holds packets hands them over:
+//! against the windows of its class, or against its launch time less `etf.delta`. How stands in `docs/method/gates.md`.
+
+use std::collections::BTreeMap;
+use tardy_model::gates::Window;
+use tardy_model::point::Point;
+use tardy_model::qdisc::{GateRecord, Keeper};
+use tardy_model::result::{GateResult, PhaseCounts};
+use tardy_model::sample::{Batch, Outcome};
+use tardy_model::trial::StreamRecord;
+
+/// Parts of a cycle in which departures are counted.
+pub const BINS: usize = 100;
+
+/// One stream's departures.
+#[derive(Clone, Debug)]
+pub struct GatePass {
+    record: GateRecord,
+    cycle_ns: i64,
+    /// The stamps' clock may be wrong by so much.
+    slack_ns: i64,
+    result: GateResult,
+}
+
+/// What is found of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// How far outside it left, ns: negative too early, positive too late, 0 inside.
+    pub outside_ns: i64,
+    /// From the opening of the window that it belongs to until that of the one in which, or nearest to which, it left, ns.
+    pub slip_ns: i64,
+}
+
+/// Where a release lies that should be at `due_ns`, and not later than `tolerance_ns` after it.
+fn release(at_ns: i64, due_ns: i64, tolerance_ns: i64, slack_ns: i64) -> i64 {
+    let error = at_ns - due_ns;
+    if error < -slack_ns {
+        error
+    } else if error > tolerance_ns + slack_ns {
+        error - tolerance_ns
+    } else {
+        0
+    }
+}
+
+impl GatePass {
+    /// For a stream of a trial; `None` where nothing decides when its packets leave, or nothing that is stamped here tells.
+    pub fn new(of: &StreamRecord) -> Option<Self> {
+        let record = of.launching.gate.clone()?;
+        if record.keeper == Keeper::Device || !of.sources.contains_key(&Point::TxKernel) || of.cycle_ns <= 0 {
+            return None;
+        }
+        let slack_ns = of.tx_conversion.bound_ns;
+        let gated = record.gates.as_ref();
+        let windows = match gated {
+            Some(gates) => gates.windows.clone(),
+            None => {
+                let open_ns = (-record.delta_ns).rem_euclid(of.cycle_ns);
+                let until = if record.keeper == Keeper::EtfDeadline { record.delta_ns } else { record.tolerance_ns };
+                vec![Window { open_ns, close_ns: open_ns + until }]
+            }
+        };
+        let result = GateResult {
+            class: record.class,
+            keeper: record.keeper.name().to_owned(),
+            at: Point::TxKernel.name().to_owned(),
+            gate_cycle_ns: gated.map(|gates| gates.cycle_ns),
+            stream_cycle_ns: of.cycle_ns,
+            windows,
+            release_before_ns: record.delta_ns,
+            tolerance_ns: record.tolerance_ns,
+            phases: PhaseCounts {
+                cycle: if gated.is_some() { "gates" } else { "stream" }.to_owned(),
+                cycle_ns: gated.map_or(of.cycle_ns, |gates| gates.cycle_ns),
+                counts: vec![0; BINS],
+            },
+            ..GateResult::default()
+        };
+        Some(GatePass { record, cycle_ns: of.cycle_ns, slack_ns, result })
+    }
+
+    /// Judges a packet that came to the driver at `at_ns`, due at `scheduled_ns`, enqueued at `enqueued_ns`.
+    pub fn judge(&self, scheduled_ns: i64, enqueued_ns: Option<i64>, at_ns: i64) -> Option<Departure> {
+        let GateRecord { keeper, gates, delta_ns, tolerance_ns, assigned_after_ns, .. } = &self.record;
+        let of_stream = |error_ns: i64| (error_ns + self.cycle_ns / 2).div_euclid(self.cycle_ns) * self.cycle_ns;
+        match (keeper, gates) {
+            (Keeper::Taprio, Some(gates)) => {
+                let (own, near) = (gates.belongs(scheduled_ns)?, gates.nearest(at_ns)?);
+                let outside_ns = near.outside_ns(at_ns);
+                let outside_ns = if outside_ns.abs() <= self.slack_ns { 0 } else { outside_ns };
+                let slip_ns = if gates.always_open() { 0 } else { near.open_ns - own.open_ns };
+                Some(Departure { outside_ns, slip_ns })
+            }
+            (Keeper::TxtimeAssist, Some(gates)) => {
+                let launch_ns = match assigned_after_ns {
+                    // The first instant in a window of the class that taprio may give.
+                    Some(after) => gates.next_open(enqueued_ns? + after, 1)?,
+                    None => scheduled_ns,
+                };
+                let outside_ns = release(at_ns, launch_ns - delta_ns, *tolerance_ns, self.slack_ns);
+                // What the wire would see if something behind etf held the packet for the rest.
+                let (own, near) = (gates.belongs(scheduled_ns)?, gates.nearest(at_ns + delta_ns)?);
+                let slip_ns = if gates.always_open() { 0 } else { near.open_ns - own.open_ns };
+                Some(Departure { outside_ns, slip_ns })
+            }
+            (Keeper::Etf, _) => {
+                let due_ns = scheduled_ns - delta_ns;
+                let outside_ns = release(at_ns, due_ns, *tolerance_ns, self.slack_ns);
+                Some(Departure { outside_ns, slip_ns: of_stream(at_ns - due_ns) })
+            }
+            (Keeper::EtfDeadline, _) => {
+                let late = at_ns - scheduled_ns;
+                Some(Departure { outside_ns: if late > self.slack_ns { late } else { 0 }, slip_ns: 0 })
+            }
+            (Keeper::Device | Keeper::Taprio | Keeper::TxtimeAssist, _) => None,
+        }
+    }
+
+    /// Adds the next rows.
+    pub fn push(&mut self, batch: &Batch) {
+        for row in 0..batch.len() {
+            if batch.outcome[row] == Outcome::NotSent {
+                continue;
+            }
+            let enqueued = batch.stamp_ns(row, Point::TxSched).or_else(|| batch.stamp_ns(row, Point::Send));
+            let scheduled_ns = batch.scheduled_ns[row];
+            let left = batch.stamp_ns(row, Point::TxKernel);
+            let found = left.and_then(|at_ns| Some((at_ns, self.judge(scheduled_ns, enqueued, at_ns)?)));
+            let Some((at_ns, departure)) = found else {
+                self.result.unjudged += 1;
+                continue;
+            };
+            self.add(batch.seq[row], scheduled_ns, at_ns, departure);
+        }
+    }
+
+    fn add(&mut self, seq: i64, scheduled_ns: i64, at_ns: i64, departure: Departure) {
+        let Departure { outside_ns, slip_ns } = departure;
+        let result = &mut self.result;
+        result.judged += 1;
+        match outside_ns {
+            0 => result.inside += 1,
+            early if early < 0 => {
+                result.early += 1;
+                if early < result.most_early_ns {
+                    (result.most_early_ns, result.most_early_seq) = (early, Some(seq));
+                }
+            }
+            late => {
+                result.late += 1;
+                if late > result.most_late_ns {
+                    (result.most_late_ns, result.most_late_seq) = (late, Some(seq));
+                }
+            }
+        }
+        *result.slips_stream_cycles.entry(slip_ns / self.cycle_ns).or_insert(0) += 1;
+        if let Some(gates) = &self.record.gates {
+            *result.slips_gate_cycles.entry(slip_ns / gates.cycle_ns).or_insert(0) += 1;
+        }
+        let phase = match &self.record.gates {
+            Some(gates) => gates.phase(at_ns),
+            None => (at_ns - scheduled_ns).rem_euclid(self.cycle_ns),
+        };
+        let bin = i128::from(phase) * BINS as i128 / i128::from(result.phases.cycle_ns.max(1));
+        if let Some(count) = result.phases.counts.get_mut(bin as usize) {
+            *count += 1;
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> GateResult {
+        self.result
+    }
+}
+
+/// Adds another trial's.
+pub fn merge(sum: &mut GateResult, other: &GateResult) {
+    sum.judged += other.judged;
+    sum.inside += other.inside;
+    sum.early += other.early;
+    sum.late += other.late;
+    sum.unjudged += other.unjudged;
+    if other.most_early_ns < sum.most_early_ns {
+        (sum.most_early_ns, sum.most_early_seq) = (other.most_early_ns, other.most_early_seq);
+    }
+    if other.most_late_ns > sum.most_late_ns {
+        (sum.most_late_ns, sum.most_late_seq) = (other.most_late_ns, other.most_late_seq);
+    }
+    let add = |sum: &mut BTreeMap<i64, u64>, other: &BTreeMap<i64, u64>| {
+        other.iter().for_each(|(cycles, count)| *sum.entry(*cycles).or_insert(0) += count);
+    };
+    add(&mut sum.slips_stream_cycles, &other.slips_stream_cycles);
+    add(&mut sum.slips_gate_cycles, &other.slips_gate_cycles);
+    for (sum, other) in sum.phases.counts.iter_mut().zip(&other.phases.counts) {
+        *sum += other;
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Before the first packet every queue discipline of the experiment is tried once, on a path of its own that is taken down again: what
+//! this kernel refuses must not show when half of the cells are measured.
+
+use super::{Event, Run, RunError};
+use crate::apply::{self, ApplyError};
+use crate::names::{ClaimError, Slot};
+use crate::orders::{built_alike, is_simulated};
+use crate::plan;
+use crate::runner::{Processes, Ran};
+use crate::shaper;
+use crate::undo::UndoError;
+use std::cell::RefCell;
+use tardy_model::shaper::Shaper;
+use tardy_spec::experiment::{Path, Setup};
+
+impl Run<'_> {
+    /// Tries each once. What only a device can do and it does not costs the cells that ask for it; anything else that is refused ends
+    /// the run.
+    pub(super) fn preflight(&mut self, slot: &Slot, not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
+        let experiment = self.experiment;
+        let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();
+        for cell in &experiment.cells {
+            if is_simulated(&cell.setup) || cell.setup.shaper == Shaper::None || self.stopped() {
+                continue;
+            }
+            let known = tried.iter().find(|(setup, _)| built_alike(setup, &cell.setup, &self.found));
+            let refused = match known.map(|(_, refused)| refused.clone()) {
+                Some(refused) => refused,
+                None => {
+                    let refused = self.try_out(slot, &cell.setup, not_put_back)?;
+                    tried.push((&cell.setup, refused.clone()));
+                    refused
+                }
+            };
+            if let Some(why) = refused {
+                self.sink.event(Event::Refused { cell: &cell.id, why: &why });
+                self.refused.push(cell.id.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the path of a cell and takes it down; why its device refuses, if it does.
+    fn try_out(
+        &mut self,
+        slot: &Slot,
+        setup: &Setup,
+        not_put_back: &mut Option<UndoError>,
+    ) -> Result<Option<String>, RunError> {
+        let blind = shaper::cannot_offload(setup, &self.found);
+        if let (Some(why), Path::Wire { .. }) = (&blind, &setup.path) {
+            return Ok(Some(why.clone()));
+        }
+        self.found.now = Some(tardy_sys::clock::now());
+        let plan = plan::plan(setup, slot.names(), &self.found)?;
+        let ran = RefCell::new(Vec::new());
+        let mut runner = Processes::new(|batch: &Ran<'_>| {
+            let commands = batch.commands.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let failed = batch.failures.iter().map(|failure| failure.says.clone()).collect::<Vec<_>>();
+            ran.borrow_mut().push((commands, batch.took, failed, std::time::Instant::now()));
+        })
+        .holding(slot)
+        .map_err(|source| ClaimError::State { path: self.options.state.to_owned(), source })?;
+        let applied = slot
+            .journal()
+            .map_err(RunError::from)
+            .and_then(|journal| apply::apply(&plan, journal, &mut runner).map_err(RunError::from));
+        let result = match applied {
+            Ok(applied) => {
+                if let Err(error) = applied.undo() {
+                    *not_put_back = Some(error);
+                }
+                Ok(None)
+            }
+            Err(RunError::Apply(ApplyError::Failed { why: shaper::WHY, says, command }))
+                if setup.shaper.offloads().is_some() =>
+            {
+                Ok(Some(match blind {
+                    Some(blind) => format!("{blind}; the kernel: {says}"),
+                    None => format!("`{command}`: {says}"),
+                }))
+            }
+            Err(error) => Err(error),
+        };
+        self.tell_commands(&ran);
+        result
+    }
+}

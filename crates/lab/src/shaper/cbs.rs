@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! cbs below mqprio: the classes that are named send no faster than `idleslope` in the long run.
+
+use super::{children, mqprio, step, words};
+use crate::command::Step;
+use crate::path::LinkEnd;
+use tardy_model::shaper::Cbs;
+
+/// As tc is told it.
+pub fn told(cbs: &Cbs) -> String {
+    let credits = cbs.credits();
+    format!(
+        "cbs idleslope {} sendslope {} hicredit {} locredit {} offload {}",
+        credits.idleslope,
+        credits.sendslope,
+        credits.hicredit,
+        credits.locredit,
+        u8::from(cbs.offload)
+    )
+}
+
+/// Sets it.
+pub fn set(cbs: &Cbs, end: &LinkEnd) -> Vec<Step> {
+    step(end, &words(&mqprio::told(&cbs.classes)), children(&cbs.at, &cbs.classes, &told(cbs)))
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! etf: each packet is held until `delta` before its launch time. Its parameters cannot be changed while it stands; a fresh device
+//! has none yet.
+
+use super::{step, words};
+use crate::command::Step;
+use crate::path::LinkEnd;
+use tardy_model::shaper::Etf;
+
+/// As tc is told it.
+pub fn told(etf: &Etf) -> String {
+    let flag = |on: bool, word: &'static str| if on { word } else { "" };
+    format!(
+        "etf clockid CLOCK_TAI delta {}{}{}{}",
+        etf.delta.0,
+        flag(etf.deadline_mode, " deadline_mode"),
+        flag(etf.skip_sock_check, " skip_sock_check"),
+        flag(etf.offload, " offload")
+    )
+}
+
+/// For the whole device.
+pub fn set(etf: &Etf, end: &LinkEnd) -> Vec<Step> {
+    step(end, &words(&told(etf)), Vec::new())
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a set-up means for the packets of a stream: which phase its schedule has against the gates, and by what the judge tells
+//! whether they left when they should. Pure.
+
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+use tardy_model::gates::Gates;
+use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, RxKernelAt};
+use tardy_model::shaper::{Mode, Shaper, Taprio, frame_time};
+use tardy_model::stream::{Launch, Port, Stream};
+use tardy_model::time::Nanos;
+use tardy_spec::experiment::{Path, Setup};
+
+/// Sending early in a window leaves the rest of it to the sender's own lateness.
+const EARLY_PART: i64 = 4;
+
+/// The trial's own shift of a stream's schedule: anywhere in its cycle, or where gates decide, early in a window of its class.
+pub fn phase(setup: &Setup, stream: &Stream, random: &mut Pcg64Mcg) -> Nanos {
+    let cycle = stream.cycle.0.max(1);
+    // One draw in every case, so that a shaper moves no other stream's phase.
+    let drawn = random.random_range(0..cycle);
+    let Some(taprio) = setup.shaper.taprio().filter(|_| stream.kind.is_scheduled()) else { return Nanos(drawn) };
+    let gates = Gates::of(&taprio.schedule, taprio.classes.of(stream.priority));
+    if gates.always_open() {
+        return Nanos(drawn);
+    }
+    let frame = frame_time(stream.packet_bytes(), taprio.port_bit_s).0;
+    let step = gates.step(cycle);
+    let (from, length) = match gates.phases(cycle, frame) {
+        Some(found) => found,
+        // No phase meets a window each time; packets wait for theirs.
+        None => match gates.windows.first() {
+            Some(window) => (window.open_ns, window.length_ns()),
+            None => return Nanos(drawn),
+        },
+    };
+    let early = (length / EARLY_PART).max(1);
+    let phase = gates.offset_ns + from + drawn % early + step * (drawn / early % (cycle / step).max(1));
+    Nanos(phase.rem_euclid(cycle))
+}
+
+/// When packets of a stream should leave; `None` where nothing decides it.
+fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
+    let class = shaper.classes().map(|classes| classes.of(stream.priority));
+    let etf = shaper.etf(stream.priority);
+    let of_etf = |keeper: Keeper| GateRecord {
+        keeper,
+        class,
+        gates: None,
+        delta_ns: etf.map_or(0, |etf| etf.delta.0),
+        tolerance_ns: etf.map_or(0, |etf| etf.tolerance.0),
+        assigned_after_ns: None,
+    };
+    match shaper {
+        Shaper::Taprio(Taprio { schedule, mode, .. }) => {
+            let gates = Some(Gates::of(schedule, class?));
+            let own = stream.launch.is_some();
+            Some(match (mode, etf) {
+                (Mode::TxtimeAssist { delay }, Some(_)) => {
+                    GateRecord { gates, assigned_after_ns: (!own).then_some(delay.0), ..of_etf(Keeper::TxtimeAssist) }
+                }
+                (Mode::Offload, _) => GateRecord { gates, ..of_etf(Keeper::Device) },
+                _ => GateRecord { gates, delta_ns: 0, tolerance_ns: 0, ..of_etf(Keeper::Taprio) },
+            })
+        }
+        Shaper::Etf(_) | Shaper::Mqprio(_) => {
+            let etf = etf?;
+            Some(match (etf.offload, etf.deadline_mode) {
+                (true, _) => of_etf(Keeper::Device),
+                (false, true) => of_etf(Keeper::EtfDeadline),
+                (false, false) => of_etf(Keeper::Etf),
+            })
+        }
+        Shaper::None | Shaper::Cbs(_) => None,
+    }
+}
+
+/// The record of a trial. `timer_p99_9_ns` is the ruler's figure of the sender's thread.
+pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>) -> LaunchRecord {
+    // A virtual link hands the very packet over, and its launch time stays where the stamp of its arrival would be.
+    let moved = stream.launch != Launch::None && matches!(setup.path, Path::Veth { .. }) && stream.port != Port::Sim;
+    LaunchRecord {
+        launch: stream.launch,
+        advance_ns: stream.tx.advance.0,
+        delta_ns: setup.shaper.etf(stream.priority).map(|etf| etf.delta.0),
+        timer_p99_9_ns,
+        gate: if stream.kind.is_scheduled() { gate(&setup.shaper, stream) } else { None },
+        rx_kernel_at: Some(if moved { RxKernelAt::LocalDelivery } else { RxKernelAt::Arrival }),
+        station: stream.from.clone(),
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! mqprio: traffic classes with queues of their own, and etf below those that are named.
+
+use super::{children, classes, etf, step, words};
+use crate::command::Step;
+use crate::path::LinkEnd;
+use tardy_model::shaper::{Classes, Mqprio};
+
+/// As tc is told it: the kernel does the classes, not the device.
+pub fn told(of: &Classes) -> String {
+    format!("mqprio {} hw 0", classes(of))
+}
+
+/// Sets it.
+pub fn set(mqprio: &Mqprio, end: &LinkEnd) -> Vec<Step> {
+    let below = mqprio.etf.as_ref().map(|(of, at)| children(at, &mqprio.classes, &etf::told(of)));
+    step(end, &words(&told(&mqprio.classes)), below.unwrap_or_default())
+}

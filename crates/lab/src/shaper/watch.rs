@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the queue disciplines of the devices that streams leave by, before a trial and after it.
+
+use super::{devices, is_watched, read_back, stations};
+use crate::apply::Applied;
+use crate::command::Batch;
+use crate::path::{Found, LinkEnd};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tardy_model::qdisc::ShaperRecord;
+use tardy_spec::experiment::Setup;
+
+/// The readings of one trial.
+pub struct Readings<'a> {
+    setup: &'a Setup,
+    /// Drivers of the host's devices, by station.
+    drivers: BTreeMap<String, String>,
+    /// By station: its device, and what was read.
+    ends: Vec<(String, LinkEnd, Vec<Value>)>,
+}
+
+impl<'a> Readings<'a> {
+    /// None taken yet.
+    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Self {
+        let sends = stations(setup);
+        let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
+        let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
+        let driver =
+            |(station, device): (&str, &str)| Some((station.to_owned(), found.nics.get(device)?.driver.clone()?));
+        let drivers = devices(setup).into_iter().filter_map(driver).collect();
+        Readings { setup, drivers, ends: watched.map(of).collect() }
+    }
+
+    /// Takes one. What cannot be read is left out, and with it what would follow from it.
+    pub fn take(&mut self, applied: &mut Applied<'_>) {
+        for (_, end, says) in &mut self.ends {
+            let output = applied.runner().run(&Batch::one(read_back::command(end)));
+            let read = output.ok().filter(|output| output.failures.is_empty());
+            says.push(read.and_then(|output| serde_json::from_str(&output.stdout).ok()).unwrap_or(Value::Null));
+        }
+    }
+
+    /// Records by station, of the first reading and the last.
+    pub fn records(self) -> BTreeMap<String, ShaperRecord> {
+        let record = |(name, end, says): (String, LinkEnd, Vec<Value>)| {
+            let (before, after) = (says.first()?, says.last().filter(|_| says.len() > 1)?);
+            (!before.is_null() && !after.is_null()).then(|| {
+                let record = read_back::record(&self.setup.shaper, &end.device, before, after);
+                let driver = self.drivers.get(&name).cloned();
+                (name, ShaperRecord { driver, ..record })
+            })
+        };
+        self.ends.into_iter().filter_map(record).collect()
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The arithmetic of gates, pure: when the windows of a class are open, which one an instant belongs to, and how far it lies
+//! outside. All instants are TAI, ns; cycles are aligned to that clock, so nothing but the schedule must be known.
+
+use crate::shaper::{Entry, Schedule};
+use serde::{Deserialize, Serialize};
+
+/// One opening of a gate within a cycle, ns after the cycle's beginning. One that reaches over the cycle's end ends behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// It opens.
+    pub open_ns: i64,
+    /// It closes.
+    pub close_ns: i64,
+}
+
+impl Window {
+    /// How long it is open.
+    pub const fn length_ns(self) -> i64 {
+        self.close_ns - self.open_ns
+    }
+    /// How far an instant lies outside: negative before it opens, positive from its closing on, 0 within.
+    pub const fn outside_ns(self, at_ns: i64) -> i64 {
+        if at_ns < self.open_ns {
+            at_ns - self.open_ns
+        } else if at_ns >= self.close_ns {
+            // The closing instant itself is the first that is not inside.
+            at_ns - self.close_ns + 1
+        } else {
+            0
+        }
+    }
+    const fn moved(self, by_ns: i64) -> Window {
+        Window { open_ns: self.open_ns + by_ns, close_ns: self.close_ns + by_ns }
+    }
+}
+
+/// The windows of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gates {
+    /// Length of a cycle, ns.
+    pub cycle_ns: i64,
+    /// A cycle begins so long after each multiple of its length, ns.
+    pub offset_ns: i64,
+    /// In the order of their opening; entries that follow each other are one window.
+    pub windows: Vec<Window>,
+}
+
+/// Windows of a class in a list of entries: neighbours are one, also over the cycle's end.
+pub fn windows(entries: &[Entry], class: u8) -> Vec<Window> {
+    let mut found: Vec<Window> = Vec::new();
+    let mut at = 0;
+    for entry in entries {
+        let end = at + entry.length.0;
+        if entry.open >> class & 1 == 1 {
+            match found.last_mut() {
+                Some(last) if last.close_ns == at => last.close_ns = end,
+                _ => found.push(Window { open_ns: at, close_ns: end }),
+            }
+        }
+        at = end;
+    }
+    if let [first, .., last] = &mut found[..]
+        && first.open_ns == 0
+        && last.close_ns == at
+    {
+        last.close_ns += first.close_ns;
+        found.remove(0);
+    }
+    found
+}
+
+impl Gates {
+    /// Those of a class.
+    pub fn of(schedule: &Schedule, class: u8) -> Gates {
+        let cycle_ns = schedule.cycle.0.max(1);
+        Gates {
+            cycle_ns,
+            offset_ns: schedule.offset.0.rem_euclid(cycle_ns),
+            windows: windows(&schedule.entries, class),
+        }
+    }
+
+    /// When the cycle began in which an instant lies.
+    pub fn cycle_at(&self, at_ns: i64) -> i64 {
+        at_ns - self.phase(at_ns)
+    }
+
+    /// How far into a cycle an instant lies.
+    pub fn phase(&self, at_ns: i64) -> i64 {
+        (at_ns - self.offset_ns).rem_euclid(self.cycle_ns)
+    }
+
+    /// True if the gate never closes.
+    pub fn always_open(&self) -> bool {
+        matches!(self.windows[..], [Window { open_ns: 0, close_ns }] if close_ns >= self.cycle_ns)
+    }
+
+    /// Windows around an instant, in order: those of its cycle, of the one before and of the one behind.
+    fn around(&self, at_ns: i64) -> impl Iterator<Item = Window> + '_ {
+        let began = self.cycle_at(at_ns);
+        [-1, 0, 1].into_iter().flat_map(move |n| self.windows.iter().map(move |w| w.moved(began + n * self.cycle_ns)))
+    }
+
+    /// The window in which an instant lies, else the next that opens; `None` if the gate never does. Absolute.
+    pub fn belongs(&self, at_ns: i64) -> Option<Window> {
+        self.around(at_ns).find(|window| window.close_ns > at_ns)
+    }
+
+    /// The window that is nearest to an instant, the earlier of two. Absolute.
+    pub fn nearest(&self, at_ns: i64) -> Option<Window> {
+        self.around(at_ns).min_by_key(|window| window.outside_ns(at_ns).abs())
+    }
+
+    /// The first instant from `at_ns` on at which the gate is open and stays so for `for_ns` more. `None` if that never is.
+    pub fn next_open(&self, at_ns: i64, for_ns: i64) -> Option<i64> {
+        if self.always_open() {
+            return Some(at_ns);
+        }
+        // A window of the cycle after next is like one of those before it.
+        self.around(at_ns).find_map(|window| {
+            let from = window.open_ns.max(at_ns);
+            (window.close_ns - from >= for_ns.max(1)).then_some(from)
+        })
+    }
+
+    /// Phases of a schedule of `every_ns` at which each of its instants falls into a window with `for_ns` left: the longest
+    /// stretch of them, as the phase at which it begins, below [`Gates::step`], and its length. `None` if there is none.
+    pub fn phases(&self, every_ns: i64, for_ns: i64) -> Option<(i64, i64)> {
+        let step = self.step(every_ns);
+        if self.always_open() {
+            return Some((0, step));
+        }
+        // What is open at a phase must be so in each of the steps that make a cycle: count them at every edge.
+        let mut edges: Vec<(i64, i64)> = Vec::new();
+        for window in &self.windows {
+            let (mut from, to) = (window.open_ns, window.close_ns - for_ns.max(0));
+            while from < to {
+                let until = to.min(from - from.rem_euclid(step) + step);
+                edges.push((from.rem_euclid(step), 1));
+                edges.push((from.rem_euclid(step) + (until - from), -1));
+                from = until;
+            }
+        }
+        edges.sort_unstable();
+        let needed = self.cycle_ns / step;
+        let (mut open, mut began, mut stretches) = (0, None, Vec::<(i64, i64)>::new());
+        for (at, n) in edges {
+            open += n;
+            match (began, open >= needed) {
+                (None, true) => began = Some(at),
+                (Some(from), false) => {
+                    began = None;
+                    // Edges that touch are one stretch.
+                    match stretches.last_mut() {
+                        Some((last, length)) if *last + *length == from => *length += at - from,
+                        _ => stretches.push((from, at - from)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let [first, .., last] = &mut stretches[..]
+            && first.0 == 0
+            && last.0 + last.1 == step
+        {
+            last.1 += first.1;
+        }
+        // Of equals the first.
+        stretches.into_iter().rev().filter(|(_, length)| *length > 0).max_by_key(|(_, length)| *length)
+    }
+
+    /// Phases of a schedule of `every_ns` that differ by this meet the same gates, ns.
+    pub fn step(&self, every_ns: i64) -> i64 {
+        let (mut a, mut b) = (self.cycle_ns, every_ns.max(1));
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `[shaper]`: the values of one cell become a queue discipline.
+
+mod check;
+
+use crate::cell::{Table, View};
+use crate::error::Problem;
+use crate::experiment::Path;
+use crate::schema::{Value, show_duration};
+use crate::setup::{flag, integer, span, text};
+use tardy_model::load::Load;
+use tardy_model::shaper::{
+    Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, WIRE_OVERHEAD,
+};
+use tardy_model::stream::{Port, Stream};
+use tardy_model::time::Nanos;
+
+/// Keys of `[shaper]` and the kinds that have them; `kind` itself belongs to all.
+const BELONGS: [(&str, &[&str]); 19] = [
+    ("classes", &["taprio", "mqprio", "cbs"]),
+    ("map", &["taprio", "mqprio", "cbs"]),
+    ("class_queues", &["taprio", "mqprio", "cbs"]),
+    ("entries", &["taprio"]),
+    ("gate_cycle", &["taprio"]),
+    ("base_time", &["taprio"]),
+    ("mode", &["taprio"]),
+    ("txtime_delay", &["taprio"]),
+    ("port_rate", &["taprio", "cbs"]),
+    ("ptp_priority", &["etf", "taprio", "mqprio"]),
+    ("etf.delta", &["etf", "taprio", "mqprio"]),
+    ("etf.classes", &["taprio", "mqprio"]),
+    ("etf.deadline_mode", &["etf", "taprio", "mqprio"]),
+    ("etf.skip_sock_check", &["etf", "taprio", "mqprio"]),
+    ("etf.offload", &["etf", "taprio", "mqprio"]),
+    ("etf.tolerance", &["etf", "taprio", "mqprio"]),
+    ("cbs.classes", &["cbs"]),
+    ("cbs.idleslope", &["cbs"]),
+    ("cbs.offload", &["cbs"]),
+];
+
+/// True if the key, without `shaper.`, has a meaning for a queue discipline of this kind.
+pub(crate) fn belongs(field: &str, kind: &str) -> bool {
+    BELONGS.iter().find(|(key, _)| *key == field).is_none_or(|(_, kinds)| kinds.contains(&kind))
+}
+
+/// What the rest of the cell says, for the checks.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    path: &'a Path,
+    streams: &'a [Stream],
+    loads: &'a [Load],
+}
+
+impl Cell<'_> {
+    fn is_simulated(&self) -> bool {
+        self.streams.iter().all(|stream| stream.port == Port::Sim)
+    }
+}
+
+/// The queue discipline of one cell.
+pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[Load]) -> Result<Shaper, Problem> {
+    let table = view.table("shaper", None);
+    let kind = table.get("kind", text)?;
+    meaning(view, &table, &kind)?;
+    let cell = Cell { path, streams, loads };
+    let shaper = match kind.as_str() {
+        "etf" => Shaper::Etf(etf(&table, false)?),
+        "taprio" => Shaper::Taprio(taprio(&table, &cell)?),
+        "mqprio" => {
+            let classes = classes(&table, &cell)?;
+            let etf = children(&table, &classes, None)?;
+            Shaper::Mqprio(Mqprio { classes, etf })
+        }
+        "cbs" => Shaper::Cbs(cbs(&table, &cell)?),
+        _ => Shaper::None,
+    };
+    check::device(&table, &cell, &shaper)?;
+    check::launches(view, &table, &cell, &shaper)?;
+    Ok(shaper)
+}
+
+/// Keys of another kind. Where some other cell has that kind, they are that one's; so are they where `--set` chose the kind.
+fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
+    if view.is_pinned("shaper.kind") {
+        return Ok(());
+    }
+    for (field, kinds) in BELONGS {
+        let elsewhere = || kinds.iter().any(|kind| view.is_somewhere("shaper.kind", kind));
+        if table.is_written(field) && !kinds.contains(&kind) && !elsewhere() {
+            let message = format!("`shaper.{field}` has no meaning with shaper `{kind}`");
+            let help = format!("write kind = \"{}\", or leave it out", kinds.join("\" or \""));
+            return Err(table.wrong(&[field, "kind"], message, help));
+        }
+    }
+    Ok(())
+}
+
+fn missing(table: &Table<'_>, field: &str, kind: &str, example: &str) -> Problem {
+    let message = format!("`shaper.{field}` is missing: {kind} needs it");
+    table.missing(&["kind"], message, format!("write {field} = {example}"))
+}
+
+fn classes(table: &Table<'_>, cell: &Cell<'_>) -> Result<Classes, Problem> {
+    let Some(count) = table.find("classes").and_then(integer) else {
+        return Err(missing(table, "classes", "a queue discipline with classes", "4"));
+    };
+    let map = match table.find("map") {
+        Some(Value::Classes(map)) => map.clone(),
+        _ => usual_map(count as u8).to_vec(),
+    };
+    if let Some((priority, class)) = map.iter().enumerate().find(|(_, class)| i64::from(**class) >= count) {
+        let message = format!("`shaper.map` sends priority {priority} to class {class}, and there are {count}");
+        return Err(table.wrong(&["map", "classes"], message, format!("write a class from 0 to {}", count - 1)));
+    }
+    let queues = match table.find("class_queues") {
+        Some(Value::Queues(queues)) => queues.clone(),
+        _ => (0..count as u32).map(|offset| Queues { count: 1, offset }).collect(),
+    };
+    check::queues(table, cell, &queues, count as usize)?;
+    let map = std::array::from_fn(|priority| map.get(priority).copied().unwrap_or(0));
+    Ok(Classes { map, queues })
+}
+
+/// What is used where no map is written: the highest priorities in a class each, the rest in the last.
+fn usual_map(count: u8) -> [u8; PRIORITIES] {
+    std::array::from_fn(|priority| ((PRIORITIES - 1 - priority) as u8).min(count - 1))
+}
+
+fn etf(table: &Table<'_>, assists: bool) -> Result<Etf, Problem> {
+    let Some(delta) = table.find("etf.delta").and_then(span) else {
+        return Err(missing(table, "etf.delta", "etf", "\"300us\""));
+    };
+    Ok(Etf {
+        delta,
+        deadline_mode: table.get("etf.deadline_mode", flag)?,
+        skip_sock_check: table.find("etf.skip_sock_check").and_then(flag).unwrap_or(assists),
+        offload: table.get("etf.offload", flag)?,
+        tolerance: table.get("etf.tolerance", span)?,
+    })
+}
+
+/// A list of classes, each of which there is.
+fn listed(table: &Table<'_>, field: &str, classes: &Classes) -> Result<Option<Vec<u8>>, Problem> {
+    let Some(Value::Classes(listed)) = table.find(field) else { return Ok(None) };
+    if let Some(class) = listed.iter().find(|class| **class >= classes.count()) {
+        let message = format!("`shaper.{field}` names class {class}, and there are {}", classes.count());
+        return Err(table.wrong(
+            &[field, "classes"],
+            message,
+            format!("write classes from 0 to {}", classes.count() - 1),
+        ));
+    }
+    Ok(Some(listed.clone()))
+}
+
+/// etf as a child; `by_default` are the classes that have it where none is named.
+fn children(
+    table: &Table<'_>,
+    classes: &Classes,
+    by_default: Option<Vec<u8>>,
+) -> Result<Option<(Etf, Vec<u8>)>, Problem> {
+    let at = listed(table, "etf.classes", classes)?;
+    let assists = by_default.is_some();
+    match at.or(by_default) {
+        Some(at) if !at.is_empty() => Ok(Some((etf(table, assists)?, at))),
+        _ => Ok(None),
+    }
+}
+
+fn taprio(table: &Table<'_>, cell: &Cell<'_>) -> Result<Taprio, Problem> {
+    let classes = classes(table, cell)?;
+    let mode = match table.get("mode", text)?.as_str() {
+        "txtime-assist" => match table.find("txtime_delay").and_then(span) {
+            Some(delay) => Mode::TxtimeAssist { delay },
+            None => return Err(missing(table, "txtime_delay", "txtime-assist", "\"400us\"")),
+        },
+        "offload" => Mode::Offload,
+        _ => Mode::Software,
+    };
+    let all = (0..classes.count()).collect();
+    let by_default = matches!(mode, Mode::TxtimeAssist { .. }).then_some(all);
+    // Cells of other modes may have the etf that the file describes.
+    let etf = match mode {
+        Mode::Software | Mode::Offload if !table.is_written("etf.classes") => None,
+        _ => children(table, &classes, by_default)?,
+    };
+    let entries = match table.find("entries") {
+        Some(Value::Entries(entries)) if !entries.is_empty() => entries.clone(),
+        _ => return Err(missing(table, "entries", "taprio", "[\"0 500us\", \"1 500us\"]")),
+    };
+    // `all` is all that there are.
+    let there = (1u32 << classes.count()) - 1;
+    let every = (1u32 << MOST_CLASSES) - 1;
+    let mut entries = entries;
+    for entry in &mut entries {
+        if entry.open == every {
+            entry.open = there;
+        }
+        if entry.open & !there != 0 {
+            let class = (entry.open & !there).trailing_zeros();
+            let message =
+                format!("`shaper.entries` opens the gate of class {class}, and there are {}", classes.count());
+            let help = format!("write classes from 0 to {}", classes.count() - 1);
+            return Err(table.wrong(&["entries", "classes"], message, help));
+        }
+    }
+    let sum = Nanos(entries.iter().map(|entry| entry.length.0).sum());
+    let cycle = table.find("gate_cycle").and_then(span).unwrap_or(sum);
+    if cycle != sum {
+        let message = format!(
+            "`shaper.entries` last {} together and do not fill `shaper.gate_cycle`, {}",
+            show_duration(sum),
+            show_duration(cycle)
+        );
+        let rest = match cycle > sum {
+            true => format!("add an entry of {}, as \"none {0}\", or leave gate_cycle out", show_duration(cycle - sum)),
+            false => "shorten entries, or leave gate_cycle out".to_owned(),
+        };
+        return Err(table.wrong(&["gate_cycle", "entries"], message, rest));
+    }
+    let schedule = Schedule { entries, cycle, offset: table.get("base_time", span)? };
+    let taprio = Taprio { classes, schedule, mode, port_bit_s: table.get("port_rate", rate)?, etf };
+    check::windows(table, cell, &taprio)?;
+    Ok(taprio)
+}
+
+fn rate(value: &Value) -> Option<u64> {
+    integer(value).and_then(|rate| u64::try_from(rate).ok())
+}
+
+fn cbs(table: &Table<'_>, cell: &Cell<'_>) -> Result<Cbs, Problem> {
+    let classes = classes(table, cell)?;
+    let at = match listed(table, "cbs.classes", &classes)? {
+        Some(at) if !at.is_empty() => at,
+        _ => return Err(missing(table, "cbs.classes", "cbs", "[0]")),
+    };
+    let Some(idleslope_bit_s) = table.find("cbs.idleslope").and_then(rate) else {
+        return Err(missing(table, "cbs.idleslope", "cbs", "\"100Mbit\""));
+    };
+    let port_bit_s = table.get("port_rate", rate)?;
+    if idleslope_bit_s >= port_bit_s {
+        let message = "`shaper.cbs.idleslope` is not below `shaper.port_rate`: nothing would be shaped".to_owned();
+        return Err(table.wrong(&["cbs.idleslope", "port_rate"], message, "write a lower idleslope"));
+    }
+    let (Path::Veth { mtu, .. } | Path::Wire { mtu, .. }) = cell.path;
+    let offload = table.get("cbs.offload", flag)?;
+    Ok(Cbs { classes, at, idleslope_bit_s, port_bit_s, frame: mtu + WIRE_OVERHEAD, offload })
+}

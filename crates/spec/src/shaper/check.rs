@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What of a queue discipline cannot work, found before anything is touched.
+
+use super::{Cell, rate};
+use crate::cell::{Table, View};
+use crate::error::Problem;
+use crate::experiment::Path;
+use crate::schema::show_duration;
+use crate::setup::integer;
+use tardy_model::gates::Gates;
+use tardy_model::load::LoadKind;
+use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time};
+use tardy_model::stream::Launch;
+use tardy_model::time::Nanos;
+
+/// IP packet of the longest message that PTP needs to keep time: an Announce with path trace over UDP and IPv6.
+const PTP_PACKET: u32 = 128;
+
+/// Queues that fit together and that the device has.
+pub(super) fn queues(table: &Table<'_>, cell: &Cell<'_>, queues: &[Queues], classes: usize) -> Result<(), Problem> {
+    if queues.len() != classes {
+        let message = format!("`shaper.class_queues` has {} entries, and there are {classes} classes", queues.len());
+        return Err(table.wrong(&["class_queues", "classes"], message, "write the queues of each class"));
+    }
+    let mut taken: Vec<(u32, u32)> = queues.iter().map(|of| (of.offset, of.offset + of.count)).collect();
+    taken.sort_unstable();
+    if let Some(pair) = taken.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+        let message = format!("`shaper.class_queues` gives queue {} to two classes", pair[1].0);
+        return Err(table.wrong(&["class_queues"], message, "give each class queues of its own"));
+    }
+    let needed = taken.last().map_or(0, |(_, end)| *end);
+    let has = match cell.path {
+        Path::Veth { queues, .. } if !cell.is_simulated() => *queues,
+        // A wire's device is looked at before the run.
+        _ => return Ok(()),
+    };
+    if needed > has {
+        let message =
+            format!("`shaper.class_queues` needs {needed} transmit queues, and the device has {has} (`path.queues`)");
+        return Err(table.wrong(
+            &["class_queues", "classes"],
+            message,
+            format!("write path.queues = {needed}, or fewer classes"),
+        ));
+    }
+    if has < 2 {
+        let message = "a queue discipline with classes needs more than one transmit queue (`path.queues`)".to_owned();
+        return Err(table.wrong(&["classes"], message, "write path.queues = 4"));
+    }
+    Ok(())
+}
+
+/// True if the load sends through the network.
+fn sends(kind: &LoadKind) -> bool {
+    !matches!(kind.name(), "cpu" | "memory" | "command")
+}
+
+/// Each class has a window, and each frame fits into one.
+pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Result<(), Problem> {
+    let Taprio { classes, schedule, .. } = taprio;
+    let bit_s = table.get("port_rate", rate)?;
+    let ptp = classes.of(table.get("ptp_priority", integer)? as u32);
+    let gates: Vec<Gates> = (0..classes.count()).map(|class| Gates::of(schedule, class)).collect();
+    let longest = |class: u8| gates[usize::from(class)].windows.iter().map(|window| window.length_ns()).max();
+    if let Some(class) = (0..classes.count()).find(|class| longest(*class).is_none()) {
+        let priorities: Vec<String> =
+            (0..16).filter(|priority| classes.of(*priority) == class).map(|priority| priority.to_string()).collect();
+        let whose = match priorities.is_empty() {
+            true => String::new(),
+            false => format!(", where priorities {} go,", priorities.join(", ")),
+        };
+        let also = if class == ptp { "; PTP's own frames are among them, so clocks would part" } else { "" };
+        let message = format!("class {class}{whose} has no window in `shaper.entries`: it could never send{also}");
+        return Err(table.wrong(&["entries", "classes"], message, format!("open it: \"{class} 100us\"")));
+    }
+    let short = |class: u8, bytes: u32, what: String| {
+        let (needs, has) = (frame_time(bytes, bit_s), Nanos(longest(class).unwrap_or(0)));
+        if needs <= has {
+            return Ok(());
+        }
+        let message = format!(
+            "{what} of class {class} take {} on the wire at `shaper.port_rate`, and its longest window is {}",
+            show_duration(needs),
+            show_duration(has)
+        );
+        Err(table.wrong(&["entries", "port_rate"], message, "write a longer window, or smaller packets"))
+    };
+    short(ptp, PTP_PACKET, "PTP's own frames".to_owned())?;
+    for stream in cell.streams {
+        short(classes.of(stream.priority), stream.packet_bytes(), format!("packets of stream `{}`", stream.name))?;
+    }
+    let (Path::Veth { mtu, .. } | Path::Wire { mtu, .. }) = cell.path;
+    match cell.loads.iter().find(|load| sends(&load.kind)) {
+        Some(load) => {
+            short(classes.of(0), *mtu, format!("full packets of load `{}`, which has priority 0,", load.name))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What the device cannot be, as far as the file says what it is.
+pub(super) fn device(table: &Table<'_>, cell: &Cell<'_>, shaper: &Shaper) -> Result<(), Problem> {
+    if let Some(what) = shaper.offloads().filter(|_| cell.is_simulated()) {
+        let message = format!("{what} on port sim, which has no device");
+        let field = match shaper {
+            Shaper::Taprio(Taprio { mode: Mode::Offload, .. }) => "mode",
+            Shaper::Cbs(_) => "cbs.offload",
+            _ => "etf.offload",
+        };
+        return Err(table.wrong(&[field], message, "leave it to the kernel, or take another port"));
+    }
+    let ptp = table.get("ptp_priority", integer)? as u32;
+    let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
+    if matches!(cell.path, Path::Wire { .. }) && !cell.is_simulated() && shaper.etf(ptp).is_some() && !gives_times {
+        let message = format!("PTP's own frames, of priority {ptp}, would be dropped by etf: they bear no launch time");
+        let fields = ["etf.classes", "ptp_priority", "kind"];
+        return Err(table.wrong(&fields, message, "give etf a class of its own, below mqprio"));
+    }
+    Ok(())
+}
+
+/// Launch times and the queue discipline that they meet.
+pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Cell<'_>, shaper: &Shaper) -> Result<(), Problem> {
+    let bit_s = table.get("port_rate", rate)?;
+    let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
+    for stream in cell.streams {
+        let keys = |shaper: &str| [format!("stream.{}.launch", stream.name), format!("shaper.{shaper}")];
+        let launch = keys("kind")[0].clone();
+        if let Some(etf) = shaper.etf(stream.priority) {
+            if !stream.launch.is_some() && !gives_times {
+                let message = format!("etf drops every packet of stream `{}`: they bear no launch time", stream.name);
+                return Err(view.combination(&keys("kind"), message, format!("write {launch} = \"strict\"")));
+            }
+            if !stream.launch.is_some() && !etf.skip_sock_check {
+                let message = format!(
+                    "etf drops every packet of stream `{}`: its socket asks for no launch times, and `shaper.etf.skip_sock_check` is false",
+                    stream.name
+                );
+                let keys = keys("etf.skip_sock_check");
+                return Err(view.combination(&keys, message, "write skip_sock_check = true".to_owned()));
+            }
+            let wants = if etf.deadline_mode { Launch::Deadline } else { Launch::Strict };
+            if stream.launch.is_some() && stream.launch != wants && !etf.skip_sock_check {
+                let message = format!(
+                    "`{launch}` is \"{}\" and `shaper.etf.deadline_mode` is {}: etf refuses such packets",
+                    stream.launch.name(),
+                    etf.deadline_mode
+                );
+                let help = format!("write launch = \"{}\"", wants.name());
+                return Err(view.combination(&keys("etf.deadline_mode"), message, help));
+            }
+        }
+        if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
+            let class = taprio.classes.of(stream.priority);
+            let needs = frame_time(stream.packet_bytes(), bit_s).0;
+            if Gates::of(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
+                let message = format!(
+                    "launch times of stream `{}`, every {}, do not all fall into windows of class {class}, whose cycle is {}: taprio \
+                     drops the others",
+                    stream.name,
+                    show_duration(stream.cycle),
+                    show_duration(taprio.schedule.cycle)
+                );
+                let keys = [format!("stream.{}.cycle", stream.name), "shaper.entries".to_owned(), launch];
+                let help = "make one cycle a multiple of the other, or write launch = \"none\"".to_owned();
+                return Err(view.combination(&keys, message, help));
+            }
+        }
+    }
+    let load = cell.loads.iter().find(|load| sends(&load.kind) && shaper.etf(0).is_some() && !gives_times);
+    if let Some(load) = load {
+        let message =
+            format!("etf drops every packet of load `{}`, of priority 0: they bear no launch time", load.name);
+        let keys = [format!("load.{}.kind", load.name), "shaper.etf.classes".to_owned()];
+        return Err(view.combination(&keys, message, "give etf a class of its own, below mqprio".to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word differs from what was asked. The files
+//! beside this one are what iproute2 6.1 printed on Linux 6.12, byte for byte.
+
+mod gates;
+mod judge;
+mod read_back;
+
+use std::collections::BTreeMap;
+use tardy_lab::names::Names;
+use tardy_lab::path::Found;
+use tardy_lab::plan::{Plan, plan};
+use tardy_lab::shaper::launching;
+use tardy_model::shaper::Shaper;
+use tardy_model::time::{Instant, Nanos};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
+use tardy_spec::{Source, load, ready_made};
+
+/// An experiment whose shaper is the text, on two stations and a stream of priority 3.
+pub fn experiment(shaper: &str) -> Experiment {
+    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\n";
+    let source = Source { name: "x.toml".into(), text: format!("{head}[shaper]\n{shaper}\n") };
+    load(&source, &[]).unwrap_or_else(|error| panic!("{shaper}\n{}", error.one_line()))
+}
+
+pub fn setup(shaper: &str) -> Setup {
+    experiment(shaper).cells.remove(0).setup
+}
+
+/// The schedule of the reference results, R1: the stream's class, 1, is open every 500 µs.
+pub const R1: &str = "kind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\ngate_cycle = \"1ms\"\n\
+entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
+/// With launch times that etf keeps.
+pub const ASSIST: &str = "mode = \"txtime-assist\"\ntxtime_delay = \"400us\"\netf.delta = \"200us\"\n";
+const MQPRIO: &str = "kind = \"mqprio\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\n\
+class_queues = [\"1@0\", \"1@1\", \"2@2\"]\netf.classes = [0]\netf.delta = \"500us\"\n";
+
+fn planned(setup: &Setup) -> Plan {
+    let now = Some(Instant::from_ns(1_767_225_699_400_000_123));
+    plan(setup, Names::FIRST, &Found { now, ..Found::default() }).expect("it can be planned")
+}
+
+/// The commands of a plan that are tc's, without where they are done.
+fn tc(plan: &Plan) -> Vec<String> {
+    let does = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string);
+    does.filter_map(|line| Some(line.strip_prefix("tc -n tardy-0-a qdisc replace dev tardy0-0 ")?.to_owned())).collect()
+}
+
+const TAPRIO: &str = "root handle 100: taprio num_tc 4 map 3 3 3 1 3 0 3 2 3 3 3 3 3 3 3 3 queues 1@0 1@1 1@2 1@3 base-time \
+1767225699901000000 cycle-time 1000000 sched-entry S 08 100000 sched-entry S 01 100000 sched-entry S 02 100000 sched-entry S 04 200000 \
+sched-entry S 08 100000 sched-entry S 01 100000 sched-entry S 02 100000 sched-entry S 04 200000";
+
+#[test]
+fn a_schedule_is_written_once_and_its_base_time_lies_ahead_and_aligned() {
+    let software = planned(&setup(R1));
+    assert_eq!(tc(&software), [format!("{TAPRIO} clockid CLOCK_TAI")]);
+    assert_eq!(software.begins, Some(Instant::from_ns(1_767_225_699_901_000_000)));
+    let assist = tc(&planned(&setup(&format!("{R1}{ASSIST}"))));
+    assert_eq!(assist[0], format!("{TAPRIO} flags 0x1 txtime-delay 400000 clockid CLOCK_TAI"));
+    let child = |n| format!("parent 100:{n} etf clockid CLOCK_TAI delta 200000 skip_sock_check");
+    assert_eq!(assist[1..], [child(1), child(2), child(3), child(4)]);
+    assert_eq!(tc(&planned(&setup(&format!("{R1}mode = \"offload\"\n")))), [format!("{TAPRIO} flags 0x2")]);
+    let moved = planned(&setup(&format!("{R1}base_time = \"250us\"\n"))).begins.expect("it begins");
+    assert_eq!(moved.ns() % 1_000_000, 250_000);
+}
+
+#[test]
+fn only_the_device_that_streams_leave_by_is_shaped_and_it_is_put_back() {
+    let plan = planned(&setup(MQPRIO));
+    let mqprio = "root handle 100: mqprio num_tc 3 map 2 2 1 0 2 2 2 2 2 2 2 2 2 2 2 2 queues 1@0 1@1 2@2 hw 0";
+    assert_eq!(tc(&plan), [mqprio, "parent 100:1 etf clockid CLOCK_TAI delta 500000"]);
+    let undo: Vec<String> = plan.undo().map(ToString::to_string).collect();
+    assert_eq!(undo[0], "tc -n tardy-0-a qdisc del dev tardy0-0 root");
+    assert!(!plan.script().contains("tardy-0-b qdisc replace"), "{}", plan.script());
+    let read: Vec<String> = plan.read_back.iter().map(ToString::to_string).collect();
+    assert!(read.contains(&"tc -n tardy-0-a -j -s qdisc show dev tardy0-0".to_owned()), "{read:?}");
+    let etf = planned(&setup("kind = \"etf\"\netf.delta = \"300us\"\n"));
+    assert_eq!(tc(&etf), ["root handle 100: etf clockid CLOCK_TAI delta 300000"]);
+}
+
+#[test]
+fn the_credits_of_cbs_follow_from_its_slope() {
+    // 98.688 Mbit/s of 1 Gbit/s and frames of 1542 bytes: the example of tc-cbs(8), whose own figures these are.
+    let cbs = "kind = \"cbs\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\nclass_queues = [\"1@0\", \"1@1\", \"2@2\"]\n\
+               cbs.classes = [1]\ncbs.idleslope = \"98688kbit\"\n";
+    let child = "parent 100:2 cbs idleslope 98688 sendslope -901312 hicredit 153 locredit -1389 offload 0";
+    assert_eq!(tc(&planned(&setup(cbs)))[1], child);
+}
+
+#[test]
+fn a_senders_phase_lies_early_in_the_windows_of_its_class() {
+    let setup = setup(R1);
+    let mut seen = std::collections::BTreeSet::new();
+    for trial in 1..=60 {
+        let mut random = tardy_lab::orders::random_of(1, "all", trial);
+        let phase = launching::phase(&setup, &setup.streams[0], &mut random);
+        // Open from 200 to 300 µs and from 700 to 800: the first quarter of what leaves room for a frame.
+        assert!((Nanos(200_000)..Nanos(225_000)).contains(&phase), "{phase:?}");
+        seen.insert(phase);
+    }
+    assert!(seen.len() > 50, "each trial has its own: {seen:?}");
+    // A cycle twice as long meets either window.
+    let mut slow = setup.clone();
+    slow.streams[0].cycle = Nanos(2_000_000);
+    let phases: Vec<i64> = (1..=60)
+        .map(|trial| launching::phase(&slow, &slow.streams[0], &mut tardy_lab::orders::random_of(1, "all", trial)).0)
+        .collect();
+    assert!(
+        phases.iter().all(|phase| (200_000..225_000).contains(&(phase % 1_000_000))
+            || (700_000..725_000).contains(&(phase % 1_000_000))),
+        "{phases:?}"
+    );
+    assert!(
+        phases.iter().any(|phase| *phase > 1_000_000) && phases.iter().any(|phase| *phase < 1_000_000),
+        "{phases:?}"
+    );
+}
+
+#[test]
+fn without_gates_the_phase_is_what_it_was_before_there_were_any() {
+    let (free, gated) = (setup("kind = \"none\"\n"), setup(R1));
+    let drawn = |setup: &Setup| {
+        let mut random = tardy_lab::orders::random_of(7, "all", 3);
+        let first = launching::phase(setup, &setup.streams[0], &mut random);
+        (first, launching::phase(&free, &free.streams[0], &mut random))
+    };
+    // A shaper changes its own stream's phase and no other's.
+    assert_eq!(drawn(&free).1, drawn(&gated).1);
+    assert!(drawn(&free).0.0 < 500_000);
+}
+
+#[test]
+fn every_row_of_r1_is_a_cell_and_repeated_conditions_are_two() {
+    let experiment = load(&ready_made("tsn-qdiscs").expect("it is there"), &[]).expect("it loads");
+    let cell = |id: &str| -> &Cell { experiment.cells.iter().find(|cell| cell.id == id).expect(id) };
+    let ids: Vec<&str> = experiment.cells.iter().map(|cell| cell.id.as_str()).collect();
+    let rows = [
+        "none-idle",
+        "none-loaded",
+        "none-loaded-again",
+        "taprio-software",
+        "assist-delta-200us",
+        "assist-delta-2ms",
+        "offload",
+        "offload-again",
+    ];
+    assert_eq!(ids, rows);
+    for cell in &experiment.cells {
+        let stream = &cell.setup.streams[0];
+        assert_eq!((stream.count, stream.cycle.0, stream.launch.name()), (10_000, 500_000, "strict"), "{}", cell.id);
+        let loads: u32 = cell.setup.loads.iter().map(|load| load.count).sum();
+        assert_eq!(loads, if cell.id == "none-idle" { 0 } else { 3 }, "{}", cell.id);
+    }
+    assert_eq!(cell("none-loaded").setup, cell("none-loaded-again").setup);
+    assert_eq!(cell("offload").setup, cell("offload-again").setup);
+    assert_eq!(cell("none-loaded").setup.shaper, Shaper::None);
+    let deltas =
+        ["assist-delta-200us", "assist-delta-2ms"].map(|id| cell(id).setup.shaper.etf(3).expect("etf").delta.0);
+    assert_eq!(deltas, [200_000, 2_000_000]);
+    for id in ["assist-delta-200us", "assist-delta-2ms"] {
+        let (stream, etf) = (&cell(id).setup.streams[0], *cell(id).setup.shaper.etf(3).expect("etf"));
+        assert!(stream.tx.advance > etf.delta, "{id}: the sender must come before etf lets go");
+    }
+    assert!(cell("offload").setup.shaper.offloads().is_some());
+    let short =
+        load(&ready_made("tsn-qdiscs").expect("it is there"), &["stream.ctl.count=1000".to_owned()]).expect("it loads");
+    assert!(short.cells.iter().all(|cell| cell.setup.streams[0].count == 1_000));
+}
+
+#[test]
+fn a_shaper_that_is_pinned_leaves_what_others_need_aside() {
+    let pinned =
+        load(&ready_made("tsn-qdiscs").expect("it is there"), &["shaper.kind=none".to_owned()]).expect("it loads");
+    assert!(pinned.cells.iter().all(|cell| cell.setup.shaper == Shaper::None));
+    let again = load(&Source { name: "again.toml".into(), text: pinned.effective.clone() }, &[])
+        .expect("the effective file loads");
+    let setups = |experiment: &Experiment| -> BTreeMap<String, Setup> {
+        experiment.cells.iter().map(|cell| (cell.id.clone(), cell.setup.clone())).collect()
+    };
+    assert_eq!(setups(&again), setups(&pinned));
+}

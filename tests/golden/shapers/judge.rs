@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One departure at a time: inside or how far outside, and by how many cycles it slipped.
+
+use crate::analyze::fixture;
+use tardy_analyze::gates::{Departure, GatePass};
+use tardy_model::gates::{Gates, Window};
+use tardy_model::qdisc::{GateRecord, Keeper};
+use tardy_model::trial::StreamRecord;
+
+fn window(open_ns: i64, close_ns: i64) -> Window {
+    Window { open_ns, close_ns }
+}
+
+/// A stream of 500 µs whose class is open from 200 to 300 and from 700 to 800 µs of each millisecond.
+fn stream(keeper: Keeper, delta_ns: i64, assigned_after_ns: Option<i64>) -> StreamRecord {
+    let mut record = fixture::record(1, 10).streams.remove("ctl").expect("a stream");
+    record.tx_conversion.bound_ns = 0;
+    let gates =
+        Gates { cycle_ns: 1_000_000, offset_ns: 0, windows: vec![window(200_000, 300_000), window(700_000, 800_000)] };
+    record.launching.gate = Some(GateRecord {
+        keeper,
+        class: Some(1),
+        gates: matches!(keeper, Keeper::Taprio | Keeper::TxtimeAssist | Keeper::Device).then_some(gates),
+        delta_ns,
+        tolerance_ns: 50_000,
+        assigned_after_ns,
+    });
+    record
+}
+
+fn found(outside_ns: i64, slip_ns: i64) -> Option<Departure> {
+    Some(Departure { outside_ns, slip_ns })
+}
+
+#[test]
+fn taprio_lets_go_inside_a_window_or_so_far_outside() {
+    let pass = GatePass::new(&stream(Keeper::Taprio, 0, None)).expect("it is judged");
+    let due = 5_210_000;
+    assert_eq!(pass.judge(due, None, 5_215_000), found(0, 0));
+    assert_eq!(pass.judge(due, None, 5_199_000), found(-1_000, 0));
+    assert_eq!(pass.judge(due, None, 5_302_999), found(3_000, 0));
+    assert_eq!(pass.judge(due, None, 5_750_000), found(0, 500_000), "one cycle of the stream, none of the gates");
+    assert_eq!(pass.judge(due, None, 6_210_000), found(0, 1_000_000), "one cycle of the gates, two of the stream");
+    // Due while the gate is closed it belongs to the next window.
+    assert_eq!(pass.judge(5_400_000, None, 5_700_000), found(0, 0));
+}
+
+#[test]
+fn etf_lets_go_its_delta_before_the_launch_time_within_the_tolerance() {
+    let pass = GatePass::new(&stream(Keeper::Etf, 200_000, None)).expect("it is judged");
+    assert_eq!(pass.judge(5_000_000, None, 4_800_000), found(0, 0));
+    assert_eq!(pass.judge(5_000_000, None, 4_850_000), found(0, 0));
+    assert_eq!(pass.judge(5_000_000, None, 4_850_001), found(1, 0));
+    assert_eq!(pass.judge(5_000_000, None, 4_799_999), found(-1, 0));
+    assert_eq!(pass.judge(5_000_000, None, 5_810_000), found(960_000, 1_000_000), "two cycles of the stream");
+    let deadline = GatePass::new(&stream(Keeper::EtfDeadline, 200_000, None)).expect("it is judged");
+    assert_eq!(deadline.judge(5_000_000, None, 4_300_000), found(0, 0));
+    assert_eq!(deadline.judge(5_000_000, None, 5_000_001), found(1, 0));
+}
+
+#[test]
+fn a_launch_time_that_taprio_gives_is_the_first_that_fits() {
+    let given = GatePass::new(&stream(Keeper::TxtimeAssist, 150_000, Some(400_000))).expect("it is judged");
+    // Enqueued at 5 210: from 5 610 on, so in the window that opens at 5 700, and handed over 150 µs before.
+    assert_eq!(given.judge(5_210_000, Some(5_210_000), 5_550_000), found(0, 500_000));
+    assert_eq!(given.judge(5_210_000, Some(5_210_000), 5_540_000), found(-10_000, 500_000));
+    assert_eq!(given.judge(5_210_000, None, 5_550_000), None, "without that stamp nothing is known");
+    let own = GatePass::new(&stream(Keeper::TxtimeAssist, 150_000, None)).expect("it is judged");
+    assert_eq!(own.judge(5_210_000, None, 5_065_000), found(0, 0));
+    assert!(
+        GatePass::new(&stream(Keeper::Device, 0, None)).is_none(),
+        "software stamps do not tell what a device holds"
+    );
+}
+
+#[test]
+fn stamps_may_be_wrong_by_their_clocks_bound() {
+    let mut record = stream(Keeper::Taprio, 0, None);
+    record.tx_conversion.bound_ns = 300;
+    let pass = GatePass::new(&record).expect("it is judged");
+    assert_eq!(pass.judge(5_210_000, None, 5_199_700), found(0, 0));
+    assert_eq!(pass.judge(5_210_000, None, 5_199_699), found(-301, 0));
+}
