@@ -4,6 +4,7 @@
 
 mod counters;
 mod half;
+mod stamps;
 
 pub use counters::SenderCounters;
 pub use half::{SenderHalf, Sending};
@@ -11,7 +12,7 @@ pub use half::{SenderHalf, Sending};
 use crate::keys::Keys;
 use crate::live::Live;
 use crate::order::{SendOrder, StreamOrder};
-use crate::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
+use crate::port::{BATCH, DRAIN, SendPort, Timer};
 use crate::schedule::{Schedule, base_time, lead_in};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::frame::{Frame, Kind};
@@ -45,11 +46,9 @@ pub struct Sender {
     pub counters: SenderCounters,
 }
 
-/// Behind the send there must be this much time until the next packet is due for stamps to be taken from the error queue:
-/// what a full batch costs…
+/// Behind the send there must be this much time until the next packet is due for stamps to be taken from the error queue: what
+/// a full batch costs.
 const DRAIN_SLACK: Nanos = Nanos(8_000);
-/// …or so many stamps outstanding that the queue would soon be full. Then one batch is taken between two packets, and counted.
-const DRAIN_AT: u32 = 12_000;
 /// From which length on a gap in the spinning stretch is counted.
 const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
@@ -349,27 +348,6 @@ impl Sender {
         }
     }
 
-    /// Takes stamps where a whole batch of them may have come back, so that their taking is shared by many packets.
-    #[inline]
-    pub(crate) fn drain_in_batches<P: SendPort>(&mut self, port: &mut P) {
-        if self.outstanding >= DRAIN as u32 {
-            self.drain(port);
-        }
-    }
-
-    /// Takes what stamps there are: where nothing else is to be done.
-    pub(crate) fn drain_idle<P: SendPort>(&mut self, port: &mut P) {
-        if self.outstanding > 0 || !self.in_trial {
-            self.drain_all(port);
-        }
-    }
-
-    /// Takes what stamps there are, also where none is known to be missing: late ones must not wake a wait again and again.
-    #[cold]
-    pub(crate) fn drain_woken<P: SendPort>(&mut self, port: &mut P) {
-        self.drain_all(port);
-    }
-
     /// Hands the packet over that stands at the first place, and records it.
     #[inline]
     fn send_one<P: SendPort>(
@@ -452,71 +430,6 @@ impl Sender {
             port.renew_keys();
         }
         sent as u32
-    }
-
-    /// Takes stamps between two packets where the queue would soon be full, and counts it. False if there is room.
-    #[inline]
-    fn make_room<P: SendPort>(&mut self, port: &mut P) -> bool {
-        if self.outstanding < DRAIN_AT {
-            return false;
-        }
-        self.look_at_queue(port);
-        self.drain(port);
-        self.counters.forced_drains += 1;
-        true
-    }
-
-    fn look_at_queue<P: SendPort>(&mut self, port: &mut P) {
-        let (waiting, size) = port.error_queue();
-        self.counters.queue_high_bytes = self.counters.queue_high_bytes.max(waiting);
-        // A queue that has no room for two more messages has refused some.
-        if waiting + 4_096 >= size {
-            self.counters.queue_overflows += 1;
-        }
-    }
-
-    /// Empties the queue: where nothing is due.
-    fn drain_all<P: SendPort>(&mut self, port: &mut P) {
-        while self.drain(port) == DRAIN {}
-    }
-
-    /// Takes one batch of stamps; returns how many.
-    fn drain<P: SendPort>(&mut self, port: &mut P) -> usize {
-        let (half, keys, counters) = (&mut self.half, &self.keys, &mut self.counters);
-        let (trial, warm, schedule) = (self.in_trial, &mut self.warm_stamps, self.schedule);
-        let taken = port.drain(|stamp: TxStamp| {
-            let column = match stamp.at {
-                TxPoint::Sched => &mut half.tx_sched,
-                TxPoint::Software => &mut half.tx_kernel,
-                TxPoint::Hardware => return,
-                TxPoint::Missed | TxPoint::Invalid => {
-                    // What was sent before the trial is nobody's loss.
-                    let packet =
-                        schedule.filter(|_| trial).and_then(|schedule| schedule.packet(Instant::from_ns(stamp.ns)));
-                    let Some(sending) = packet.and_then(|packet| half.sending.get_mut(packet as usize)) else { return };
-                    let missed = stamp.at == TxPoint::Missed;
-                    sending.0 |= if missed { Sending::MISSED } else { Sending::INVALID };
-                    *(if missed { &mut counters.missed } else { &mut counters.invalid }) += 1;
-                    return;
-                }
-            };
-            match keys.get(stamp.key).and_then(|packet| column.get_mut(packet as usize)) {
-                // A segment that TCP sends again is stamped again: the first one is the packet's.
-                Some(cell) if trial && cell.is_some() => {}
-                Some(cell) if trial => *cell = MaybeNanos::some(stamp.ns),
-                _ if trial => counters.unmatched += 1,
-                _ => warm[usize::from(stamp.at == TxPoint::Software)] += 1,
-            }
-        });
-        self.outstanding = if taken < DRAIN { 0 } else { self.outstanding.saturating_sub(taken as u32) };
-        taken
-    }
-
-    /// Sent packets whose driver stamp has not come.
-    pub fn missing(&self) -> u64 {
-        let missing =
-            |(sending, stamp): (&Sending, &MaybeNanos)| sending.sent() && !sending.dropped() && !stamp.is_some();
-        self.half.sending.iter().zip(&self.half.tx_kernel).filter(|row| missing(*row)).count() as u64
     }
 
     /// The half, when the trial is over.
