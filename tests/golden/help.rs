@@ -224,7 +224,10 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let fish = says(&["completions", "fish"]);
     for verb in ["run", "plan"] {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
-        assert!(fish.contains(&format!("{of} -a \"host-to-host roundtrip-load car waits\"")), "{fish}");
+        assert!(
+            fish.contains(&format!("{of} -a \"host-to-host roundtrip-load car tsn-qdiscs mqprio-etf waits\"")),
+            "{fish}"
+        );
         assert!(fish.contains(&format!("{of} -l set -x -a \"name= trials=")), "{fish}");
     }
 }

@@ -10,3 +10,4 @@ mod exact;
 mod guest;
 mod kernels;
 mod refused;
+mod shapers;

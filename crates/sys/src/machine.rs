@@ -50,6 +50,34 @@ pub fn load_module(path: &Path) -> Result<(), SysError> {
     }
 }
 
+/// Gives the kernel's random number generator bytes that it is to believe in, so that nobody waits for chance. Only ever a
+/// guest's own, whose numbers are to be the same each time.
+///
+/// # Errors
+/// The kernel's.
+pub fn add_entropy(bytes: &[u8; 64]) -> Result<(), SysError> {
+    /// `struct rand_pool_info` with its buffer (random(4)).
+    #[repr(C)]
+    struct Pool {
+        entropy_bits: i32,
+        bytes: i32,
+        buffer: [u8; 64],
+    }
+    // _IOW('R', 0x03, int[2])
+    const RNDADDENTROPY: libc::c_ulong = 0x4008_5203;
+    let on = || "/dev/random".to_owned();
+    let device = File::options().write(true).open("/dev/random").map_err(|source| SysError {
+        call: "open",
+        on: on(),
+        source,
+    })?;
+    let pool = Pool { entropy_bits: 8 * 64, bytes: 64, buffer: *bytes };
+    // SAFETY: an open descriptor; the kernel only reads `pool`, which says how long its buffer is.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY, &raw const pool) };
+    check(i64::from(result), "RNDADDENTROPY", on)?;
+    Ok(())
+}
+
 /// Sets the kernel's TAI − UTC offset. Only ever a guest's own: it is the whole machine's.
 ///
 /// # Errors

@@ -16,17 +16,23 @@ pub const EXPERIMENT: &str = "/tardy/experiment.toml";
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
 
+/// What stands for chance in exact time. A kernel that takes no randomness from its processor would else wait for some of its
+/// own making, for seconds that are emulated.
+const SEED: [u8; 64] = *b"tardy: exact virtual time has no chance in it, only these bytes.";
+
 /// What a guest is told. Nothing of the host is in it: no time, no path, no number of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     /// TAI − UTC in the guest, seconds: always as many characters, so that it moves nothing else.
     pub tai_offset_s: String,
+    /// Nothing may be chance: the kernel is given bytes that are always the same for it.
+    pub seeded: bool,
 }
 
 impl Orders {
-    /// With this offset.
-    pub fn new(tai_offset_s: i32) -> Orders {
-        Orders { tai_offset_s: format!("{tai_offset_s:+08}") }
+    /// With this offset; in exact time `seeded`.
+    pub fn new(tai_offset_s: i32, seeded: bool) -> Orders {
+        Orders { tai_offset_s: format!("{tai_offset_s:+08}"), seeded }
     }
 }
 
@@ -78,6 +84,9 @@ pub fn set_up() -> Result<Option<String>, InitError> {
     let _ = machine::mount("debugfs", "/sys/kernel/debug");
     let orders: Orders = serde_json::from_slice(&fs::read(ORDERS).map_err(file(ORDERS))?)
         .map_err(|error| InitError::Orders(error.to_string()))?;
+    if orders.seeded {
+        machine::add_entropy(&SEED)?;
+    }
     let offset: i32 = orders.tai_offset_s.parse().map_err(|_| InitError::Orders(orders.tai_offset_s.clone()))?;
     // By way of another one, so that it is always changed twice and costs the same: where nothing changes the kernel does less.
     machine::set_tai_offset(offset + 1)?;

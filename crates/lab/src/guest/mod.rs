@@ -212,7 +212,8 @@ impl Guest {
         if let Some(folder) = &self.kernel.modules {
             modules::pack(folder, modules::WANTED, &mut archive)?;
         }
-        let orders = serde_json::to_vec(&init::Orders::new(self.tai_offset_s)).unwrap_or_default();
+        let orders =
+            serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == Mode::Exact)).unwrap_or_default();
         archive.file(init::ORDERS, orders, false);
         if let Some(experiment) = experiment {
             archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);

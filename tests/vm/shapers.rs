@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue disciplines, launch times and VLAN devices in a kernel that has them, in exact time: gates are kept, etf lets packets go its
+//! delta early, what it drops is told, and what was asked for is what is read back.
+
+use crate::command::{Finished, Place};
+use crate::exact::print;
+use crate::guest::{KERNEL, can_run};
+use serde_json::Value;
+
+fn run(experiment: &str, args: &[&str]) -> (Place, Finished) {
+    let place = Place::new();
+    let mut command = place.run(&[experiment, "--in", "guest:exact", "--kernel", KERNEL, "--trials", "1", "--json"]);
+    let run = place.call(command.args(args));
+    (place, run)
+}
+
+/// The run of an experiment of one's own.
+fn own(text: &str) -> (Place, Finished) {
+    let files = Place::new();
+    let file = files.path("own.toml");
+    std::fs::write(&file, text).expect("a file");
+    run(&file.display().to_string(), &[])
+}
+
+fn cell<'a>(run: &'a Finished, id: &str) -> &'a Value {
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("no cells: {}", run.stderr));
+    cells.iter().find(|cell| cell["id"] == id).unwrap_or_else(|| panic!("no cell {id}"))
+}
+
+fn says(cell: &Value, id: &str) -> Vec<String> {
+    let verdicts = cell["verdicts"].as_array().expect("verdicts").iter().filter(|verdict| verdict["id"] == id);
+    verdicts.filter_map(|verdict| verdict["says"].as_str().map(str::to_owned)).collect()
+}
+
+fn number(of: &Value) -> u64 {
+    of.as_u64().unwrap_or_else(|| panic!("no number: {of}"))
+}
+
+#[test]
+fn gates_are_kept_and_etf_lets_packets_go_its_delta_early() {
+    if !can_run("gates_are_kept_and_etf_lets_packets_go_its_delta_early") {
+        return;
+    }
+    let (_place, tsn) = run("tsn-qdiscs", &["--set", "stream.ctl.count=400"]);
+    // Two cells ask a veth pair for gates of its own, and are refused.
+    assert_eq!(tsn.code, Some(4), "{}", tsn.stderr);
+    assert_eq!(tsn.ids("invalid"), ["refused"], "the rest is sound: {}", tsn.stderr);
+    for id in ["offload", "offload-again"] {
+        let refused = cell(&tsn, id);
+        assert!(says(refused, "refused")[0].contains("the kernel: Error: "), "{refused}");
+        let metrics = refused["streams"]["ctl"]["metrics"].as_object().expect("what was asked for");
+        assert!(metrics.values().all(|metric| metric["count"] == 0), "it prints no latency");
+    }
+    for (id, keeper, early_by) in [
+        ("taprio-software", "taprio", 0),
+        ("assist-delta-200us", "txtime-assist", 200_000),
+        ("assist-delta-2ms", "txtime-assist", 2_000_000),
+    ] {
+        let ctl = &cell(&tsn, id)["streams"]["ctl"];
+        let gates = &ctl["gates"];
+        assert_eq!((&gates["keeper"], &gates["at"]), (&keeper.into(), &"tx_kernel".into()), "{id}");
+        assert_eq!(number(&gates["release_before_ns"]), early_by, "{id}");
+        assert_eq!(number(&gates["judged"]), 400, "{id}");
+        let inside = number(&gates["inside"]);
+        assert!(inside * 1_000 >= 400 * 995, "{id}: {inside} of 400 when they should: {gates}");
+        assert_eq!(says(cell(&tsn, id), "gates").len(), 1, "{id}");
+        assert_eq!(number(&ctl["outcomes"]["received"]), 400, "{id}");
+    }
+    // One condition twice is another draw, not another world.
+    let [once, again] = ["none-loaded", "none-loaded-again"]
+        .map(|id| number(&cell(&tsn, id)["streams"]["ctl"]["metrics"]["scheduled..rx_kernel"]["p50_ns"]));
+    assert!(once.abs_diff(again) * 5 < once, "{once} and {again} ns");
+}
+
+#[test]
+fn what_etf_drops_is_not_sent_and_its_delta_is_another_run() {
+    if !can_run("what_etf_drops_is_not_sent_and_its_delta_is_another_run") {
+        return;
+    }
+    let at = |delta: &str| {
+        let delta = format!("shaper.etf.delta={delta}");
+        run("mqprio-etf", &["--set", "stream.ctl.count=400", "--set", &delta]).1
+    };
+    let [sound, other, small] = ["300us", "299us", "1us"].map(at);
+    for run in [&sound, &other] {
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert_eq!(number(&run.cell()["streams"]["ctl"]["outcomes"]["received"]), 400);
+        assert!(number(&run.cell()["streams"]["ctl"]["gates"]["inside"]) >= 398, "{}", run.cell());
+    }
+    assert_ne!(print(&sound.results), print(&other.results), "a microsecond more");
+    let ctl = &small.cell()["streams"]["ctl"];
+    let not_sent = number(&ctl["outcomes"]["not_sent"]);
+    assert!(not_sent > 0, "{ctl}");
+    assert_eq!(number(&ctl["outcomes"]["lost"]), 0, "what was dropped is no loss: {ctl}");
+    assert_eq!(number(&ctl["not_sent_why"]["launch_missed"]), not_sent, "{ctl}");
+    assert!(small.ids("invalid").contains(&"launch-drops".to_owned()), "{:?}", small.ids("invalid"));
+    assert!(!small.ids("invalid").contains(&"loss".to_owned()), "{:?}", small.ids("invalid"));
+}
+
+#[test]
+fn each_queue_discipline_is_read_back_as_it_was_asked_for() {
+    if !can_run("each_queue_discipline_is_read_back_as_it_was_asked_for") {
+        return;
+    }
+    let text = r#"
+name = "read-back"
+trials = 1
+[station.a]
+[station.b]
+[path]
+queues = 4
+[shaper]
+classes = 2
+map = [1, 1, 1, 0]
+class_queues = ["1@0", "3@1"]
+[stream.ctl]
+from = "a"
+to = "b"
+cycle = "1ms"
+count = 40
+priority = 3
+[[case]]
+name = "mqprio"
+set = { "shaper.kind" = "mqprio" }
+[[case]]
+name = "cbs"
+set = { "shaper.kind" = "cbs", "shaper.cbs.classes" = [0], "shaper.cbs.idleslope" = "20Mbit" }
+[[case]]
+name = "etf"
+set = { "shaper.kind" = "etf", "shaper.etf.delta" = "300us", "stream.ctl.launch" = "strict", "stream.ctl.tx.advance" = "600us" }
+[[case]]
+name = "etf-deadline"
+set = { "shaper.kind" = "etf", "shaper.etf.delta" = "300us", "shaper.etf.deadline_mode" = true, "stream.ctl.launch" = "deadline", "stream.ctl.tx.advance" = "600us" }
+"#;
+    let (place, read) = own(text);
+    assert_eq!(read.code, Some(0), "{}", read.stderr);
+    for (id, kind) in [("mqprio", "mqprio"), ("cbs", "cbs"), ("etf", "etf"), ("etf-deadline", "etf")] {
+        assert_eq!(says(cell(&read, id), "shaper"), [""; 0], "{id}: what is read back is what was asked for");
+        assert_eq!(number(&cell(&read, id)["streams"]["ctl"]["outcomes"]["received"]), 40, "{id}");
+        let record = std::fs::read(place.out().join(format!("trials/{id}/1/trial.json"))).expect("a record");
+        let record: Value = serde_json::from_slice(&record).expect("JSON");
+        let shaper = &record["shapers"]["a"];
+        assert_eq!(shaper["differs"].as_array().map(Vec::len), Some(0), "{id}: {shaper}");
+        let qdiscs = shaper["qdiscs"].as_array().unwrap_or_else(|| panic!("{id}: nothing was read back: {record}"));
+        // With the lead-in, through the queue discipline that was asked for.
+        let through = qdiscs.iter().filter(|qdisc| qdisc["kind"] == kind).filter_map(|qdisc| qdisc["packets"].as_u64());
+        assert!(through.max() >= Some(40), "{id}: {shaper}");
+    }
+}
+
+#[test]
+fn what_a_kernel_refuses_ends_the_run_in_its_own_words() {
+    if !can_run("what_a_kernel_refuses_ends_the_run_in_its_own_words") {
+        return;
+    }
+    // A base time with a queue discipline that the kernel takes only on more than one queue.
+    let text = "name='r'\ntrials=1\n[station.a]\n[station.b]\n[path]\nqueues=2\n[shaper]\nkind='cbs'\nclasses=2\ncbs.classes=[0]\n\
+                cbs.idleslope='20Mbit'\ncbs.offload=true\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='1ms'\ncount=20\n";
+    let (place, refused) = own(text);
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    assert!(refused.stderr.contains("Error: "), "the kernel's own words: {}", refused.stderr);
+    assert!(!place.events().iter().any(|event| event["event"] == "trial"), "no packet");
+}
+
+#[test]
+fn tags_go_over_vlan_devices_and_through_packet_sockets() {
+    if !can_run("tags_go_over_vlan_devices_and_through_packet_sockets") {
+        return;
+    }
+    let tag = ["--set", "stream.ctl.count=60", "--set", "stream.ctl.vlan=100", "--set", "stream.ctl.pcp=5"];
+    let with = |port: &str| {
+        let port = format!("stream.ctl.port={port}");
+        run("host-to-host", &[&tag[..], &["--set", "stream.ctl.priority=3", "--set", &port]].concat())
+    };
+    let (place, udp) = with("udp");
+    assert_eq!(udp.code, Some(0), "{}", udp.stderr);
+    assert_eq!(udp.outcome("received"), 60);
+    let commands = std::fs::read_to_string(place.out().join("commands.sh")).expect("what was done");
+    assert!(commands.contains("type vlan id 100 egress-qos-map 3:5"), "{commands}");
+    let (place, packet) = with("packet");
+    assert_eq!(packet.code, Some(0), "{}", packet.stderr);
+    assert_eq!(packet.outcome("received"), 60);
+    let record = std::fs::read_to_string(place.out().join("trials/all/1/trial.json")).expect("a record");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert!(record["streams"]["ctl"]["tags"].is_object(), "{record}");
+}
