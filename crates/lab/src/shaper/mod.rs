@@ -87,7 +87,7 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Sh
     let steps = steps.collect();
     let read_back = match setup.shaper {
         Shaper::None => none::read_back(ends),
-        _ => ends.values().map(|end| read_back::command(end)).collect(),
+        _ => ends.values().map(read_back::command).collect(),
     };
     Shaped { steps, read_back, begins }
 }
@@ -115,7 +115,7 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
             "{what} needs a device that does it, and a veth pair has neither a clock nor gates of its own"
         ));
     }
-    let blind = devices(setup).into_iter().find_map(|(_, device)| {
+    devices(setup).into_iter().find_map(|(_, device)| {
         let nic = found.nics.get(device)?;
         match &nic.can {
             Ok(can) if can.phc >= 0 => None,
@@ -124,8 +124,7 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
                 Some(format!("{what} needs a device with a PTP clock; what {} has is unknown: {why}", nic.name))
             }
         }
-    });
-    blind
+    })
 }
 
 /// Stations that streams start from with their devices of the host, by the experiment's names for them.
