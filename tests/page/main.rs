@@ -5,6 +5,7 @@
 mod axes;
 mod browser;
 mod fit;
+mod gates;
 mod hand;
 mod large;
 mod look;

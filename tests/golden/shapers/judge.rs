@@ -2,10 +2,12 @@
 //! One departure at a time: inside or how far outside, and by how many cycles it slipped.
 
 use crate::analyze::fixture;
+use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::gates::{Departure, GatePass};
 use tardy_model::gates::{Gates, Window};
-use tardy_model::qdisc::{GateRecord, Keeper};
+use tardy_model::qdisc::{GateRecord, Keeper, ShaperRecord};
 use tardy_model::trial::StreamRecord;
+use tardy_model::verdict::Level;
 
 fn window(open_ns: i64, close_ns: i64) -> Window {
     Window { open_ns, close_ns }
@@ -80,4 +82,43 @@ fn stamps_may_be_wrong_by_their_clocks_bound() {
     let pass = GatePass::new(&record).expect("it is judged");
     assert_eq!(pass.judge(5_210_000, None, 5_199_700), found(0, 0));
     assert_eq!(pass.judge(5_210_000, None, 5_199_699), found(-301, 0));
+}
+
+#[test]
+fn a_device_that_keeps_no_gates_gives_no_figure() {
+    let packets = fixture::healthy_packets(1, 400);
+    let judged = |driver: Option<&str>| {
+        let mut record = fixture::record(1, 400);
+        let gate = stream(Keeper::Device, 0, None).launching.gate;
+        let ctl = record.streams.get_mut("ctl").expect("a stream");
+        ctl.launching.gate = gate;
+        let shaper = ShaperRecord {
+            asked: "taprio".to_owned(),
+            device: "eni1np1".to_owned(),
+            driver: driver.map(str::to_owned),
+            ..ShaperRecord::default()
+        };
+        record.shapers.insert(ctl.launching.station.clone(), shaper);
+        let metrics = vec![fixture::LEAD];
+        let mut cell = CellAnalysis::new("all", [].into(), [("ctl".to_owned(), metrics)].into(), Vec::new());
+        cell.trial(&record, [("ctl", fixture::batch(0, &packets))]);
+        cell.finish()
+    };
+    let simulated = judged(Some("netdevsim"));
+    assert!(!simulated.result.valid);
+    let said: Vec<_> = simulated.result.verdicts.iter().filter(|verdict| verdict.id == "no-gates").collect();
+    assert_eq!((said.len(), said[0].level), (1, Level::Invalid));
+    assert!(said[0].says.contains("eni1np1 takes the schedule of ctl and keeps none"), "{}", said[0].says);
+    let metrics = &simulated.result.streams["ctl"].metrics;
+    assert!(
+        !metrics.is_empty() && metrics.values().all(|metric| metric.count == 0 && metric.why.is_some()),
+        "{metrics:?}"
+    );
+    assert!(simulated.histograms.is_empty(), "and no picture");
+    // Another driver, and one that is not known, are believed.
+    for driver in [Some("igc"), None] {
+        let other = judged(driver);
+        assert!(other.result.verdicts.iter().all(|verdict| verdict.id != "no-gates"));
+        assert!(other.result.streams["ctl"].metrics.values().any(|metric| metric.count == 400), "{driver:?}");
+    }
 }
