@@ -111,7 +111,7 @@ trials = 1
 queues = 4
 [shaper]
 classes = 2
-map = [1, 1, 1, 0]
+map = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
 class_queues = ["1@0", "3@1"]
 [stream.ctl]
 from = "a"
@@ -119,6 +119,7 @@ to = "b"
 cycle = "1ms"
 count = 40
 priority = 3
+rx.cpu = "same"
 [[case]]
 name = "mqprio"
 set = { "shaper.kind" = "mqprio" }
@@ -153,9 +154,9 @@ fn what_a_kernel_refuses_ends_the_run_in_its_own_words() {
     if !can_run("what_a_kernel_refuses_ends_the_run_in_its_own_words") {
         return;
     }
-    // A base time with a queue discipline that the kernel takes only on more than one queue.
+    // A veth pair shapes nothing by itself, and that is all the run has.
     let text = "name='r'\ntrials=1\n[station.a]\n[station.b]\n[path]\nqueues=2\n[shaper]\nkind='cbs'\nclasses=2\ncbs.classes=[0]\n\
-                cbs.idleslope='20Mbit'\ncbs.offload=true\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='1ms'\ncount=20\n";
+                cbs.idleslope='20Mbit'\ncbs.offload=true\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='1ms'\ncount=20\nrx.cpu='same'\n";
     let (place, refused) = own(text);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(refused.stderr.contains("Error: "), "the kernel's own words: {}", refused.stderr);
