@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tardy_sys::child::{Child, Ended};
+use tardy_sys::thread;
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -153,6 +154,24 @@ impl Qemu {
     /// If it cannot be started.
     pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
         Ok(Qemu { child: Child::start_in(Some(folder), PROGRAM, arguments, &[])?, said: Vec::new() })
+    }
+
+    /// The same on one CPU of the host's. In exact time one thread of QEMU counts instructions and another lets idle time pass; side by
+    /// side, the second could let time pass from a count that the first had not brought up to date yet.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_on_one_cpu(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
+        let usable = thread::affinity().unwrap_or_default();
+        // Two guests that run at once should not meet on one.
+        let chosen = usable.get(std::process::id() as usize % usable.len().max(1)).copied();
+        // A host that refuses even that runs it all the same.
+        let pinned = chosen.is_some_and(|cpu| thread::pin(cpu).is_ok());
+        let started = Qemu::start(folder, arguments);
+        if pinned {
+            thread::allow(&usable).map_err(|error| error.source)?;
+        }
+        started
     }
 
     /// Process id.
