@@ -2,6 +2,8 @@
 //! Bad input and machines that cannot: one clear error, the contract's exit code, nothing left behind.
 
 use crate::command::{Finished, Place, SHORT, can_run, machine, same, tardy};
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn file_of(place: &Place, bytes: &[u8]) -> Finished {
@@ -257,5 +259,63 @@ fn a_full_disk_is_told_and_what_was_finished_stays() {
     assert!(run.stdout.contains("scheduled..rx_kernel"), "what was measured is printed: {}", run.stdout);
     let report = place.call(place.command("report").arg(&out).args(["--format", "csv"]));
     assert_eq!(report.code, Some(0), "{}", report.stderr);
+    same(&before);
+}
+
+#[test]
+fn a_port_in_use_in_a_station_is_exit_3_and_names_the_address() {
+    if !can_run("a_port_in_use_in_a_station_is_exit_3_and_names_the_address") {
+        return;
+    }
+    for (port, is_tcp) in [("udp", false), ("tcp", true)] {
+        let (place, before) = (Place::new(), machine());
+        let file = place.path("experiment.toml");
+        let text = format!(
+            "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\n\
+             to = \"b\"\ncount = 100\n"
+        );
+        std::fs::write(&file, text).expect("a file");
+        let child = place.start(place.run(&[]).arg(&file));
+        // The ruler is measured before a trial opens its sockets: time enough to be there first.
+        let netns = Path::new("/run/netns").join(place.netns("b"));
+        let taker = std::thread::spawn(move || -> Box<dyn Send> {
+            tardy_sys::process::enter_netns(&netns).expect("the reflector's namespace");
+            match is_tcp {
+                true => Box::new(TcpListener::bind("0.0.0.0:5800").expect("a free port")),
+                false => Box::new(UdpSocket::bind("0.0.0.0:5800").expect("a free port")),
+            }
+        });
+        let taken = taker.join().expect("it is taken");
+        refused(&place.finish(child), 3, &["198.18.", ":5800", "in use"]);
+        drop(taken);
+        assert!(!place.events().iter().any(|event| event["event"] == "trial_kept"), "no trial came about");
+        same(&before);
+    }
+}
+
+#[test]
+fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
+    if !can_run("a_connection_reset_in_the_middle_is_told_at_both_ends") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    // The kernel is told to abort the requester's side of it, by which it resets the connection.
+    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
+                to = \"b\"\ncount = 400_000\n[load.cut]\nkind = \"command\"\nfrom = \"a\"\nstart = \"300ms\"\n\
+                command = [\"ss\", \"-K\", \"-t\", \"state\", \"established\", \"dport\", \"=\", \"5800\"]\n";
+    let run = file_of(&place, text.as_bytes());
+    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    assert!(run.ids("invalid").contains(&"receiver-broke".to_owned()), "{}", run.stdout);
+    assert!(run.stdout.contains("the peer reset the connection"), "{}", run.stdout);
+    let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
+    let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+    let (ctl, cut) = (&record["streams"]["ctl"], Some(i64::from(libc::ECONNABORTED)));
+    // The requester meets it in the call that comes next, sending or receiving.
+    let met = [&ctl["counters"]["first_send_errno"], &ctl["reply"]["counters"]["receive_errno"]];
+    assert!(met.iter().any(|errno| errno.as_i64() == cut), "{ctl}");
+    assert_eq!(ctl["counters"]["receive_errno"].as_i64(), Some(libc::ECONNRESET.into()), "{ctl}");
+    let (received, lost, refused) = (run.outcome("received"), run.outcome("lost"), run.outcome("not_sent"));
+    assert!(received > 0 && received < 400_000 && received + lost + refused == 400_000, "{}", run.stdout);
+    assert!(lost <= 1, "only what was on its way can be lost: {lost}");
     same(&before);
 }

@@ -35,6 +35,7 @@ fn meaning(errno: i32) -> &'static str {
         19 | 6 => " (the device is gone)",
         74 => " (bytes came that are no message)",
         100 => " (the network is down)",
+        103 => " (the kernel ended the connection)",
         104 => " (the peer reset the connection)",
         108 => " (the peer closed the connection)",
         110 => " (the connection timed out)",
