@@ -195,7 +195,11 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
         return Ok(name);
     }
     let message = format!("`{}`: there is no station `{name}`", table.key(field));
-    Err(table.wrong(&[field], message, near::mend(&name, known)))
+    // Nothing goes from a station to itself: the one at the other end is no advice.
+    let other = if field == "from" { "to" } else { "from" };
+    let taken = table.find(other).and_then(text);
+    let free = known.clone().filter(|known| Some(*known) != taken.as_deref());
+    Err(table.wrong(&[field], message, near::mend(&name, free)))
 }
 
 pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {

@@ -19,6 +19,24 @@ fn more_loss_than_allowed() {
         Level::Invalid,
         "20 of 10000 packets of ctl were lost (0.2 %, allowed 0.0 %), 5 of them dropped",
     );
+    let answered = |drops: [u64; 2]| {
+        super::validity::verdict(|record, packets| {
+            lose(packets);
+            ctl(record).counters.socket_drops = drops[0];
+            let counters = Counters { socket_drops: drops[1], ..Counters::default() };
+            ctl(record).reply = Some(ReplyRecord { counters, ..ReplyRecord::default() });
+        })
+    };
+    let replies = answered([0, 7]);
+    assert_is(&replies, "loss", Level::Invalid, "the replies to 7 of them dropped at the socket of who asked");
+    assert_eq!(replies.evidence["reply_socket_drops"], 7i64.into());
+    assert_is(
+        &answered([2, 7]),
+        "loss",
+        Level::Invalid,
+        "2 of them dropped at the receiving socket and the replies to 7",
+    );
+    assert_is(&answered([0, 0]), "loss", Level::Invalid, "none of them at a receiving socket, nor their replies");
     let mut allowed = record(1, COUNT);
     ctl(&mut allowed).max_loss = 0.002;
     let mut packets = healthy_packets(1, COUNT as usize);
@@ -59,6 +77,16 @@ fn a_receiver_that_broke_is_told_instead_of_the_loss() {
     let says = "failing with errno 100 (the network is down): later packets count as lost because nobody received them";
     assert_is(&broke, "receiver-broke", Level::Invalid, says);
     assert_eq!((&broke.evidence["errno"], &broke.evidence["lost"]), (&100i64.into(), &6_000i64.into()));
+}
+
+#[test]
+fn a_peer_that_fell_silent_is_told_and_not_a_broken_socket() {
+    let silent = verdict(|record, packets| {
+        let counters = Counters { receive_errno: 62, ..Counters::default() };
+        ctl(record).reply = Some(ReplyRecord { counters, ..ReplyRecord::default() });
+        packets[50..].fill(lost(10_000));
+    });
+    assert_is(&silent, "receiver-broke", Level::Invalid, "no reply of ctl came for a minute");
 }
 
 #[test]

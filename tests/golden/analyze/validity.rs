@@ -218,6 +218,15 @@ fn the_fair_server_stops_a_spinner_where_no_limit_is_known() {
     };
     assert!(told(&|_| ()));
     assert!(!told(&|record| spin(record, 1, 50_100_000)), "once in five seconds is not once a second");
+    let without_a_cycle = |stops| {
+        told(&|record| {
+            spin(record, stops, 50_100_000);
+            (ctl(record).intended_span_ns, ctl(record).cycle_ns) = (0, 0);
+            ctl(record).sent_span_ns = Some(5_000_000_000);
+        })
+    };
+    assert!(without_a_cycle(4), "a ping-pong took as long as from its first request to its last");
+    assert!(!without_a_cycle(1), "and not no time at all, in which one stop would be enough");
     assert!(!told(&|record| spin(record, 4, 20_000_000)), "too short");
     assert!(!told(&|record| spin(record, 4, 80_000_000)), "too long");
     assert!(!told(&|record| {
