@@ -5,6 +5,8 @@
 mod documents;
 #[path = "report/figures.rs"]
 mod figures;
+#[path = "report/leads.rs"]
+mod leads;
 #[path = "report/page.rs"]
 mod page;
 #[path = "report/sample.rs"]
