@@ -9,6 +9,8 @@ mod figures;
 mod leads;
 #[path = "report/page.rs"]
 mod page;
+#[path = "report/reference.rs"]
+mod reference;
 #[path = "report/sample.rs"]
 pub(crate) mod sample;
 #[path = "report/schema.rs"]
