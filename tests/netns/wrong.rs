@@ -294,6 +294,42 @@ fn a_port_in_use_in_a_station_is_exit_3_and_names_the_address() {
 }
 
 #[test]
+fn replies_that_stop_for_a_while_cost_rows_and_not_the_run() {
+    if !can_run("replies_that_stop_for_a_while_cost_rows_and_not_the_run") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let file = place.path("experiment.toml");
+    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nfrom = \"a\"\nto = \"b\"\n\
+                count = 60_000\ntimeout = \"400ms\"\nmax_loss = \"1%\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let child = place.start(place.run(&[]).arg(&file));
+    place.wait_for("trial");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // The reflector's station loses its address, and gets it back.
+    let netns = place.netns("b");
+    let ip = |args: &[&str]| {
+        let output = Command::new("ip").args(["-n", &netns]).args(args).output().expect("ip");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let shown = ip(&["-4", "-j", "addr"]);
+    let links: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let link = links.as_array().into_iter().flatten().find(|link| link["ifname"] != "lo").expect("a link").clone();
+    let dev = link["ifname"].as_str().expect("a name");
+    let address = link["addr_info"][0]["local"].as_str().map(|local| format!("{local}/30")).expect("an address");
+    ip(&["addr", "del", &address, "dev", dev]);
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    ip(&["addr", "add", &address, "dev", dev]);
+    let run = place.finish(child);
+    run.ran();
+    let (received, lost) = (run.outcome("received"), run.outcome("lost"));
+    // One request after the other was given up, though nothing came that could have ended a wait.
+    assert!((2..=6).contains(&lost) && received == 60_000 - lost, "{received} received, {lost} lost: {}", run.stdout);
+    same(&before);
+}
+
+#[test]
 fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
     if !can_run("a_connection_reset_in_the_middle_is_told_at_both_ends") {
         return;

@@ -96,7 +96,7 @@ def main(results, schema, csv, run):
     answered = set(parts) <= set(spans)
     transit = f', "{parts[0]}" - "{parts[1]}" AS transit' if answered else ""
     db.sql(
-        f"""CREATE VIEW judged AS SELECT m.*{transit}, e.in_figures FROM ({view}) m
+        f"""CREATE TABLE judged AS SELECT m.*{transit}, e.in_figures FROM ({view}) m
         JOIN (SELECT DISTINCT cell, trial, in_figures FROM exported) e ON m.cell = e.cell AND m.trial = e.trial"""
     )
     in_duckdb(db, results)

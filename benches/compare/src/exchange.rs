@@ -134,6 +134,46 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         ),
     ];
     let mut rows = Vec::new();
+    // What a ratio is worth here: the same program on both sides, in the same rounds.
+    for (name, what, unit, peer, command) in [
+        (
+            "udp-itself",
+            "round trip, UDP, sockperf beside itself, p50",
+            "µs",
+            &udp as Peer<'_>,
+            "sockperf ping-pong -m 64 -t 1",
+        ),
+        (
+            "tcp-itself",
+            "transactions/s, TCP, sockperf beside itself",
+            "k/s",
+            &tcp,
+            "sockperf ping-pong --tcp -m 64 -t 1",
+        ),
+    ] {
+        let mut pairs = Vec::new();
+        for pair in 0..bench.pairs {
+            let mut sides = [Vec::new(), Vec::new()];
+            for turn in 0..2 * ROUNDS {
+                let (round, side) = (turn / 2, (pair + turn + turn / 2) % 2);
+                let (figure, text) = peer()?;
+                sides[side].push(figure);
+                raw.keep(pair, &format!("{name}-{side}-{round}"), &text)?;
+            }
+            let [one, other] = sides;
+            pairs.push((row::median(one).context("no round")?, row::median(other)));
+        }
+        let (what, command) = (what.to_owned(), command.to_owned());
+        rows.push(Row {
+            what,
+            unit,
+            peer: "sockperf".to_owned(),
+            command: command.clone(),
+            peer_command: command,
+            pairs,
+            bound: Bound::None,
+        });
+    }
     for (name, what, unit, set, of, peer, who, peer_command, bound) in sides {
         let (mut pairs, mut command) = (Vec::new(), String::new());
         for pair in 0..bench.pairs {
