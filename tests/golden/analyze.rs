@@ -8,6 +8,7 @@ pub(crate) mod fixture;
 mod histogram;
 mod loads;
 mod naive;
+mod outcomes;
 mod placement;
 mod quantiles;
 mod repeats;

@@ -104,6 +104,30 @@ fn keys_of_other_kinds_are_refused_by_name() {
 }
 
 #[test]
+fn a_ping_pong_has_no_metric_of_a_schedule_asked_for_or_expected() {
+    let ping_pong = |more: &str| format!("kind = \"pingpong\"\n{more}");
+    let says = "has no meaning for a ping-pong, which has no schedule: a request goes out when a reply has come";
+    for (metric, instead) in [
+        ("scheduled..rx_kernel", "write \"send..rx_kernel\""),
+        ("scheduled..reply_receive", "write \"send..reply_receive\""),
+        ("wakeup..receive", "write \"send..receive\""),
+        ("scheduled..send", "write \"send..reply_receive\", or kind = \"cyclic\""),
+        ("wakeup..send", "write \"send..reply_receive\", or kind = \"cyclic\""),
+        ("delta", "write \"send..reply_receive\", or kind = \"cyclic\""),
+    ] {
+        let asked = ping_pong(&format!("metrics = [\"send..reply_receive\", \"{metric}\"]"));
+        wrong(&asked, &format!("x.toml:7:11: `stream.ctl.metrics`: `{metric}` {says} ({instead})"));
+        let expected = ping_pong(&format!("[expect.ctl]\n\"{metric}\" = \"p99 < 1ms\""));
+        wrong(&expected, "x.toml:8:");
+        wrong(&expected, &format!("`expect.ctl.{metric}` {says} ({instead})"));
+    }
+    // What it has may be expected, and an open loop has them all.
+    let streams = good(&ping_pong("[expect.ctl]\n\"send..rx_kernel\" = \"p99 < 1ms\"\ntransit = \"max < 1s\""));
+    assert!(streams[0].metrics.contains(&Metric::Span(Point::Send, Point::RxKernel)));
+    good("reflect = true\n[expect.ctl]\n\"scheduled..rx_kernel\" = \"p99 < 1ms\"\ndelta = \"max < 1s\"");
+}
+
+#[test]
 fn a_reply_must_fit_the_path_and_ipv6_leaves_less_room() {
     wrong("kind = \"pingpong\"\nreply_size = \"1473B\"\n", "write at most \"1472B\"");
     wrong("kind = \"pingpong\"\nip = \"ipv6\"\nsize = \"1453B\"\n", "write at most \"1452B\"");

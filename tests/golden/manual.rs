@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tardy_analyze::validity::RULES;
 use tardy_spec::schema::KEYS;
-use tardy_spec::{Reason, Source, load};
+use tardy_spec::{READY_MADE, Reason, Source, load, ready_made};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
@@ -293,4 +293,26 @@ fn no_verdict_is_given_that_the_reference_does_not_know() {
         }
     }
     assert!(seen > 5, "only {seen} verdicts were found");
+}
+
+#[test]
+fn a_shortening_that_a_ready_made_experiment_suggests_shortens_every_stream() {
+    let mut seen = 0;
+    for (name, text) in READY_MADE {
+        let source = ready_made(name).expect("listed");
+        let whole = load(&source, &[]).expect("it loads");
+        for line in text.lines().filter(|line| line.starts_with("#   tardy run") && line.contains(".count=")) {
+            let words = line.split_whitespace().zip(line.split_whitespace().skip(1));
+            let set = words.filter(|(word, value)| *word == "--set" && value.contains('='));
+            let sets: Vec<String> = set.map(|(_, value)| value.to_owned()).collect();
+            let short = load(&source, &sets).unwrap_or_else(|error| panic!("{line}: {}", error.one_line()));
+            for (one, other) in whole.cells.iter().zip(&short.cells) {
+                for (before, after) in one.setup.streams.iter().zip(&other.setup.streams) {
+                    assert!(after.count < before.count, "{line}: {} goes on as long", after.name);
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 10, "{seen}");
 }

@@ -5,8 +5,12 @@
 mod documents;
 #[path = "report/figures.rs"]
 mod figures;
+#[path = "report/leads.rs"]
+mod leads;
 #[path = "report/page.rs"]
 mod page;
+#[path = "report/reference.rs"]
+mod reference;
 #[path = "report/sample.rs"]
 pub(crate) mod sample;
 #[path = "report/schema.rs"]

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use tardy_engine::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::tcp::{self, Waiting};
-use tardy_engine::port::udp::MachineTimer;
+use tardy_engine::port::udp::{MachineTimer, UdpReceive, UdpSend};
 use tardy_engine::receiver::Shared;
 use tardy_engine::requester::Requester;
 use tardy_model::frame::{Frame, Kind};
@@ -19,6 +19,7 @@ use tardy_model::point::Point;
 use tardy_model::stream::{self, Overrun, Policy, Port, Wait};
 use tardy_model::time::Nanos;
 use tardy_sys::process::{enter_netns, signal};
+use tardy_sys::tcp::{Buffers, Tcp};
 
 fn run(place: &Place, text: &str) -> Finished {
     let file = place.path("answered.toml");
@@ -68,6 +69,9 @@ fn every_kind_goes_there_and_back() {
         let is_tcp = cell["id"].as_str().is_some_and(|id| id.starts_with("tcp"));
         assert_eq!(replies["retransmits"].is_u64(), is_tcp, "{cell}");
         let threads = cell["placement"].as_array().expect("threads").len();
+        let of = record(&place, cell["id"].as_str().expect("an id"));
+        let queue = of["streams"]["ctl"]["error_queue_bytes"].as_u64();
+        assert!(queue.is_some_and(|bytes| bytes >= 1 << 20), "where tx stamps wait, and how much fits: {queue:?}");
         assert_eq!(threads, if cell["id"].as_str().is_some_and(|id| id.starts_with("refl")) { 3 } else { 2 });
     }
 }
@@ -358,6 +362,94 @@ fn a_reply_to_a_request_that_was_never_sent_is_nobodys() {
         });
     });
     assert_eq!((errno, answered), (libc::ESHUTDOWN, 4), "the fifth was not answered");
+}
+
+#[test]
+fn cut_and_too_long_replies_and_those_to_other_requests_are_nobodys_though_all_else_is_right() {
+    const COUNT: u32 = 200;
+    let far = UdpSocket::bind("127.0.0.2:0").expect("a port");
+    let at = far.local_addr().expect("an address");
+    let (mut order, _) = orders(at.port(), COUNT);
+    for of in [&mut order.send.order, &mut order.receive.order] {
+        of.port = Port::Udp;
+    }
+    order.send.peer = at.ip();
+    order.timeout = Nanos::from_secs(20);
+    let (mut to, mut from) =
+        (UdpSend::open(&order.send).expect("open"), UdpReceive::open(&order.receive).expect("open"));
+    let home = SocketAddr::new(order.receive.local, at.port());
+    let peer = std::thread::spawn(move || {
+        let mut random = Pcg64Mcg::seed_from_u64(8);
+        let (mut request, mut bad) = ([0; 64], 0);
+        for _ in 0..COUNT {
+            far.recv(&mut request).expect("a request");
+            let frame = Frame { kind: Kind::Reply, ..Frame::read(&request).expect("a frame") };
+            let bytes = |frame: Frame| {
+                let mut bytes = vec![0; 64];
+                frame.write(&mut bytes);
+                bytes
+            };
+            let right = bytes(frame);
+            let cut = right[..random.random_range(1..64)].to_vec();
+            let [longer, long] = [1, random.random_range(2..1_000)].map(|more| [right.clone(), vec![7; more]].concat());
+            let unasked = bytes(Frame { seq: frame.seq + 1, ..frame });
+            let beyond = bytes(Frame { seq: COUNT + random.random_range(0..1_000_000), ..frame });
+            let own = bytes(Frame { kind: Kind::Test, ..frame });
+            let stream = bytes(Frame { stream: frame.stream + 1, ..frame });
+            for wrong in [Vec::new(), cut, longer, long, unasked, beyond, own, stream] {
+                far.send_to(&wrong, home).expect("sent");
+                bad += 1;
+            }
+            far.send_to(&right, home).expect("sent");
+        }
+        bad
+    });
+    let mut requester = Requester::new(order);
+    requester.run(&mut MachineTimer, &mut to, &mut from, &Shared::default());
+    let bad: u64 = peer.join().expect("the peer ends");
+    let answered: Vec<u32> = requester.take_arrivals().iter().map(|arrival| arrival.seq).collect();
+    assert_eq!(answered, (0..COUNT).collect::<Vec<_>>());
+    assert_eq!((requester.counters.foreign, requester.counters.broken_errno), (bad, 0));
+}
+
+#[test]
+fn a_requester_that_nobody_answers_shows_that_it_lives() {
+    let nobody = UdpSocket::bind("127.0.0.2:0").expect("a port");
+    let at = nobody.local_addr().expect("an address");
+    let (mut order, _) = orders(at.port(), 5);
+    for of in [&mut order.send.order, &mut order.receive.order] {
+        of.port = Port::Udp;
+    }
+    (order.send.peer, order.timeout) = (at.ip(), Nanos::from_millis(20));
+    let (mut to, mut from) =
+        (UdpSend::open(&order.send).expect("open"), UdpReceive::open(&order.receive).expect("open"));
+    from.keep_time(order.timeout).expect("a limit");
+    let shared = Shared::default();
+    let mut requester = Requester::new(order);
+    requester.run(&mut MachineTimer, &mut to, &mut from, &shared);
+    let digest = shared.live.digest();
+    assert_eq!((digest.done, requester.counters.broken_errno), (0, 0), "each was given up, and the next one asked");
+    assert!(digest.turns >= 5, "its waits ended: {}", digest.turns);
+}
+
+#[test]
+fn a_stranger_that_connects_first_is_hung_up_on_and_counted() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    drop(taken);
+    let (ask, reflect) = orders(port, 1);
+    let waiting = Waiting::open(&reflect.send, &reflect.receive).expect("it listens");
+    let stranger = std::thread::spawn(move || {
+        let from = SocketAddr::from(([127, 0, 0, 2], 0));
+        let to = SocketAddr::from(([127, 0, 0, 1], port));
+        let tcp = Tcp::connect(Some(from), to, Buffers::default(), std::time::Duration::from_secs(5)).expect("called");
+        let heard = tcp.receive(&mut [0; 1]);
+        tcp::ask(&ask.send, &ask.receive, 1).expect("the stream's own");
+        heard.expect("it is closed in order")
+    });
+    let (own, strangers) = waiting.accept(&reflect.send, &reflect.receive, || true).expect("accepted");
+    assert_eq!((own.is_some(), strangers), (true, 1));
+    assert_eq!(stranger.join().expect("the stranger ends"), Some(0), "hung up on");
 }
 
 #[test]

@@ -76,6 +76,32 @@ fn waits_has_a_row_for_each_wait_and_cpu() {
     let waits = ["block", "poll", "select", "epoll", "spin", "busypoll"];
     let all = waits.iter().flat_map(|wait| ["same", "different"].map(|cpu| ((*wait).to_owned(), cpu.to_owned())));
     assert_eq!(rows, all.collect());
+    // Two idle CPUs: who spins has the packet sooner than who must be woken, or the run says what was in the way.
+    let cell = |wait: &str| {
+        let all = cells(&run);
+        let found = all.into_iter().find(|(_, cell)| {
+            let axes = &cell["axes"];
+            axes["stream.ctl.rx.wait"] == wait && axes["station.b.softirq"] == "different"
+        });
+        found.expect("its cell").1.clone()
+    };
+    let p50 = |cell: &serde_json::Value| {
+        cell["streams"]["ctl"]["metrics"]["rx_kernel..receive"]["p50_ns"].as_i64().expect("a median")
+    };
+    let (spin, block) = (cell("spin"), cell("block"));
+    let told = |cell: &serde_json::Value| {
+        let of =
+            cell["trials"].as_array().into_iter().flatten().flat_map(|trial| trial["verdicts"].as_array().cloned());
+        of.flatten().any(|verdict| verdict["level"] == "invalid" || verdict["level"] == "warning")
+    };
+    let (sooner, why) = (p50(&spin) < p50(&block), told(&spin) || told(&block));
+    assert!(
+        sooner || why,
+        "spin {} ns, block {} ns, and no verdict tells why: {}",
+        p50(&spin),
+        p50(&block),
+        run.stdout
+    );
 }
 
 #[test]

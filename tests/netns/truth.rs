@@ -208,7 +208,7 @@ fn the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver() {
     if !can_run("the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver") {
         return;
     }
-    let limit = tardy_host::state::read(0).rt_limit;
+    let limit = tardy_host::state::read(0, &[]).rt_limit;
     if limit.is_none_or(|limit| limit.period_ns - limit.runtime_ns < 10_000_000) {
         tardy_tests::skip(
             "the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver",

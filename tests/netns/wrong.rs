@@ -2,6 +2,8 @@
 //! Bad input and machines that cannot: one clear error, the contract's exit code, nothing left behind.
 
 use crate::command::{Finished, Place, SHORT, can_run, machine, same, tardy};
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn file_of(place: &Place, bytes: &[u8]) -> Finished {
@@ -257,5 +259,102 @@ fn a_full_disk_is_told_and_what_was_finished_stays() {
     assert!(run.stdout.contains("scheduled..rx_kernel"), "what was measured is printed: {}", run.stdout);
     let report = place.call(place.command("report").arg(&out).args(["--format", "csv"]));
     assert_eq!(report.code, Some(0), "{}", report.stderr);
+    same(&before);
+}
+
+#[test]
+fn a_port_in_use_in_a_station_is_exit_3_and_names_the_address() {
+    if !can_run("a_port_in_use_in_a_station_is_exit_3_and_names_the_address") {
+        return;
+    }
+    for (port, is_tcp) in [("udp", false), ("tcp", true)] {
+        let (place, before) = (Place::new(), machine());
+        let file = place.path("experiment.toml");
+        let text = format!(
+            "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\n\
+             to = \"b\"\ncount = 100\n"
+        );
+        std::fs::write(&file, text).expect("a file");
+        let child = place.start(place.run(&[]).arg(&file));
+        // The ruler is measured before a trial opens its sockets: time enough to be there first.
+        let netns = Path::new("/run/netns").join(place.netns("b"));
+        let taker = std::thread::spawn(move || -> Box<dyn Send> {
+            tardy_sys::process::enter_netns(&netns).expect("the reflector's namespace");
+            match is_tcp {
+                true => Box::new(TcpListener::bind("0.0.0.0:5800").expect("a free port")),
+                false => Box::new(UdpSocket::bind("0.0.0.0:5800").expect("a free port")),
+            }
+        });
+        let taken = taker.join().expect("it is taken");
+        refused(&place.finish(child), 3, &["198.18.", ":5800", "in use"]);
+        drop(taken);
+        assert!(!place.events().iter().any(|event| event["event"] == "trial_kept"), "no trial came about");
+        same(&before);
+    }
+}
+
+#[test]
+fn replies_that_stop_for_a_while_cost_rows_and_not_the_run() {
+    if !can_run("replies_that_stop_for_a_while_cost_rows_and_not_the_run") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let file = place.path("experiment.toml");
+    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nfrom = \"a\"\nto = \"b\"\n\
+                count = 60_000\ntimeout = \"400ms\"\nmax_loss = \"1%\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let child = place.start(place.run(&[]).arg(&file));
+    place.wait_for("trial");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // The reflector's station loses its address, and gets it back.
+    let netns = place.netns("b");
+    let ip = |args: &[&str]| {
+        let output = Command::new("ip").args(["-n", &netns]).args(args).output().expect("ip");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let shown = ip(&["-4", "-j", "addr"]);
+    let links: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let link = links.as_array().into_iter().flatten().find(|link| link["ifname"] != "lo").expect("a link").clone();
+    let dev = link["ifname"].as_str().expect("a name");
+    let address = link["addr_info"][0]["local"].as_str().map(|local| format!("{local}/30")).expect("an address");
+    ip(&["addr", "del", &address, "dev", dev]);
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    ip(&["addr", "add", &address, "dev", dev]);
+    let run = place.finish(child);
+    run.ran();
+    let (received, lost) = (run.outcome("received"), run.outcome("lost"));
+    // One request after the other was given up, though nothing came that could have ended a wait.
+    assert!((2..=6).contains(&lost) && received == 60_000 - lost, "{received} received, {lost} lost: {}", run.stdout);
+    same(&before);
+}
+
+#[test]
+fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
+    if !can_run("a_connection_reset_in_the_middle_is_told_at_both_ends") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    // The kernel is told to abort the requester's side of it, by which it resets the connection.
+    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
+                to = \"b\"\ncount = 400_000\n[load.cut]\nkind = \"command\"\nfrom = \"a\"\nstart = \"300ms\"\n\
+                command = [\"ss\", \"-K\", \"-t\", \"state\", \"established\", \"dport\", \"=\", \"5800\"]\n";
+    let run = file_of(&place, text.as_bytes());
+    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    assert!(run.ids("invalid").contains(&"receiver-broke".to_owned()), "{}", run.stdout);
+    let words: Vec<&str> = run.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("the peer reset the connection"), "{}", run.stdout);
+    let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
+    let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+    let (ctl, cut) = (&record["streams"]["ctl"], Some(i64::from(libc::ECONNABORTED)));
+    // Each end meets it in the call that comes next, sending or receiving.
+    let (there, back) = (&ctl["counters"], &ctl["reply"]["counters"]);
+    let near = [&there["first_send_errno"], &back["receive_errno"]];
+    assert!(near.iter().any(|errno| errno.as_i64() == cut), "{ctl}");
+    let far = [&there["receive_errno"], &back["first_send_errno"]];
+    assert!(far.iter().any(|errno| errno.as_i64() == Some(libc::ECONNRESET.into())), "{ctl}");
+    let (received, lost, refused) = (run.outcome("received"), run.outcome("lost"), run.outcome("not_sent"));
+    assert!(received > 0 && received < 400_000 && received + lost + refused == 400_000, "{}", run.stdout);
+    assert!(lost <= 1, "only what was on its way can be lost: {lost}");
     same(&before);
 }

@@ -17,6 +17,8 @@ def read(path, digits):
     sums = {}
     while (histogram := reader.get_next_interval_histogram()) is not None:
         tag = histogram.get_tag()
+        # A ping-pong has no schedule whose length an interval could have: it lasts as long as its round trips took.
+        true(histogram.get_end_time_stamp() > histogram.get_start_time_stamp(), f"{path} {tag}: an interval has a length")
         if tag in sums:
             sums[tag].add(histogram)
         else:

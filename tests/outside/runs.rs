@@ -19,6 +19,10 @@ pub const LOSSY: &str = "count = 6_000\n[stream.ctl.sim]\njitter = \"50us\"\nreo
     [matrix]\n\"stream.ctl.rx.wait\" = [\"block\", \"poll\"]\n\"stream.ctl.tx.advance\" = [\"0us\", \"30us\"]\n\
     [expect.ctl]\nlost = 0\n\"scheduled..rx_kernel\" = \"p99.9 < 60us\"\n";
 
+/// Round trips, each after the one before it: no schedule, no cycle.
+pub const PING_PONG: &str =
+    "kind = \"pingpong\"\ncount = 6_000\n[stream.ctl.sim]\ndelay = \"40us\"\njitter = \"20us\"\n";
+
 /// The binary under test.
 pub fn tardy(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from));

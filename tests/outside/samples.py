@@ -91,14 +91,20 @@ def main(results, schema, csv, run):
     same(db.execute("SELECT count(*) FROM exported").fetchone()[0], rows, "rows of the CSV")
     true(rows > 0, "there are rows")
     same(db.execute(f"({view}) EXCEPT ALL ({copy})").fetchall()[:3], [], "rows of the Parquet that the CSV lacks")
+    # The round trip less what the reflector's program held it: a difference of two columns, and none of its own.
+    parts = ["send..reply_receive", "receive..reply_send"]
+    answered = set(parts) <= set(spans)
+    transit = f', "{parts[0]}" - "{parts[1]}" AS transit' if answered else ""
     db.sql(
-        f"""CREATE VIEW judged AS SELECT m.*, e.in_figures FROM ({view}) m
+        f"""CREATE TABLE judged AS SELECT m.*{transit}, e.in_figures FROM ({view}) m
         JOIN (SELECT DISTINCT cell, trial, in_figures FROM exported) e ON m.cell = e.cell AND m.trial = e.trial"""
     )
     in_duckdb(db, results)
     numbers = {name: pl.Int64 for name in spans} | {"pcp": pl.Int64, "flags": pl.String}
     frame = pl.read_csv(csv, schema_overrides=numbers)
     same(len(frame), rows, "rows that Polars reads")
+    if answered:
+        frame = frame.with_columns((pl.col(parts[0]) - pl.col(parts[1])).alias("transit"))
     in_polars(frame.with_columns(pl.col("in_figures").cast(pl.Boolean)), results)
     finish()
 

@@ -2,7 +2,7 @@
 //! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client. Each script compares what its tool
 //! reads with the results, and prints how many figures it compared.
 
-use crate::runs::{LOSSY, Run, SOUND, output, tardy};
+use crate::runs::{LOSSY, PING_PONG, Run, SOUND, output, tardy};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,6 +49,9 @@ fn hdrhistogram_decodes_the_percentiles_of_the_results() {
 
     let killed = Run::killed();
     check(&python, "hlog.py", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
+
+    let closed = Run::simulated("closed", PING_PONG, 0);
+    check(&python, "hlog.py", &args([closed.results(), closed.exported("hlog").0, closed.out()]), 50);
 }
 
 /// The upper edge of the bucket that a log with five digits counts this value in.
@@ -86,7 +89,12 @@ fn the_documented_python_gives_the_packet_before_for_delta() {
 fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
     let test = "jsonschema_accepts_what_is_written_and_refuses_what_is_wrong";
     let Some(python) = python(test) else { return };
-    let mut runs = vec![Run::simulated("sound", SOUND, 0), Run::simulated("lossy", LOSSY, 4), Run::killed()];
+    let mut runs = vec![
+        Run::simulated("sound", SOUND, 0),
+        Run::simulated("lossy", LOSSY, 4),
+        Run::killed(),
+        Run::simulated("closed", PING_PONG, 0),
+    ];
     if tardy_sys::process::may_build() {
         runs.push(Run::refused());
     } else {
@@ -118,9 +126,12 @@ fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
 #[test]
 fn duckdb_and_polars_read_the_samples_as_the_results_say() {
     let Some(python) = python("duckdb_and_polars_read_the_samples_as_the_results_say") else { return };
-    for (run, least) in
-        [(Run::simulated("sound", SOUND, 0), 80), (Run::simulated("lossy", LOSSY, 4), 250), (Run::killed(), 60)]
-    {
+    for (run, least) in [
+        (Run::simulated("sound", SOUND, 0), 80),
+        (Run::simulated("lossy", LOSSY, 4), 250),
+        (Run::killed(), 60),
+        (Run::simulated("closed", PING_PONG, 0), 60),
+    ] {
         let schema = run.path("samples.json");
         std::fs::write(&schema, output(&mut tardy(&["schema", "samples"])).stdout).expect("a file");
         let (csv, _) = run.exported("csv");
@@ -132,7 +143,12 @@ fn duckdb_and_polars_read_the_samples_as_the_results_say() {
 fn prometheus_parses_every_figure() {
     let test = "prometheus_parses_every_figure";
     let Some(python) = python(test) else { return };
-    let mut runs = vec![Run::simulated("sound", SOUND, 0), Run::simulated("lossy", LOSSY, 4), Run::killed()];
+    let mut runs = vec![
+        Run::simulated("sound", SOUND, 0),
+        Run::simulated("lossy", LOSSY, 4),
+        Run::killed(),
+        Run::simulated("closed", PING_PONG, 0),
+    ];
     if tardy_sys::process::may_build() {
         runs.push(Run::refused());
     }

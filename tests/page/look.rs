@@ -12,7 +12,7 @@ pub const PLOTS: &str = "[...document.querySelectorAll('figure[data-kind]')]";
 /// words nor limits count; and a sum that is another one if any of these pixels is.
 const LOOK: &str = "(async () => {
   const style = getComputedStyle(document.documentElement);
-  const series = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => parseInt(style.getPropertyValue('--series-' + i).trim().slice(1), 16));
+  const series = Array.from({ length: 12 }, (_, i) => i).map((i) => parseInt(style.getPropertyValue('--series-' + i).trim().slice(1), 16));
   const found = [];
   for (const figure of document.querySelectorAll('figure[data-kind]')) {
     await shown(figure);

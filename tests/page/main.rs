@@ -10,6 +10,7 @@ mod hand;
 mod large;
 mod look;
 mod runs;
+mod several;
 mod timed;
 
 use browser::{Browser, can_browse};

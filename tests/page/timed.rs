@@ -70,14 +70,8 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
     let caption = browser.eval(&format!("{PLOTS}[{time}].querySelector('.says').textContent"));
     assert_eq!(caption.as_str().unwrap_or("").matches("Mbit/s").count(), 1, "{caption}");
     let key = browser.eval(&format!("{PLOTS}[{time}].querySelector('.key').textContent"));
-    assert_eq!(key, "bulkcopy");
-    // Bare numbers at the right, in order.
-    let right = browser.eval(&format!(
-        "(() => {{ const figure = {PLOTS}[{time}]; const {{ left, width }} = within(figure); \
-         return drawnOn(figure).words.filter((word) => word.text && word.left >= left + width).sort((a, b) => b.y - a.y).map((word) => Number(word.text)); }})()"
-    ));
-    let right: Vec<f64> = right.as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64).collect();
-    assert!(right.len() >= 3 && right.is_sorted() && right[0] == 0.0 && right[right.len() - 1] >= 300.0, "{right:?}");
+    assert_eq!(key, "bulk, Mbit/scopy, MB/s");
+    copies_have_an_axis_of_their_own(&mut browser, time);
     // Packet and load of one instant are read together.
     let told = [0.1, 0.3, 0.5, 0.7, 0.9].map(|share| said_at(&mut browser, time, share));
     let loads = ["bulk 100 Mbit/s, copy 3000 MB/s", "bulk 400 Mbit/s", "bulk 0 Mbit/s", "bulk 200 Mbit/s", "; no load"];
@@ -111,6 +105,36 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
         assert_eq!(wide, width, "{width} px: nothing is wider than the window");
     }
     browser.close();
+}
+
+/// Two axes at the right, the traffic's and the copies': bare numbers in order, the unit above.
+fn copies_have_an_axis_of_their_own(browser: &mut Browser, time: usize) {
+    let right = browser.eval(&format!(
+        "(() => {{ const figure = {PLOTS}[{time}]; const {{ left, width }} = within(figure); \
+         const words = drawnOn(figure).words.filter((word) => word.text && word.left >= left + width); \
+         return words.sort((a, b) => b.y - a.y).map((word) => [word.text, word.left, word.y]); }})()"
+    ));
+    let words: Vec<(String, f64, f64)> = serde_json::from_value(right).expect("words with their places");
+    let units: Vec<&(String, f64, f64)> = words.iter().filter(|(text, ..)| text.contains('/')).collect();
+    let [far, near] = match units.as_slice() {
+        [a, b] if a.1 < b.1 => [*b, *a],
+        [a, b] => [*a, *b],
+        _ => panic!("a unit above each axis: {words:?}"),
+    };
+    assert_eq!([&*near.0, &*far.0], ["Mbit/s", "MB/s"]);
+    for (unit, from, to, least) in [(near, 0.0, far.1, 300.0), (far, far.1, f64::INFINITY, 2_000.0)] {
+        let numbers: Vec<f64> = words
+            .iter()
+            .filter(|(text, left, _)| !text.contains('/') && *left >= from - 6.0 && *left < to - 6.0)
+            .map(|(text, ..)| {
+                text.replace('\u{202f}', "").parse().unwrap_or_else(|_| panic!("no bare number: {text:?}"))
+            })
+            .collect();
+        let greatest = *numbers.last().expect("numbers");
+        assert!(numbers.len() >= 3 && numbers.is_sorted() && numbers[0] == 0.0, "{}: {numbers:?}", unit.0);
+        assert!(greatest >= least, "{}: {numbers:?}", unit.0);
+        assert!(words.iter().all(|(_, _, y)| unit.2 <= *y), "{} stands above", unit.0);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::engine::{all, run, spans, stream};
 use tardy_engine::port::sim::TO_DRIVER_NS;
+use tardy_engine::requester::longest_wait;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Flags, Outcome};
 use tardy_model::stream::{Kind, Sim, Stream, Wait};
@@ -100,9 +101,37 @@ fn a_request_without_a_reply_is_lost_after_its_timeout_and_the_next_goes_out() {
     assert_eq!(lost, [3, 4, 500]);
     assert_eq!(record.counters.sent, 1_000);
     let waited = batch.stamp_ns(4, Point::Send).zip(batch.stamp_ns(3, Point::Send)).map(|(next, this)| next - this);
-    // A wait ends every 200 ms, and then the clock is looked at.
-    assert_eq!(waited.map(|ns| ns / 100_000_000), Some(4));
+    // Two waits of half of it.
+    assert_eq!(waited.map(|ns| ns / 10_000_000), Some(30));
     assert_eq!(spans(&batch, "send..reply_receive")[3], None);
+}
+
+#[test]
+fn a_short_timeout_does_not_wait_for_the_longest_wait() {
+    let mut stream = pingpong(Sim { drop: vec![3], ..Sim::default() });
+    stream.reply.timeout = Nanos::from_millis(5);
+    let (batch, _) = run(&stream);
+    let waited = batch.stamp_ns(4, Point::Send).zip(batch.stamp_ns(3, Point::Send)).map(|(next, this)| next - this);
+    assert_eq!(waited.map(|ns| ns / 1_000_000), Some(5), "{waited:?}");
+    for (timeout_ms, wait_ms) in [(1, 1), (5, 5), (200, 200), (201, 100), (300, 150), (1_000, 200), (86_400_000, 200)] {
+        let wait = longest_wait(Nanos::from_millis(timeout_ms));
+        assert_eq!(wait.0 / 1_000_000, wait_ms, "{timeout_ms} ms");
+    }
+}
+
+#[test]
+fn a_peer_that_falls_silent_ends_the_trial_and_not_the_run() {
+    let mut stream = pingpong(Sim { drop: (400..1_000).collect(), ..Sim::default() });
+    let (batch, record) = run(&stream);
+    let reply = record.reply.as_ref().expect("answered");
+    assert_eq!(reply.counters.receive_errno, libc::ETIME, "no reply for a minute");
+    // One request a second was given up; the rest was never sent.
+    let with = |outcome| batch.outcome.iter().filter(|of| **of == outcome).count();
+    assert_eq!((with(Outcome::Received), with(Outcome::NotSent)), (400, 1_000 - 400 - 60));
+    // Who allows more is given more: four timeouts.
+    stream.reply.timeout = Nanos::from_secs(30);
+    let (batch, _) = run(&stream);
+    assert_eq!(batch.outcome.iter().filter(|of| **of == Outcome::Lost).count(), 4);
 }
 
 #[test]

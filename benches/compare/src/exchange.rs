@@ -2,7 +2,7 @@
 //! Round trips: beside sockperf without kernel stamps, beside a C loop with them, and TCP's transactions a second.
 
 use crate::raw::Raw;
-use crate::row::{Bound, Row};
+use crate::row::{self, Bound, Row};
 use crate::{Bench, child, peer, samples};
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -11,7 +11,10 @@ use std::time::Duration;
 use tardy_model::point::Metric;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const COUNT: &str = "100000";
+const COUNT: &str = "40000";
+/// How often both sides run within a pair. One connection is up to a fifth slower than the next, whoever makes it, so that a
+/// pair of single runs tells little; a side's figure is the median of these.
+const ROUNDS: usize = 5;
 const STAMPED: &str = "stream.ctl.stamps=[\"send\",\"tx_kernel\",\"rx_kernel\",\"receive\",\"reply_send\",\"reply_tx_kernel\",\"reply_rx_kernel\",\"reply_receive\"]";
 
 /// What is compared of a side: the median round trip in µs, or round trips a second.
@@ -66,7 +69,7 @@ fn sockperf(bench: &Bench, tcp: bool, of: Of) -> Result<(f64, String)> {
         server.args(["-c", "1", "sockperf", "server", "-i", &address, "-p", "9000"]).args(protocol);
         let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         std::thread::sleep(Duration::from_millis(500));
-        let args = ["-c", "0", "sockperf", "ping-pong", "-i", &address, "-p", "9000", "-m", "64", "-t", "3"];
+        let args = ["-c", "0", "sockperf", "ping-pong", "-i", &address, "-p", "9000", "-m", "64", "-t", "1"];
         let ended = child::run(a.command(taskset).args(args).args(protocol), &[0], LIMIT);
         // `ip netns exec` and `taskset` become the program: the pid is sockperf's own.
         server.kill()?;
@@ -104,7 +107,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             Of::MedianUs,
             &udp,
             "sockperf, doubled",
-            "sockperf ping-pong -m 64 -t 3",
+            "sockperf ping-pong -m 64 -t 1",
             Bound::RatioAtMost(1.0),
         ),
         (
@@ -115,7 +118,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             Of::MedianUs,
             &bare,
             "C loop, the same stamps",
-            "pong far ADDRESS 9000 100000 1; pong near ADDRESS 9000 100000 0",
+            "pong far ADDRESS 9000 40000 1; pong near ADDRESS 9000 40000 0",
             Bound::RatioAtMost(1.05),
         ),
         (
@@ -126,28 +129,70 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             Of::Rate,
             &tcp,
             "sockperf",
-            "sockperf ping-pong --tcp -m 64 -t 3",
+            "sockperf ping-pong --tcp -m 64 -t 1",
             Bound::RatioAtLeast(1.0),
         ),
     ];
     let mut rows = Vec::new();
+    // What a ratio is worth here: the same program on both sides, in the same rounds.
+    for (name, what, unit, peer, command) in [
+        (
+            "udp-itself",
+            "round trip, UDP, sockperf beside itself, p50",
+            "µs",
+            &udp as Peer<'_>,
+            "sockperf ping-pong -m 64 -t 1",
+        ),
+        (
+            "tcp-itself",
+            "transactions/s, TCP, sockperf beside itself",
+            "k/s",
+            &tcp,
+            "sockperf ping-pong --tcp -m 64 -t 1",
+        ),
+    ] {
+        let mut pairs = Vec::new();
+        for pair in 0..bench.pairs {
+            let mut sides = [Vec::new(), Vec::new()];
+            for turn in 0..2 * ROUNDS {
+                let (round, side) = (turn / 2, (pair + turn + turn / 2) % 2);
+                let (figure, text) = peer()?;
+                sides[side].push(figure);
+                raw.keep(pair, &format!("{name}-{side}-{round}"), &text)?;
+            }
+            let [one, other] = sides;
+            pairs.push((row::median(one).context("no round")?, row::median(other)));
+        }
+        let (what, command) = (what.to_owned(), command.to_owned());
+        rows.push(Row {
+            what,
+            unit,
+            peer: "sockperf".to_owned(),
+            command: command.clone(),
+            peer_command: command,
+            pairs,
+            bound: Bound::None,
+        });
+    }
     for (name, what, unit, set, of, peer, who, peer_command, bound) in sides {
         let (mut pairs, mut command) = (Vec::new(), String::new());
         for pair in 0..bench.pairs {
-            let (mut mine, mut theirs) = (0.0, 0.0);
-            for turn in 0..2 {
-                if (pair + turn) % 2 == 0 {
+            let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+            for turn in 0..2 * ROUNDS {
+                // Who went second goes first in the next round: one, the other, the other, one.
+                let round = turn / 2;
+                if (pair + turn + round) % 2 == 0 {
                     let run = samples::run(bench, "pingpong.toml", set)?;
-                    mine = ours(&run, of)?;
-                    raw.keep(pair, &format!("{name}-tardy"), &run.trial()?.0)?;
+                    mine.push(ours(&run, of)?);
+                    raw.keep(pair, &format!("{name}-tardy-{round}"), &run.trial()?.0)?;
                     command = run.command;
                 } else {
                     let (figure, text) = peer()?;
-                    theirs = figure;
-                    raw.keep(pair, &format!("{name}-peer"), &text)?;
+                    theirs.push(figure);
+                    raw.keep(pair, &format!("{name}-peer-{round}"), &text)?;
                 }
             }
-            pairs.push((mine, Some(theirs)));
+            pairs.push((row::median(mine).context("no round")?, row::median(theirs)));
         }
         let (what, peer, peer_command) = (what.to_owned(), who.to_owned(), peer_command.to_owned());
         rows.push(Row { what, unit, peer, command, peer_command, pairs, bound });

@@ -65,7 +65,7 @@ struct Args {
     /// The binary under test
     #[arg(long, default_value = "dist/tardy")]
     tardy: PathBuf,
-    /// The folder with experiments and peers, where results/ is written
+    /// The folder with experiments and peers; where a page is written, its raw outputs go to results/ there
     #[arg(long, default_value = "benches")]
     home: PathBuf,
     /// Where things that are made once lie
@@ -97,7 +97,9 @@ fn main() -> Result<()> {
             continue;
         }
         eprintln!("bench: {}", comparison.name);
-        let raw = Raw::create(bench.home.join("results").join(comparison.name))?;
+        // What is kept beside the page is what the page's figures were made of.
+        let results = if args.page.is_some() { bench.home.join("results") } else { bench.cache.join("results") };
+        let raw = Raw::create(results.join(comparison.name))?;
         // One that fails must not take the others' figures with it.
         match (comparison.measure)(&bench, &raw) {
             Ok(measured) => {

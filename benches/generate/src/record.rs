@@ -2,7 +2,7 @@
 //! The evidence beside the samples: of a machine on which all was well.
 
 use crate::noise::POINTS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Point, Source};
@@ -40,6 +40,7 @@ fn machine(at_ns: i64) -> MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu), (1, cpu)]),
         work: BTreeMap::new(),
+        load_tasks: BTreeSet::new(),
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,

@@ -31,21 +31,16 @@ use tardy_model::trial::{StreamRecord, TrialRecord};
 /// The rule that leaves a trial without figures.
 const NO_GATES: &str = "no-gates";
 
-/// The stream whose repeatability is judged if there is one of this name; else the first one.
+/// The stream whose repeatability is judged if there is one of this name; else the one that the experiment names first.
 const UNDER_TEST: &str = "ctl";
-
-/// Metrics that speak for a stream: one way, a round trip by the schedule, one of a closed loop.
-const LEADS: [Metric; 3] = [
-    Metric::Span(Point::Scheduled, Point::RxKernel),
-    Metric::Span(Point::Scheduled, Point::ReplyReceive),
-    Metric::Span(Point::Send, Point::ReplyReceive),
-];
 
 /// A cell whose trials are being added.
 #[derive(Debug)]
 pub struct CellAnalysis {
     id: String,
     axes: BTreeMap<String, String>,
+    /// The stream that the experiment names first, if that was told.
+    first: Option<String>,
     /// By stream: asked for or expected.
     metrics: BTreeMap<String, Vec<Metric>>,
     expectations: Vec<Expectation>,
@@ -120,6 +115,7 @@ impl CellAnalysis {
         CellAnalysis {
             id: id.into(),
             axes,
+            first: None,
             metrics,
             expectations,
             trials: Vec::new(),
@@ -132,6 +128,12 @@ impl CellAnalysis {
             lead: None,
             blocks: Vec::new(),
         }
+    }
+
+    /// Tells which stream the experiment names first: it is the one under test, unless one is called `ctl`.
+    pub fn first(mut self, stream: Option<&str>) -> Self {
+        self.first = stream.map(str::to_owned);
+        self
     }
 
     /// Begins a trial: push its rows into the pass, then give it to [`CellAnalysis::end`].
@@ -231,16 +233,17 @@ impl CellAnalysis {
         }
     }
 
-    /// The metric whose repeatability is judged, of the stream under test: the first of [`LEADS`] that can be had, else the
-    /// first span metric that can.
+    /// The metric whose repeatability is judged, of the stream under test: the first of [`Metric::leads`] that can be had, else
+    /// the first span metric that can.
     fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
-        let stream = Some(UNDER_TEST).filter(|name| record.streams.contains_key(*name));
+        let known = |name: &&str| record.streams.contains_key(*name);
+        let stream = Some(UNDER_TEST).filter(known).or(self.first.as_deref().filter(known));
         let stream = stream.or_else(|| record.streams.keys().next().map(String::as_str))?;
         let of = record.streams.get(stream)?;
         let has = |point: &Point| *point == Point::Scheduled || of.sources.contains_key(point);
         let can = |metric: &&Metric| matches!(metric, Metric::Span(from, to) if has(from) && has(to));
         let asked = self.metrics.get(stream)?;
-        let usual = LEADS.iter().filter(|metric| asked.contains(metric)).find(can);
+        let usual = Metric::leads(of.reply.is_some()).iter().filter(|metric| asked.contains(metric)).find(can);
         usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
     }
 

@@ -10,6 +10,8 @@ use tardy_model::result::LoadResult;
 struct Sum {
     sent_bytes: u64,
     sends: u64,
+    /// Datagrams, over the whole time of the load.
+    lost: u64,
     received_bytes: u64,
     receives: u64,
     copied_bytes: u64,
@@ -87,9 +89,10 @@ fn of_all(record: &LoadRecord) -> Sum {
     for instance in &record.instances {
         all.merge(&of_instance(&record.kind, instance));
     }
+    let in_trial: Vec<InstanceRecord> = record.instances.iter().map(InstanceRecord::in_trial).collect();
     // Instances work side by side: the time of all is not the sum of theirs.
     let all_spans = |of: fn(&InstanceRecord, &LoadKind) -> Option<(i64, i64)>| {
-        let spans = || record.instances.iter().filter_map(|instance| of(instance, &record.kind));
+        let spans = || in_trial.iter().filter_map(|instance| of(instance, &record.kind));
         let (first, last) = (spans().map(|span| span.0).min(), spans().map(|span| span.1).max());
         first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first))
     };
@@ -98,7 +101,11 @@ fn of_all(record: &LoadRecord) -> Sum {
     all
 }
 
-fn of_instance(kind: &LoadKind, instance: &InstanceRecord) -> Sum {
+/// What an instance did in the trial; what was lost is counted over all of it, for what is on its way as the trial begins was sent
+/// before and arrives in it.
+fn of_instance(kind: &LoadKind, whole: &InstanceRecord) -> Sum {
+    let lost = whole.receiver(kind).map_or(0, |to| whole.sender(kind).sends.saturating_sub(to.receives));
+    let instance = &whole.in_trial();
     let sender = instance.sender(kind);
     let (began, ended) = instance.span(kind).unwrap_or((0, 0));
     let worked_ns = ended.saturating_sub(began);
@@ -111,6 +118,7 @@ fn of_instance(kind: &LoadKind, instance: &InstanceRecord) -> Sum {
     Sum {
         sent_bytes: sender.sent_bytes,
         sends: sender.sends,
+        lost,
         received_bytes,
         receives,
         copied_bytes: instance.from.copied_bytes,
@@ -141,6 +149,7 @@ impl Sum {
         let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
         add(&mut self.sent_bytes, other.sent_bytes);
         add(&mut self.sends, other.sends);
+        add(&mut self.lost, other.lost);
         add(&mut self.received_bytes, other.received_bytes);
         add(&mut self.receives, other.receives);
         add(&mut self.copied_bytes, other.copied_bytes);
@@ -215,7 +224,7 @@ fn one(kind: &LoadKind, sum: &Sum, count: u32) -> LoadResult {
                 bytes_a_send: mean(sum.sent_bytes, sum.sends),
                 receives: Some(sum.receives),
                 bytes_a_receive: mean(sum.received_bytes, sum.receives),
-                lost: datagrams.then(|| sum.sends.saturating_sub(sum.receives)),
+                lost: datagrams.then_some(sum.lost),
                 retransmits: sum.retransmits,
                 timeouts: sum.timeouts,
                 transactions_per_s: rr.then(|| per_second(sum.transactions, sum.span_ns)),

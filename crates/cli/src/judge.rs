@@ -44,7 +44,8 @@ impl Judged {
 
 fn analysis(cell: &Cell) -> CellAnalysis {
     let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
-    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone())
+    let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
+    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone()).first(first)
 }
 
 impl Judge {
@@ -211,6 +212,9 @@ pub fn facts(experiment: &Experiment) -> Facts {
         let simulated = tardy_lab::orders::is_simulated(&cell.setup);
         facts.paths.push(if simulated { "simulated" } else { cell.setup.path.kind() }.to_owned());
         for stream in &cell.setup.streams {
+            if !facts.streams.contains(&stream.name) {
+                facts.streams.push(stream.name.clone());
+            }
             facts.ports.push(stream.port.name().to_owned());
             facts.cycles.push(stream.cycle);
             facts.packets.push(u64::from(stream.count));

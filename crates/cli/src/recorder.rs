@@ -102,7 +102,7 @@ impl<'a> Recorder<'a> {
             let histograms = answer.into_iter().flat_map(|answer| &answer.histograms);
             let histograms = histograms.filter(|((stream, _), _)| stream == name);
             let histograms = histograms.map(|((_, metric), histogram)| (*metric, histogram.clone())).collect();
-            trial.write_histograms(name, Nanos(of.intended_span_ns), &histograms)?;
+            trial.write_histograms(name, Nanos(of.span_ns()), &histograms)?;
         }
         for (name, bytes) in std::mem::take(&mut self.load_output) {
             trial.write_load_output(&name, &bytes)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures while a trial runs: a coarse digest that the measuring thread fills without a lock and the agent's control
-//! thread reads. It feeds the progress line and nothing else.
+//! thread reads. It feeds the progress line, and says that the thread lives.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -11,12 +11,13 @@ const BINS: usize = 40 * SUB as usize;
 /// Counters and a coarse histogram of `scheduled..receive` (8 bins an octave, so within 9 %).
 pub struct Live {
     done: AtomicU64,
+    turns: AtomicU64,
     bins: Box<[AtomicU32]>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Live { done: AtomicU64::new(0), bins: (0..BINS).map(|_| AtomicU32::new(0)).collect() }
+        Live { done: AtomicU64::new(0), turns: AtomicU64::new(0), bins: (0..BINS).map(|_| AtomicU32::new(0)).collect() }
     }
 }
 
@@ -43,6 +44,11 @@ impl Live {
         }
     }
 
+    /// Tells that the thread lives although no packet came: a wait of its ended. Only one thread writes.
+    pub fn turn(&self) {
+        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+    }
+
     /// Packets counted.
     pub fn done(&self) -> u64 {
         self.done.load(Relaxed)
@@ -60,7 +66,12 @@ impl Live {
                 seen >= rank
             })
         };
-        Digest { done: self.done(), p50_ns: at(0.5).map(bin_top), p99_ns: at(0.99).map(bin_top) }
+        Digest {
+            done: self.done(),
+            turns: self.turns.load(Relaxed),
+            p50_ns: at(0.5).map(bin_top),
+            p99_ns: at(0.99).map(bin_top),
+        }
     }
 }
 
@@ -69,6 +80,8 @@ impl Live {
 pub struct Digest {
     /// Packets so far.
     pub done: u64,
+    /// Waits that ended without a packet, of who asks.
+    pub turns: u64,
     /// Median of `scheduled..receive`, ns, within 9 %.
     pub p50_ns: Option<i64>,
     /// 99th percentile, ns.

@@ -9,8 +9,10 @@ use crate::sender::Sender;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::frame::{Frame, Kind};
 use tardy_model::sample::MaybeNanos;
+use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
+use tardy_sys::wait::LIMIT_MS;
 
 /// What is known of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,19 @@ pub struct Requester {
 
 /// From which length on a gap in a spinning loop is counted, ns.
 const GAP_NS: i64 = 1_000_000;
+/// A wait without a packet ends after this, so that no loop depends on a packet to end.
+const LONGEST_WAIT: Nanos = Nanos(LIMIT_MS as i64 * 1_000_000);
+/// So long, or four timeouts if that is longer, a requester asks on though nothing comes back.
+const HOPE: Nanos = Nanos(60_000_000_000);
+/// A spinning requester tells that it lives when so many looks have found nothing.
+const LIFE: u32 = 1 << 16;
+
+/// How long a wait may last where a request is given up after `timeout`: a whole part of it.
+pub fn longest_wait(timeout: Nanos) -> Nanos {
+    let timeout = timeout.0.max(1) as u64;
+    Nanos((timeout / timeout.div_ceil(LONGEST_WAIT.0 as u64)) as i64)
+}
+
 /// A spinning requester takes its stamps when so many looks have found nothing.
 const LOOKS: u32 = 8;
 
@@ -134,6 +149,8 @@ impl Requester {
         let mut gaps = SpinGaps::default();
         let mut last: Option<Instant<Tai>> = None;
         let mut idle = 0_u32;
+        let hope = HOPE.max(Nanos(self.order.timeout.0.saturating_mul(4)));
+        let mut heard = timer.now();
         let mut at = Progress::default();
         self.sender.begin_trial();
         while at.settled < count && !shared.stop.load(Relaxed) && !from.ended() {
@@ -153,7 +170,7 @@ impl Requester {
             }
             match received {
                 Ok(Received::Packets(packets)) => {
-                    idle = 0;
+                    (idle, heard) = (0, now);
                     (0..packets).for_each(|n| self.reply(n, now, shared, &mut at));
                 }
                 Ok(Received::Nothing) => {
@@ -165,21 +182,33 @@ impl Requester {
                     } else if idle == LOOKS {
                         self.sender.drain_idle(to);
                     }
+                    if idle.is_multiple_of(LIFE) {
+                        shared.live.turn();
+                    }
                 }
-                Ok(Received::TimedOut) => self.sender.drain_idle(to),
+                Ok(Received::TimedOut) => {
+                    self.sender.drain_idle(to);
+                    shared.live.turn();
+                }
                 Err(errno) => {
                     self.counters.broken_errno = errno;
                     break;
                 }
             }
             self.give_up(now, &mut at);
+            if now - heard > hope {
+                self.counters.broken_errno = libc::ETIME;
+                break;
+            }
         }
         if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
             self.counters.broken_errno = libc::ESHUTDOWN;
         }
         self.counters.socket_drops = from.drops();
         self.gaps = spins.then_some(gaps);
-        self.sender.end_trial(timer, to, at.next);
+        // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
+        let reached = if self.counters.broken_errno == 0 { at.next } else { count };
+        self.sender.end_trial(timer, to, reached);
     }
 
     #[inline]
@@ -234,6 +263,10 @@ impl Requester {
 
     /// Gives up requests that have waited too long. They were sent in order, so the oldest tells.
     fn give_up(&mut self, now: Instant<Tai>, at: &mut Progress) {
+        // A connection brings every reply, however late, or ends.
+        if self.order.send.order.port == Port::Tcp {
+            return;
+        }
         while at.oldest < at.next {
             match self.states[at.oldest as usize] {
                 State::Waiting(since_ns) if now.ns() - since_ns > self.order.timeout.0 => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine is doing at this moment, for the comparison of before and after a trial.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime};
 use tardy_sys::clock;
@@ -9,10 +9,13 @@ use tardy_sys::clock;
 /// One tick of `/proc/stat` (USER_HZ is 100 on every Linux that Rust runs on), ns.
 const TICK_NS: i64 = 10_000_000;
 
-/// Reads it all. What the kernel does not offer stays empty.
-pub fn read(other_runs: u32) -> MachineState {
+/// Reads it all. What the kernel does not offer stays empty. Processes that bear one of the `marks` in their environment, as
+/// `NAME=value`, are the loads'.
+pub fn read(other_runs: u32, marks: &[Vec<u8>]) -> MachineState {
+    let (tasks, load_tasks) = tasks(marks);
     MachineState {
-        tasks: tasks(),
+        tasks,
+        load_tasks,
         cpus: cpus(&fs::read_to_string("/proc/stat").unwrap_or_default()),
         work: crate::softirq::work(),
         rt_limit: rt_limit(),
@@ -49,13 +52,14 @@ pub fn task(stat: &str) -> Option<(String, u64, u32)> {
 }
 
 /// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they explain nothing.
-fn tasks() -> BTreeMap<u32, TaskTime> {
+fn tasks(marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     let numbers = |folder: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).collect::<Vec<_>>()
     };
-    let mut all = BTreeMap::new();
+    let (mut all, mut marked) = (BTreeMap::new(), BTreeSet::new());
     for pid in numbers("/proc") {
+        let ours = !marks.is_empty() && is_marked(pid, marks);
         for tid in numbers(&format!("/proc/{pid}/task")) {
             let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
             let Some(run_ns) = read("schedstat").and_then(|text| text.split_whitespace().next()?.parse::<i64>().ok())
@@ -67,10 +71,19 @@ fn tasks() -> BTreeMap<u32, TaskTime> {
             }
             if let Some((name, start, cpu)) = read("stat").as_deref().and_then(task) {
                 all.insert(tid, TaskTime { name, start, cpu, run_ns });
+                if ours {
+                    marked.insert(tid);
+                }
             }
         }
     }
-    all
+    (all, marked)
+}
+
+/// True if the process has one of the marks in its environment. One that is gone, or another user's, has none.
+pub fn is_marked(pid: u32, marks: &[Vec<u8>]) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|entry| marks.iter().any(|mark| mark == entry))
 }
 
 /// Memory that programs can still have (MemAvailable); `None` if unreadable.

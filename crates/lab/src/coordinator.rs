@@ -11,6 +11,7 @@ pub use sink::{Event, Sink};
 
 use crate::agent::Agent;
 use crate::apply;
+use crate::leftover;
 use crate::loads::{self, Loads};
 use crate::names::{self, ClaimError, Slot};
 use crate::orders::{Turn, built_alike, is_simulated, orders, place, random_of, turns};
@@ -361,11 +362,12 @@ impl Run<'_> {
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random);
         let mut states = Vec::new();
         let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
+        let marks = if loads.have_programs() { leftover::marks(&stations.identities()) } else { Vec::new() };
         let mut readings = Readings::new(&cell.setup, &plan.ends, &self.found);
         let mut observe = || {
             watch.look();
             readings.take(applied);
-            states.push(state::read(names::other_runs(self.options.state)));
+            states.push(state::read(names::other_runs(self.options.state), &marks));
         };
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
@@ -374,7 +376,7 @@ impl Run<'_> {
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, &mut observe, &mut progress);
         let mut states = states.into_iter();
-        let now = || state::read(names::other_runs(self.options.state));
+        let now = || state::read(names::other_runs(self.options.state), &marks);
         let before = states.next().unwrap_or_else(now);
         let after = states.next().unwrap_or_else(now);
         let shapers = readings.records();

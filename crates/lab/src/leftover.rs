@@ -26,22 +26,22 @@ pub(crate) fn end(agents: &[Identity], patience: Duration) -> Vec<Identity> {
     }
 }
 
+/// What programs that these agents started bear in their environment.
+pub(crate) fn marks(agents: &[Identity]) -> Vec<Vec<u8>> {
+    agents.iter().map(|agent| format!("{MARK}={}:{}", agent.pid, agent.start).into_bytes()).collect()
+}
+
 /// Those that run now and were started by one of these agents, in no order.
 pub(crate) fn of(agents: &[Identity]) -> Vec<Identity> {
     if agents.is_empty() {
         return Vec::new();
     }
-    let marks: Vec<Vec<u8>> =
-        agents.iter().map(|agent| format!("{MARK}={}:{}", agent.pid, agent.start).into_bytes()).collect();
+    let marks = marks(agents);
     let me = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| *pid != me);
-    pids.filter(|pid| {
-        // One that is gone, or another user's, is not ours.
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| marks.iter().any(|mark| mark == entry))
-    })
-    .filter_map(|pid| Identity::of(pid).ok())
-    .filter(Identity::is_alive)
-    .collect()
+    pids.filter(|pid| tardy_host::state::is_marked(*pid, &marks))
+        .filter_map(|pid| Identity::of(pid).ok())
+        .filter(Identity::is_alive)
+        .collect()
 }

@@ -179,7 +179,7 @@ pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
             let Some(end) = station.and_then(|station| plan.ends.get(station)) else { continue };
             let words: Vec<String> = words
                 .iter()
-                .map(|word| word.replace("{from}", &from).replace("{to}", &to).replace("{instance}", "0"))
+                .map(|word| word.replace("{from}", &from).replace("{to}", &to).replace("{instance}", "1"))
                 .collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let before = ["netns", "exec", end.netns.as_str()];

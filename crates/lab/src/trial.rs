@@ -120,6 +120,11 @@ const LEAVING: Duration = Duration::from_secs(2);
 const LINGER: Nanos = Nanos(250_000_000);
 
 impl Stations {
+    /// Who the agents are, of those that live.
+    pub(crate) fn identities(&self) -> Vec<Identity> {
+        self.agents.iter().filter_map(|agent| Identity::of(agent.pid()).ok()).collect()
+    }
+
     /// The next message within `limit`; `None` when the time is up.
     fn next(&mut self, limit: Duration) -> Result<Option<(usize, FromAgent)>, AgentError> {
         match self.inbox.recv_timeout(limit) {
@@ -209,8 +214,7 @@ impl Stations {
         let collected = loads.collect(self);
         if loads.have_programs() {
             // What a program started beside itself must not run on into trials without it.
-            let agents: Vec<Identity> = self.agents.iter().filter_map(|agent| Identity::of(agent.pid()).ok()).collect();
-            leftover::end(&agents, LEAVING);
+            leftover::end(&self.identities(), LEAVING);
         }
         if let Err(error) = collected {
             let had = (0..streams.len()).map(|i| trial.salvage(self, i)).collect();
@@ -327,7 +331,8 @@ impl Trial<'_> {
                 None => {}
                 Some((_, FromAgent::Progress { stream, side, digest })) => {
                     // Only a count that moves is a sign of life.
-                    if counts.insert((stream, side), digest.done) != Some(digest.done) {
+                    let moves = (digest.done, digest.turns);
+                    if counts.insert((stream, side), moves) != Some(moves) {
                         last_word = Wall::now();
                     }
                     let name = self.streams.iter().find(|s| s.number() == stream).map(|s| &s.stream.name);

@@ -283,6 +283,29 @@ pub struct SideRecord {
     pub exit: Option<ExitRecord>,
     /// Bytes over time: received where it receives, else sent, else copied.
     pub series: Series,
+    /// What of its counts lies before the trial, where it began before it and went on.
+    #[serde(default)]
+    pub lead: Option<Lead>,
+}
+
+/// What a side had done when the trial began. The figures of a trial are without it: the stream was not yet there to be held up, nor
+/// to hold the load up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lead {
+    /// The first call after the base time, ns after it: the first one that is not counted here.
+    pub at_ns: i64,
+    /// Payload bytes sent.
+    pub sent_bytes: u64,
+    /// Send calls.
+    pub sends: u64,
+    /// Payload bytes received.
+    pub received_bytes: u64,
+    /// Receive calls.
+    pub receives: u64,
+    /// Whole transactions.
+    pub transactions: u64,
+    /// Bytes copied.
+    pub copied_bytes: u64,
 }
 
 /// A side that broke, with the system's reason.
@@ -387,10 +410,32 @@ impl Series {
     }
 }
 
+impl SideRecord {
+    /// Without what it did before the trial began. A load that was over by then stays as it is.
+    fn in_trial(&self) -> SideRecord {
+        let Some(lead) = self.lead else { return self.clone() };
+        SideRecord {
+            began_ns: self.began_ns.map(|began| began.max(0)),
+            sent_bytes: self.sent_bytes.saturating_sub(lead.sent_bytes),
+            sends: self.sends.saturating_sub(lead.sends),
+            received_bytes: self.received_bytes.saturating_sub(lead.received_bytes),
+            receives: self.receives.saturating_sub(lead.receives),
+            transactions: self.transactions.saturating_sub(lead.transactions),
+            copied_bytes: self.copied_bytes.saturating_sub(lead.copied_bytes),
+            ..self.clone()
+        }
+    }
+}
+
 impl InstanceRecord {
     /// Both sides, with the station's role.
     pub fn sides(&self) -> impl Iterator<Item = (&'static str, &SideRecord)> {
         std::iter::once(("from", &self.from)).chain(self.to.as_ref().map(|to| ("to", to)))
+    }
+
+    /// The same without what its sides did before the trial began.
+    pub fn in_trial(&self) -> InstanceRecord {
+        InstanceRecord { from: self.from.in_trial(), to: self.to.as_ref().map(SideRecord::in_trial) }
     }
 
     /// The side that sends: of `tcp_maerts` the one at `to`.

@@ -4,7 +4,7 @@
 use crate::placement::CpuWork;
 use crate::time::ClockReading;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Counters of one CPU since boot (`/proc/stat`), in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct MachineState {
     pub work: BTreeMap<u32, CpuWork>,
     /// Every task of the machine by thread id.
     pub tasks: BTreeMap<u32, TaskTime>,
+    /// Of these, the threads of programs that this run's loads started, by thread id.
+    #[serde(default)]
+    pub load_tasks: BTreeSet<u32>,
     /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or unreadable.
     pub rt_limit: Option<RtLimit>,
     /// Value of PM QoS `/dev/cpu_dma_latency`, µs; `None` if unreadable.

@@ -176,6 +176,21 @@ impl Metric {
         Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel),
     ];
 
+    /// What speaks for a stream, the first of these that could be had: of one that is answered its whole way, by the schedule or,
+    /// in a closed loop, from the send on; else the way from the schedule into the receiving station. What is expected has no
+    /// say in it.
+    pub const fn leads(answered: bool) -> &'static [Metric] {
+        const LEADS: [Metric; 6] = [
+            Metric::Span(Point::Scheduled, Point::ReplyReceive),
+            Metric::Span(Point::Send, Point::ReplyReceive),
+            Metric::Span(Point::Scheduled, Point::RxKernel),
+            Metric::Span(Point::Scheduled, Point::RxXdp),
+            Metric::Span(Point::Scheduled, Point::RxHw),
+            Metric::Span(Point::Scheduled, Point::Receive),
+        ];
+        if answered { &LEADS } else { LEADS.split_at(2).1 }
+    }
+
     /// Points whose stamps it needs, the earliest first; `delta` needs that of its own kind beside.
     pub fn points(self) -> Vec<Point> {
         match self {

@@ -156,6 +156,18 @@ pub struct StreamRecord {
     pub launching: LaunchRecord,
 }
 
+impl StreamRecord {
+    /// How long the stream's packets took, ns: from the first to the last scheduled instant; of a closed loop, which has no schedule,
+    /// from the first request to the last send or reply.
+    pub fn span_ns(&self) -> i64 {
+        if self.cycle_ns > 0 {
+            return self.intended_span_ns;
+        }
+        let replied = self.reply.as_ref().and_then(|reply| reply.span_ns);
+        replied.max(self.sent_span_ns).unwrap_or(self.intended_span_ns)
+    }
+}
+
 /// The warm-up before a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {

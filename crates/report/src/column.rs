@@ -118,21 +118,17 @@ pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
     metrics
 }
 
-/// The metric that leads where only one is shown: the way from the schedule into the receiving station, or of a
-/// round trip all of it, if it was measured; else the first that was.
-pub(crate) fn lead<'a>(streams: impl Iterator<Item = &'a StreamResult> + Clone) -> Option<&'a str> {
-    const LEADS: [&str; 6] = [
-        "scheduled..reply_receive",
-        "scheduled..rx_kernel",
-        "scheduled..rx_xdp",
-        "scheduled..rx_hw",
-        "scheduled..receive",
-        "send..reply_receive",
-    ];
-    let measured = |name: &str| streams.clone().any(|s| s.metrics.get(name).is_some_and(|m| m.count > 0));
-    LEADS.into_iter().find(|name| measured(name)).or_else(|| {
-        streams.clone().find_map(|stream| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
-    })
+/// The metric that leads of a stream where only one is shown: that of its kind ([`Metric::leads`]) if it was measured; else the
+/// first that was.
+pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
+    let measured = |metric: &Metric| stream.metrics.get_key_value(&metric.to_string()).filter(|(_, m)| m.count > 0);
+    let usual = Metric::leads(stream.replies.is_some()).iter().find_map(measured).map(|(name, _)| name.as_str());
+    usual.or_else(|| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
+}
+
+/// The metric that leads of several streams: of the first one that has any.
+pub(crate) fn lead_of<'a>(mut streams: impl Iterator<Item = &'a StreamResult>) -> Option<&'a str> {
+    streams.find_map(lead)
 }
 
 /// The unit that fits a table of these metrics.

@@ -2,9 +2,10 @@
 //! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are written. Figures stand ungrouped
 //! with a decimal point, so that a spreadsheet reads them.
 
-use crate::column::{Column, cell_unit, in_order, lead, title, unit};
+use crate::column::{Column, cell_unit, in_order, lead, lead_of, title, unit};
 use crate::figure::{self, SPACE, Unit};
-use crate::{Picture, summary};
+use crate::{Facts, Picture, summary};
+use std::collections::BTreeMap;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
@@ -68,7 +69,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     sent.retain(|part| !part.is_empty());
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
     blocks.extend(list(summary::of_run(results)));
-    blocks.extend(comparison(results, None).map(Block::Table));
+    blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
     blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
     blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));
     for id in summary::not_run(picture) {
@@ -106,7 +107,9 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
     if !cell.valid {
         blocks.push(Block::Sentence("NOT VALID".to_owned(), "do not use these figures".to_owned()));
     }
-    for (name, stream) in &cell.streams {
+    // Rows without a single trial would only say so over and over; the list says why once.
+    let ran = !cell.trials.is_empty();
+    for (name, stream) in picture.facts.in_order(&cell.streams).into_iter().filter(|_| ran) {
         blocks.push(Block::Heading(3, format!("stream {name}")));
         blocks.push(Block::Table(metrics(stream, cell_unit(cell), None)));
         blocks.extend(reasons(stream));
@@ -120,7 +123,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
     blocks.extend(classes(cell, None).map(Block::Table));
     blocks.extend(list(summary::of_cell(cell, picture.manifest)));
     if cell.trials.len() > 1 {
-        blocks.extend(trials(cell, None).into_iter().map(Block::Table));
+        blocks.extend(trials(picture.facts, cell, None).into_iter().map(Block::Table));
     }
     if !cell.placement.is_empty() {
         blocks.push(Block::Table(placement(cell)));
@@ -204,18 +207,45 @@ fn packets(n: u64, separator: Option<char>) -> String {
     separator.map_or(n.to_string(), |s| figure::count(n, s))
 }
 
-/// The leading metric cell by cell, where there are several.
-pub(crate) fn comparison(results: &Results, separator: Option<char>) -> Option<Table> {
-    let name = lead(results.cells.iter().flat_map(|cell| cell.streams.values())).filter(|_| results.cells.len() > 1)?;
-    let several = results.cells.iter().any(|cell| cell.streams.len() > 1);
-    let streams = || results.cells.iter().flat_map(|cell| cell.streams.iter().map(move |(who, s)| (cell, who, s)));
-    let unit = unit(streams().filter_map(|(_, _, s)| Some((name, s.metrics.get(name)?))));
-    let mut table = leading(name, unit);
-    for (cell, who, stream) in streams() {
-        let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
-        table.rows.push(leading_row(label, cell.valid, stream, name, unit, separator));
+/// Where there are several cells: what leads of each stream, cell by cell, a table for each metric that does.
+pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<Table> {
+    let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
+    let tables = by_lead(picture).into_iter().filter(|_| picture.results.cells.len() > 1);
+    tables
+        .map(|(name, rows)| {
+            let unit = unit(rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?))));
+            let mut table = leading(name, unit);
+            for (cell, who, stream) in rows {
+                let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
+                table.rows.push(leading_row(label, cell.valid, stream, name, unit, separator));
+            }
+            table
+        })
+        .collect()
+}
+
+/// A stream of a cell.
+pub(crate) type Row<'a> = (&'a CellResult, &'a str, &'a StreamResult);
+
+/// The run's streams in the order of the experiment file, each with its cells, under the metric that leads of them. A cell without
+/// a figure stands where the stream's others do.
+pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<(&'a str, Vec<Row<'a>>)> {
+    let cells: &'a [CellResult] = &picture.results.cells;
+    let mut names: BTreeMap<String, ()> = BTreeMap::new();
+    names.extend(cells.iter().flat_map(|cell| cell.streams.keys().map(|name| (name.clone(), ()))));
+    let mut tables: Vec<(&'a str, Vec<Row<'a>>)> = Vec::new();
+    for (name, ()) in picture.facts.in_order(&names) {
+        let rows = || cells.iter().filter_map(|cell| cell.streams.get_key_value(name).map(|(who, of)| (cell, who, of)));
+        let usual = lead_of(rows().map(|(.., stream)| stream));
+        for (cell, who, stream) in rows() {
+            let Some(metric) = lead(stream).or(usual) else { continue };
+            match tables.iter_mut().find(|(known, _)| *known == metric) {
+                Some((_, rows)) => rows.push((cell, who, stream)),
+                None => tables.push((metric, vec![(cell, who, stream)])),
+            }
+        }
     }
-    Some(table)
+    tables
 }
 
 const LEADING: [Column; 4] = [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max];
@@ -240,23 +270,31 @@ fn leading_row(
     row
 }
 
-/// The leading metric trial by trial, for each stream.
-pub(crate) fn trials(cell: &CellResult, separator: Option<char>) -> Option<Table> {
-    let name = lead(cell.streams.values())?;
-    let streams = cell.trials.iter().flat_map(|trial| trial.streams.values());
-    let unit = unit(streams.filter_map(|s| Some((name, s.metrics.get(name)?))));
-    let mut table = leading(name, unit);
-    for trial in &cell.trials {
-        for (stream, result) in &trial.streams {
-            let who = if cell.streams.len() > 1 {
-                format!("trial {}, {stream}", trial.n)
-            } else {
-                format!("trial {}", trial.n)
-            };
-            table.rows.push(leading_row(who, trial.valid, result, name, unit, separator));
+/// What leads of each stream, trial by trial, a table for each metric that does.
+pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) -> Vec<Table> {
+    let mut tables: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (who, stream) in facts.in_order(&cell.streams) {
+        let Some(name) = lead(stream) else { continue };
+        match tables.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, streams)) => streams.push(who),
+            None => tables.push((name, vec![who])),
         }
     }
-    Some(table)
+    let of_one = |(name, streams): (&str, Vec<&str>)| {
+        let each = || streams.iter().flat_map(|who| cell.trials.iter().map(move |trial| (*who, trial)));
+        let rows: Vec<_> = each().filter_map(|(who, trial)| Some((who, trial, trial.streams.get(who)?))).collect();
+        let unit = unit(rows.iter().filter_map(|(.., stream)| Some((name, stream.metrics.get(name)?))));
+        let mut table = leading(name, unit);
+        for (who, trial, stream) in rows {
+            let label = match cell.streams.len() > 1 {
+                true => format!("trial {}, {who}", trial.n),
+                false => format!("trial {}", trial.n),
+            };
+            table.rows.push(leading_row(label, trial.valid, stream, name, unit, separator));
+        }
+        table
+    };
+    tables.into_iter().map(of_one).filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// Traffic classes, where a queue discipline was asked for.

@@ -3,6 +3,7 @@
 //!
 //! A format is one file here and one line in [`FORMATS`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 use tardy_analyze::envelope::Trace;
 use tardy_model::histogram::Histogram;
@@ -64,6 +65,8 @@ pub struct Picture<'a> {
 /// What was sent. Each list may hold one entry per cell and stream; repetitions are dropped when shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// Streams, in the order of the experiment file; the first one leads. Each once.
+    pub streams: Vec<String>,
     /// Kinds of path: `veth`.
     pub paths: Vec<String>,
     /// Ports: `udp`.
@@ -74,6 +77,16 @@ pub struct Facts {
     pub packets: Vec<u64>,
     /// The table of the reference results that the run names.
     pub reference: Option<String>,
+}
+
+impl Facts {
+    /// What there is by stream, in the order of the experiment file; behind it what that does not name.
+    pub(crate) fn in_order<'a, T>(&self, by_stream: &'a BTreeMap<String, T>) -> Vec<(&'a String, &'a T)> {
+        let place = |name: &String| self.streams.iter().position(|known| known == name).unwrap_or(usize::MAX);
+        let mut streams: Vec<_> = by_stream.iter().collect();
+        streams.sort_by_key(|(name, _)| place(name));
+        streams
+    }
 }
 
 /// How a picture is to look. Only `text` looks at it.

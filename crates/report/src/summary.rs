@@ -262,35 +262,35 @@ fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
     Some(Remark::new("trials", Level::Warning, says))
 }
 
-/// The answer in one sentence: the leading metric's p99, from the best cell to the worst.
+/// The answer in one sentence: the p99 of the leading metric of the stream that leads, from the best cell to the worst.
 pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
-    let streams = picture.results.cells.iter().flat_map(|cell| cell.streams.values());
-    let name = lead(streams)?;
-    let mut got: Vec<(i64, &str, &str)> = Vec::new();
-    for cell in &picture.results.cells {
-        for (stream, result) in &cell.streams {
-            match result.metrics.get(name).map(|metric| Column::Quantile(P99).value(metric)) {
-                Some(Value::Ns(p99)) => got.push((p99, &cell.id, stream)),
-                Some(Value::Infinite) => got.push((i64::MAX, &cell.id, stream)),
-                _ => {}
-            }
+    let cells = &picture.results.cells;
+    let first = cells.iter().find_map(|cell| {
+        picture.facts.in_order(&cell.streams).into_iter().find_map(|(stream, result)| Some((stream, lead(result)?)))
+    });
+    let (stream, name) = first?;
+    let mut got: Vec<(i64, &str)> = Vec::new();
+    for cell in cells {
+        let metric = cell.streams.get(stream).and_then(|result| result.metrics.get(name));
+        match metric.map(|metric| Column::Quantile(P99).value(metric)) {
+            Some(Value::Ns(p99)) => got.push((p99, &cell.id)),
+            Some(Value::Infinite) => got.push((i64::MAX, &cell.id)),
+            _ => {}
         }
     }
-    let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
-    let place = |(_, cell, stream): &(i64, &str, &str)| match (picture.results.cells.len() > 1, several) {
-        (true, true) => format!(" ({}, {stream})", title(cell)),
-        (true, false) => format!(" ({})", title(cell)),
-        (false, true) => format!(" ({stream})"),
-        (false, false) => String::new(),
-    };
+    let place = |(_, cell): &(i64, &str)| if cells.len() > 1 { format!(" ({})", title(cell)) } else { String::new() };
     let time = |ns: i64| if ns == i64::MAX { figure::INFINITE.to_owned() } else { figure::about(ns) };
     let best = got.iter().min_by_key(|entry| entry.0)?;
     let worst = got.iter().max_by_key(|entry| entry.0)?;
     let (least, most, way) = (time(best.0), time(worst.0), words(name));
+    let whose = match cells.iter().any(|cell| cell.streams.len() > 1) {
+        true => format!("99 % of the packets of {stream}"),
+        false => "99 % of packets".to_owned(),
+    };
     Some(match (got.len(), least == most) {
-        (1, _) => format!("99 % of packets took at most {least} from {way}{}", place(best)),
-        (_, true) => format!("99 % of packets took at most {least} from {way}, in every cell"),
-        _ => format!("99 % of packets took at most {least}{} to {most}{} from {way}", place(best), place(worst)),
+        (1, _) => format!("{whose} took at most {least} from {way}{}", place(best)),
+        (_, true) => format!("{whose} took at most {least} from {way}, in every cell"),
+        _ => format!("{whose} took at most {least}{} to {most}{} from {way}", place(best), place(worst)),
     })
 }
 

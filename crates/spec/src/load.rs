@@ -65,6 +65,11 @@ pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<Vec
     for name in view.loads() {
         let load = load(view, name)?;
         let table = view.table("load.*", Some(name));
+        if streams.iter().any(|stream| stream.name == load.name) {
+            // Threads are told by name: `ctl.tx`, `bulk.from`.
+            let message = format!("a load and a stream are both called `{}`", load.name);
+            return Err(table.wrong(&["kind"], message, format!("call the load otherwise: [load.{}-load]", load.name)));
+        }
         datagrams(&table, &load, mtu)?;
         threads(&table, &load, streams)?;
         if load.count == 0 {

@@ -207,7 +207,11 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
         return Ok(name);
     }
     let message = format!("`{}`: there is no station `{name}`", table.key(field));
-    Err(table.wrong(&[field], message, near::mend(&name, known)))
+    // Nothing goes from a station to itself: the one at the other end is no advice.
+    let other = if field == "from" { "to" } else { "from" };
+    let taken = table.find(other).and_then(text);
+    let free = known.clone().filter(|known| Some(*known) != taken.as_deref());
+    Err(table.wrong(&[field], message, near::mend(&name, free)))
 }
 
 pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {
@@ -279,6 +283,24 @@ fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
     points.into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
 
+/// Said of a metric that a ping-pong cannot have.
+const NO_SCHEDULE: &str =
+    "has no meaning for a ping-pong, which has no schedule: a request goes out when a reply has come";
+
+/// What to write instead of a metric that streams of this kind cannot have; `None` if they can.
+fn meaningless(metric: Metric, kind: Kind) -> Option<String> {
+    if kind.is_scheduled() {
+        return None;
+    }
+    match metric {
+        Metric::Span(Point::Scheduled | Point::Wakeup, to) if to > Point::Send => Some(format!("write \"send..{to}\"")),
+        Metric::Span(Point::Scheduled | Point::Wakeup, _) | Metric::Delta => {
+            Some("write \"send..reply_receive\", or kind = \"cyclic\"".to_owned())
+        }
+        Metric::Span(..) | Metric::Transit => None,
+    }
+}
+
 fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
     let metrics = table.get("metrics", |value| match value {
         Value::Word => Some(None),
@@ -293,6 +315,10 @@ fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric
         return Ok(usual.iter().copied().filter(|metric| fits(metric) && stamped(metric)).collect());
     };
     for metric in &metrics {
+        if let Some(help) = meaningless(*metric, kind) {
+            let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key("metrics"));
+            return Err(table.wrong(&["metrics", "kind"], message, help));
+        }
         if let Some(point) = unstamped(*metric, stamps) {
             let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key("metrics"));
             return Err(table.wrong(&["metrics", "stamps"], message, stamp_it(point)));
@@ -325,6 +351,10 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Vec<Ex
                 add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });
             }
             (Value::Limits(limits), Ok(metric)) => {
+                if let Some(help) = meaningless(metric, stream.kind) {
+                    let keys = [assignment.key.clone(), format!("stream.{}.kind", name.name)];
+                    return Err(view.combination(&keys, format!("`{}` {NO_SCHEDULE}", assignment.key), help));
+                }
                 if let Some(point) = unstamped(metric, &stream.stamps) {
                     let keys = [assignment.key.clone(), format!("stream.{}.stamps", name.name)];
                     let message = format!("`{}` needs `{point}`, which is not stamped", assignment.key);

@@ -175,7 +175,7 @@ impl MessagesRx {
     /// Waits until the socket says that it is readable. False if the time limit passed.
     #[inline]
     pub fn wait(&self, by: &Waiter) -> bool {
-        by.wait(&self.fd)
+        by.wait(&self.fd, LIMIT_MS)
     }
 
     /// Receives what is missing of one message into place 0 of the inbox; with `wait` it sleeps until it is whole or the time

@@ -3,11 +3,18 @@
 //! stamp that has come back makes each of them return, and then there may be nothing to read.
 
 use crate::error::{SysError, check};
+use crate::udp::set;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// After this long without a packet a wait returns, so that no loop depends on a packet to end.
-pub(crate) const LIMIT_MS: i32 = 200;
+pub const LIMIT_MS: i32 = 200;
+
+/// Lets a blocking receive call on the socket return after so many milliseconds, fewer than a second.
+pub(crate) fn limit(fd: &OwnedFd, limit_ms: i32) -> Result<(), SysError> {
+    let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(limit_ms) * 1_000 };
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")
+}
 
 /// By which call.
 #[derive(Debug)]
@@ -54,18 +61,18 @@ impl Waiter {
     /// Sleeps until the socket says that it can be read, or that it has an error or a stamp to tell. False if the time limit
     /// passed.
     #[inline]
-    pub fn wait(&self, of: &impl AsRawFd) -> bool {
+    pub fn wait(&self, of: &impl AsRawFd, limit_ms: i32) -> bool {
         match self {
             Waiter::Poll => {
                 let mut poll = libc::pollfd { fd: of.as_raw_fd(), events: libc::POLLIN, revents: 0 };
                 // SAFETY: one valid pollfd.
-                unsafe { libc::poll(&mut poll, 1, LIMIT_MS) > 0 }
+                unsafe { libc::poll(&mut poll, 1, limit_ms) > 0 }
             }
             Waiter::Select => {
                 let fd = of.as_raw_fd();
                 // SAFETY: fd_set is plain bits; all zero is the empty set.
                 let mut set: libc::fd_set = unsafe { mem::zeroed() };
-                let mut limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
+                let mut limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(limit_ms) * 1_000 };
                 let none = std::ptr::null_mut();
                 // SAFETY: `fd` is below FD_SETSIZE, which was checked when this was made for the socket; set and time limit
                 // are valid until the call returns.
@@ -77,7 +84,7 @@ impl Waiter {
             Waiter::Epoll(epoll) => {
                 let mut event = libc::epoll_event { events: 0, u64: 0 };
                 // SAFETY: room for one event.
-                unsafe { libc::epoll_wait(epoll.as_raw_fd(), &mut event, 1, LIMIT_MS) > 0 }
+                unsafe { libc::epoll_wait(epoll.as_raw_fd(), &mut event, 1, limit_ms) > 0 }
             }
         }
     }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_analyze::run::run;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
-use tardy_model::point::{Metric, Point};
-use tardy_model::trial::TrialRecord;
+use tardy_model::point::{Metric, Point, Source};
+use tardy_model::trial::{ReplyRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 const COUNT: u32 = 2_000;
@@ -51,6 +51,41 @@ fn expect(limit: Limit) -> Expectation {
 
 fn percentile(index: usize, limit_ns: i64) -> Expectation {
     expect(Limit::Metric { metric: LEAD, of: Of::Quantile(index), limit_ns, inclusive: false })
+}
+
+#[test]
+fn an_expectation_does_not_choose_what_repeats_of_an_answered_stream() {
+    let back = Metric::Span(Point::Scheduled, Point::ReplyReceive);
+    let asked = BTreeMap::from([("ctl".to_owned(), vec![back])]);
+    let expected = expect(Limit::Metric { metric: LEAD, of: Of::Max, limit_ns: 1, inclusive: false });
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, vec![expected]);
+    let (mut record, packets) = healthy(1);
+    let ctl = record.streams.get_mut("ctl").unwrap();
+    ctl.reply = Some(ReplyRecord::default());
+    ctl.sources.insert(Point::ReplyReceive, Source::App);
+    cell.trial(&record, batches(&packets, 700).into_iter().map(|batch| ("ctl", batch)));
+    let answer = cell.finish();
+    let judged = id(&answer, "repeats").map(|verdict| &verdict.evidence["metric"]);
+    assert_eq!(judged, Some(&Figure::Text("scheduled..reply_receive".to_owned())));
+    assert!(answer.result.streams["ctl"].metrics.contains_key(&LEAD.to_string()), "a further row");
+}
+
+#[test]
+fn without_a_ctl_the_stream_that_the_file_names_first_is_under_test() {
+    let asked = |name: &str| (name.to_owned(), vec![LEAD]);
+    let cell = || CellAnalysis::new("all", BTreeMap::new(), [asked("brake"), asked("steer")].into(), Vec::new());
+    let (mut record, packets) = healthy(1);
+    let steer = record.streams.remove("ctl").unwrap();
+    record.streams.extend([("brake".to_owned(), steer.clone()), ("steer".to_owned(), steer)]);
+    for (first, wanted) in [(Some("steer"), "steer"), (Some("brake"), "brake"), (None, "brake")] {
+        let mut cell = cell().first(first);
+        let both =
+            ["brake", "steer"].into_iter().flat_map(|name| batches(&packets, 700).into_iter().map(move |b| (name, b)));
+        cell.trial(&record, both);
+        let answer = cell.finish();
+        let judged = id(&answer, "repeats").map(|verdict| &verdict.evidence["stream"]);
+        assert_eq!(judged, Some(&Figure::Text(wanted.to_owned())));
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples and records in which all is well, for the tests to spoil.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point, Source};
@@ -104,6 +104,7 @@ fn machine(at_ns: i64) -> MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),
         work: BTreeMap::new(),
+        load_tasks: BTreeSet::new(),
         tasks: BTreeMap::from([
             (101, task("tardy-tx", 0, at_ns / 20)),
             (102, task("tardy-rx", 1, at_ns / 20)),

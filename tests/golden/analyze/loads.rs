@@ -4,7 +4,7 @@
 use super::fixture::{LEAD, batches, healthy_packets, record};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
-use tardy_model::load::{Broke, ExitRecord, InstanceRecord, LoadKind, LoadRecord, Rate, Series, SideRecord};
+use tardy_model::load::{Broke, ExitRecord, InstanceRecord, Lead, LoadKind, LoadRecord, Rate, Series, SideRecord};
 use tardy_model::machine::{TaskTime, ThreadRecord};
 use tardy_model::result::TrialResult;
 use tardy_model::time::Nanos;
@@ -106,6 +106,40 @@ fn bytes_that_arrive_behind_the_senders_end_take_their_time() {
     let (trials, _) = judge(&[with(1, load(LoadKind::TcpStream { size: 10_000, rate: None }, vec![one]))]);
     let bulk = &trials[0].loads["bulk"];
     assert_eq!((bulk.achieved_bit_s, bulk.sent_bit_s), (64e6, Some(80e6)));
+}
+
+#[test]
+fn what_a_load_did_before_the_trial_is_no_figure_of_it() {
+    let mut early = instance();
+    let lead = Lead { at_ns: 40, sent_bytes: 4_000_000, sends: 400, ..Lead::default() };
+    (early.from.began_ns, early.from.lead) = (Some(-300_000_000), Some(lead));
+    let to = early.to.as_mut().unwrap();
+    (to.began_ns, to.lead) =
+        (Some(-300_000_000), Some(Lead { received_bytes: 3_990_000, receives: 200, ..Lead::default() }));
+    let (trials, _) = judge(&[with(1, load(LoadKind::TcpStream { size: 10_000, rate: None }, vec![early]))]);
+    let trial = &trials[0].loads["bulk"];
+    assert_eq!((trial.bytes, trial.sent_bytes), (6_010_000, Some(6_000_000)));
+    assert_eq!((trial.sends, trial.receives), (Some(600), Some(300)));
+    assert_eq!((trial.span_ns, trial.achieved_bit_s), (1_000_000_000, 48_080_000.0), "a second from the base time on");
+}
+
+#[test]
+fn a_load_that_was_over_before_the_trial_keeps_its_figures() {
+    let mut over = instance();
+    (over.from.began_ns, over.from.ended_ns) = (Some(-1_000_000_000), -1);
+    let (trials, _) = judge(&[with(1, load(LoadKind::TcpStream { size: 10_000, rate: None }, vec![over]))]);
+    assert_eq!(trials[0].loads["bulk"].bytes, 10_000_000);
+}
+
+#[test]
+fn what_is_on_its_way_as_the_trial_begins_is_not_lost() {
+    let mut flood = instance();
+    flood.from.sends = 500;
+    (flood.from.began_ns, flood.from.lead) = (Some(-1), Some(Lead { sends: 100, ..Lead::default() }));
+    flood.to.as_mut().unwrap().lead = Some(Lead { receives: 90, ..Lead::default() });
+    let kind = LoadKind::UdpFlood { size: 20_000, rate: Some(Rate::Packets(500)) };
+    let (trials, _) = judge(&[with(1, load(kind, vec![flood]))]);
+    assert_eq!((trials[0].loads["bulk"].lost, trials[0].loads["bulk"].receives), (Some(0), Some(410)));
 }
 
 #[test]
@@ -256,6 +290,10 @@ fn a_load_does_not_compete_with_what_it_is_to_disturb() {
     let mut ours = with(1, load(stream(), vec![instance()]));
     busy(&mut ours, 202, "tardy-load0.0");
     assert_eq!(ids(&judge(&[ours]).0[0]), Vec::<String>::new());
+    let mut programs = with(1, load(stream(), vec![instance()]));
+    busy(&mut programs, 300, "stress");
+    programs.after.load_tasks.insert(300);
+    assert_eq!(ids(&judge(&[programs]).0[0]), Vec::<String>::new());
     let mut theirs = with(1, load(stream(), vec![instance()]));
     busy(&mut theirs, 999, "stranger");
     let (trials, _) = judge(&[theirs]);

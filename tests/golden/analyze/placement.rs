@@ -186,7 +186,7 @@ fn a_neighbour_on_the_cpu_of_a_thread_that_was_to_be_apart() {
         &record,
         "shared-cpu",
         Level::Note,
-        "ctl.rx was asked to have a CPU apart from ctl.tx, and shared CPU 1 with bulk.rx and bulk.tx",
+        "ctl.rx has a CPU apart from ctl.tx, as asked, and shares it, CPU 1, with bulk.rx and bulk.tx",
     );
     assert_eq!(verdict.evidence["cpu"], Figure::Int(1));
     // Asked to stay away from that very thread, it is more than a note.
@@ -208,7 +208,8 @@ fn others_packets_on_the_cpu_of_a_stream() {
     let mut record = placed(SoftirqBy::Rps);
     record.after.work.get_mut(&1).expect("CPU 1").packets = 800_000;
     record.after.work.get_mut(&1).expect("CPU 1").net_rx = 70_000;
-    let says = "CPU 1, on which ctl.rx ran, also took in 790000 packets of others, in 70000 NET_RX softirqs";
+    let says =
+        "CPU 1, on which ctl.rx ran, also took in 790000 packets that are no stream's: 70000 NET_RX softirqs in all";
     let verdict = assert_only(&record, "shared-cpu", Level::Note, says);
     assert_eq!(verdict.evidence["packets"], Figure::Int(800_000));
     // They were to stay away from it.
@@ -216,10 +217,26 @@ fn others_packets_on_the_cpu_of_a_stream() {
     assert_only(&record, "shared-cpu", Level::Warning, says);
     // A packet that is joined of many is one: few may be much.
     record.after.work.get_mut(&1).expect("CPU 1").packets = 19_000;
-    let says = "CPU 1, on which ctl.rx ran, also took in 9000 packets of others";
+    let says = "CPU 1, on which ctl.rx ran, also took in 9000 packets that are no stream's";
     assert_only(&record, "shared-cpu", Level::Warning, says);
     record.after.work.get_mut(&1).expect("CPU 1").packets = 10_400;
     assert_eq!(verdicts(&record), [], "no more than the stream's own");
+    record.after.work.get_mut(&1).expect("CPU 1").packets = 800_000;
+    record.placement.asked.values_mut().zip(["same", "1", "0"].iter().cycle()).for_each(|(asked, cpu)| {
+        asked.cpu = (*cpu).to_owned();
+    });
+    assert_eq!(verdicts(&record), [], "who puts all in one place asks for it");
+}
+
+#[test]
+fn a_cell_tells_of_the_packets_though_a_neighbour_is_told_first() {
+    let mut record = placed(SoftirqBy::Rps);
+    add_stream(&mut record, "bulk", 1, 1);
+    record.after.work.get_mut(&1).expect("CPU 1").packets = 800_000;
+    let cell = judge(&[record.clone(), TrialRecord { n: 2, ..record }]);
+    let said: Vec<&str> = cell.verdicts.iter().filter(|of| of.id == "shared-cpu").map(|of| of.says.as_str()).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("has a CPU apart from ctl.tx") && said[1].contains("that are no stream's"), "{said:?}");
 }
 
 #[test]

@@ -203,6 +203,7 @@ pub fn run(cells: &[&str]) -> Run {
         verdicts: Vec::new(),
     };
     let facts = Facts {
+        streams: vec!["ctl".into()],
         paths: vec!["veth".into(), "veth".into()],
         ports: vec!["udp".into(), "udp".into()],
         cycles: vec![Nanos::from_micros(500), Nanos::from_micros(500)],

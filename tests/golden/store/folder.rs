@@ -45,6 +45,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         clocks: ClockReading { tai_ns: 37, realtime_ns: 0, monotonic_ns: 0, bound_ns: 1, tai_offset_s: 0 },
         cpus: BTreeMap::new(),
         work: BTreeMap::new(),
+        load_tasks: Default::default(),
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,

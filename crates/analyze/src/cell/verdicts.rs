@@ -17,8 +17,12 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     let mut by_id: Vec<(&str, Vec<(u32, &Verdict)>)> = Vec::new();
     for trial in counted {
         for verdict in &trial.verdicts {
-            // Of one id and one weight: a warning in one trial is not "alike" to what made another invalid.
-            let alike = |seen: &[(u32, &Verdict)]| seen.iter().all(|(_, other)| other.level == verdict.level);
+            // Of one id and one weight: a warning in one trial is not "alike" to what made another invalid. Nor are two things that a
+            // rule tells of with other figures: threads beside each other and packets taken in, both of `shared-cpu`.
+            let alike = |seen: &[(u32, &Verdict)]| {
+                seen.iter()
+                    .all(|(_, other)| other.level == verdict.level && other.evidence.keys().eq(verdict.evidence.keys()))
+            };
             match by_id.iter_mut().find(|(id, seen)| *id == verdict.id && alike(seen)) {
                 Some((_, seen)) => seen.push((trial.n, verdict)),
                 None => by_id.push((&verdict.id, vec![(trial.n, verdict)])),

@@ -53,8 +53,9 @@ fn fault(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
         .or_else(|| short(record, instance))
 }
 
-fn seconds(ns: i64) -> String {
-    format!("{:.3} s", ns as f64 / 1e9)
+/// An instant of the trial, by its base time.
+fn when(ns: i64) -> String {
+    format!("{:.3} s {} the base time", ns.unsigned_abs() as f64 / 1e9, if ns < 0 { "before" } else { "after" })
 }
 
 /// A connection or a program that failed.
@@ -65,7 +66,7 @@ fn broke(instance: &InstanceRecord) -> Option<Fault> {
         errno => format!(" with errno {errno}{}", meaning(errno)),
     };
     Some(Fault {
-        says: format!("broke at `{role}` {} after the base time: {}{errno}", seconds(broke.at_ns), broke.what),
+        says: format!("broke at `{role}` {}: {}{errno}", when(broke.at_ns), broke.what),
         evidence: vec![
             ("side", role.into()),
             ("errno", i64::from(broke.errno).into()),
@@ -107,10 +108,7 @@ fn exited(instance: &InstanceRecord) -> Option<Fault> {
     };
     let said = exit.last_lines.last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
     Some(Fault {
-        says: format!(
-            "ended by itself at `{role}` {} after the base time, before its stop, with {how}{said}",
-            seconds(side.ended_ns)
-        ),
+        says: format!("ended by itself at `{role}` {}, before its stop, with {how}{said}", when(side.ended_ns)),
         evidence: vec![
             ("side", role.into()),
             ("exit_code", exit.code.map_or(Figure::from("none"), |code| i64::from(code).into())),
@@ -125,10 +123,7 @@ fn never(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
         return None;
     }
     Some(Fault {
-        says: format!(
-            "never began: the trial ended before its start, {} after the base time",
-            seconds(record.start_ns)
-        ),
+        says: format!("never began: the trial ended before its start, {}", when(record.start_ns)),
         evidence: vec![("start_ns", record.start_ns.into())],
     })
 }
@@ -240,8 +235,6 @@ fn short(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
 /// kernel's threads that carry their packets.
 pub(super) struct Expected {
     tids: BTreeSet<u32>,
-    /// Whatever started since belongs to a program of a load: clock ticks since boot.
-    since: Option<u64>,
 }
 
 /// Those of a trial; `None` without loads.
@@ -252,8 +245,10 @@ pub(super) fn expected(evidence: &Evidence<'_>) -> Option<Expected> {
     }
     let sides = || loads.values().flat_map(|load| load.instances.iter().flat_map(|instance| instance.sides()));
     Some(Expected {
-        tids: sides().map(|(_, side)| side.thread.tid).collect(),
-        since: sides().filter_map(|(_, side)| side.exit.as_ref()).map(|exit| exit.start).min(),
+        tids: sides()
+            .map(|(_, side)| side.thread.tid)
+            .chain(evidence.record.after.load_tasks.iter().copied())
+            .collect(),
     })
 }
 
@@ -261,7 +256,6 @@ impl Expected {
     /// True if the task is one of those.
     pub fn holds(&self, tid: u32, task: &TaskTime) -> bool {
         self.tids.contains(&tid)
-            || self.since.is_some_and(|since| task.start >= since)
             || ["ksoftirqd/", "napi/", "kworker/"].iter().any(|kernel| task.name.starts_with(kernel))
     }
 }

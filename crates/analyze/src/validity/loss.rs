@@ -24,9 +24,15 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             continue;
         }
         let dropped = record.counters.socket_drops;
-        let at = match dropped {
-            0 => "none of them at the receiving socket".to_owned(),
-            dropped => format!("{dropped} of them dropped at the receiving socket"),
+        let replies = record.reply.as_ref().map(|reply| reply.counters.socket_drops);
+        let at = match (dropped, replies) {
+            (0, None) => "none of them at the receiving socket".to_owned(),
+            (0, Some(0)) => "none of them at a receiving socket, nor their replies".to_owned(),
+            (dropped, None | Some(0)) => format!("{dropped} of them dropped at the receiving socket"),
+            (0, Some(replies)) => format!("the replies to {replies} of them dropped at the socket of who asked"),
+            (dropped, Some(replies)) => format!(
+                "{dropped} of them dropped at the receiving socket and the replies to {replies} at the socket of who asked"
+            ),
         };
         let says = format!(
             "{} of {} packets of {stream} were lost ({}, allowed {}), {at}",
@@ -35,15 +41,17 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             says::share(share),
             says::share(record.max_loss)
         );
-        verdicts.push(
-            Verdict::new(RULE.id, Level::Invalid, says)
-                .with("stream", stream.as_str())
-                .with("lost", lost)
-                .with("intended", outcomes.intended)
-                .with("lost_share", share)
-                .with("max_loss_share", record.max_loss)
-                .with("socket_drops", dropped),
-        );
+        let verdict = Verdict::new(RULE.id, Level::Invalid, says)
+            .with("stream", stream.as_str())
+            .with("lost", lost)
+            .with("intended", outcomes.intended)
+            .with("lost_share", share)
+            .with("max_loss_share", record.max_loss)
+            .with("socket_drops", dropped);
+        verdicts.push(match replies {
+            Some(replies) => verdict.with("reply_socket_drops", replies),
+            None => verdict,
+        });
     }
     verdicts
 }

@@ -11,12 +11,23 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     broke
         .map(|way| {
             let errno = way.counters.receive_errno;
-            let says = format!(
-                "the receiver of {} ended in the trial, its receive call failing with errno {errno}{}: later packets \
-                 count as lost because nobody received them",
-                way.name,
-                meaning(errno)
-            );
+            let lost = evidence.results.get(way.stream).map_or(0, |result| result.outcomes.lost);
+            let then = match lost {
+                0 => "from then on nobody received anything",
+                _ => "later packets count as lost because nobody received them",
+            };
+            let says = match errno {
+                ETIME => format!(
+                    "no reply of {} came for a minute, or four timeouts if that is longer: what was not asked by then \
+                     was not sent",
+                    way.stream
+                ),
+                _ => format!(
+                    "the receiver of {} ended in the trial, its receive call failing with errno {errno}{}: {then}",
+                    way.name,
+                    meaning(errno)
+                ),
+            };
             let mut verdict =
                 Verdict::new(RULE.id, Level::Invalid, says).with("stream", way.stream).with("errno", i64::from(errno));
             if let Some(result) = evidence.results.get(way.stream) {
@@ -27,6 +38,9 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         .collect()
 }
 
+/// What a requester gives that hopes for replies no more.
+const ETIME: i32 = 62;
+
 /// What Linux means by the numbers that a receive call gives.
 fn meaning(errno: i32) -> &'static str {
     match errno {
@@ -35,6 +49,7 @@ fn meaning(errno: i32) -> &'static str {
         19 | 6 => " (the device is gone)",
         74 => " (bytes came that are no message)",
         100 => " (the network is down)",
+        103 => " (the kernel ended the connection)",
         104 => " (the peer reset the connection)",
         108 => " (the peer closed the connection)",
         110 => " (the connection timed out)",

@@ -38,10 +38,18 @@ pub(super) struct Stopped<'a> {
     run_share: f64,
 }
 
+/// How long the thread's stream took, ns: its schedule, or, without one, from its first packet to its last.
+fn took_ns(thread: &Thread<'_>) -> i64 {
+    match thread.of.intended_span_ns {
+        0 => thread.of.sent_span_ns.unwrap_or(0),
+        scheduled => scheduled,
+    }
+}
+
 /// Of the time in which the thread wanted to run, the part in which it did.
 fn run_share(thread: &Thread<'_>, gaps: &SpinGaps) -> f64 {
     // Where the kernel does not say, it ran but for its gaps.
-    let ran = thread.record.run_ns.unwrap_or_else(|| thread.of.intended_span_ns.saturating_sub(gaps.total_ns));
+    let ran = thread.record.run_ns.unwrap_or_else(|| took_ns(thread).saturating_sub(gaps.total_ns));
     let wanted = ran.saturating_add(gaps.total_ns);
     if wanted <= 0 { 1.0 } else { ran as f64 / wanted as f64 }
 }
@@ -78,7 +86,7 @@ pub(super) fn stopped<'a>(evidence: &Evidence<'a>) -> Vec<Stopped<'a>> {
             let run_share = run_share(&thread, &gaps);
             let by = match limit {
                 Some(limit) if by_limit(limit, &gaps, run_share) => By::Limit(limit),
-                _ if by_fair_server(&gaps, thread.of.intended_span_ns) => By::FairServer,
+                _ if by_fair_server(&gaps, took_ns(&thread)) => By::FairServer,
                 _ => return None,
             };
             Some(Stopped { thread, gaps, by, run_share })

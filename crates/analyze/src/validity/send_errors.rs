@@ -47,6 +47,7 @@ fn meaning(errno: i32) -> &'static str {
         90 => " (longer than the path's MTU)",
         100 => " (the network is down)",
         101 => " (the network is unreachable: is the device gone?)",
+        103 => " (the kernel ended the connection)",
         104 => " (the peer reset the connection)",
         105 => " (no buffer space: the queue discipline or the device was full)",
         111 => " (nobody has that port there any more)",

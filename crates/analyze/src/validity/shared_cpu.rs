@@ -4,6 +4,7 @@
 use super::{Evidence, Rule, Spoils};
 use crate::{placement, says};
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::placement::CpuAsked;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "shared-cpu", spoils: Spoils::Measuring, judge };
@@ -70,7 +71,7 @@ fn neighbours(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>)
             let others: Vec<&str> = names.iter().copied().filter(|name| owner(name) != owner(one)).collect();
             let of = asked.get(*one).and_then(|asked| asked.of.as_deref()).unwrap_or("its other end");
             let says = format!(
-                "{one} was asked to have a CPU apart from {of}, and shared CPU {cpu} with {}",
+                "{one} has a CPU apart from {of}, as asked, and shares it, CPU {cpu}, with {}",
                 says::list(&others)
             );
             Some(told(Level::Note, cpu, &names, says))
@@ -78,10 +79,12 @@ fn neighbours(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>)
         .collect()
 }
 
-/// CPUs of measuring threads that took in packets of others: more than the streams could have sent them.
+/// CPUs of measuring threads that took in packets which are no stream's: more than the streams could have sent them.
 fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) -> Vec<Verdict> {
     let asked = &evidence.record.placement.asked;
-    if asked.is_empty() {
+    // Where all were put there by number or together, that is what was asked for.
+    let put = |asked: &CpuAsked| asked.cpu == "same" || asked.cpu.parse::<u32>().is_ok();
+    if asked.values().all(put) {
         return Vec::new();
     }
     // Over TCP each packet may be acknowledged by one of its own.
@@ -107,8 +110,9 @@ fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) ->
             })
         };
         let level = if here.iter().any(|name| away(name)) { Level::Warning } else { Level::Note };
+        let whose = if evidence.record.loads.is_empty() { "" } else { ", those of the loads among them" };
         let says = format!(
-            "CPU {cpu}, on which {} ran, also took in {foreign} packets of others, in {} NET_RX softirqs",
+            "CPU {cpu}, on which {} ran, also took in {foreign} packets that are no stream's{whose}: {} NET_RX softirqs in all",
             says::list(&here),
             work.net_rx
         );

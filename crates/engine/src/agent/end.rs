@@ -113,7 +113,8 @@ impl Doors {
             }
             EndOrder::Ask(order) if order.send.order.port == Port::Tcp => (Doors::AskTcp(order), None),
             EndOrder::Ask(order) => {
-                let (to, from) = (UdpSend::open(&order.send)?, UdpReceive::open(&order.receive)?);
+                let (to, mut from) = (UdpSend::open(&order.send)?, UdpReceive::open(&order.receive)?);
+                from.keep_time(order.timeout)?;
                 let waker = waker(&from)?;
                 (Doors::AskUdp(order, to, from), waker)
             }

@@ -40,7 +40,7 @@ struct Command {
 pub(super) fn open(order: &LoadOrder, command: &[String], peer_command: &[String]) -> Result<Box<dyn Work>, String> {
     let (mine, theirs) = (order.local.ip().to_string(), order.remote.ip().to_string());
     let (from, to) = if order.at.peer { (theirs, mine) } else { (mine, theirs) };
-    let instance = order.at.instance.to_string();
+    let instance = (order.at.instance + 1).to_string();
     let argv = if order.at.peer { peer_command } else { command };
     let argv: Vec<String> = argv
         .iter()

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tardy_model::load::{Broke, Series, SideRecord};
+use tardy_model::load::{Broke, Lead, Series, SideRecord};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::clock;
 
@@ -105,6 +105,18 @@ impl Watch {
         self.record.ended_ns = (self.now() - self.base).0;
     }
 
+    /// Keeps what was done before the trial, at the first call in it.
+    #[inline]
+    fn mark(&mut self, now: Instant<Tai>) {
+        let at_ns = (now - self.base).0;
+        if at_ns >= 0 && self.record.lead.is_none() && self.record.began_ns.is_some_and(|began| began < 0) {
+            let SideRecord { sent_bytes, sends, received_bytes, receives, transactions, copied_bytes, .. } =
+                self.record;
+            let lead = Lead { at_ns, sent_bytes, sends, received_bytes, receives, transactions, copied_bytes };
+            self.record.lead = Some(lead);
+        }
+    }
+
     /// An instant as it stands in the record.
     pub fn at(&self, at: Instant<Tai>) -> i64 {
         (at - self.base).0
@@ -118,6 +130,7 @@ impl Watch {
     /// So many calls sent so many bytes.
     #[inline]
     pub fn sent(&mut self, now: Instant<Tai>, calls: u64, bytes: u64) {
+        self.mark(now);
         self.record.sends += calls;
         self.record.sent_bytes += bytes;
         if !self.receives {
@@ -128,6 +141,7 @@ impl Watch {
     /// So many calls received so many bytes.
     #[inline]
     pub fn received(&mut self, now: Instant<Tai>, calls: u64, bytes: u64) {
+        self.mark(now);
         self.record.receives += calls;
         self.record.received_bytes += bytes;
         self.record.series.add((now - self.base).0, bytes);
@@ -135,6 +149,7 @@ impl Watch {
 
     /// So many bytes were copied.
     pub fn copied(&mut self, now: Instant<Tai>, bytes: u64) {
+        self.mark(now);
         self.record.copied_bytes += bytes;
         self.record.series.add((now - self.base).0, bytes);
     }

@@ -17,7 +17,7 @@ use qdisc::Qdisc;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -270,6 +270,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         cpus: [0, 1].map(cpu).into(),
         work: BTreeMap::new(),
         tasks: BTreeMap::from([(99, hog)]),
+        load_tasks: BTreeSet::new(),
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: None,
         other_runs: 0,

@@ -3,6 +3,7 @@
 
 use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
+use crate::requester;
 use std::net::SocketAddr;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::stream::Wait;
@@ -114,6 +115,14 @@ impl UdpReceive {
             Wait::Epoll => Some(socket.epoll()?),
         };
         Ok(UdpReceive { socket, wait: order.wait, waiter })
+    }
+    /// Lets a wait end so early that a request which nothing answers is given up when its time is over, not after a whole wait.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn keep_time(&mut self, timeout: Nanos) -> Result<(), SysError> {
+        let limit = requester::longest_wait(timeout).0.div_euclid(1_000_000).max(1);
+        self.socket.limit(limit as i32)
     }
     /// Ends the wait from another thread.
     pub fn waker(&self) -> Result<Waker, SysError> {

@@ -33,6 +33,8 @@ pub struct SenderCounters {
     pub queue_overflows: u64,
     /// Most bytes found waiting in it.
     pub queue_high_bytes: u64,
+    /// Its size, as the port told it; 0 while nobody asked.
+    pub queue_bytes: u64,
 }
 
 impl SenderCounters {

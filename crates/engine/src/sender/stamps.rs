@@ -46,6 +46,7 @@ impl Sender {
 
     pub(super) fn look_at_queue<P: SendPort>(&mut self, port: &mut P) {
         let (waiting, size) = port.error_queue();
+        self.counters.queue_bytes = if size == u64::MAX { 0 } else { size };
         self.counters.queue_high_bytes = self.counters.queue_high_bytes.max(waiting);
         // A queue that has no room for two more messages has refused some.
         if waiting + 4_096 >= size {

@@ -63,9 +63,14 @@ impl Trial<'_> {
             ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
         absent.extend(joined(&ordered.stream));
         let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
-        let queue = |side| end(side).map_or(0, |end| end.error_queue_bytes);
         let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
         let rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
+        // A connection has its queue's size only when it is made.
+        let queue = |half: &Half, side| {
+            let told = end(side).map_or(0, |end| end.error_queue_bytes);
+            half.rest.sent.map_or(told, |sent| told.max(sent.queue_bytes))
+        };
+        let [error_queue_bytes, of_replies] = [queue(&tx, Side::Tx), queue(&rx, Side::Rx)];
         let reply = ordered.replies_at().map(|side| {
             let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
             let arrivals = match &own {
@@ -80,7 +85,7 @@ impl Trial<'_> {
                 rx_counters: at.rest.arrived.unwrap_or_default(),
                 gaps: at.rest.gaps,
                 tcp: [tx.rest.tcp, rx.rest.tcp],
-                error_queue_bytes: queue(Side::Rx),
+                error_queue_bytes: of_replies,
                 thread: own.map(|own| own.rest.thread),
             }
         });
@@ -96,7 +101,7 @@ impl Trial<'_> {
             gaps: rx.rest.gaps,
             tx_gaps: tx.rest.gaps.filter(|_| ordered.stream.kind != Kind::Pingpong),
             absent,
-            error_queue_bytes: queue(Side::Tx),
+            error_queue_bytes,
             warmup: self.warmups[i],
             reply,
         };

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What background loads moved while the packets were under way: steps behind a picture over time, on its time axis, with an axis
-// of their own at the right.
+// What background loads did while the packets were under way: steps behind a picture over time, on its time axis. What they moved
+// and what they copied has an axis of its own each, at the right.
 "use strict";
 
 /** From a rate in bytes a second to what the axis says. What is copied in memory is no traffic. */
-const AXES = { moves: { unit: "Mbit/s", of: (bytes) => (bytes * 8) / 1e6 }, copies: { unit: "MB/s", of: (bytes) => bytes / 1e6 } };
+const AXES = [
+  { does: "moved", unit: "Mbit/s", of: (bytes) => (bytes * 8) / 1e6 },
+  { does: "copied", unit: "MB/s", of: (bytes) => bytes / 1e6 },
+];
 
 /** The loads of a stream's trials as a layer; null where no trial has one. `parts` say where each trial stands. */
 function loadLayer(stream, parts) {
@@ -12,35 +15,39 @@ function loadLayer(stream, parts) {
   const some = parts.flatMap((part) => (loads[part.trial.n] ?? []).map((load) => ({ part, load })));
   if (some.length === 0) return null;
   const names = [...new Set(some.map(({ load }) => load.name))].sort();
-  const main = some.some(({ load }) => !load.copies) ? AXES.moves : AXES.copies;
+  const used = AXES.filter((_, i) => some.some(({ load }) => Number(load.copies) === i));
   const lines = some.map(({ part, load }) => {
-    const axis = load.copies ? AXES.copies : AXES.moves;
+    const axis = AXES[Number(load.copies)];
     // Only what lies within the trial has a place.
     const place = (i) => Math.min(part.end, Math.max(part.start, part.start + (load.first + i * load.every) / 1e9));
     const steps = load.bytes.map((bytes, i) => ({ from: place(i), to: place(i + 1), rate: axis.of((bytes * 1e9) / load.every) }));
     return { part, name: load.name, axis, series: names.indexOf(load.name) + 1, steps: steps.filter(({ from, to }) => to > from) };
   });
-  const most = (axis) => lines.filter((line) => line.axis === axis).reduce((a, { steps }) => steps.reduce((b, { rate }) => Math.max(b, rate), a), 0);
-  // Copies beside traffic: they go as high as the traffic does, and the readout tells how many they are.
-  const scaleOf = (axis) => (axis === main || most(axis) === 0 ? 1 : most(main) / most(axis));
   const text = (rate) => inUnit(rate, "ns");
-  const high = Math.max(most(main), 1e-3) * 1.06;
+  const dashed = (axis) => used.indexOf(axis) > 0;
+  const rights = used.map((axis) => {
+    const steps = lines.filter((line) => line.axis === axis).flatMap((line) => line.steps);
+    const high = Math.max(steps.reduce((most, { rate }) => Math.max(most, rate), 0), 1e-3) * 1.06;
+    const size = 14 + Math.max(textWidth(text(high)), textWidth(axis.unit));
+    return { linear: true, low: 0, high, unit: axis.unit, text: (rate) => grouped(String(Number(rate.toPrecision(6)))), size };
+  });
+  const axisOf = (name) => lines.find((line) => line.name === name).axis;
   return {
-    unit: main.unit,
-    right: { linear: true, low: 0, high, text: (rate) => grouped(String(Number(rate.toPrecision(6)))), size: 14 + textWidth(text(high)) },
-    key: names.map((name, i) => ({ text: name, css: `var(--series-${(i + 1) % 8})` })),
+    caption: used.map((axis) => `${axis.does}, ${axis.unit}${dashed(axis) ? ", dashed" : ""}`).join("; and "),
+    rights,
+    key: names.map((name, i) => ({ text: `${name}, ${axisOf(name).unit}`, css: `var(--series-${(i + 1) % SERIES})` })),
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       const bottom = bbox.top + bbox.height;
       for (const { steps, axis, series } of lines) {
-        const scale = scaleOf(axis);
+        const side = used.indexOf(axis);
         const seen = steps.filter(({ from, to }) => to >= brush.low && from <= brush.high);
         if (seen.length === 0) continue;
         const line = new Path2D();
         const fill = new Path2D();
         fill.moveTo(brush.x(seen[0].from), bottom);
         seen.forEach(({ from, to, rate }, i) => {
-          const y = brush.right(rate * scale);
+          const y = brush.right(rate, side);
           i === 0 ? line.moveTo(brush.x(from), y) : line.lineTo(brush.x(from), y);
           line.lineTo(brush.x(to), y);
           fill.lineTo(brush.x(from), y);
@@ -51,7 +58,7 @@ function loadLayer(stream, parts) {
         ctx.fill(fill);
         ctx.strokeStyle = faint(seriesColour(series), 0.85);
         ctx.lineWidth = ratio;
-        ctx.setLineDash(axis === main ? [] : [4 * ratio, 3 * ratio]);
+        ctx.setLineDash(dashed(axis) ? [4 * ratio, 3 * ratio] : []);
         ctx.stroke(line);
         ctx.setLineDash([]);
       }

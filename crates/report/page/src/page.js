@@ -7,18 +7,19 @@ const root = document.documentElement;
 const plots = [];
 let metric = data.lead;
 
-/** All streams of all cells, for the pictures that stand them side by side. */
+/** The streams of all cells that have values of a metric, for the pictures that stand them side by side: stream by stream. */
 const lines = (name) => {
   const several = data.cells.some((cell) => cell.streams.length > 1);
-  const all = data.cells.flatMap((cell) => cell.streams.map((stream) => ({ cell, stream })));
-  return all.map(({ cell, stream }, i) => ({
-    title: several ? `${cell.title}, ${stream.name}` : cell.title,
-    metric: stream.metrics[name] ?? emptyMetric,
-    valid: cell.valid,
-    colour: () => seriesColour(i),
-    hidden: hidden.has(i),
-  }));
+  const named = [...new Set(data.cells.flatMap((cell) => cell.streams.map((stream) => stream.name)))];
+  const all = named.flatMap((of) => data.cells.flatMap((cell) => cell.streams.filter((stream) => stream.name === of)));
+  // A colour each for as long as there are enough, whatever is not drawn.
+  return all.filter((stream) => stream.metrics[name]?.count > 0).map((stream, i) => {
+    const { cell } = stream;
+    const title = several ? `${cell.title}, ${stream.name}` : cell.title;
+    return { title, metric: stream.metrics[name], valid: cell.valid, series: i % SERIES, colour: () => seriesColour(i), hidden: hidden.has(title) };
+  });
 };
+/** The titles of those that are switched off. */
 const hidden = new Set();
 
 /** By `data-kind`: what is drawn of a stream, or of all of them; nothing where there is nothing to draw. */
@@ -31,8 +32,8 @@ const KINDS = {
   trials: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.count) && trialStrips(metric, stream),
   stages: (stream) => stream.stages.length > 0 && stageBars(stream),
   gates: (stream) => stream.cell.gates && gateRows(stream.cell),
-  cells: () => lines(metric).some((line) => line.metric.count > 0) && cellStrips(metric, lines(metric)),
-  "cells-ccdf": () => lines(metric).some((line) => line.metric.count > 0) && ccdf(metric, lines(metric)),
+  cells: () => lines(metric).length > 0 && cellStrips(metric, lines(metric)),
+  "cells-ccdf": () => lines(metric).length > 0 && ccdf(metric, lines(metric)),
 };
 const has = (stream) => (stream.metrics[metric]?.count ?? 0) > 0;
 
@@ -41,6 +42,12 @@ function draw(entry) {
   entry.figure.classList.toggle("empty", !drawing);
   entry.figure.querySelectorAll(".metric").forEach((span) => (span.textContent = drawing?.caption || metric));
   entry.figure.querySelector(".key")?.remove();
+  if (entry.kind === "cells-ccdf" && entry.switches !== metric) {
+    entry.switches = metric;
+    entry.figure.querySelector(".legend")?.remove();
+    // At the picture, not below the room that the readout keeps.
+    entry.figure.insertBefore(legend(entry), entry.output);
+  }
   if (!drawing) {
     const why = entry.stream?.metrics[metric]?.why;
     entry.output.textContent = `no values of ${metric}${why ? ": " + why : ""}`;
@@ -80,7 +87,7 @@ function shares({ figure, host, stream }) {
   stream.stages.forEach((stage, i) => {
     const part = document.createElement("span");
     part.style.flexGrow = String(stage.mean / sum);
-    part.style.background = `var(--series-${i % 8})`;
+    part.style.background = `var(--series-${i % SERIES})`;
     part.title = texts[i];
     if (stage.mean / sum > 0.06) part.textContent = Math.round((100 * stage.mean) / sum) + THIN + "%";
     bar.append(part);
@@ -109,22 +116,23 @@ function redrawAll() {
   }
 }
 
-function legend(figure) {
+/** A switch for each curve. */
+function legend(entry) {
   const list = document.createElement("div");
   list.className = "legend";
-  lines(metric).forEach((line, i) => {
+  for (const { title, series } of lines(metric)) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = line.title;
-    button.style.setProperty("--key", `var(--series-${i % 8})`);
-    button.setAttribute("aria-pressed", "true");
+    button.textContent = title;
+    button.style.setProperty("--key", `var(--series-${series})`);
+    button.setAttribute("aria-pressed", String(!hidden.has(title)));
     button.addEventListener("click", () => {
-      hidden.has(i) ? hidden.delete(i) : hidden.add(i);
-      button.setAttribute("aria-pressed", String(!hidden.has(i)));
-      plots.filter((entry) => entry.figure === figure).forEach(draw);
+      hidden.has(title) ? hidden.delete(title) : hidden.add(title);
+      button.setAttribute("aria-pressed", String(!hidden.has(title)));
+      draw(entry);
     });
     list.append(button);
-  });
+  }
   return list;
 }
 
@@ -145,8 +153,6 @@ for (const figure of document.querySelectorAll("figure[data-kind]")) {
     entry.plot?.reset();
     host.focus({ preventScroll: true });
   });
-  // At the picture, not below the room that the readout keeps.
-  if (entry.kind === "cells-ccdf") figure.insertBefore(legend(figure), output);
   plots.push(entry);
   near.observe(figure);
 }

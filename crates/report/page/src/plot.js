@@ -19,7 +19,9 @@ function colour(name) {
   return colours.get(name);
 }
 
-const seriesColour = (i) => colour("series-" + (i % 8));
+// Colours of series in the style sheet.
+const SERIES = 12;
+const seriesColour = (i) => colour("series-" + (i % SERIES));
 
 /** The same colour, so much of it. */
 function faint(rgb, alpha) {
@@ -36,7 +38,7 @@ function textWidth(text) {
 /**
  * A plot's drawing:
  * x: { low, high, middle, linear, grain, label, text(value) }, y: the same or null for rows without an axis;
- * right: an axis of its own at the right, or none; key: what colours mean, or none;
+ * rights: axes of their own at the right, each with its unit above it, or none; key: what colours mean, or none;
  * rows: how many, where there are; height in px; stamp: what a verdict says of all that is shown, or ""; yRange(low, high) for what is in view; paint(brush); read(x, y).
  */
 class Plot {
@@ -68,26 +70,21 @@ class Plot {
       range: () => (key === "x" ? this.view : this.heights()),
     });
     const none = { show: false };
-    const { right: of } = drawing;
-    const right = !of
-      ? { scales: {}, series: [], axes: [] }
-      : {
-          scales: { right: { ...scale(of, "right"), range: () => [of.low, of.high] } },
-          series: [{ show: true, scale: "right", paths: () => null, points: none }],
-          axes: [this.axis(of, "right", { scale: "right", side: 1, size: of.size, grid: none })],
-        };
+    const rights = drawing.rights ?? [];
+    const scales = Object.fromEntries(rights.map((of, i) => [`right${i}`, { ...scale(of, "right"), range: () => [of.low, of.high] }]));
+    const above = drawing.stamp || rights.length > 0 ? STAMP : TOP;
     this.u = new uPlot(
       {
         width,
-        height: drawing.height + (drawing.stamp ? STAMP - TOP : 0),
-        padding: [drawing.stamp ? STAMP : TOP, drawing.right ? 0 : EDGE, 0, drawing.y ? 0 : EDGE],
+        height: drawing.height + above - TOP,
+        padding: [above, rights.length > 0 ? 0 : EDGE, 0, drawing.y ? 0 : EDGE],
         legend: none,
-        scales: { x: scale(drawing.x, "x"), y: scale(drawing.y ?? { linear: true }, "y"), ...right.scales },
-        series: [{}, { show: true, paths: () => null, points: none }, ...right.series],
+        scales: { x: scale(drawing.x, "x"), y: scale(drawing.y ?? { linear: true }, "y"), ...scales },
+        series: [{}, { show: true, paths: () => null, points: none }, ...rights.map((_, i) => ({ show: true, scale: `right${i}`, paths: () => null, points: none }))],
         axes: [
           this.axis(drawing.x, "x", { size: 26, label: drawing.x.label, labelSize: 18, labelGap: 0, labelFont: FONT }),
           drawing.y ? this.axis(drawing.y, "y", { size: drawing.y.size ?? 48 }) : none,
-          ...right.axes,
+          ...rights.map((of, i) => this.axis(of, `right${i}`, { scale: `right${i}`, side: 1, size: of.size, grid: none })),
         ],
         cursor: {
           y: false,
@@ -101,7 +98,7 @@ class Plot {
           setSelect: [(u) => this.selected(u)],
         },
       },
-      [this.view, [null, null], ...right.series.map(() => [null, null])],
+      [this.view, [null, null], ...rights.map(() => [null, null])],
       this.host,
     );
     this.u.over.addEventListener("mousedown", () => this.host.focus({ preventScroll: true }));
@@ -160,8 +157,7 @@ class Plot {
     this.u.batch(() => {
       this.u.setScale("x", { min: this.view[0], max: this.view[1] });
       this.u.setScale("y", { min: bottom, max: top });
-      const { right } = this.drawing;
-      if (right) this.u.setScale("right", { min: right.low, max: right.high });
+      this.drawing.rights?.forEach((of, i) => this.u.setScale(`right${i}`, { min: of.low, max: of.high }));
     });
     this.host.dataset.view = this.view.join(" ");
     this.host.closest("figure").classList.toggle("zoomed", !all);
@@ -269,17 +265,22 @@ class Plot {
       high: this.view[1],
       x: (v) => inside(u.valToPos(floor(v, x), "x", true), bbox.left, bbox.width),
       y: (v) => inside(u.valToPos(floor(v, y), "y", true), bbox.top, bbox.height),
-      right: (v) => inside(u.valToPos(v, "right", true), bbox.top, bbox.height),
+      right: (v, i) => inside(u.valToPos(v, `right${i}`, true), bbox.top, bbox.height),
     });
     ctx.restore();
     // In a row of its own above, where it covers nothing.
-    if (this.drawing.stamp) {
-      ctx.save();
-      ctx.font = FONT.replace("11px", 11 * ratio + "px");
-      ctx.textBaseline = "middle";
-      write({ ctx, ratio }, this.drawing.stamp, bbox.left + bbox.width, bbox.top - 9 * ratio, colour("bad"), "right");
-      ctx.restore();
+    const { stamp, rights } = this.drawing;
+    if (!stamp && !rights) return;
+    ctx.save();
+    ctx.font = FONT.replace("11px", 11 * ratio + "px");
+    ctx.textBaseline = "middle";
+    let edge = bbox.left + bbox.width;
+    if (stamp) write({ ctx, ratio }, stamp, edge, bbox.top - 9 * ratio, colour("bad"), "right");
+    for (const { unit, size } of rights ?? []) {
+      write({ ctx, ratio }, unit, edge + 7 * ratio, bbox.top - 9 * ratio, colour("soft"));
+      edge += size * ratio;
     }
+    ctx.restore();
   }
 }
 

@@ -99,10 +99,10 @@ function overTime(name, stream) {
   return {
     height: 280,
     stamp: stream.cell.valid ? "" : "not valid",
-    caption: `${name}, ${value.unit}${loads ? `; behind it what loads moved, ${loads.unit}, at the right` : ""}`,
+    caption: `${name}, ${value.unit}${loads ? `; behind it, with axes at the right, what loads ${loads.caption}` : ""}`,
     x,
     y,
-    right: loads?.right,
+    rights: loads?.rights,
     key: loads?.key,
     yRange: () => [y.low, y.high],
     idle: "the band is from the least to the greatest value of some packets in a row, the line their median",

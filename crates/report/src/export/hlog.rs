@@ -157,7 +157,7 @@ impl Place<'_> {
             Ok(())
         })?;
         bent.never += never;
-        let length = Duration::from_nanos(u64::try_from(self.of.intended_span_ns).unwrap_or(0));
+        let length = Duration::from_nanos(u64::try_from(self.of.span_ns()).unwrap_or(0));
         for (metric, counted) in &metrics {
             let tag = format!("{}/{}/{metric}", self.id.cell.replace(',', "+"), self.stream);
             let (negative, least) = counted.received().negative();

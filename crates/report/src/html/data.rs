@@ -4,7 +4,7 @@
 
 use super::timed;
 use crate::Picture;
-use crate::column::{in_order, lead, title};
+use crate::column::{in_order, lead_of, title};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;
@@ -32,8 +32,7 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
     let stretches = timed::stretches(cells);
     let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single), stretches };
     let cells: Vec<Value> = cells.iter().map(|cell| maker.cell(cell)).collect();
-    let leading = lead(picture.results.cells.iter().flat_map(|cell| cell.streams.values()));
-    let text = json!({ "lead": leading, "cells": cells }).to_string();
+    let text = json!({ "lead": leading(picture), "cells": cells }).to_string();
     // No `<` at all: neither an end tag nor a comment can begin in it.
     text.replace('<', "\\u003c")
 }
@@ -75,6 +74,14 @@ pub(super) fn gates(cell: &CellResult) -> Option<Value> {
     Some(json!({ "cycle": cycle, "of": first.phases.cycle, "shift": shift, "rows": rows }))
 }
 
+/// The metric that the pictures show first: of the stream that leads, in the first cell that has it.
+pub(super) fn leading<'a>(picture: &Picture<'a>) -> Option<&'a str> {
+    let cells: &'a [CellResult] = &picture.results.cells;
+    let of_first = cells.iter().filter_map(|cell| Some(picture.facts.in_order(&cell.streams).first()?.1));
+    let of_any = cells.iter().flat_map(|cell| picture.facts.in_order(&cell.streams)).map(|(_, stream)| stream);
+    lead_of(of_first.chain(of_any))
+}
+
 struct Maker<'a> {
     picture: &'a Picture<'a>,
     pooled: usize,
@@ -84,7 +91,8 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn cell(&self, cell: &CellResult) -> Value {
-        let streams = cell.streams.iter().map(|(name, stream)| self.stream(cell, name, stream));
+        let streams = self.picture.facts.in_order(&cell.streams);
+        let streams = streams.into_iter().map(|(name, stream)| self.stream(cell, name, stream));
         let loads = cell.trials.iter().map(|trial| (trial.n.to_string(), timed::loads(trial, self.stretches).into()));
         let loads: Map<String, Value> = loads.filter(|(_, loads)| loads != &json!([])).collect();
         let streams: Vec<Value> = streams.collect();

@@ -10,7 +10,7 @@ use crate::document::{self, Block, Table};
 use crate::figure::{self, THIN};
 use crate::{Options, Picture, ReportError, summary};
 use tardy_model::result::{CellResult, StreamResult};
-use tardy_model::verdict::Level;
+use tardy_model::verdict::{Level, Verdict};
 
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
@@ -89,20 +89,19 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         *out += &format!("<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
         *out += &table(&beside.table, "");
     }
-    if let Some(comparison) = document::comparison(results, Some(THIN)) {
+    for comparison in document::comparison(picture, Some(THIN)) {
         *out += &table(&comparison, "");
     }
     *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture.manifest)));
 }
 
-/// The leading metric's figures, large, where there is one stream of one cell; several are compared in a table.
+/// The leading metric's figures, large, of the stream that leads, where there is one cell; several are compared in a table.
 fn leading(picture: &Picture<'_>, out: &mut String) {
     let [cell] = picture.results.cells.as_slice() else { return };
-    let mut streams = cell.streams.values();
-    let (Some(stream), None) = (streams.next(), streams.next()) else { return };
-    let Some((name, metric)) = lead(std::iter::once(stream)).and_then(|name| stream.metrics.get_key_value(name)) else {
-        return;
-    };
+    let streams = picture.facts.in_order(&cell.streams);
+    let Some((who, stream)) = streams.first() else { return };
+    let Some((name, metric)) = lead(stream).and_then(|name| stream.metrics.get_key_value(name)) else { return };
+    let name = if streams.len() > 1 { format!("{who} {name}") } else { name.clone() };
     let unit = cell_unit(cell);
     let at = match (metric.max_seq, metric.max_trial) {
         (Some(seq), Some(trial)) => {
@@ -111,7 +110,7 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
         _ => String::new(),
     };
     *out += &format!("<dl class=\"leading{}\">\n", if cell.valid { "" } else { " doubted" });
-    *out += &format!("<div class=\"of\"><dt>{}</dt><dd>in {}</dd></div>\n", escape(name), unit.sign());
+    *out += &format!("<div class=\"of\"><dt>{}</dt><dd>in {}</dd></div>\n", escape(&name), unit.sign());
     for column in [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max] {
         let more = if column == Column::Max { &at } else { "" };
         let value = column.value(metric).show(unit, Some(THIN));
@@ -122,8 +121,9 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
 
 /// What the reader chooses for the whole page: the metric of the pictures, and the theme.
 fn bar(picture: &Picture<'_>, out: &mut String) {
-    let streams = || picture.results.cells.iter().flat_map(|cell| cell.streams.values());
-    let leading = lead(streams());
+    let cells = &picture.results.cells;
+    let streams = || cells.iter().flat_map(|cell| picture.facts.in_order(&cell.streams)).map(|(_, stream)| stream);
+    let leading = data::leading(picture);
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in streams().flat_map(in_order) {
         if !names.contains(&name) {
@@ -167,7 +167,9 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
     let state = if cell.valid { "" } else { " <span class=\"bad\">not valid</span>" };
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
     remarks(summary::of_cell(cell, picture.manifest), out);
-    for (k, (name, stream)) in cell.streams.iter().enumerate() {
+    // Rows without a single trial would only say so over and over; the remark says why once.
+    let ran = !cell.trials.is_empty();
+    for (k, (name, stream)) in picture.facts.in_order(&cell.streams).into_iter().enumerate().filter(|_| ran) {
         if cell.streams.len() > 1 {
             *out += &format!("<h3>{}</h3>\n", escape(name));
         }
@@ -186,10 +188,10 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         *out += &table(&loads, "background load");
     }
     let mut more = String::new();
-    if let Some(trials) = document::trials(cell, Some(THIN)).filter(|_| cell.trials.len() > 1) {
-        more += &table(&trials, "trial by trial");
+    for trials in document::trials(picture.facts, cell, Some(THIN)).iter().filter(|_| cell.trials.len() > 1) {
+        more += &table(trials, "trial by trial");
     }
-    for name in cell.streams.keys() {
+    for (name, _) in picture.facts.in_order(&cell.streams) {
         more += &of_traces(picture, cell, name);
     }
     if !cell.placement.is_empty() {
@@ -201,8 +203,11 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
             more += &table(&cpus, "what the CPUs did");
         }
     }
-    if !cell.verdicts.is_empty() {
-        more += &table(&document::verdicts(&cell.verdicts), "verdicts with their evidence");
+    // What stands above and has no evidence is not told again.
+    let told = |verdict: &&Verdict| verdict.id != "refused" || !verdict.evidence.is_empty();
+    let verdicts: Vec<Verdict> = cell.verdicts.iter().filter(told).cloned().collect();
+    if !verdicts.is_empty() {
+        more += &table(&document::verdicts(&verdicts), "verdicts with their evidence");
     }
     if !more.is_empty() {
         *out += &format!(
@@ -278,7 +283,7 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
         );
     }
     let traces = data::of_stream(picture.traces, cell, stream);
-    let leading = cell.streams.get(stream).and_then(|result| lead(std::iter::once(result)));
+    let leading = cell.streams.get(stream).and_then(lead);
     let mut latest: Vec<(i64, u32, i64)> = Vec::new();
     for trace in traces {
         for (_, line) in trace.metrics.iter().filter(|(metric, _)| Some(&*metric.to_string()) == leading) {

@@ -39,7 +39,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         page.line(&titles(""));
     }
     let several = cell.streams.len() > 1;
-    for (name, stream) in cell.streams.iter().filter(|_| rows) {
+    for (name, stream) in picture.facts.in_order(&cell.streams).into_iter().filter(|_| rows) {
         if several {
             page.line(&format!("  {name}"));
         }
@@ -167,7 +167,7 @@ fn absent(label: &str, why: &str, indent: usize, layout: &Layout, page: &mut Pag
 fn shape(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamResult, indent: usize, page: &mut Page) {
     let parts = super::outcomes(stream);
     let outcomes = parts.join("   ");
-    let lead = lead(std::iter::once(stream));
+    let lead = lead(stream);
     let bars = lead.map(|metric| (picture.bars)(&cell.id, name, metric)).unwrap_or_default();
     let named = match lead {
         Some("scheduled..rx_kernel") | None => String::new(),

@@ -5,7 +5,8 @@ use super::cell::of_load;
 use super::layout::UNIT;
 use super::page::{Ink, Page, columns};
 use crate::bins::Scale;
-use crate::column::{Column, lead, title, unit};
+use crate::column::{Column, title, unit};
+use crate::document;
 use crate::figure::{self, SPACE};
 use crate::summary::{self, Remark};
 use crate::{Bars, Picture, sparkline};
@@ -30,8 +31,11 @@ struct Row<'a> {
 
 pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
     let cells = &picture.results.cells;
-    if let Some(name) = lead(cells.iter().flat_map(|cell| cell.streams.values())) {
-        table(picture, name, page);
+    for (i, (name, streams)) in document::by_lead(picture).into_iter().enumerate() {
+        if i > 0 {
+            page.blank();
+        }
+        table(picture, name, &streams, page);
     }
     loads(cells, page);
     page.blank();
@@ -52,14 +56,12 @@ fn loads(cells: &[CellResult], page: &mut Page) {
     }
 }
 
-fn table(picture: &Picture<'_>, name: &str, page: &mut Page) {
+fn table(picture: &Picture<'_>, name: &str, streams: &[document::Row<'_>], page: &mut Page) {
     let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for cell in &picture.results.cells {
-        for (who, stream) in &cell.streams {
-            let bars = (picture.bars)(&cell.id, who, name);
-            rows.push(Row { who, cell, stream, metric: stream.metrics.get(name), bars });
-        }
+    for &(cell, who, stream) in streams {
+        let bars = (picture.bars)(&cell.id, who, name);
+        rows.push(Row { who, cell, stream, metric: stream.metrics.get(name), bars });
     }
     let unit = unit(rows.iter().filter_map(|row| Some((name, row.metric?))));
     let text = |row: &Row<'_>, column: Column| {

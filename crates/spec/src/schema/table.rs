@@ -47,7 +47,7 @@ pub const KEYS: &[Key] = &[
     key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be told.").whole(),
     key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
 
-    key("reference", choice(&["R1", "R2-load", "R3"], &["R2-paths", "R4", "R5"]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
+    key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
 
     key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", SOME, Text("500us"), "Time between scheduled instants."),
     key("stream.*.count", number(1, u32::MAX as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
-    key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`.").rival("count"),
+    key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`; refused for a ping-pong, whose length is what it measures.").rival("count"),
     key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "Payload of a packet: of UDP, or behind the EtherType."),
     key("stream.*.reply_size", Kind::Size { min: HEAD as i64, max: LARGEST }, None("as `size`"), "Payload of a reply."),
     key("stream.*.in_flight", number(1, 1_024), Integer(1), "Requests of a ping-pong that may be on their way at once."),

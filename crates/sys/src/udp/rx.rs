@@ -7,7 +7,7 @@ use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
 use crate::stamps::{rx_stamp, rx_tag};
-use crate::wait::{LIMIT_MS, Waiter};
+use crate::wait::{self, LIMIT_MS, Waiter};
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
@@ -117,6 +117,7 @@ pub struct UdpRx {
     tells_tags: bool,
     /// Shut down: from now on a receive call may give no byte where there is no datagram.
     woken: Arc<AtomicBool>,
+    limit_ms: i32,
     control: [ControlBuffer<128>; BATCH],
 }
 
@@ -135,10 +136,19 @@ impl UdpRx {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
-        let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(LIMIT_MS) * 1_000 };
-        set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")?;
-        let control = [ControlBuffer::default(); BATCH];
-        Ok(UdpRx { fd, stamped: stamp, tells_tags, woken: Arc::default(), control })
+        let (woken, control) = (Arc::default(), [ControlBuffer::default(); BATCH]);
+        let mut socket = UdpRx { fd, stamped: stamp, tells_tags, woken, limit_ms: LIMIT_MS, control };
+        socket.limit(LIMIT_MS)?;
+        Ok(socket)
+    }
+
+    /// A wait returns after so many milliseconds without a datagram, fewer than a second.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn limit(&mut self, limit_ms: i32) -> Result<(), SysError> {
+        self.limit_ms = limit_ms;
+        wait::limit(&self.fd, limit_ms)
     }
 
     /// Lets the receive call poll the device for up to `us` microseconds.
@@ -257,7 +267,7 @@ impl UdpRx {
     /// Waits until the socket says that it is readable. False if the time limit passed.
     #[inline]
     pub fn wait(&self, by: &Waiter) -> bool {
-        by.wait(&self.fd)
+        by.wait(&self.fd, self.limit_ms)
     }
 
     /// For a wait by `select()`.

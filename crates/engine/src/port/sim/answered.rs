@@ -9,14 +9,12 @@ use crate::order::{AskOrder, ReflectOrder};
 use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::receiver::{Receiver, Shared};
 use crate::reflector::Reflector;
-use crate::requester::Requester;
+use crate::requester::{Requester, longest_wait};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 
-/// A wait for a reply that does not come returns after this long, as on a machine.
-const WAIT_LIMIT_NS: i64 = 200_000_000;
 /// One look of a spinning requester.
 const LOOK_NS: i64 = 1_000;
 
@@ -65,8 +63,9 @@ impl Ends<'_> {
             in_flight: self.stream.reply.in_flight,
             timeout: self.stream.reply.timeout,
         };
+        let longest_wait = longest_wait(order.timeout);
         let mut requester = Requester::new(order);
-        let mut home = Home { link: link.clone(), near: self.rx(Vec::new(), true) };
+        let mut home = Home { link: link.clone(), near: self.rx(Vec::new(), true), longest_wait };
         let mut timer = self.timer(false);
         timer.sleep_until(base);
         requester.run(&mut timer, &mut Door(link.clone()), &mut home, &Shared::default());
@@ -158,6 +157,8 @@ impl SendPort for Door {
 struct Home {
     link: Rc<RefCell<Link>>,
     near: RxPort,
+    /// A wait for a reply that does not come returns after this long, as on a machine.
+    longest_wait: Nanos,
 }
 
 impl ReceivePort for Home {
@@ -176,7 +177,7 @@ impl ReceivePort for Home {
                 Ok(Received::Nothing)
             }
             _ => {
-                world.now_ns.set(now_ns + WAIT_LIMIT_NS);
+                world.now_ns.set(now_ns + self.longest_wait.0);
                 Ok(Received::TimedOut)
             }
         }

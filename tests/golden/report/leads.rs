@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which stream and which of its metrics stands on top, in every picture of a run.
+
+use super::sample::{Run, metric, run};
+use tardy_model::result::{MetricResult, RepliesResult, StreamResult};
+use tardy_model::verdict::{Level, Verdict};
+
+const P50: [i64; 3] = [80_000, 90_000, 120_000];
+
+fn of(names: &[&str]) -> StreamResult {
+    let figures = || metric(P50, 300_000, 7, 60_000, 81_000.0, 900.0);
+    StreamResult {
+        metrics: names.iter().map(|name| ((*name).to_owned(), figures())).collect(),
+        replies: names.iter().any(|name| name.contains("reply")).then(RepliesResult::default),
+        ..StreamResult::default()
+    }
+}
+
+/// `ctl`, and before it by the alphabet `brake`, which is reflected and has another metric that leads.
+fn car(cells: &[&str]) -> Run {
+    let mut run = run(cells);
+    run.facts.streams = vec!["ctl".into(), "brake".into(), "status".into()];
+    for cell in &mut run.results.cells {
+        let status = cell.streams["ctl"].clone();
+        let brake = of(&["scheduled..reply_receive", "send..reply_receive"]);
+        cell.streams.extend([("brake".to_owned(), brake), ("status".to_owned(), status)]);
+        let streams = cell.streams.clone();
+        cell.trials.iter_mut().for_each(|trial| trial.streams.clone_from(&streams));
+    }
+    run
+}
+
+/// The heads and rows of Markdown's tables, each as the texts of its columns.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let lines =
+        text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-") && !line.starts_with("| -"));
+    lines.map(|line| line.trim_matches('|').split('|').map(|part| part.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn an_expectation_does_not_replace_what_leads_of_an_answered_stream() {
+    let mut run = run(&["all"]);
+    let answered = of(&["send..reply_receive", "scheduled..rx_kernel", "send..rx_kernel", "transit"]);
+    let cell = &mut run.results.cells[0];
+    cell.streams.insert("ctl".into(), answered.clone());
+    cell.trials.iter_mut().for_each(|trial| _ = trial.streams.insert("ctl".into(), answered.clone()));
+    let page = run.draw("html", 100);
+    assert!(page.contains("<dt>send..reply_receive</dt>"), "on top");
+    assert!(page.contains("value=\"send..reply_receive\" checked"), "in the pictures");
+    assert!(page.contains("took at most 90 µs from send to reply_receive"), "in the answer");
+    assert!(run.draw("text", 100).contains("\n  send..reply_receive ▁"), "{}", run.draw("text", 100));
+    let trials = rows(&run.draw("md", 100)).into_iter().find(|row| row[1] == "valid").expect("the trials");
+    assert_eq!(trials[0], "send..reply_receive, in µs");
+}
+
+#[test]
+fn the_stream_that_the_file_names_first_leads_whatever_its_letter() {
+    let page = car(&["all"]).draw("html", 100);
+    assert!(page.contains("<dt>ctl scheduled..rx_kernel</dt>"), "the sole cell's figures, large");
+    assert!(page.contains("99 % of the packets of ctl took at most 23 µs from scheduled to rx_kernel"));
+    assert!(page.contains("value=\"scheduled..rx_kernel\" checked"));
+    for format in ["html", "md", "org", "text"] {
+        let text = car(&["all"]).draw(format, 100);
+        let text = text.split("id=\"run\"").next().expect("words");
+        let place = |name: &str| {
+            text.find(&name.replace("NAME", "ctl")).map(|ctl| (ctl, text.find(&name.replace("NAME", "brake"))))
+        };
+        let name = match format {
+            "html" => "<h3>NAME</h3>",
+            "md" => "### stream NAME",
+            "org" => "** stream NAME",
+            _ => "\n  NAME\n",
+        };
+        let Some((ctl, Some(brake))) = place(name) else { panic!("{format}: {text}") };
+        assert!(ctl < brake, "{format}: {text}");
+    }
+}
+
+#[test]
+fn rows_of_a_metric_that_a_stream_does_not_have_are_none() {
+    let run = car(&["control-only", "with-camera", "with-camera-and-map"]);
+    let all = rows(&run.draw("md", 100));
+    let heads: Vec<usize> = (0..all.len()).filter(|i| all[*i].get(1).is_some_and(|text| text == "valid")).collect();
+    let [first, second] = [heads[0], heads[1]];
+    assert_eq!([&*all[first][0], &*all[second][0]], ["scheduled..rx_kernel, in µs", "scheduled..reply_receive, in µs"]);
+    let who = |from: usize, many: usize| -> Vec<String> {
+        all[from + 1..][..many].iter().map(|row| row[0].rsplit(", ").next().expect("a stream").to_owned()).collect()
+    };
+    assert_eq!(who(first, 6), ["ctl", "ctl", "ctl", "status", "status", "status"]);
+    assert_eq!(who(second, 3), ["brake", "brake", "brake"]);
+    for row in &all[first + 1..][..6] {
+        assert!(!row.contains(&"–".to_owned()), "{row:?}");
+    }
+    let page = run.draw("html", 100);
+    let top = page.split("class=\"bar\"").next().expect("the head");
+    assert_eq!(top.matches("with-camera, ").count(), 3, "a row for each stream: {top}");
+    assert!(!top.contains("–</td>"), "{top}");
+    // As many cells as a terminal compares in one table.
+    let many: Vec<String> = (0..8).map(|n| format!("n={n}")).collect();
+    let text = car(&many.iter().map(String::as_str).collect::<Vec<_>>()).draw("text", 100);
+    let places =
+        ["scheduled..rx_kernel ", "ctl ", "status ", "scheduled..reply_receive ", "brake "].map(|name| text.find(name));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {text}");
+}
+
+#[test]
+fn a_refused_cell_tells_its_reason_once_on_the_page() {
+    let mut refused = run(&["rx.wait=block", "rx.wait=busypoll"]);
+    let why = "packets come without a NAPI context";
+    let cell = &mut refused.results.cells[1];
+    cell.valid = false;
+    cell.trials.clear();
+    cell.verdicts = vec![Verdict::new("refused", Level::Invalid, why)];
+    for metric in cell.streams.values_mut().flat_map(|stream| stream.metrics.values_mut()) {
+        *metric = MetricResult { why: Some("no trial was finished".into()), ..MetricResult::default() };
+    }
+    refused.manifest.cells[1].refused = Some(why.into());
+    for format in ["html", "md", "org"] {
+        let text = refused.draw(format, 100);
+        let words = text.split("id=\"run\"").next().expect("words");
+        assert_eq!(words.matches(why).count(), 1, "{format}: {words}");
+        assert!(!words.contains("no trial was finished"), "{format}: {words}");
+    }
+}
