@@ -259,8 +259,13 @@ impl Switched {
 
     /// A run whose frames go through the switch.
     fn run(&self, more: &str) -> Finished {
+        self.run_of(&format!("{STREAM}{more}"))
+    }
+
+    /// The same with another stream.
+    fn run_of(&self, stream: &str) -> Finished {
         let path = "[path]\nkind = \"wire\"\na = \"card1\"\nb = \"card2\"\n";
-        let file = write(&self.place, &format!("{HEAD}{path}{STREAM}{more}"));
+        let file = write(&self.place, &format!("{HEAD}{path}{stream}"));
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(tardy()).arg("run").arg(file);
         command.arg("--out").arg(self.place.out()).env("TARDY_STATE", self.place.state()).stdin(Stdio::null());
@@ -351,6 +356,24 @@ fn frames_that_a_switch_drops_are_lost_and_their_rows_stay() {
     }
     let got: BTreeSet<Option<u8>> = priorities(&switched.place).into_iter().collect();
     assert_eq!(got, BTreeSet::from([None, Some(3)]), "what did not arrive has no priority");
+}
+
+#[test]
+fn a_frame_that_nothing_answers_is_given_up_when_its_time_is_over_not_after_a_whole_wait() {
+    if !can_run("a_frame_that_nothing_answers_is_given_up_when_its_time_is_over_not_after_a_whole_wait") {
+        return;
+    }
+    // The switch passes requests on, and no replies.
+    let switched = Switched::new(|_, tag, rest| Some(with(tag, rest)));
+    let run = switched.run_of(&STREAM.replace("600", "20\nkind = \"pingpong\"\ntimeout = \"20ms\""));
+    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    assert_eq!(each(run.cell(), "ctl", "lost"), [20; 2], "{}", run.stdout);
+    // Left to itself a wait lasts ten timeouts.
+    let apart = record(&switched.place)["sent_span_ns"].as_i64().map(|span| span / 19);
+    assert!(
+        apart.is_some_and(|apart| (20_000_000..100_000_000).contains(&apart)),
+        "from request to request: {apart:?}"
+    );
 }
 
 #[test]

@@ -56,6 +56,11 @@ pub fn longest_wait(timeout: Nanos) -> Nanos {
     Nanos((timeout / timeout.div_ceil(LONGEST_WAIT.0 as u64)) as i64)
 }
 
+/// The same as a socket is told it, in whole milliseconds.
+pub(crate) fn longest_wait_ms(timeout: Nanos) -> i32 {
+    longest_wait(timeout).0.div_euclid(1_000_000).max(1) as i32
+}
+
 /// A spinning requester takes its stamps when so many looks have found nothing.
 const LOOKS: u32 = 8;
 

@@ -141,7 +141,8 @@ impl Doors {
                 Doors::ReceivePacket(order, from)
             }
             EndOrder::Ask(order) => {
-                let (to, from) = (PacketSend::open(&order.send)?, PacketReceive::open(&order.receive)?);
+                let (to, mut from) = (PacketSend::open(&order.send)?, PacketReceive::open(&order.receive)?);
+                from.keep_time(order.timeout)?;
                 Doors::AskPacket(order, to, from)
             }
             EndOrder::Reflect(order) => {

@@ -6,10 +6,11 @@ pub mod filter;
 
 use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
+use crate::requester;
 use tardy_model::ethernet;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
 use tardy_sys::wait::Waiter;
@@ -106,6 +107,14 @@ impl PacketReceive {
             Wait::Epoll => Some(socket.epoll()?),
         };
         Ok(PacketReceive { socket, ethertype, wait: order.wait, waiter })
+    }
+
+    /// As [`super::udp::UdpReceive::keep_time`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn keep_time(&mut self, timeout: Nanos) -> Result<(), SysError> {
+        self.socket.limit(requester::longest_wait_ms(timeout))
     }
 }
 

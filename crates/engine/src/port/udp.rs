@@ -121,8 +121,7 @@ impl UdpReceive {
     /// # Errors
     /// The kernel's.
     pub fn keep_time(&mut self, timeout: Nanos) -> Result<(), SysError> {
-        let limit = requester::longest_wait(timeout).0.div_euclid(1_000_000).max(1);
-        self.socket.limit(limit as i32)
+        self.socket.limit(requester::longest_wait_ms(timeout))
     }
     /// Ends the wait from another thread.
     pub fn waker(&self) -> Result<Waker, SysError> {
