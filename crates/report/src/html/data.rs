@@ -3,8 +3,8 @@
 //! packets.
 
 use super::timed;
-use crate::Picture;
 use crate::column::{in_order, lead_of, title};
+use crate::{Facts, Picture};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;
@@ -38,8 +38,9 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
 }
 
 /// Departures by phase, a row for each traffic class; `None` where nothing decides when packets leave.
-pub(super) fn gates(cell: &CellResult) -> Option<Value> {
-    let judged = || cell.streams.iter().filter_map(|(name, stream)| Some((name, stream.gates.as_ref()?)));
+pub(super) fn gates(facts: &Facts, cell: &CellResult) -> Option<Value> {
+    let streams = facts.in_order(&cell.streams);
+    let judged = || streams.iter().filter_map(|(name, stream)| Some((*name, stream.gates.as_ref()?)));
     let (_, first) = judged().next()?;
     let pairs = |windows: &[Window]| -> Vec<Value> { windows.iter().map(|w| json!([w.open_ns, w.close_ns])).collect() };
     let sum = |counts: Vec<&Vec<u64>>| {
@@ -97,7 +98,7 @@ impl Maker<'_> {
         let loads: Map<String, Value> = loads.filter(|(_, loads)| loads != &json!([])).collect();
         let streams: Vec<Value> = streams.collect();
         let mut value = json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams, "loads": loads });
-        if let Some(gates) = gates(cell) {
+        if let Some(gates) = gates(self.picture.facts, cell) {
             value["gates"] = gates;
         }
         value

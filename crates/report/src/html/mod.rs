@@ -175,7 +175,7 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         }
         of_stream(picture, cell, &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }
-    if data::gates(cell).is_some() {
+    if data::gates(picture.facts, cell).is_some() {
         let place = format!(" data-cell=\"{i}\" data-stream=\"0\" class=\"wide\"");
         *out += "<div class=\"figures\">\n";
         *out += &figure("gates", &place, "Gates", "when in a cycle packets came to the driver");
