@@ -50,9 +50,9 @@ fn phases_stand_on_the_windows_of_their_class() {
     let other = said_at(&mut browser, n, 0.05, 0.875);
     assert!(other.contains("class 3") && other.contains("gate open"), "{other}");
     // All packets together are those that were sent.
-    let counts = browser.eval(&format!(
-        "(() => {{ const cell = JSON.parse(document.getElementById('run').textContent).cells[0]; return cell.gates.rows.flatMap((row) => row.counts ?? []).reduce((a, b) => a + b, 0); }})()"
-    ));
+    let counts = browser.eval(
+        "(() => { const cell = JSON.parse(document.getElementById('run').textContent).cells[0]; return cell.gates.rows.flatMap((row) => row.counts ?? []).reduce((a, b) => a + b, 0); })()"
+    );
     assert_eq!(counts, 2_000.0);
 
     // Later in the window it is another picture; so is the dark one.
