@@ -167,6 +167,30 @@ fn a_plan_with_placed_softirq_can_be_pasted() {
     }
 }
 
+/// Process group and session, fields 5 and 6 of its `stat`; the name before them may hold anything.
+fn group_and_session(pid: u32) -> (u32, u32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let fields = stat.rsplit_once(") ").expect("a name in brackets").1;
+    let mut numbers = fields.split(' ').skip(2).map(|field| field.parse().expect("a number"));
+    (numbers.next().expect("a group"), numbers.next().expect("a session"))
+}
+
+#[test]
+fn a_session_for_each_agent_made_every_switch_between_them_one_between_task_groups() {
+    if !can_run("a_session_for_each_agent_made_every_switch_between_them_one_between_task_groups") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    let child = place.start(&mut place.run(&SLOW));
+    let (a, b) = (place.agent("a"), place.agent("b"));
+    let (own, ours) = (group_and_session(a), group_and_session(std::process::id()));
+    assert_eq!(own.1, ours.1, "the scheduler's autogroup goes with the session");
+    assert_eq!(group_and_session(b).1, ours.1);
+    assert_eq!(own.0, a, "the terminal's Ctrl-C goes to another group");
+    place.finish(child).ran();
+    same(&before);
+}
+
 #[test]
 fn a_missing_ethtool_is_one_clear_error() {
     if !can_run("a_missing_ethtool_is_one_clear_error") {

@@ -235,6 +235,8 @@ fn a_kill_then_undo_gives_the_devices_back() {
         }
         // From another network namespace than the run's.
         let undo = host.place.undo();
+        // What it did is read where a device is missing.
+        eprintln!("moment {moment}: {}", undo.stderr);
         assert_eq!(undo.code, Some(0), "moment {moment}: {}", undo.stderr);
         host.same(&before);
         assert_eq!(host.place.undo().stderr.trim(), "nothing is left behind");

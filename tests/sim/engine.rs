@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine's loops, matcher and clocks on simulated ones: every figure is known beforehand.
 
+use std::sync::Arc;
 use tardy_engine::halves::join;
+use tardy_engine::load::Watch;
 use tardy_engine::port::sim::{self, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
 use tardy_engine::schedule::{Schedule, base_time, lead_in};
+use tardy_model::load::InstanceRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
-use tardy_model::time::{Instant, Nanos};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::StreamRecord;
+use tardy_sys::clock;
 
 /// A stream of 1 000 packets at 500 µs on the simulated path.
 pub fn stream(sim: Sim) -> Stream {
@@ -257,4 +261,19 @@ fn the_base_is_aligned_and_shifted_by_the_phase() {
     assert_eq!(schedule.due(-2).ns(), 980);
     assert!(!schedule.is_past(3, Instant::from_ns(1_039)) && schedule.is_past(3, Instant::from_ns(1_040)));
     assert_eq!((lead_in(Nanos(1)), lead_in(Nanos(2_000_000)), lead_in(Nanos(5_000_000_000))), (20, 10, 0));
+}
+
+#[test]
+fn a_load_that_stalled_at_the_base_time_kept_its_leads_bytes_as_the_trials() {
+    let bytes_in_trial = |base: Instant<Tai>| {
+        let mut watch = Watch::new(Arc::default(), base, Nanos::from_millis(-300), None);
+        let began = watch.begin();
+        watch.sent(began, 3, 4_096);
+        clock::sleep_until(base.min(watch.now() + Nanos::from_millis(300)));
+        watch.end();
+        InstanceRecord { from: watch.record, to: None }.in_trial().from.sent_bytes
+    };
+    let now = clock::now::<Tai>();
+    assert_eq!(bytes_in_trial(now + Nanos::from_millis(300)), 0, "no call was made in the trial");
+    assert_eq!(bytes_in_trial(now + Nanos::from_secs(3_600)), 4_096, "over before the trial: told as it was");
 }

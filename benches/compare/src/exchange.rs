@@ -60,13 +60,13 @@ fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
     })
 }
 
-/// sockperf tells half of a round trip; it is doubled again.
-fn sockperf(bench: &Bench, tcp: bool, of: Of) -> Result<(f64, String)> {
+/// sockperf tells half of a round trip; it is doubled again. Its server runs on `cpu`, its client on 0.
+fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)> {
     peer::joined(bench, "pingpong.toml", |a, b| {
         let (address, taskset) = (b.address.to_string(), Path::new("taskset"));
         let protocol: &[&str] = if tcp { &["--tcp"] } else { &[] };
         let mut server = b.command(taskset);
-        server.args(["-c", "1", "sockperf", "server", "-i", &address, "-p", "9000"]).args(protocol);
+        server.args(["-c", cpu, "sockperf", "server", "-i", &address, "-p", "9000"]).args(protocol);
         let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         std::thread::sleep(Duration::from_millis(500));
         let args = ["-c", "0", "sockperf", "ping-pong", "-i", &address, "-p", "9000", "-m", "64", "-t", "1"];
@@ -96,9 +96,11 @@ type Side<'a> = (&'a str, &'a str, &'static str, &'a [&'a str], Of, Peer<'a>, &'
 /// All of them.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = peer::compile(bench, "pong")?;
-    let (udp, tcp) = (|| sockperf(bench, false, Of::MedianUs), || sockperf(bench, true, Of::Rate));
+    let (udp, tcp) = (|| sockperf(bench, false, "1", Of::MedianUs), || sockperf(bench, true, "1", Of::Rate));
+    let (udp_on_one, tcp_on_one) =
+        (|| sockperf(bench, false, "0", Of::MedianUs), || sockperf(bench, true, "0", Of::Rate));
     let bare = || bare(bench, &program);
-    let sides: [Side<'_>; 3] = [
+    let sides: [Side<'_>; 5] = [
         (
             "udp",
             "round trip, UDP, blocking, no kernel stamps, p50",
@@ -128,6 +130,29 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             &["stream.ctl.port=tcp"],
             Of::Rate,
             &tcp,
+            "sockperf",
+            "sockperf ping-pong --tcp -m 64 -t 1",
+            Bound::RatioAtLeast(1.0),
+        ),
+        // On one CPU no idle CPU is woken, which is most of a round trip here and the hypervisor's doing.
+        (
+            "udp-one-cpu",
+            "the same over UDP, both ends on one CPU, p50",
+            "µs",
+            &["stream.ctl.rx.cpu=0"],
+            Of::MedianUs,
+            &udp_on_one,
+            "sockperf, doubled",
+            "sockperf ping-pong -m 64 -t 1",
+            Bound::RatioAtMost(1.0),
+        ),
+        (
+            "tcp-one-cpu",
+            "the same over TCP, both ends on one CPU",
+            "k/s",
+            &["stream.ctl.port=tcp", "stream.ctl.rx.cpu=0"],
+            Of::Rate,
+            &tcp_on_one,
             "sockperf",
             "sockperf ping-pong --tcp -m 64 -t 1",
             Bound::RatioAtLeast(1.0),

@@ -40,6 +40,7 @@ pub fn read() -> BTreeMap<String, Figure> {
         ("machine.product", "/sys/class/dmi/id/product_name"),
         ("rt.period_us", "/proc/sys/kernel/sched_rt_period_us"),
         ("rt.runtime_us", "/proc/sys/kernel/sched_rt_runtime_us"),
+        ("sched.autogroup", "/proc/sys/kernel/sched_autogroup_enabled"),
         ("net.rps_sock_flow_entries", "/proc/sys/net/core/rps_sock_flow_entries"),
         ("net.busy_poll_us", "/proc/sys/net/core/busy_poll"),
     ];

@@ -102,10 +102,13 @@ impl Watch {
 
     /// The work has ended; what follows is only waited for.
     pub fn end(&mut self) {
-        self.record.ended_ns = (self.now() - self.base).0;
+        let now = self.now();
+        // A load that stalls at the base time makes no call in the trial: what it did before must not become the trial's.
+        self.mark(now);
+        self.record.ended_ns = (now - self.base).0;
     }
 
-    /// Keeps what was done before the trial, at the first call in it.
+    /// Keeps what was done before the trial, at the first call in it or at the end.
     #[inline]
     fn mark(&mut self, now: Instant<Tai>) {
         let at_ns = (now - self.base).0;
