@@ -21,13 +21,8 @@ pub fn current_cpu() -> u32 {
 
 /// Pins the calling thread to one CPU.
 pub fn pin(cpu: u32) -> Result<(), SysError> {
-    allow(&[cpu])
-}
-
-/// Lets the calling thread run on these CPUs and no other.
-pub fn allow(cpus: &[u32]) -> Result<(), SysError> {
-    let on = || cpus.iter().map(|cpu| format!("CPU {cpu}")).collect::<Vec<_>>().join(", ");
-    if cpus.iter().any(|cpu| *cpu as usize >= libc::CPU_SETSIZE as usize) {
+    let on = || format!("CPU {cpu}");
+    if cpu as usize >= libc::CPU_SETSIZE as usize {
         return Err(SysError {
             call: "sched_setaffinity",
             on: on(),
@@ -36,8 +31,8 @@ pub fn allow(cpus: &[u32]) -> Result<(), SysError> {
     }
     // SAFETY: cpu_set_t is plain bits; all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: each is below CPU_SETSIZE, so its bit lies inside the set.
-    cpus.iter().for_each(|cpu| unsafe { libc::CPU_SET(*cpu as usize, &mut set) });
+    // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside the set.
+    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     // SAFETY: `set` is valid for its stated size; 0 is the calling thread.
     check(i64::from(unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &set) }), "sched_setaffinity", on)?;
     Ok(())

@@ -315,11 +315,7 @@ fn try_run(
     }
     let boot = || {
         fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
-        let start = match guest.mode {
-            Mode::Exact => Qemu::start_on_one_cpu,
-            Mode::RealTime => Qemu::start,
-        };
-        start(options.folder, &arguments).map_err(|source| GuestError::Start { source })
+        Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })
     };
     let result = boot().map_err(RunError::from).and_then(|mut qemu| {
         if let Some(journal) = &mut journal {

@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tardy_sys::child::{Child, Ended};
-use tardy_sys::thread;
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -23,9 +22,16 @@ pub const INSTRUCTION_NS: i64 = 2;
 /// byte, and each would count as an instruction, so that a copy took eight times as long as by words; page tables of five levels
 /// make each look at them longer, for memory that no guest has.
 const EMULATED: &str = "-cpu max,-erms,-fsrm,-la57";
+/// How instructions are counted. That the run is recorded, to nowhere, keeps QEMU's two threads apart. One executes the guest; the other
+/// moves the clock on to the next timer once the guest's processor has halted. But it is marked as halted a little before its last
+/// instructions are added to the count: if the other thread looks just then, it moves the clock on from a count that is behind, these
+/// instructions come on top, and idle time ends some nanoseconds late, as the host's scheduler wills. While QEMU records, one of the
+/// two waits until the other has done.
+const COUNTED: &str = "shift=1,sleep=off,rr=record,rrfile=/dev/null";
 /// What a kernel does at its start and no run needs: self-tests of ciphers, a source of randomness that nobody asks, keys for
-/// signatures that nothing here bears.
-const LEFT_OUT: &str = "jent_mod_init,crypto_kdf108_init,init_encrypted,load_system_certificate_list";
+/// signatures that nothing here bears, names for what tracepoints print, probes that nobody sets.
+const LEFT_OUT: &str =
+    "jent_mod_init,crypto_kdf108_init,init_encrypted,load_system_certificate_list,trace_eval_init,init_kprobe_trace";
 
 /// How a guest's time goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +99,8 @@ impl Machine {
         match (self.mode, self.accelerator) {
             // Each of these is needed: without the seed, for one, most latencies differ from run to run.
             (Mode::Exact, _) => {
-                put("-accel tcg -icount shift=1,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1");
+                put("-accel tcg -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -icount");
+                put(COUNTED);
                 put(EMULATED);
             }
             (Mode::RealTime, Accelerator::Tcg) => {
@@ -112,9 +119,11 @@ impl Machine {
 
     /// The kernel's command line.
     pub fn command_line(&self) -> String {
-        // What costs seconds when it is emulated.
-        let mut line =
-            format!("console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist={LEFT_OUT} no_timer_check");
+        // What costs seconds when it is emulated: with memory that it protects, the kernel also looks through all page tables for what is
+        // not protected.
+        let mut line = format!(
+            "console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist={LEFT_OUT} no_timer_check rodata=off"
+        );
         if self.mode == Mode::Exact {
             // Nothing by chance: where chance decides, one instruction more or less anywhere is another draw of everything.
             line += " nokaslr norandmaps randomize_kstack_offset=off random.trust_cpu=off mitigations=off";
@@ -154,24 +163,6 @@ impl Qemu {
     /// If it cannot be started.
     pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
         Ok(Qemu { child: Child::start_in(Some(folder), PROGRAM, arguments, &[])?, said: Vec::new() })
-    }
-
-    /// The same on one CPU of the host's. In exact time one thread of QEMU counts instructions and another lets idle time pass; side by
-    /// side, the second could let time pass from a count that the first had not brought up to date yet.
-    ///
-    /// # Errors
-    /// If it cannot be started.
-    pub fn start_on_one_cpu(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
-        let usable = thread::affinity().unwrap_or_default();
-        // Two guests that run at once should not meet on one.
-        let chosen = usable.get(std::process::id() as usize % usable.len().max(1)).copied();
-        // A host that refuses even that runs it all the same.
-        let pinned = chosen.is_some_and(|cpu| thread::pin(cpu).is_ok());
-        let started = Qemu::start(folder, arguments);
-        if pinned {
-            thread::allow(&usable).map_err(|error| error.source)?;
-        }
-        started
     }
 
     /// Process id.
