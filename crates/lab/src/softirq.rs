@@ -94,7 +94,7 @@ fn name(stream: &Stream, end: End) -> String {
 fn steering<'f>(setup: &Setup, number: usize, found: &'f Found) -> Option<&'f Steering> {
     match &setup.path {
         Path::Wire { a, b, .. } => found.steering.get(if number == 0 { a } else { b }),
-        Path::Veth { .. } => None,
+        Path::Veth { .. } | Path::Netdevsim { .. } => None,
     }
 }
 

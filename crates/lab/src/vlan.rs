@@ -109,7 +109,7 @@ pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Fo
             continue;
         }
         let queues = match &setup.path {
-            Path::Veth { queues, .. } => *queues,
+            Path::Veth { queues, .. } | Path::Netdevsim { queues, .. } => *queues,
             Path::Wire { a, b, .. } => {
                 let device = if number == 0 { a } else { b };
                 found.steering.get(device).map_or(1, |steering| steering.queues.len() as u32)

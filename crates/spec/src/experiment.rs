@@ -72,6 +72,13 @@ pub enum Path {
         /// Greatest IP packet, bytes.
         mtu: u32,
     },
+    /// Two devices of the kernel's simulator of network devices, joined.
+    Netdevsim {
+        /// Transmit and receive queues of each end.
+        queues: u32,
+        /// Greatest IP packet, bytes.
+        mtu: u32,
+    },
     /// Two network devices of this host, cabled back to back.
     Wire {
         /// Device of the station that comes first by name.
@@ -90,7 +97,15 @@ impl Path {
     pub const fn kind(&self) -> &'static str {
         match self {
             Path::Veth { .. } => "veth",
+            Path::Netdevsim { .. } => "netdevsim",
             Path::Wire { .. } => "wire",
+        }
+    }
+
+    /// Greatest IP packet, bytes.
+    pub const fn mtu(&self) -> u32 {
+        match self {
+            Path::Veth { mtu, .. } | Path::Netdevsim { mtu, .. } | Path::Wire { mtu, .. } => *mtu,
         }
     }
 }

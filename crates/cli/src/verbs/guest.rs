@@ -11,7 +11,7 @@ use std::time::Duration;
 use tardy_lab::coordinator::RunError;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator, Mode};
-use tardy_lab::guest::{self, Guest, GuestError, fetch, unpack};
+use tardy_lab::guest::{self, Guest, GuestError, extra, fetch, unpack};
 use tardy_model::stream::CpuChoice;
 use tardy_spec::experiment::Experiment;
 use tardy_spec::placement::End;
@@ -19,13 +19,17 @@ use tardy_spec::placement::End;
 /// Fetches, lists or packs.
 pub fn call(args: Call) -> Result<Exit> {
     match args.verb {
-        GuestVerb::Fetch { kernels } => {
+        GuestVerb::Fetch { kernels, with } => {
             let kernels = if kernels.is_empty() { vec![kernel::DEFAULT.to_owned()] } else { kernels };
             for name in kernels {
                 let which = kernel::debian(&name).ok_or_else(|| {
                     Failure::new(Exit::Usage, KernelError::Unknown { name: name.clone() }.to_string())
                 })?;
-                fetch_one(which)?;
+                // What is built belongs to the kernel that is there.
+                if with.is_empty() || kernel::fetched(&kernel::cache(), which.name).is_none() {
+                    fetch_one(which)?;
+                }
+                with.iter().try_for_each(|module| build_one(which, module))?;
             }
             Ok(Exit::Good)
         }
@@ -46,6 +50,15 @@ fn fetch_one(which: Debian) -> Result<()> {
     Ok(())
 }
 
+fn build_one(which: Debian, module: &str) -> Result<()> {
+    let cache = kernel::cache();
+    let extra = extra::extra(module).context("a module that can be built")?;
+    let built = extra::build(&cache, which, extra, &mut |says| eprintln!("{says}"))
+        .map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
+    eprintln!("{}: {} of {}, with {}", which.name, built.name, built.source, built.compiler);
+    Ok(())
+}
+
 fn list() -> String {
     let cache = kernel::cache();
     let mut out = format!("{:<16}{:<10}{:<44}sha256 of the image\n", "kernel", "suite", "package");
@@ -57,6 +70,9 @@ fn list() -> String {
         };
         let line = format!("{:<16}{:<10}{package:<44}{}", debian.name, debian.suite, sum.get(..16).unwrap_or(sum));
         let _ = writeln!(out, "{}", line.trim_end());
+        for built in fetched.iter().flat_map(|fetched| &fetched.built) {
+            let _ = writeln!(out, "{:<26}with {}, built of {}", "", built.name, built.source);
+        }
     }
     let running = match kernel::find(&cache, "running") {
         Ok(kernel) => format!("{} {}", kernel.release, kernel.image.display()),

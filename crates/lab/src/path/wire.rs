@@ -111,7 +111,7 @@ pub struct Claim {
 fn wires(experiment: &Experiment) -> impl Iterator<Item = (&str, &str, u32, bool)> {
     experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)).filter_map(|cell| match &cell.setup.path {
         experiment::Path::Wire { a, b, mtu, take } => Some((a.as_str(), b.as_str(), *mtu, *take)),
-        experiment::Path::Veth { .. } => None,
+        experiment::Path::Veth { .. } | experiment::Path::Netdevsim { .. } => None,
     })
 }
 
