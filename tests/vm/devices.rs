@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices that a guest has beyond those of every kernel: netdevsim, which is built for one. Building takes minutes and a large package
-//! from the archive: in the soak, or where it was built before; elsewhere its lack is what is looked at.
+//! Devices that a guest has beyond those of every kernel: netdevsim, which is built for one, and igb, which newer QEMUs have. Building
+//! takes minutes and a large package from the archive: it is done in the soak; elsewhere what is missing is refused, which is looked at.
 
 use crate::command::{Finished, Place};
 use crate::exact::{manifest, print};
 use crate::guest::{KERNEL, can_run};
 use std::process::Command;
-use tardy_lab::guest::kernel;
+use tardy_lab::guest::{kernel, qemu};
 
 const OFFLOAD: &str = r#"
 name = "offload"
@@ -97,4 +97,26 @@ fn a_device_that_gates_nothing_is_invalid_by_rule_and_one_that_is_missing_refuse
         assert_eq!(kernel::fetched(&kernel::cache(), KERNEL).map(|fetched| fetched.built), before);
     }
     assert_eq!(print(&self::run().1.results), first);
+}
+
+#[test]
+fn igb_is_stamped_by_the_device_or_refused_with_the_version() {
+    if !can_run("igb_is_stamped_by_the_device_or_refused_with_the_version") {
+        return;
+    }
+    let place = Place::new();
+    let mut command = place.run(&["igb", "--in", "guest:exact", "--kernel", KERNEL, "--trials", "1", "--json"]);
+    let run = place.call(command.args(["--set", "stream.ctl.count=100"]));
+    let version = qemu::version().expect("it is here");
+    let major = version.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 8) {
+        assert_eq!(run.code, Some(3), "{}", run.stderr);
+        assert!(run.stderr.contains("igb") && run.stderr.contains(&version), "{}", run.stderr);
+        assert!(run.results.is_null(), "nothing was started: {}", run.stdout);
+        return;
+    }
+    run.ran();
+    let metric = run.metric("tx_kernel..tx_hw");
+    assert_eq!((&metric["count"], &metric["source"]), (&100.into(), &"emulated".into()), "{metric}");
+    assert!(metric["min_ns"].as_i64() > Some(0), "the driver comes before the device: {metric}");
 }

@@ -38,6 +38,7 @@ use tardy_host::{cpus, nic, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::StationEntry;
+use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
@@ -288,7 +289,7 @@ impl Run<'_> {
         ran: &Told,
     ) -> Result<(), RunError> {
         use tardy_spec::experiment::Path;
-        if let Path::Wire { .. } | Path::Netdevsim { .. } = turns[0].cell.setup.path {
+        if !matches!(turns[0].cell.setup.path, Path::Veth { .. }) {
             wire::wait_for_link(&plan.ends, self.options.stop)?;
         }
         if let Some(begins) = plan.begins {
@@ -443,6 +444,11 @@ impl Run<'_> {
         for (stream, phase, ran) in ran {
             let Some(ran) = ran else { continue };
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
+            if let (tardy_spec::experiment::Path::Igb { .. }, Some(source)) =
+                (&turn.cell.setup.path, record.sources.get_mut(&Point::TxHw))
+            {
+                *source = Source::Emulated;
+            }
             record.launching = launching::record(&turn.cell.setup, stream, self.timer_p99_9(stream, &record));
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {

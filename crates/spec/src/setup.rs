@@ -75,6 +75,9 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     let kind = table.get("kind", text)?;
     check::path(view, &table, &kind)?;
     let mtu = table.get("mtu", integer)? as u32;
+    if kind == "igb" {
+        return Ok(Path::Igb { mtu });
+    }
     if kind != "wire" {
         let queues = table.get("queues", integer)? as u32;
         return Ok(if kind == "veth" { Path::Veth { queues, mtu } } else { Path::Netdevsim { queues, mtu } });

@@ -33,6 +33,8 @@ pub struct SenderCounters {
     pub queue_overflows: u64,
     /// Most bytes found waiting in it.
     pub queue_high_bytes: u64,
+    /// By how much the device's stamps may be wrong.
+    pub hardware_bound_ns: i64,
 }
 
 impl SenderCounters {

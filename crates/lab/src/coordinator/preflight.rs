@@ -50,7 +50,7 @@ impl Run<'_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
         let blind = shaper::cannot_offload(setup, &self.found);
-        if let (Some(why), Path::Wire { .. }) = (&blind, &setup.path) {
+        if let (Some(why), Path::Wire { .. } | Path::Igb { .. }) = (&blind, &setup.path) {
             return Ok(Some(why.clone()));
         }
         self.found.now = Some(tardy_sys::clock::now());

@@ -222,4 +222,3 @@ pub(super) fn said(doing: &str, command: &mut Command) -> Result<String, FetchEr
 pub(super) fn field<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
     shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
-

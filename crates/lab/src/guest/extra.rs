@@ -87,7 +87,9 @@ pub enum ExtraError {
         why: &'static str,
     },
     /// The archive has moved on.
-    #[error("{source}: the archive has no headers or source of {kernel} {version} any more: `tardy guest fetch {kernel}` fetches its newest, then build again")]
+    #[error(
+        "{source}: the archive has no headers or source of {kernel} {version} any more: `tardy guest fetch {kernel}` fetches its newest, then build again"
+    )]
     Gone {
         /// For which.
         kernel: &'static str,
@@ -105,7 +107,9 @@ pub enum ExtraError {
         package: &'static str,
     },
     /// Something of a package is not where it was.
-    #[error("{what} is not in the packages of {kernel}: they are laid out in another way than this version of tardy knows")]
+    #[error(
+        "{what} is not in the packages of {kernel}: they are laid out in another way than this version of tardy knows"
+    )]
     Layout {
         /// What.
         what: String,
@@ -143,14 +147,23 @@ pub fn numbers(release: &str) -> Option<(u32, u32)> {
 /// Packages that one depends on, of alternatives the first.
 pub fn depends(shown: &str) -> Vec<&str> {
     let all = field(shown, "Depends").unwrap_or_default();
-    all.split(',').filter_map(|one| one.split(['|', '(', ':']).next()).map(str::trim).filter(|it| !it.is_empty()).collect()
+    all.split(',')
+        .filter_map(|one| one.split(['|', '(', ':']).next())
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .collect()
 }
 
 /// Builds it for a fetched kernel. `tell` hears what is being done.
 ///
 /// # Errors
 /// [`ExtraError`].
-pub fn build(cache: &Path, which: Debian, extra: &'static Extra, tell: &mut dyn FnMut(&str)) -> Result<Built, ExtraError> {
+pub fn build(
+    cache: &Path,
+    which: Debian,
+    extra: &'static Extra,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Built, ExtraError> {
     let not_fetched = || ExtraError::NotFetched { name: extra.name, kernel: which.name };
     let mut fetched = kernel::fetched(cache, which.name).ok_or_else(not_fetched)?;
     if numbers(release(&fetched)).is_none_or(|numbers| numbers < extra.since) {
@@ -215,7 +228,11 @@ fn build_in(
     // The tools with the libraries that they are linked with, and theirs.
     while let Some(of) = shown.get(at) {
         let known = |name: &&str| shown.iter().any(|shown| field(shown, "Package") == Some(name));
-        let next: Vec<String> = depends(of).into_iter().filter(|name| !known(name) && !LEFT_OUT.contains(name)).map(str::to_owned).collect();
+        let next: Vec<String> = depends(of)
+            .into_iter()
+            .filter(|name| !known(name) && !LEFT_OUT.contains(name))
+            .map(str::to_owned)
+            .collect();
         for name in next {
             shown.push(apt.show(&name, None)?);
         }
@@ -248,14 +265,14 @@ fn build_in(
         modules: BTreeMap::new(),
     };
     let places = ["usr/lib/modules", "lib/modules"].map(|place| Path::new(place).join(release));
-    let folder = places.iter().find(|place| target.join(place).is_dir()).ok_or_else(|| layout("its modules' folder"))?;
+    let folder =
+        places.iter().find(|place| target.join(place).is_dir()).ok_or_else(|| layout("its modules' folder"))?;
     let mut files = BTreeMap::new();
     for name in extra.modules {
         let path = module.join(format!("{name}.ko"));
         let bytes = fs::read(&path).map_err(file("read", &path))?;
-        let magic = Elf::read(&bytes).and_then(|elf| {
-            elf.modinfo().find(|(key, _)| *key == "vermagic").map(|(_, value)| value.to_owned())
-        });
+        let magic = Elf::read(&bytes)
+            .and_then(|elf| elf.modinfo().find(|(key, _)| *key == "vermagic").map(|(_, value)| value.to_owned()));
         let magic = magic.unwrap_or_default();
         if magic.split(' ').next() != Some(release) {
             return Err(ExtraError::Foreign { name: extra.name, got: magic, release: release.to_owned() });
@@ -303,7 +320,8 @@ fn sources(work: &Path, package: &Package, extra: &Extra, into: &Path, layout: L
 fn tools_run_here(root: &Path, tools: &str, layout: Layout<'_>) -> Result<(), ExtraError> {
     let loader = ["usr/lib64", "lib64"].iter().map(|place| root.join(place).join("ld-linux-x86-64.so.2"));
     let loader = loader.into_iter().find(|path| path.is_file()).ok_or_else(|| layout("the loader of its C library"))?;
-    let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|place| root.join(place).display().to_string());
+    let libraries =
+        ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|place| root.join(place).display().to_string());
     for (called, does) in TOOLS {
         let [called, from] = [called, does].map(|tool| root.join("usr/lib").join(tools).join(tool));
         if !from.is_file() {

@@ -189,7 +189,8 @@ pub fn find(cache: &Path, name: &str) -> Result<Kernel, KernelError> {
         for (module, wanted) in fetched.built.iter().flat_map(|built| &built.modules) {
             let path = folder(cache, name).join(module);
             let read = fs::read(&path);
-            let bytes = read.map_err(|source| KernelError::Read { name: name.to_owned(), path: path.clone(), source })?;
+            let bytes =
+                read.map_err(|source| KernelError::Read { name: name.to_owned(), path: path.clone(), source })?;
             let got = sha256(&bytes);
             if got != *wanted {
                 return Err(KernelError::Changed { name: name.to_owned(), path, wanted: wanted.clone(), got });

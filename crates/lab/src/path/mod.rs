@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How two stations are joined. A kind is one file and one line in [`lay`].
 
+pub mod igb;
 pub mod netdevsim;
 pub mod veth;
 pub mod wire;
@@ -105,6 +106,7 @@ pub fn cannot(setup: &Setup, found: &Found) -> Option<String> {
              netdevsim` builds it for a guest, then `--in guest:exact`"
                 .to_owned(),
         ),
+        Path::Igb { .. } if !igb::is_here() => Some(igb::WHY_NOT.to_owned()),
         _ => None,
     }
 }
@@ -117,6 +119,7 @@ pub fn lay(setup: &Setup, names: Names, found: &Found) -> Result<Laid, PathError
     let mut laid = match &setup.path {
         Path::Veth { queues, mtu } => veth::lay(setup, *queues, *mtu, names),
         Path::Netdevsim { queues, mtu } => netdevsim::lay(setup, *queues, *mtu, names),
+        Path::Igb { mtu } => igb::lay(setup, *mtu, names, found),
         Path::Wire { a, b, mtu, .. } => wire::lay(setup, [a, b], *mtu, names, found),
     }?;
     vlan::over(setup, names, &mut laid);

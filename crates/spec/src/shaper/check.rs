@@ -91,9 +91,7 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
     }
     let mtu = cell.path.mtu();
     match cell.loads.iter().find(|load| sends(&load.kind)) {
-        Some(load) => {
-            short(classes.of(0), mtu, format!("full packets of load `{}`, which has priority 0,", load.name))
-        }
+        Some(load) => short(classes.of(0), mtu, format!("full packets of load `{}`, which has priority 0,", load.name)),
         None => Ok(()),
     }
 }
