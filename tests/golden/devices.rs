@@ -76,7 +76,7 @@ fn only_the_guest_that_needs_a_device_gets_it() {
     assert_eq!(
         devices::arguments(&igb).join(" "),
         "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,hubid=0 \
-         -device igb,netdev=port0,mac=02:74:64:ff:00:00 -device igb,netdev=port1,mac=02:74:64:ff:00:01"
+         -device igb,netdev=port0,addr=2,mac=02:74:64:ff:00:00 -device igb,netdev=port1,addr=4,mac=02:74:64:ff:00:01"
     );
 }
 

@@ -112,7 +112,7 @@ fn igb_is_stamped_by_the_device_or_refused_with_the_version() {
     if major.is_none_or(|major| major < 8) {
         assert_eq!(run.code, Some(3), "{}", run.stderr);
         assert!(run.stderr.contains("igb") && run.stderr.contains(&version), "{}", run.stderr);
-        assert!(run.results.is_null(), "nothing was started: {}", run.stdout);
+        assert!(!place.out().join("guest").join(qemu::CONSOLE).exists(), "nothing was started");
         return;
     }
     run.ran();

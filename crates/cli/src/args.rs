@@ -118,8 +118,8 @@ pub enum GuestVerb {
         /// Which, such as debian:6.12-rt [default: debian:6.12]
         #[arg(value_name = "KERNEL", value_parser = Suggest(kernels), hide_possible_values = true)]
         kernels: Vec<String>,
-        /// Also build a module that Debian leaves out, from its source
-        #[arg(long, value_name = "MODULE", value_parser = PossibleValuesParser::new(extras()))]
+        /// Also build a module that Debian leaves out: netdevsim
+        #[arg(long, value_name = "MODULE", hide_possible_values = true, value_parser = PossibleValuesParser::new(extras()))]
         with: Vec<String>,
     },
     /// List kernels that a guest can have

@@ -79,7 +79,7 @@ pub fn call(args: Plan) -> Result<Exit> {
 fn missing(setup: &Setup, in_guest: bool, found: &Found) -> Option<String> {
     match setup.path {
         Path::Igb { .. } if in_guest => {
-            Some("# the guest's own two devices go into the stations, as those of a wire do\n".to_owned())
+            Some("the guest's own two devices go into the stations, as those of a wire do\n".to_owned())
         }
         _ if in_guest => None,
         _ => path::cannot(setup, found).map(|why| format!("# refused on this machine: {why}\n")),

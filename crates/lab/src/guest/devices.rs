@@ -8,7 +8,7 @@ use tardy_spec::experiment::{Cell, Experiment, Path};
 
 /// Two ports of the same emulated controller on one hub, which forwards what comes to one to the other.
 const IGB_PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,hubid=0 \
-                         -device igb,netdev=port0,mac=02:74:64:ff:00:00 -device igb,netdev=port1,mac=02:74:64:ff:00:01";
+                         -device igb,netdev=port0,addr=2,mac=02:74:64:ff:00:00 -device igb,netdev=port1,addr=4,mac=02:74:64:ff:00:01";
 /// The first QEMU that has it.
 const IGB_SINCE: u32 = 8;
 
