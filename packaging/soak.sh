@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The slow tests: the layer sim, of netns the tests that look for what is left behind, and of vm those of other kernels, which it
-# fetches, with TARDY_SOAK=1, which makes the soak tests long; then each fuzz target for 60 s. Goes on where a part failed, and prints
+# The slow tests: the layer sim, of netns the tests that look for what is left behind, and of vm those of other kernels and modules,
+# which it fetches, with TARDY_SOAK=1, which makes the soak tests long; then each fuzz target for 60 s. Goes on where a part failed, and prints
 # what became of each. The rest of netns injects faults and wants no other verdict than theirs, which takes a machine without other
 # work: that is for `make test`.
 set -u
@@ -40,6 +40,7 @@ trap 'kill "$(cat "$parts/pid")" 2>/dev/null; exit 130' INT TERM
 part "sim: two hours of simulated trials" 1200 packaging/test.sh sim
 part "netns: kills, floods, 200 runs, 200 trials" 2400 env TARDY_ONLY="soak:: kill:: foreign::" packaging/test.sh netns
 part "vm: every kernel of Debian's" 1800 env TARDY_ONLY="kernels::" packaging/test.sh vm
+part "vm: netdevsim, built and run; igb" 1800 env TARDY_ONLY="devices::" packaging/test.sh vm
 part "fuzz: four targets, 60 s each" 1800 fuzz/run.sh 60
 
 echo

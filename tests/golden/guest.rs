@@ -5,8 +5,8 @@
 mod archive;
 mod frames;
 
+use tardy_lab::guest::apt::{deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
-use tardy_lab::guest::fetch::{deb822, one_line};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::modules::Index;
 use tardy_lab::guest::qemu::{Accelerator, Machine, Mode};

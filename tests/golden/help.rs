@@ -35,11 +35,29 @@ pub fn written(flag: &str) -> BTreeMap<String, String> {
     files.map(|path| (name(&path), fs::read_to_string(&path).expect("text"))).collect()
 }
 
-/// Every verb, hidden ones too, by its page in the reference, with its flags.
+/// Flags of the verbs below a verb, as their help lists them.
+fn below(verb: &str) -> Vec<String> {
+    let help = says(&[verb, "--help"]);
+    let Some((_, list)) = help.split_once("\nVerbs:\n") else { return Vec::new() };
+    let names =
+        list.lines().take_while(|line| line.starts_with("  ")).filter_map(|line| line.split_whitespace().next());
+    let flags = |name: &str| -> Vec<String> {
+        let words = says(&[verb, name, "--help"]);
+        words
+            .lines()
+            .filter_map(|line| line.split_whitespace().find(|word| word.starts_with("--")).map(str::to_owned))
+            .collect()
+    };
+    names.flat_map(flags).collect()
+}
+
+/// Every verb, hidden ones too, by its page in the reference, with its flags and those of the verbs below it.
 pub fn verbs() -> BTreeMap<String, Vec<String>> {
     let page = |(file, text): (String, String)| {
         let verb = file.strip_prefix("tardy-")?.strip_suffix(".md")?.to_owned();
-        Some((verb, options(&text).into_iter().flat_map(|(flags, _)| flags).collect()))
+        let own = options(&text).into_iter().flat_map(|(flags, _)| flags);
+        let flags = own.chain(below(&verb)).collect();
+        Some((verb, flags))
     };
     let verbs: BTreeMap<String, Vec<String>> = written("--reference").into_iter().filter_map(page).collect();
     for known in ["run", "plan", "report", "undo", "schema", "man", "completions", "agent"] {
@@ -213,7 +231,7 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
 fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
-        zsh.contains("experiment:(host-to-host roundtrip-load car tsn-qdiscs mqprio-etf waits)")
+        zsh.contains("experiment:(host-to-host roundtrip-load car tsn-qdiscs mqprio-etf igb waits)")
             && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );
@@ -225,7 +243,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     for verb in ["run", "plan"] {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
         assert!(
-            fish.contains(&format!("{of} -a \"host-to-host roundtrip-load car tsn-qdiscs mqprio-etf waits\"")),
+            fish.contains(&format!("{of} -a \"host-to-host roundtrip-load car tsn-qdiscs mqprio-etf igb waits\"")),
             "{fish}"
         );
         assert!(fish.contains(&format!("{of} -l set -x -a \"name= trials=")), "{fish}");

@@ -5,6 +5,7 @@ mod analyze;
 mod answered;
 mod compare;
 mod deps;
+mod devices;
 mod ethernet;
 mod frame;
 mod fuzz;

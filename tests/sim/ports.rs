@@ -50,7 +50,11 @@ fn order(count: u32, cycle_ns: i64) -> StreamOrder {
 }
 
 fn sender(count: u32, cycle_ns: i64) -> Sender {
-    Sender::new(SendOrder {
+    Sender::new(sender_order(count, cycle_ns))
+}
+
+fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
+    SendOrder {
         order: order(count, cycle_ns),
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
         local: Ipv4Addr::LOCALHOST.into(),
@@ -64,7 +68,7 @@ fn sender(count: u32, cycle_ns: i64) -> Sender {
         overrun: Overrun::Burst,
         replies: false,
         launch: None,
-    })
+    }
 }
 
 /// A socket whose kernel counts the keys itself, with room for so many stamps; some sends are refused, each using a key up.
@@ -80,6 +84,8 @@ struct Socket {
     batches: Vec<usize>,
     /// Packets that are refused once, and taken when they are tried again.
     refuse_once: Vec<u32>,
+    /// The device stamps too, but for every third packet.
+    device: bool,
 }
 
 impl Socket {
@@ -93,6 +99,7 @@ impl Socket {
             sent: Vec::new(),
             batches: Vec::new(),
             refuse_once: Vec::new(),
+            device: false,
         }
     }
 }
@@ -117,6 +124,9 @@ impl SendPort for Socket {
             // The stamp tells the packet it belongs to, for the test to check.
             let ns = 1_000_000 + i64::from(frame.seq);
             self.queue.push_back(TxStamp { key, at: TxPoint::Software, ns });
+            if self.device && !frame.seq.is_multiple_of(3) {
+                self.queue.push_back(TxStamp { key, at: TxPoint::Hardware, ns: ns + 7_000_000 });
+            }
         }
         Ok(key)
     }
@@ -164,6 +174,27 @@ fn a_refused_send_moves_no_stamp_to_another_packet() {
         let expected = (!refused).then(|| 1_000_000 + i64::from(seq));
         assert_eq!(half.tx_kernel[row].get(), expected, "packet {seq} has its own stamp or none");
     }
+}
+
+#[test]
+fn stamps_of_the_device_stand_beside_the_drivers_and_those_that_do_not_come_are_missing() {
+    let mut order = sender_order(200, 100_000);
+    order.order.stamps.push(Point::TxHw);
+    let mut sender = Sender::new(order);
+    let mut socket = Socket { device: true, ..Socket::new(10_000, vec![7]) };
+    run(&mut sender, &mut socket);
+    assert_eq!(sender.missing(), 67, "every third");
+    assert_eq!(sender.counters.unmatched, 0);
+    let half = sender.finish();
+    for seq in 0..200u32 {
+        let driver = (seq != 7).then(|| 1_000_000 + i64::from(seq));
+        let device = driver.filter(|_| !seq.is_multiple_of(3)).map(|ns| ns + 7_000_000);
+        assert_eq!((half.tx_kernel[seq as usize].get(), half.tx_hw[seq as usize].get()), (driver, device), "{seq}");
+    }
+    // On the way to the coordinator they stay where they are.
+    let mut whole = tardy_engine::sender::SenderHalf::default();
+    half.pieces(64).for_each(|piece| whole.append(piece));
+    assert_eq!(whole.tx_hw, half.tx_hw);
 }
 
 #[test]

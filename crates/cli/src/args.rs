@@ -118,6 +118,9 @@ pub enum GuestVerb {
         /// Which, such as debian:6.12-rt [default: debian:6.12]
         #[arg(value_name = "KERNEL", value_parser = Suggest(kernels), hide_possible_values = true)]
         kernels: Vec<String>,
+        /// Also build a module that Debian leaves out: netdevsim
+        #[arg(long, value_name = "MODULE", hide_possible_values = true, value_parser = PossibleValuesParser::new(extras()))]
+        with: Vec<String>,
     },
     /// List kernels that a guest can have
     List,
@@ -186,6 +189,10 @@ fn exporters() -> Vec<&'static str> {
 
 fn kernels() -> Vec<&'static str> {
     tardy_lab::guest::kernel::DEBIAN.iter().map(|debian| debian.name).collect()
+}
+
+fn extras() -> Vec<&'static str> {
+    tardy_lab::guest::extra::EXTRAS.iter().map(|extra| extra.name).collect()
 }
 
 fn verbs() -> Vec<&'static str> {

@@ -3,6 +3,7 @@
 //! stops its threads and ends, so that a dead coordinator leaves nothing running.
 
 mod end;
+mod hardware;
 mod threads;
 
 use crate::load::Loads;

@@ -83,7 +83,9 @@ fn source_of(port: Port, point: Point) -> Source {
 pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
     let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
-    let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
+    let mut tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
+    // What the device stamps came by one clock more.
+    tx_conversion.bound_ns = tx_conversion.bound_ns.saturating_add(halves.tx_counters.hardware_bound_ns);
     let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
     let matched = Match {
         base_ns: base.ns(),

@@ -99,6 +99,10 @@ impl Match<'_> {
         self.put(&mut batch, Point::Wakeup, |row| self.sent.wakeup.get(row)?.get());
         let points = [Point::Send, Point::TxSched, Point::TxKernel];
         let (tx_stamps_missing, mut unmatched) = self.sending(&mut batch, self.sent, &self.tx, points);
+        self.put(&mut batch, Point::TxHw, |row| {
+            let stamp = self.sent.tx_hw.get(row)?.get()?;
+            Some(self.tx.to_tai(Instant::from_ns(stamp)).ns())
+        });
         let points = [Point::RxKernel, Point::Receive];
         let ends = self.reply.is_none();
         let taken =

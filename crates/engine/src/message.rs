@@ -17,7 +17,7 @@ use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{SpinGaps, TcpRecord};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.

@@ -124,6 +124,11 @@ impl SendOrder {
         if self.replies { self.order.reply_size } else { self.order.size }
     }
 
+    /// True if the device's own stamps come back too. Who makes the order ready has dropped the point where they do not.
+    pub fn hardware(&self) -> bool {
+        !self.replies && self.order.port != Port::Sim && self.order.wants(Point::TxHw)
+    }
+
     /// The points of its send call and of its kernel's stamps: before the queue discipline, in the driver.
     pub fn points(&self) -> [Point; 3] {
         match self.replies {

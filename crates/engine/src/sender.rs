@@ -68,6 +68,7 @@ impl Sender {
             send: column(order.order.wants(send)),
             tx_sched: column(order.order.wants(sched)),
             tx_kernel: column(order.order.wants(driver)),
+            tx_hw: column(order.hardware()),
         };
         // Written once, so that no page fault waits for the loop.
         let mut payload = vec![1; usize::from(order.size()) * BATCH];
@@ -75,6 +76,7 @@ impl Sender {
         let keys = Keys::new(order.order.count);
         let [_, sched, driver] = order.points();
         let stamps: u32 = [sched, driver].map(|point| u32::from(order.order.wants(point))).into_iter().sum();
+        let stamps = stamps + u32::from(order.hardware());
         // Reports of what was dropped come back the same way.
         let stamps = stamps.max(u32::from(order.launch.is_some()));
         Sender {

@@ -15,8 +15,8 @@ use crate::leftover;
 use crate::loads::{self, Loads};
 use crate::names::{self, ClaimError, Slot};
 use crate::orders::{Turn, built_alike, is_simulated, orders, place, random_of, turns};
-use crate::path::Found;
-use crate::path::wire;
+use crate::path::{self, Found};
+use crate::path::{netdevsim, wire};
 use crate::plan::{self, Plan};
 use crate::runner::Processes;
 use crate::shaper::watch::Readings;
@@ -39,6 +39,7 @@ use tardy_host::{cpus, nic, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::StationEntry;
+use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
@@ -145,7 +146,8 @@ pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
     let tx_queues =
         nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
-    let found = Found { home, nics, usable: cpus::usable(), steering, tx_queues, now: Some(clock::now()) };
+    let (simulates, now) = (netdevsim::is_here(), Some(clock::now()));
+    let found = Found { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, now };
     for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
         shaper::possible(&cell.setup, &found)?;
     }
@@ -163,6 +165,12 @@ impl Run<'_> {
         let _claim = wire::claim(self.experiment)?;
         self.found.nics = wire::look(self.experiment)?;
         self.found.steering = self.found.nics.keys().map(|device| (device.clone(), steering(device))).collect();
+        for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+            if let Some(why) = path::cannot(&cell.setup, &self.found) {
+                self.sink.event(Event::Refused { cell: &cell.id, why: &why });
+                self.refused.push(cell.id.clone());
+            }
+        }
         let mut slot = None;
         if self.experiment.cells.iter().any(|cell| !is_simulated(&cell.setup) && cell.setup.shaper != Shaper::None) {
             self.preflight(slot.insert(Slot::claim(self.options.state)?), not_put_back)?;
@@ -281,7 +289,8 @@ impl Run<'_> {
         turns: &[Turn<'_>],
         ran: &Told,
     ) -> Result<(), RunError> {
-        if let tardy_spec::experiment::Path::Wire { .. } = turns[0].cell.setup.path {
+        use tardy_spec::experiment::Path;
+        if !matches!(turns[0].cell.setup.path, Path::Veth { .. }) {
             wire::wait_for_link(&plan.ends, self.options.stop)?;
         }
         if let Some(begins) = plan.begins {
@@ -437,6 +446,11 @@ impl Run<'_> {
         for (stream, phase, ran) in ran {
             let Some(ran) = ran else { continue };
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
+            if let (tardy_spec::experiment::Path::Igb { .. }, Some(source)) =
+                (&turn.cell.setup.path, record.sources.get_mut(&Point::TxHw))
+            {
+                *source = Source::Emulated;
+            }
             record.launching = launching::record(&turn.cell.setup, stream, self.timer_p99_9(stream, &record));
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {

@@ -65,6 +65,11 @@ impl Names {
         format!("tardy{}-{}", self.slot, side as u8)
     }
 
+    /// The number of the simulated device at one end, on its bus. Others begin to count at 0 or 1.
+    pub fn simulated(self, side: Side) -> u32 {
+        0x7464_0000 + u32::from(self.slot) * 2 + side as u32
+    }
+
     /// The address of one end, in a /30 of 198.18.0.0/15, which RFC 2544 sets aside for benchmarks. A slot owns 32
     /// addresses of the 2^17.
     pub fn address(self, side: Side) -> Ipv4Addr {

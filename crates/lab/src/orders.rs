@@ -19,7 +19,7 @@ use tardy_engine::order::{
 use tardy_host::cpus::{self, NoSuchCpu};
 use tardy_model::ethernet;
 use tardy_model::stream::{Ip, Kind, Port, Stream};
-use tardy_spec::experiment::{Cell, Experiment, Path, Setup, Shaper};
+use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
 use tardy_spec::placement::{self, End};
 
 /// A thread that cannot have the CPU that is asked for.
@@ -218,7 +218,7 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
 /// True if two cells need the same path.
 pub fn built_alike(a: &Setup, b: &Setup, found: &Found) -> bool {
     // What a wire's devices are set to stamp depends on what is asked of them.
-    let stamps = || !matches!(a.path, Path::Wire { .. }) || wire::asked(a) == wire::asked(b);
+    let stamps = || a.path.devices().is_none() || wire::asked(a) == wire::asked(b);
     a.stations == b.stations
         && has_ipv6(a) == has_ipv6(b)
         && a.path == b.path

@@ -15,7 +15,7 @@ use tardy_host::softirq::{Steering, napi_threads};
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::stream::{CpuChoice, Kind, Port, Stream};
-use tardy_spec::experiment::{Path, Setup};
+use tardy_spec::experiment::Setup;
 use tardy_spec::placement::{End, receiver_at, receives_at, spins_realtime};
 
 /// What is meant for one station.
@@ -92,10 +92,7 @@ fn name(stream: &Stream, end: End) -> String {
 
 /// What the device of the station that comes `number`th was set to before, where it is one of the host's.
 fn steering<'f>(setup: &Setup, number: usize, found: &'f Found) -> Option<&'f Steering> {
-    match &setup.path {
-        Path::Wire { a, b, .. } => found.steering.get(if number == 0 { a } else { b }),
-        Path::Veth { .. } => None,
-    }
+    found.steering.get(*setup.path.devices()?.get(number)?)
 }
 
 /// A shell in a station's namespace.

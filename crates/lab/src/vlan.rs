@@ -109,9 +109,9 @@ pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Fo
             continue;
         }
         let queues = match &setup.path {
-            Path::Veth { queues, .. } => *queues,
-            Path::Wire { a, b, .. } => {
-                let device = if number == 0 { a } else { b };
+            Path::Veth { queues, .. } | Path::Netdevsim { queues, .. } => *queues,
+            path => {
+                let device = path.devices().and_then(|devices| devices.get(number).copied()).unwrap_or_default();
                 found.steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
             }
         };

@@ -172,3 +172,50 @@ impl Conversion {
         Instant::from_ns(at.ns() + self.tai_minus_realtime_ns)
     }
 }
+
+/// A network device's own clock and the system's at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhcReading {
+    /// The device's clock, whose beginning may be any instant.
+    pub phc_ns: i64,
+    /// CLOCK_REALTIME, the middle of the bracket.
+    pub realtime_ns: i64,
+    /// Half the bracket's width.
+    pub bound_ns: i64,
+}
+
+/// How an instant of a device's clock becomes CLOCK_REALTIME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhcConversion {
+    first: PhcReading,
+    last: PhcReading,
+    /// Half-width of the error, if the clock ran evenly between the readings.
+    pub bound_ns: i64,
+}
+
+/// No clock that runs by itself is so far from the rate of another: one part in a thousand. The kernel steers by half of that.
+const MOST_OFF: i128 = 1_000;
+
+impl PhcReading {
+    /// From a reading before and one behind what is to be converted; `None` if the clock was set in between, or does not run.
+    pub fn between(before: PhcReading, after: PhcReading) -> Option<PhcConversion> {
+        let device = i128::from(after.phc_ns) - i128::from(before.phc_ns);
+        let system = i128::from(after.realtime_ns) - i128::from(before.realtime_ns);
+        let bound_ns = before.bound_ns.max(after.bound_ns);
+        let explained = i128::from(before.bound_ns) + i128::from(after.bound_ns);
+        let even = device > 0 && (device - system).abs() <= system.max(0) / MOST_OFF + explained;
+        even.then_some(PhcConversion { first: before, last: after, bound_ns })
+    }
+}
+
+impl PhcConversion {
+    /// The same moment on CLOCK_REALTIME, ns.
+    pub fn to_realtime_ns(&self, phc_ns: i64) -> i64 {
+        let device = i128::from(self.last.phc_ns) - i128::from(self.first.phc_ns);
+        let system = i128::from(self.last.realtime_ns) - i128::from(self.first.realtime_ns);
+        let since = i128::from(phc_ns) - i128::from(self.first.phc_ns);
+        // Differences of instants within a trial: the product is far below the type's end.
+        let at = i128::from(self.first.realtime_ns) + since * system / device.max(1);
+        i64::try_from(at).unwrap_or(i64::MAX)
+    }
+}

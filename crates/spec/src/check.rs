@@ -12,14 +12,18 @@ use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, Wait};
 /// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
 const MOST_VLANS: usize = 7;
 
+/// Paths whose queues are made as they are asked for.
+pub(crate) const QUEUED: &[&str] = &["veth", "netdevsim"];
+
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
-    let of = [("a", "wire"), ("b", "wire"), ("take", "wire"), ("queues", "veth"), ("napi", "veth")];
-    for (field, other) in of.into_iter().filter(|(_, of)| *of != kind) {
-        if table.is_written(field) && !view.is_somewhere("path.kind", other) {
+    let of: [(_, &[&str]); 5] =
+        [("a", &["wire"]), ("b", &["wire"]), ("take", &["wire"]), ("queues", QUEUED), ("napi", &["veth"])];
+    for (field, others) in of.into_iter().filter(|(_, of)| !of.contains(&kind)) {
+        if table.is_written(field) && !others.iter().any(|other| view.is_somewhere("path.kind", other)) {
             let message = format!("`path.{field}` has no meaning on path `{kind}`");
-            let help = match other {
-                "wire" => "write kind = \"wire\", or leave it out",
+            let help = match others {
+                ["wire"] => "write kind = \"wire\", or leave it out",
                 _ if field == "napi" => "leave it out: what a device's packets take is its driver's affair",
                 _ => "leave it out: a device keeps its queues",
             };

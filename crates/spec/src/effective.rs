@@ -114,7 +114,8 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     }
     // What belongs to the path of one kind has no meaning where no cell has one.
     let of = |kind: &str| cells.iter().any(|cell| cell.setup.path.kind() == kind);
-    if (matches!(key.pattern, "path.queues" | "path.napi") && !of("veth"))
+    if (key.pattern == "path.queues" && !crate::check::QUEUED.iter().any(|kind| of(kind)))
+        || (key.pattern == "path.napi" && !of("veth"))
         || (key.pattern == "path.take" && !of("wire"))
         || (key.pattern == "path.pcp_queues" && !cells.iter().any(|cell| cell.setup.softirq.by_pcp))
     {

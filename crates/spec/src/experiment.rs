@@ -72,6 +72,18 @@ pub enum Path {
         /// Greatest IP packet, bytes.
         mtu: u32,
     },
+    /// Two devices of the kernel's simulator of network devices, joined.
+    Netdevsim {
+        /// Transmit and receive queues of each end.
+        queues: u32,
+        /// Greatest IP packet, bytes.
+        mtu: u32,
+    },
+    /// The two igb ports of a guest, joined: whole network devices, emulated.
+    Igb {
+        /// Greatest IP packet, bytes.
+        mtu: u32,
+    },
     /// Two network devices of this host, cabled back to back.
     Wire {
         /// Device of the station that comes first by name.
@@ -85,12 +97,33 @@ pub enum Path {
     },
 }
 
+/// What the ports of path `igb` are called in a guest, which has no other Ethernet devices.
+const IGB_PORTS: [&str; 2] = ["eth0", "eth1"];
+
 impl Path {
     /// The name in files.
     pub const fn kind(&self) -> &'static str {
         match self {
             Path::Veth { .. } => "veth",
+            Path::Netdevsim { .. } => "netdevsim",
+            Path::Igb { .. } => "igb",
             Path::Wire { .. } => "wire",
+        }
+    }
+
+    /// Devices that are there before the path is, in the order of the stations.
+    pub fn devices(&self) -> Option<[&str; 2]> {
+        match self {
+            Path::Veth { .. } | Path::Netdevsim { .. } => None,
+            Path::Igb { .. } => Some(IGB_PORTS),
+            Path::Wire { a, b, .. } => Some([a, b]),
+        }
+    }
+
+    /// Greatest IP packet, bytes.
+    pub const fn mtu(&self) -> u32 {
+        match self {
+            Path::Veth { mtu, .. } | Path::Netdevsim { mtu, .. } | Path::Igb { mtu } | Path::Wire { mtu, .. } => *mtu,
         }
     }
 }

@@ -8,5 +8,6 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("car", include_str!("../../../experiments/car.toml")),
     ("tsn-qdiscs", include_str!("../../../experiments/tsn-qdiscs.toml")),
     ("mqprio-etf", include_str!("../../../experiments/mqprio-etf.toml")),
+    ("igb", include_str!("../../../experiments/igb.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),
 ];

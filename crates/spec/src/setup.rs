@@ -24,7 +24,7 @@ const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Problem> {
     let path = path(view)?;
     let stations = stations(view, path.kind())?;
-    let (Path::Veth { mtu, .. } | Path::Wire { mtu, .. }) = path;
+    let mtu = path.mtu();
     let names = view.streams();
     if names.is_empty() {
         let help = "write [stream.ctl] with from and to";
@@ -75,8 +75,12 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     let kind = table.get("kind", text)?;
     check::path(view, &table, &kind)?;
     let mtu = table.get("mtu", integer)? as u32;
+    if kind == "igb" {
+        return Ok(Path::Igb { mtu });
+    }
     if kind != "wire" {
-        return Ok(Path::Veth { queues: table.get("queues", integer)? as u32, mtu });
+        let queues = table.get("queues", integer)? as u32;
+        return Ok(if kind == "veth" { Path::Veth { queues, mtu } } else { Path::Netdevsim { queues, mtu } });
     }
     let device = |field: &str, example: &str| match table.find(field) {
         Some(Value::Text(device)) => Ok(device.clone()),

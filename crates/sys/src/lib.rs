@@ -14,6 +14,7 @@ pub mod machine;
 pub mod messages;
 pub mod nic;
 pub mod packet;
+pub mod phc;
 pub mod process;
 pub mod stamps;
 pub mod tcp;

@@ -54,11 +54,16 @@ pub struct TxStamps {
     pub sched: bool,
     /// In the driver.
     pub software: bool,
+    /// In the device, by its clock.
+    pub hardware: bool,
 }
+
+/// Both, for a packet that the device stamps: by itself the kernel would leave the driver's out.
+const SOF_TIMESTAMPING_OPT_TX_SWHW: u32 = 1 << 14;
 
 impl TxStamps {
     pub(crate) fn any(self) -> bool {
-        self.sched || self.software
+        self.sched || self.software || self.hardware
     }
 
     /// As SO_TIMESTAMPING takes them.
@@ -69,6 +74,10 @@ impl TxStamps {
         }
         if self.sched {
             flags |= libc::SOF_TIMESTAMPING_TX_SCHED;
+        }
+        if self.hardware {
+            flags |= libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+            flags |= SOF_TIMESTAMPING_OPT_TX_SWHW;
         }
         flags
     }

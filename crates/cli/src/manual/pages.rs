@@ -171,6 +171,7 @@ pub const PAGES: &[Page] = &[
         verb: Some("guest"),
         description: &[
             "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What was fetched is checked by its SHA-256 whenever it is used. `list` prints them.",
+            "`fetch --with netdevsim` also builds that module, which Debian leaves out, for a kernel that was fetched, or is: out of the archive's source and headers, by this machine's gcc and make, in the cache and without root. A guest gets it whose experiment has a path `netdevsim`.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[(
@@ -180,6 +181,7 @@ pub const PAGES: &[Page] = &[
         environment: &[CACHE],
         examples: &[
             ("tardy guest fetch debian:6.12-rt", "Fetch Debian 13's kernel with PREEMPT_RT:"),
+            ("tardy guest fetch --with netdevsim", "Simulated network devices for the default kernel:"),
             ("tardy guest list", "Which kernels there are, and which were fetched:"),
         ],
         see_also: &["tardy-run(1)", "apt-get(8)"],

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tardy_lab::coordinator::RunError;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator, Mode};
-use tardy_lab::guest::{self, Guest, GuestError, fetch, unpack};
+use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, unpack};
 use tardy_model::stream::CpuChoice;
 use tardy_spec::experiment::Experiment;
 use tardy_spec::placement::End;
@@ -19,13 +19,17 @@ use tardy_spec::placement::End;
 /// Fetches, lists or packs.
 pub fn call(args: Call) -> Result<Exit> {
     match args.verb {
-        GuestVerb::Fetch { kernels } => {
+        GuestVerb::Fetch { kernels, with } => {
             let kernels = if kernels.is_empty() { vec![kernel::DEFAULT.to_owned()] } else { kernels };
             for name in kernels {
                 let which = kernel::debian(&name).ok_or_else(|| {
                     Failure::new(Exit::Usage, KernelError::Unknown { name: name.clone() }.to_string())
                 })?;
-                fetch_one(which)?;
+                // What is built belongs to the kernel that is there.
+                if with.is_empty() || kernel::fetched(&kernel::cache(), which.name).is_none() {
+                    fetch_one(which)?;
+                }
+                with.iter().try_for_each(|module| build_one(which, module))?;
             }
             Ok(Exit::Good)
         }
@@ -46,17 +50,29 @@ fn fetch_one(which: Debian) -> Result<()> {
     Ok(())
 }
 
+fn build_one(which: Debian, module: &str) -> Result<()> {
+    let cache = kernel::cache();
+    let extra = extra::extra(module).context("a module that can be built")?;
+    let built = extra::build(&cache, which, extra, &mut |says| eprintln!("{says}"))
+        .map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
+    eprintln!("{}: {} of {}, with {}", which.name, built.name, built.source, built.compiler);
+    Ok(())
+}
+
 fn list() -> String {
     let cache = kernel::cache();
-    let mut out = format!("{:<16}{:<10}{:<44}sha256 of the image\n", "kernel", "suite", "package");
+    let mut out = format!("{:<16}{:<10}{:<48}sha256 of the image\n", "kernel", "suite", "package");
     for debian in kernel::DEBIAN {
         let fetched = kernel::fetched(&cache, debian.name);
         let (package, sum) = match &fetched {
             Some(fetched) => (format!("{} {}", fetched.package, fetched.version), &fetched.image_sha256[..]),
             None => ("not fetched".to_owned(), ""),
         };
-        let line = format!("{:<16}{:<10}{package:<44}{}", debian.name, debian.suite, sum.get(..16).unwrap_or(sum));
+        let line = format!("{:<16}{:<10}{package:<48}{}", debian.name, debian.suite, sum.get(..16).unwrap_or(sum));
         let _ = writeln!(out, "{}", line.trim_end());
+        for built in fetched.iter().flat_map(|fetched| &fetched.built) {
+            let _ = writeln!(out, "{:<26}with {}, built of {}", "", built.name, built.source);
+        }
     }
     let running = match kernel::find(&cache, "running") {
         Ok(kernel) => format!("{} {}", kernel.release, kernel.image.display()),
@@ -162,7 +178,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
         let _ = write!(pack, " --tai-offset {}", guest.tai_offset_s);
     }
     let machine = guest.machine(experiment, Accelerator::Tcg);
-    let arguments = machine.arguments();
+    let arguments = [machine.arguments(), devices::arguments(experiment)].concat();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let qemu = tardy_lab::command::Command::new(qemu::PROGRAM, &arguments);
     let name = &guest.kernel.name;

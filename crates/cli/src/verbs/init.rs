@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
-use tardy_lab::guest::init;
 use tardy_lab::guest::relay::{End, Relay, Said};
+use tardy_lab::guest::{devices, init};
 use tardy_lab::names;
 use tardy_spec::Source;
 use tardy_sys::machine;
@@ -48,6 +48,10 @@ fn live(relay: &mut Relay<&File>) -> End {
         Ok(experiment) => experiment,
         Err(error) => return failed(error.into()),
     };
+    // A driver of devices that are not there is asked for by nobody.
+    for module in devices::modules(&experiment) {
+        init::modprobe(module);
+    }
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let options = Options {

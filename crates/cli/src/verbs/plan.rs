@@ -9,9 +9,10 @@ use anyhow::Result;
 use std::fmt::Write;
 use tardy_lab::names::Names;
 use tardy_lab::orders::{self, is_simulated};
-use tardy_lab::path::Found;
+use tardy_lab::path::{self, Found};
 use tardy_lab::plan;
 use tardy_lab::{coordinator, loads};
+use tardy_spec::experiment::{Path, Setup};
 
 /// Prints the script.
 pub fn call(args: Plan) -> Result<Exit> {
@@ -40,7 +41,10 @@ pub fn call(args: Plan) -> Result<Exit> {
             // A CPU that is not there is told now, not by the run.
             let (chosen, _) = orders::place_on(&cell.setup, &found.usable).map_err(coordinator::RunError::from)?;
             loads::place(&cell.setup, &chosen, &found.usable).map_err(coordinator::RunError::from)?;
-            plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?.script()
+            match missing(&cell.setup, guest.is_some(), &found) {
+                Some(says) => says,
+                None => plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?.script(),
+            }
         };
         match said.iter_mut().find(|(known, _)| *known == script) {
             Some((_, cells)) => cells.push(&cell.id),
@@ -54,7 +58,7 @@ pub fn call(args: Plan) -> Result<Exit> {
             if !axes.is_empty() {
                 let _ = writeln!(out, "#   {}: {}", cell.id, axes.join(", "));
             }
-            if !cell.setup.loads.is_empty() {
+            if !cell.setup.loads.is_empty() && missing(&cell.setup, guest.is_some(), &found).is_none() {
                 let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?;
                 // A user's word may hold anything: what it breaks must stay a comment.
                 for line in loads::told(&cell.setup, &plan) {
@@ -69,4 +73,15 @@ pub fn call(args: Plan) -> Result<Exit> {
     }
     super::print(&out)?;
     Ok(Exit::Good)
+}
+
+/// What is said in place of the commands where they cannot be known.
+fn missing(setup: &Setup, in_guest: bool, found: &Found) -> Option<String> {
+    match setup.path {
+        Path::Igb { .. } if in_guest => {
+            Some("the guest's own two devices go into the stations, as those of a wire do\n".to_owned())
+        }
+        _ if in_guest => None,
+        _ => path::cannot(setup, found).map(|why| format!("# refused on this machine: {why}\n")),
+    }
 }

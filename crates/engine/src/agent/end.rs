@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
 
+use super::hardware;
 use super::threads::{self, Link};
 use crate::live::Digest;
 use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
@@ -194,9 +195,10 @@ impl End {
     pub fn make(order: EndOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
         let (stream, side) = (order.stream(), order.side());
         let (send, receive) = parts(&order);
+        let one_way = matches!(order, EndOrder::Send(_));
         let device = send.map(|send| &send.device).or(receive.map(|receive| &receive.device));
         let device = device.cloned().unwrap_or_default();
-        let mut missing = send.map(absent_tx).unwrap_or_default();
+        let mut missing = send.map(|send| absent_tx(send, one_way)).unwrap_or_default();
         missing.extend(
             receive.map(|receive| absent_rx(&receive.order, receive.replies, &receive.device)).unwrap_or_default(),
         );
@@ -207,7 +209,8 @@ impl End {
             Side::Rx => "receiver",
             Side::Reply => "receiver of replies",
         };
-        let (doors, waker) = Doors::open(order).map_err(|error| socket_error(name, &device, &error))?;
+        let (doors, waker) =
+            Doors::open(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
         let error_queue_bytes = doors.error_queue_bytes();
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
@@ -393,15 +396,19 @@ fn absent(order: &StreamOrder, points: &[(Point, bool, String)]) -> Vec<(Point, 
     points.iter().filter(|(point, had, _)| order.wants(*point) && !had).map(|(p, _, why)| (*p, why.clone())).collect()
 }
 
-fn absent_tx(send: &SendOrder) -> Vec<(Point, String)> {
+fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     let info = nic::ts_info(&send.device);
     let offers = |can: fn(&nic::TsInfo) -> bool| info.as_ref().is_ok_and(can);
     let none = |what| lacks(&send.device, &info, what);
     let [_, _, driver] = send.points();
     let mut points = vec![(driver, offers(nic::TsInfo::tx_software), none("software tx stamp"))];
     if !send.replies {
-        let why = if offers(nic::TsInfo::tx_hardware) { UNREAD.to_owned() } else { none("hardware tx stamp") };
-        points.push((Point::TxHw, false, why));
+        let clock = match (one_way, offers(nic::TsInfo::tx_hardware)) {
+            (true, _) if send.order.wants(Point::TxHw) => hardware::clock(send).map(|_| ()),
+            (_, true) => Err("a device's stamps are read of one-way streams only".to_owned()),
+            (_, false) => Err(none("hardware tx stamp")),
+        };
+        points.push((Point::TxHw, clock.is_ok(), clock.err().unwrap_or_default()));
     }
     absent(&send.order, &points)
 }

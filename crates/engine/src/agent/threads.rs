@@ -2,6 +2,7 @@
 //! What a measuring thread does from its start to its half: one function for each kind of end.
 
 use super::end::{Command, Event, Half};
+use super::hardware;
 use crate::message::{FromAgent, Side};
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
@@ -39,6 +40,9 @@ impl Link {
 /// Sends by the schedule.
 pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.thread);
+    let phc = order.hardware().then(|| hardware::clock(&order).ok()).flatten();
+    let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
+    let mut before = None;
     let mut sender = Sender::new(order);
     let _ = link.ready.send(account.record().clone());
     let mut timer = MachineTimer;
@@ -51,6 +55,7 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
                 link.say(FromAgent::Warmed { stream, stamped });
             }
             Command::Start(base) => {
+                before = clock();
                 account.begin();
                 sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
                 // What the queue discipline dropped will not arrive.
@@ -61,8 +66,10 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
             }
         }
     }
-    let (counters, gaps, thread) = (sender.counters, sender.gaps, account.end());
-    Half { sent: Some((sender.finish(), counters)), arrived: None, gaps, thread, tcp: None }
+    let (mut counters, gaps, thread) = (sender.counters, sender.gaps, account.end());
+    let mut half = sender.finish();
+    hardware::convert(&mut half, &mut counters, before, clock());
+    Half { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None }
 }
 
 /// Receives from the moment at which it is made ready.

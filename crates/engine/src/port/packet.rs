@@ -9,6 +9,7 @@ use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use tardy_model::ethernet;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
+use tardy_model::point::Point;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
@@ -32,7 +33,8 @@ impl PacketSend {
     /// Opens the socket for the order.
     pub fn open(order: &SendOrder) -> Result<Self, SysError> {
         let [_, sched, driver] = order.points();
-        let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
+        let wants = |point| order.order.wants(point);
+        let stamps = TxStamps { sched: wants(sched), software: wants(driver), hardware: wants(Point::TxHw) };
         let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
         let socket = packet::sender(&order.device, order.priority, stamps, super::udp::ERROR_QUEUE_BYTES, launching)?;
         let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;

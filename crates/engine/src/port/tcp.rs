@@ -95,7 +95,7 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
     let failed = |source| SysError { call: "TCP_NODELAY", on: "a connection".into(), source };
     tcp.no_delay(send.order.nodelay).map_err(failed)?;
     let [_, sched, driver] = send.points();
-    let stamps = TxStamps { sched: send.order.wants(sched), software: send.order.wants(driver) };
+    let stamps = TxStamps { sched: send.order.wants(sched), software: send.order.wants(driver), hardware: false };
     let (_, _, size) = receive.expects();
     let rx = receive.order.wants(receive.rx_kernel());
     let (sender, receiver) = split(tcp, usize::from(size), stamps, rx, ERROR_QUEUE_BYTES)?;

@@ -6,6 +6,7 @@ use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use std::net::SocketAddr;
 use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
+use tardy_model::point::Point;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
@@ -53,7 +54,8 @@ impl UdpSend {
     /// Opens the socket for the order.
     pub fn open(order: &SendOrder) -> Result<Self, SysError> {
         let [_, sched, driver] = order.points();
-        let stamps = TxStamps { sched: order.order.wants(sched), software: order.order.wants(driver) };
+        let wants = |point| order.order.wants(point);
+        let stamps = TxStamps { sched: wants(sched), software: wants(driver), hardware: wants(Point::TxHw) };
         let peer = SocketAddr::new(order.peer, order.port);
         let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
         let socket = UdpTx::open(order.local, peer, order.priority, stamps, ERROR_QUEUE_BYTES, launching)?;

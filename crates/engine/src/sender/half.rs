@@ -64,6 +64,8 @@ pub struct SenderHalf {
     pub tx_sched: Vec<MaybeNanos>,
     /// REALTIME, ns.
     pub tx_kernel: Vec<MaybeNanos>,
+    /// The device's own clock until the trial is over, then REALTIME, ns.
+    pub tx_hw: Vec<MaybeNanos>,
 }
 
 impl SenderHalf {
@@ -82,7 +84,8 @@ impl SenderHalf {
 
     pub(super) fn truncate(&mut self, rows: usize) {
         self.sending.truncate(rows);
-        for column in [&mut self.scheduled, &mut self.wakeup, &mut self.send, &mut self.tx_sched, &mut self.tx_kernel] {
+        let kernels = [&mut self.tx_sched, &mut self.tx_kernel, &mut self.tx_hw];
+        for column in [&mut self.scheduled, &mut self.wakeup, &mut self.send].into_iter().chain(kernels) {
             column.truncate(rows);
         }
     }
@@ -100,6 +103,7 @@ impl SenderHalf {
                 send: cut(&self.send),
                 tx_sched: cut(&self.tx_sched),
                 tx_kernel: cut(&self.tx_kernel),
+                tx_hw: cut(&self.tx_hw),
             }
         })
     }
@@ -112,5 +116,6 @@ impl SenderHalf {
         self.send.append(&mut next.send);
         self.tx_sched.append(&mut next.tx_sched);
         self.tx_kernel.append(&mut next.tx_kernel);
+        self.tx_hw.append(&mut next.tx_hw);
     }
 }

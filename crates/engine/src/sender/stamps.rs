@@ -67,7 +67,7 @@ impl Sender {
             let column = match stamp.at {
                 TxPoint::Sched => &mut half.tx_sched,
                 TxPoint::Software => &mut half.tx_kernel,
-                TxPoint::Hardware => return,
+                TxPoint::Hardware => &mut half.tx_hw,
                 TxPoint::Missed | TxPoint::Invalid => {
                     // What was sent before the trial is nobody's loss.
                     let packet =
@@ -84,6 +84,7 @@ impl Sender {
                 Some(cell) if trial && cell.is_some() => {}
                 Some(cell) if trial => *cell = MaybeNanos::some(stamp.ns),
                 _ if trial => counters.unmatched += 1,
+                _ if stamp.at == TxPoint::Hardware => {}
                 _ => warm[usize::from(stamp.at == TxPoint::Software)] += 1,
             }
         });
@@ -91,10 +92,11 @@ impl Sender {
         taken
     }
 
-    /// Sent packets whose driver stamp has not come.
+    /// Stamps of the driver and of the device that have not come for packets that were sent.
     pub fn missing(&self) -> u64 {
         let missing =
             |(sending, stamp): (&Sending, &MaybeNanos)| sending.sent() && !sending.dropped() && !stamp.is_some();
-        self.half.sending.iter().zip(&self.half.tx_kernel).filter(|row| missing(*row)).count() as u64
+        let of = |column| self.half.sending.iter().zip(column).filter(|row| missing(*row)).count() as u64;
+        of(&self.half.tx_kernel) + of(&self.half.tx_hw)
     }
 }

@@ -21,7 +21,8 @@ impl Run<'_> {
         let experiment = self.experiment;
         let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();
         for cell in &experiment.cells {
-            if is_simulated(&cell.setup) || cell.setup.shaper == Shaper::None || self.stopped() {
+            let refused = self.refused.contains(&cell.id);
+            if refused || is_simulated(&cell.setup) || cell.setup.shaper == Shaper::None || self.stopped() {
                 continue;
             }
             let known = tried.iter().find(|(setup, _)| built_alike(setup, &cell.setup, &self.found));
@@ -49,7 +50,7 @@ impl Run<'_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
         let blind = shaper::cannot_offload(setup, &self.found);
-        if let (Some(why), Path::Wire { .. }) = (&blind, &setup.path) {
+        if let (Some(why), Path::Wire { .. } | Path::Igb { .. }) = (&blind, &setup.path) {
             return Ok(Some(why.clone()));
         }
         self.found.now = Some(tardy_sys::clock::now());

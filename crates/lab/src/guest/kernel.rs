@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,24 @@ pub struct Fetched {
     pub image_sha256: String,
     /// The image, below the folder.
     pub image: PathBuf,
+    /// Modules that were built for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub built: Vec<Built>,
+}
+
+/// Modules that Debian does not build, built from its source for a fetched kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// By what it is asked for: `netdevsim`.
+    pub name: String,
+    /// The package of the source, as the archive calls it.
+    pub source: String,
+    /// SHA-256 of that package.
+    pub source_sha256: String,
+    /// The compiler's first line about itself.
+    pub compiler: String,
+    /// SHA-256 of each module, by its file below the folder.
+    pub modules: BTreeMap<PathBuf, String>,
 }
 
 /// A kernel cannot be had.
@@ -166,6 +185,16 @@ pub fn find(cache: &Path, name: &str) -> Result<Kernel, KernelError> {
         if kernel.sha256 != fetched.image_sha256 {
             let (wanted, got) = (fetched.image_sha256, kernel.sha256);
             return Err(KernelError::Changed { name: name.to_owned(), path, wanted, got });
+        }
+        for (module, wanted) in fetched.built.iter().flat_map(|built| &built.modules) {
+            let path = folder(cache, name).join(module);
+            let read = fs::read(&path);
+            let bytes =
+                read.map_err(|source| KernelError::Read { name: name.to_owned(), path: path.clone(), source })?;
+            let got = sha256(&bytes);
+            if got != *wanted {
+                return Err(KernelError::Changed { name: name.to_owned(), path, wanted: wanted.clone(), got });
+            }
         }
         return Ok(kernel);
     }

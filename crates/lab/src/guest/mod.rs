@@ -3,8 +3,11 @@
 //! and nothing of it enters but programs and the experiment. What comes out comes over a serial port, frame by frame, to the same
 //! sink as a run on this machine.
 
+pub mod apt;
 pub mod console;
+pub mod devices;
 pub mod elf;
+pub mod extra;
 pub mod fetch;
 pub mod frame;
 pub mod init;
@@ -210,7 +213,8 @@ impl Guest {
         };
         programs::pack(experiment.is_some_and(steers), &mut archive)?;
         if let Some(folder) = &self.kernel.modules {
-            modules::pack(folder, modules::WANTED, &mut archive)?;
+            let own = experiment.map(devices::modules).unwrap_or_default();
+            modules::pack(folder, &[modules::WANTED, &own].concat(), &mut archive)?;
         }
         let orders =
             serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == Mode::Exact)).unwrap_or_default();
@@ -275,13 +279,14 @@ fn try_run(
         io::ErrorKind::NotFound => GuestError::NoQemu,
         _ => GuestError::Start { source: error },
     })?;
+    devices::possible(experiment, &version)?;
     let archive = guest.archive(Some(experiment))?;
     let accelerator = match guest.mode {
         Mode::Exact => Accelerator::Tcg,
         Mode::RealTime => probe::accelerator(guest, options, &version)?,
     };
     let machine = guest.machine(experiment, accelerator);
-    let arguments = machine.arguments();
+    let arguments = [machine.arguments(), devices::arguments(experiment)].concat();
     let mut entry = GuestEntry {
         mode: guest.mode.name().to_owned(),
         accelerator: accelerator.name().to_owned(),

@@ -19,8 +19,6 @@ pub const WANTED: &[&str] = &[
     "8021q",
     "af_packet",
     "ptp",
-    "ptp_mock",
-    "netdevsim",
     "sch_taprio",
     "sch_etf",
     "sch_mqprio",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How two stations are joined. A kind is one file and one line in [`lay`].
 
+pub mod igb;
+pub mod netdevsim;
 pub mod veth;
 pub mod wire;
 
@@ -28,6 +30,8 @@ pub struct Found {
     pub steering: BTreeMap<String, Steering>,
     /// How many transmit queues the devices have, by the same names.
     pub tx_queues: BTreeMap<String, u32>,
+    /// The kernel simulates network devices.
+    pub simulates: bool,
     /// The time, for schedules that must begin in the future; `None` is the clock's epoch.
     pub now: Option<Instant<Tai>>,
 }
@@ -94,6 +98,19 @@ pub struct Laid {
     pub ends: BTreeMap<String, LinkEnd>,
 }
 
+/// Why no path of this kind can be had here, where a cell that asks for it should not cost the others; `None` if it may be.
+pub fn cannot(setup: &Setup, found: &Found) -> Option<String> {
+    match setup.path {
+        Path::Netdevsim { .. } if !found.simulates => Some(
+            "path netdevsim needs the kernel's module of that name, of Linux 6.9 or newer, and it is not loaded: `tardy guest fetch --with \
+             netdevsim` builds it for a guest, then `--in guest:exact`"
+                .to_owned(),
+        ),
+        Path::Igb { .. } if !igb::is_here() => Some(igb::WHY_NOT.to_owned()),
+        _ => None,
+    }
+}
+
 /// Plans the path of a set-up.
 ///
 /// # Errors
@@ -101,6 +118,8 @@ pub struct Laid {
 pub fn lay(setup: &Setup, names: Names, found: &Found) -> Result<Laid, PathError> {
     let mut laid = match &setup.path {
         Path::Veth { queues, mtu } => veth::lay(setup, *queues, *mtu, names),
+        Path::Netdevsim { queues, mtu } => netdevsim::lay(setup, *queues, *mtu, names),
+        Path::Igb { mtu } => igb::lay(setup, *mtu, names, found),
         Path::Wire { a, b, mtu, .. } => wire::lay(setup, [a, b], *mtu, names, found),
     }?;
     vlan::over(setup, names, &mut laid);

@@ -109,9 +109,14 @@ pub struct Claim {
 
 /// The wires of an experiment: both devices, MTU, and whether devices with addresses may be taken.
 fn wires(experiment: &Experiment) -> impl Iterator<Item = (&str, &str, u32, bool)> {
-    experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)).filter_map(|cell| match &cell.setup.path {
+    let emulated = super::igb::is_here();
+    experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)).filter_map(move |cell| match &cell.setup.path {
         experiment::Path::Wire { a, b, mtu, take } => Some((a.as_str(), b.as_str(), *mtu, *take)),
-        experiment::Path::Veth { .. } => None,
+        path @ experiment::Path::Igb { mtu } if emulated => {
+            let [a, b] = path.devices()?;
+            Some((a, b, *mtu, false))
+        }
+        _ => None,
     })
 }
 
@@ -217,14 +222,17 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: Asked) -> Option<HwStamp> {
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub fn lay(setup: &Setup, devices: [&String; 2], mtu: u32, names: Names, found: &Found) -> Result<Laid, PathError> {
+pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Found) -> Result<Laid, PathError> {
     let mut in_order = setup.stations.iter();
     let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
         (in_order.next(), in_order.next(), in_order.next())
     else {
-        return Err(PathError::TwoStations { kind: "wire", stations: setup.stations.keys().cloned().collect() });
+        return Err(PathError::TwoStations {
+            kind: setup.path.kind(),
+            stations: setup.stations.keys().cloned().collect(),
+        });
     };
-    let nic = |device: &String| found.nics.get(device).ok_or_else(|| PathError::Unread { device: device.clone() });
+    let nic = |device: &str| found.nics.get(device).ok_or_else(|| PathError::Unread { device: device.to_owned() });
     let [near, far] = [nic(devices[0])?, nic(devices[1])?];
     let joint = |station, nic: &Nic, side| Joint {
         station,

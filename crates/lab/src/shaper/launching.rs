@@ -78,7 +78,9 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
 /// The record of a trial. `timer_p99_9_ns` is the ruler's figure of the sender's thread.
 pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>) -> LaunchRecord {
     // A virtual link hands the very packet over, and its launch time stays where the stamp of its arrival would be.
-    let moved = stream.launch != Launch::None && matches!(setup.path, Path::Veth { .. }) && stream.port != Port::Sim;
+    let moved = stream.launch != Launch::None
+        && matches!(setup.path, Path::Veth { .. } | Path::Netdevsim { .. })
+        && stream.port != Port::Sim;
     LaunchRecord {
         launch: stream.launch,
         advance_ns: stream.tx.advance.0,

@@ -129,11 +129,11 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
 
 /// Stations that streams start from with their devices of the host, by the experiment's names for them.
 fn devices(setup: &Setup) -> Vec<(&str, &str)> {
-    let Path::Wire { a, b, .. } = &setup.path else { return Vec::new() };
+    let Some(devices) = setup.path.devices() else { return Vec::new() };
     let sends = stations(setup);
-    let ends = setup.stations.keys().zip([a, b]);
+    let ends = setup.stations.keys().zip(devices);
     ends.filter(|(station, _)| sends.contains(station.as_str()))
-        .map(|(station, device)| (station.as_str(), device.as_str()))
+        .map(|(station, device)| (station.as_str(), device))
         .collect()
 }
 

@@ -4,11 +4,11 @@
 use super::{devices, is_watched, read_back, stations};
 use crate::apply::Applied;
 use crate::command::Batch;
-use crate::path::{Found, LinkEnd};
+use crate::path::{Found, LinkEnd, netdevsim};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::qdisc::ShaperRecord;
-use tardy_spec::experiment::Setup;
+use tardy_spec::experiment::{Path, Setup};
 
 /// The readings of one trial.
 pub struct Readings<'a> {
@@ -27,7 +27,9 @@ impl<'a> Readings<'a> {
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
         let driver =
             |(station, device): (&str, &str)| Some((station.to_owned(), found.nics.get(device)?.driver.clone()?));
-        let drivers = devices(setup).into_iter().filter_map(driver).collect();
+        let simulated = sends.iter().filter(|_| matches!(setup.path, Path::Netdevsim { .. }));
+        let simulated = simulated.map(|station| ((*station).to_owned(), netdevsim::DRIVER.to_owned()));
+        let drivers = devices(setup).into_iter().filter_map(driver).chain(simulated).collect();
         Readings { setup, drivers, ends: watched.map(of).collect() }
     }
 

@@ -30,7 +30,7 @@ pub(super) fn queues(table: &Table<'_>, cell: &Cell<'_>, queues: &[Queues], clas
     }
     let needed = taken.last().map_or(0, |(_, end)| *end);
     let has = match cell.path {
-        Path::Veth { queues, .. } if !cell.is_simulated() => *queues,
+        Path::Veth { queues, .. } | Path::Netdevsim { queues, .. } if !cell.is_simulated() => *queues,
         // A wire's device is looked at before the run.
         _ => return Ok(()),
     };
@@ -89,11 +89,9 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
     for stream in cell.streams {
         short(classes.of(stream.priority), stream.packet_bytes(), format!("packets of stream `{}`", stream.name))?;
     }
-    let (Path::Veth { mtu, .. } | Path::Wire { mtu, .. }) = cell.path;
+    let mtu = cell.path.mtu();
     match cell.loads.iter().find(|load| sends(&load.kind)) {
-        Some(load) => {
-            short(classes.of(0), *mtu, format!("full packets of load `{}`, which has priority 0,", load.name))
-        }
+        Some(load) => short(classes.of(0), mtu, format!("full packets of load `{}`, which has priority 0,", load.name)),
         None => Ok(()),
     }
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two devices of netdevsim, the kernel's own simulator of network devices, joined. They have a clock and take a schedule as a device
+//! with gates would, and hold nothing back: what a queue discipline hands to a device can be tried on them, and nothing be measured.
+//!
+//! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's choice.
+
+use super::veth::{self, Joint};
+use super::{Laid, LinkEnd, PathError};
+use crate::command::{Command, Step};
+use crate::names::{Names, Side};
+use crate::orders::has_ipv6;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tardy_spec::experiment::{Setup, Station};
+
+/// The driver, as it calls itself.
+pub const DRIVER: &str = "netdevsim";
+/// Its bus.
+const BUS: &str = "/sys/bus/netdevsim";
+
+/// True if this kernel has it, and it can join two of its devices (Linux 6.9).
+pub fn is_here() -> bool {
+    Path::new(BUS).join("link_device").exists()
+}
+
+/// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
+///
+/// # Errors
+/// If there are not exactly two stations.
+pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
+    let mut in_order = setup.stations.iter();
+    let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
+        (in_order.next(), in_order.next(), in_order.next())
+    else {
+        return Err(PathError::TwoStations { kind: DRIVER, stations: setup.stations.keys().cloned().collect() });
+    };
+    let joint = |station, side| Joint {
+        station,
+        netns: names.netns(station),
+        link: names.link(side),
+        mac: names.mac(side),
+        address: names.address(side).into(),
+        address6: has_ipv6(setup).then(|| names.address6(side)),
+    };
+    let (a, b) = (joint(first, Side::First), joint(second, Side::Second));
+    let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));
+    let mut steps = vec![veth::namespace(&a), veth::namespace(&b)];
+    steps.extend([device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)]);
+    steps.extend([veth::quiet(&a), veth::end(&a, &b), veth::quiet(&b), veth::end(&b, &a)]);
+    let ends = [a, b]
+        .map(|joint| {
+            let Joint { netns, link: device, mac, address, address6, .. } = joint;
+            (joint.station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
+        })
+        .into();
+    Ok(Laid { steps, read_back: Vec::new(), ends })
+}
+
+fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {
+    let (folder, link) = (format!("{BUS}/devices/{DRIVER}{number}"), &at.link);
+    // A shell says of any write that is refused that it was an error: what is gone already is looked for first.
+    let remove = format!("[ ! -e {folder} ] || echo {number} >{BUS}/del_device");
+    let make = format!(
+        "echo {number} 1 {queues} >{BUS}/new_device && cd {folder}/net && for device in *; do ip link set dev $device name {link}; done"
+    );
+    Step {
+        does: vec![Command::ip(&["netns", "exec", &at.netns, "sh", "-c", &make])],
+        undoes: vec![Command::new("sh", &["-c", &remove])],
+        why: "a simulated device of one port, born in its namespace",
+        tolerates: &[],
+    }
+}
+
+fn fit(at: &Joint<'_>, mtu: u32) -> Step {
+    let (link, mtu) = (at.link.as_str(), mtu.to_string());
+    Step {
+        does: vec![Command::ip_in(&at.netns, &["link", "set", "dev", link, "mtu", &mtu, "address", &at.mac])],
+        undoes: Vec::new(),
+        why: "the path's MTU, and an address that the other end knows",
+        tolerates: &[],
+    }
+}
+
+/// The bus is told two open files of namespaces, and the devices' indices in them.
+fn join(a: &Joint<'_>, b: &Joint<'_>) -> Step {
+    let index = |name: &str, at: &Joint<'_>| {
+        format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.netns, at.link)
+    };
+    let script = format!(
+        "exec 8</run/netns/{} 9</run/netns/{} && {} && {} && echo 8:$a 9:$b >{BUS}/link_device",
+        a.netns,
+        b.netns,
+        index("a", a),
+        index("b", b)
+    );
+    Step {
+        does: vec![Command::new("sh", &["-c", &script])],
+        // The devices take it with them.
+        undoes: Vec::new(),
+        why: "the two devices joined",
+        tolerates: &[],
+    }
+}
