@@ -2,6 +2,7 @@
 //! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word differs from what was asked. The files
 //! beside this one are what iproute2 6.1 printed on Linux 6.12, byte for byte.
 
+mod frames;
 mod gates;
 mod judge;
 mod read_back;
@@ -18,7 +19,7 @@ use tardy_spec::{Source, load, ready_made};
 
 /// An experiment whose shaper is the text, on two stations and a stream of priority 3.
 pub fn experiment(shaper: &str) -> Experiment {
-    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\n";
+    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\ntx.advance = \"3ms\"\n";
     let source = Source { name: "x.toml".into(), text: format!("{head}[shaper]\n{shaper}\n") };
     load(&source, &[]).unwrap_or_else(|error| panic!("{shaper}\n{}", error.one_line()))
 }
