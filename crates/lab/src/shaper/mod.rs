@@ -124,7 +124,9 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Sh
 pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
     if let Some(asked) = setup.shaper.port_bit_s() {
         for (_, device) in devices(setup) {
-            let speed = found.nics.get(device).and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
+            // What a virtual device tells is no wire's.
+            let nic = found.nics.get(device).filter(|nic| nic.kind.is_none());
+            let speed = nic.and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
             if let Some(is) = speed.map(|speed| speed as u64 * 1_000_000).filter(|is| *is != asked) {
                 return Err(ShaperError::Rate { device: device.to_owned(), is, asked });
             }
