@@ -212,3 +212,42 @@ fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
     let (code, _, error) = plan(&["host-to-host", "--in", "guest:virtual"]);
     assert_eq!(code, Some(2), "{error}");
 }
+
+#[test]
+fn what_a_killed_probe_leaves_is_known_to_undo() {
+    let rm = tardy_lab::guest::remove(std::path::Path::new("/runs/x/guest")).to_string();
+    assert_eq!(rm, "rm -rf /runs/x/guest/initramfs /runs/x/guest/port /runs/x/guest/probe");
+}
+
+#[test]
+fn an_error_of_a_guest_says_what_to_do_next() {
+    use std::io;
+    use tardy_lab::guest::GuestError;
+    use tardy_lab::guest::apt::FetchError;
+    use tardy_lab::guest::console::ConsoleEnd;
+    use tardy_lab::guest::frame::Damaged;
+    use tardy_lab::guest::kernel::KernelError;
+    use tardy_lab::guest::modules::ModuleError;
+    use tardy_lab::guest::programs::ProgramError;
+    let console = ConsoleEnd { means: Means::Panic, lines: vec!["Kernel panic".into()] };
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let says: [(String, &str); 11] = [
+        (GuestError::Start { source: denied() }.to_string(), "apt install --reinstall qemu-system-x86"),
+        (GuestError::File { doing: "write", path: "/p".into(), source: denied() }.to_string(), "--out"),
+        (GuestError::Broke { what: "panicked".into(), console, qemu: String::new() }.to_string(), "guest/console.log"),
+        (GuestError::Nonsense("a trial of no cell".into()).to_string(), "--append"),
+        (Damaged { at: 7, what: "its check sum" }.to_string(), "run it again"),
+        (
+            FetchError::Program { doing: "d".into(), program: "apt".into(), says: "s".into() }.to_string(),
+            "--kernel FILE",
+        ),
+        (FetchError::NoPackage { package: "p".into(), suite: "trixie" }.to_string(), "--kernel FILE"),
+        (KernelError::Read { name: "k".into(), path: "/p".into(), source: denied() }.to_string(), "debian:6.12"),
+        (ProgramError::Library { library: "libx".into(), program: "tc".into() }.to_string(), "`ldd`"),
+        (ProgramError::Read { path: "/p".into(), source: denied() }.to_string(), "install its package anew"),
+        (ModuleError::Foreign { path: "/p/sch_etf.ko.zst".into() }.to_string(), "`unzstd`"),
+    ];
+    for (says, next) in says {
+        assert!(says.contains(next), "{next} is not in: {says}");
+    }
+}

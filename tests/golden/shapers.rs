@@ -2,6 +2,7 @@
 //! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word differs from what was asked. The files
 //! beside this one are what iproute2 6.1 printed on Linux 6.12, byte for byte.
 
+mod frames;
 mod gates;
 mod judge;
 mod read_back;
@@ -18,7 +19,7 @@ use tardy_spec::{Source, load, ready_made};
 
 /// An experiment whose shaper is the text, on two stations and a stream of priority 3.
 pub fn experiment(shaper: &str) -> Experiment {
-    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\n";
+    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\ntx.advance = \"3ms\"\n";
     let source = Source { name: "x.toml".into(), text: format!("{head}[shaper]\n{shaper}\n") };
     load(&source, &[]).unwrap_or_else(|error| panic!("{shaper}\n{}", error.one_line()))
 }
@@ -130,7 +131,7 @@ fn without_gates_the_phase_is_what_it_was_before_there_were_any() {
 }
 
 #[test]
-fn every_row_of_r1_is_a_cell_and_repeated_conditions_are_two() {
+fn every_row_of_r1_is_a_cell_repeated_conditions_are_two_and_one_more_drops() {
     let experiment = load(&ready_made("tsn-qdiscs").expect("it is there"), &[]).expect("it loads");
     let cell = |id: &str| -> &Cell { experiment.cells.iter().find(|cell| cell.id == id).expect(id) };
     let ids: Vec<&str> = experiment.cells.iter().map(|cell| cell.id.as_str()).collect();
@@ -141,6 +142,7 @@ fn every_row_of_r1_is_a_cell_and_repeated_conditions_are_two() {
         "taprio-software",
         "assist-delta-200us",
         "assist-delta-2ms",
+        "assist-delta-1us",
         "offload",
         "offload-again",
     ];
@@ -154,10 +156,10 @@ fn every_row_of_r1_is_a_cell_and_repeated_conditions_are_two() {
     assert_eq!(cell("none-loaded").setup, cell("none-loaded-again").setup);
     assert_eq!(cell("offload").setup, cell("offload-again").setup);
     assert_eq!(cell("none-loaded").setup.shaper, Shaper::None);
-    let deltas =
-        ["assist-delta-200us", "assist-delta-2ms"].map(|id| cell(id).setup.shaper.etf(3).expect("etf").delta.0);
-    assert_eq!(deltas, [200_000, 2_000_000]);
-    for id in ["assist-delta-200us", "assist-delta-2ms"] {
+    let assisted = ["assist-delta-200us", "assist-delta-2ms", "assist-delta-1us"];
+    let deltas = assisted.map(|id| cell(id).setup.shaper.etf(3).expect("etf").delta.0);
+    assert_eq!(deltas, [200_000, 2_000_000, 1_000]);
+    for id in assisted {
         let (stream, etf) = (&cell(id).setup.streams[0], *cell(id).setup.shaper.etf(3).expect("etf"));
         assert!(stream.tx.advance > etf.delta, "{id}: the sender must come before etf lets go");
     }

@@ -156,8 +156,11 @@ fn lead_in(found: &Trial) -> u64 {
 }
 
 #[test]
-fn a_sender_that_comes_after_its_launch_times_is_refused_and_warned() {
-    let found = trial(&experiment(ETF, "launch = \"strict\""));
+fn a_sender_that_comes_after_its_launch_times_loses_all_to_etf_and_is_warned() {
+    // Such a file is refused; a timer that is late by more than was left comes to the same.
+    let mut late = experiment(ETF, "launch = \"strict\"\ntx.advance = \"400us\"");
+    late.cells[0].setup.streams[0].tx.advance = Nanos::ZERO;
+    let found = trial(&late);
     assert_eq!(found.stream().outcomes.not_sent, 1_000);
     assert_eq!(found.stream().not_sent_why, [("launch_invalid".to_owned(), 1_000)].into());
     assert_eq!(found.record.streams["ctl"].counters.launch_invalid, 1_000);
@@ -170,7 +173,7 @@ fn a_sender_that_comes_after_its_launch_times_is_refused_and_warned() {
 fn through_gates(found: &Trial) -> Vec<i64> {
     let taprio = found.shaper.taprio().expect("taprio");
     let gates = Gates::of(&taprio.schedule, 1);
-    let frame = frame_time(64 + 28, taprio.port_bit_s).0;
+    let frame = frame_time(64 + 28, false, taprio.port_bit_s).0;
     let mut free = i64::MIN;
     (0..found.batch.len())
         .map(|row| {
@@ -267,7 +270,7 @@ fn with_txtime_assist_own_launch_times_and_given_ones_are_kept() {
     let gates = Gates::of(&given.shaper.taprio().expect("taprio").schedule, 1);
     for row in 0..given.batch.len() {
         let enqueued = given.batch.stamp_ns(row, Point::TxSched).expect("a stamp");
-        let launch = gates.next_open(enqueued + 400_000, frame_time(92, 1_000_000_000).0).expect("it opens");
+        let launch = gates.next_open(enqueued + 400_000, frame_time(92, false, 1_000_000_000).0).expect("it opens");
         assert_eq!(given.batch.stamp_ns(row, Point::TxKernel), Some(launch - 200_000), "packet {row}");
     }
     assert_eq!((given.gates().inside, given.gates().judged), (1_000, 1_000));

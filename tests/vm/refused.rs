@@ -25,6 +25,38 @@ fn a_different_cpu_that_was_asked_for_is_refused_with_the_reason() {
 }
 
 #[test]
+fn different_is_refused_in_exact_time_in_whatever_form_it_was_said() {
+    if !can_run("different_is_refused_in_exact_time_in_whatever_form_it_was_said") {
+        return;
+    }
+    for (set, key) in [
+        ("stream.ctl.rx={cpu=\"different\"}", "stream.ctl.rx.cpu"),
+        ("station.b.softirq=different", "station.b.softirq"),
+        ("load.bulk.peer_cpu=different", "load.bulk.peer_cpu"),
+    ] {
+        let place = Place::new();
+        let run = place.call(&mut place.run(&["mqprio-etf", "--in", "guest:exact", "--set", set]));
+        assert_eq!(run.code, Some(3), "{set}: {}", run.stderr);
+        assert!(run.stderr.contains(&format!("{key} is \"different\"")), "{set}: {}", run.stderr);
+        assert!(!place.out().exists(), "{set}: before anything is made");
+    }
+}
+
+#[test]
+fn a_time_of_silence_that_is_no_number_is_wrong_usage() {
+    if !can_run("a_time_of_silence_that_is_no_number_is_wrong_usage") {
+        return;
+    }
+    for wrong in ["abc", "0", "-5", ""] {
+        let place = Place::new();
+        let run = place.call(exact(&place, &SHORT).env("TARDY_GUEST_SILENCE_S", wrong));
+        assert_eq!(run.code, Some(2), "{wrong:?}: {}", run.stderr);
+        assert!(run.stderr.contains("TARDY_GUEST_SILENCE_S"), "{wrong:?}: {}", run.stderr);
+        assert!(!place.out().exists(), "{wrong:?}: before anything is made");
+    }
+}
+
+#[test]
 fn a_wire_is_no_guests() {
     if !can_run("a_wire_is_no_guests") {
         return;

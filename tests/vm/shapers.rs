@@ -47,7 +47,16 @@ fn gates_are_kept_and_etf_lets_packets_go_its_delta_early() {
     assert_eq!(tsn.code, Some(4), "{}", tsn.stderr);
     let built = kernel::fetched(&kernel::cache(), KERNEL).is_some_and(|fetched| !fetched.built.is_empty());
     let rule = if built { "no-gates" } else { "refused" };
-    assert_eq!(tsn.ids("invalid"), [rule], "the rest is sound: {}", tsn.stderr);
+    assert_eq!(tsn.ids("invalid"), ["launch-drops", rule], "the rest is sound: {}", tsn.stderr);
+    // A microsecond is too little for the way to the driver: drops, each with its reason, and no loss.
+    let small = cell(&tsn, "assist-delta-1us");
+    let (ctl, drops) = (&small["streams"]["ctl"], says(small, "launch-drops"));
+    let (not_sent, why) = (number(&ctl["outcomes"]["not_sent"]), &ctl["not_sent_why"]);
+    assert!(not_sent > 0 && drops.len() == 1, "{ctl}: {drops:?}");
+    let reasons: u64 = why.as_object().expect("reasons").values().map(number).sum();
+    assert_eq!((reasons, number(&why["launch_missed"])), (not_sent, not_sent), "{ctl}");
+    assert_eq!(number(&ctl["outcomes"]["lost"]), 0, "what was dropped is no loss: {ctl}");
+    assert_eq!(number(&ctl["outcomes"]["received"]) + not_sent, 400, "{ctl}");
     for id in ["offload", "offload-again"] {
         let refused = cell(&tsn, id);
         let says = says(refused, rule);

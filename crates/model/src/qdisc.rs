@@ -149,6 +149,9 @@ pub struct LaunchRecord {
     pub delta_ns: Option<i64>,
     /// The 99.9th percentile of the timer's error on the sender's CPU, by the ruler, ns.
     pub timer_p99_9_ns: Option<i64>,
+    /// The traffic class that they come to, where there are classes, whether or not something there decides when they leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<u8>,
     /// When they should leave; `None` where nothing decides it.
     pub gate: Option<GateRecord>,
     /// Where `rx_kernel` was taken; `None` where it was not.

@@ -9,8 +9,14 @@ use serde::{Deserialize, Serialize};
 pub const PRIORITIES: usize = 16;
 /// The most traffic classes that a queue discipline takes (`TC_QOPT_MAX_QUEUE`).
 pub const MOST_CLASSES: u8 = 16;
-/// What a packet takes on the wire beside its IP packet: Ethernet header with a VLAN tag and check sum 22, preamble 8, gap 12.
-pub const WIRE_OVERHEAD: u32 = 42;
+/// Bytes of an Ethernet header.
+const HEADER: u32 = 14;
+/// Bytes of a VLAN tag.
+const TAG: u32 = 4;
+/// A frame is filled up to so many bytes, without its check sum (ETH_ZLEN in include/uapi/linux/if_ether.h).
+const LEAST_FRAME: u32 = 60;
+/// What goes with each frame: check sum 4, preamble 8, gap 12.
+const AROUND: u32 = 24;
 
 /// Transmit queues of one class: so many from this one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +141,7 @@ pub struct Cbs {
     pub idleslope_bit_s: u64,
     /// What the device sends, bits a second.
     pub port_bit_s: u64,
-    /// The longest frame with all that it takes on the wire, bytes.
+    /// The longest frame with all that it takes on the wire, bytes; with a tag, which what is shaped by credits bears by the standard.
     pub frame: u32,
     /// The device does it.
     pub offload: bool,
@@ -170,9 +176,14 @@ impl Cbs {
     }
 }
 
-/// How long an IP packet of so many bytes takes on the wire.
-pub fn frame_time(packet_bytes: u32, bit_s: u64) -> Nanos {
-    let (bits, rate) = (i128::from(packet_bytes + WIRE_OVERHEAD) * 8, i128::from(bit_s.max(1)));
+/// What so many bytes behind the Ethernet header, and behind the VLAN tag if there is one, take on the wire: bytes, with preamble and gap.
+pub fn wire_bytes(packet_bytes: u32, tagged: bool) -> u32 {
+    (HEADER + if tagged { TAG } else { 0 } + packet_bytes).max(LEAST_FRAME) + AROUND
+}
+
+/// How long that takes.
+pub fn frame_time(packet_bytes: u32, tagged: bool, bit_s: u64) -> Nanos {
+    let (bits, rate) = (i128::from(wire_bytes(packet_bytes, tagged)) * 8, i128::from(bit_s.max(1)));
     Nanos(((bits * 1_000_000_000 + rate - 1) / rate) as i64)
 }
 
@@ -226,6 +237,13 @@ impl Shaper {
     /// taprio, if it is one.
     pub const fn taprio(&self) -> Option<&Taprio> {
         if let Shaper::Taprio(taprio) = self { Some(taprio) } else { None }
+    }
+    /// What the device is taken to send, bits a second, where that matters.
+    pub const fn port_bit_s(&self) -> Option<u64> {
+        match self {
+            Shaper::Taprio(Taprio { port_bit_s, .. }) | Shaper::Cbs(Cbs { port_bit_s, .. }) => Some(*port_bit_s),
+            Shaper::None | Shaper::Etf(_) | Shaper::Mqprio(_) => None,
+        }
     }
     /// What of it only a device can do, in words; `None` if the kernel can do all of it.
     pub fn offloads(&self) -> Option<&'static str> {

@@ -3,9 +3,15 @@
 
 use crate::ethernet::Tag;
 use crate::point::{Metric, Point};
+use crate::shaper;
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Bytes of a UDP header.
+const UDP_HEADER: u32 = 8;
+/// Bytes of a TCP header with the time stamps that Linux puts into each.
+const TCP_HEADER: u32 = 32;
 
 /// Which CPU a thread is to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -393,8 +399,17 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Bytes of the IP packet.
+    /// Bytes of a packet behind the Ethernet header and the tag. A TCP header is taken with its time stamps.
     pub const fn packet_bytes(&self) -> u32 {
-        self.size as u32 + self.ip.headers()
+        let headers = match self.port {
+            Port::Udp | Port::Sim => self.ip.headers(),
+            Port::Tcp => self.ip.headers() - UDP_HEADER + TCP_HEADER,
+            Port::Packet => 0,
+        };
+        self.size as u32 + headers
+    }
+    /// How long a packet takes on a wire of this rate.
+    pub fn frame_time(&self, bit_s: u64) -> Nanos {
+        shaper::frame_time(self.packet_bytes(), self.tag.is_some(), bit_s)
     }
 }

@@ -10,7 +10,7 @@ use crate::schema::{Value, show_duration};
 use crate::setup::{flag, integer, span, text};
 use tardy_model::load::Load;
 use tardy_model::shaper::{
-    Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, WIRE_OVERHEAD,
+    Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,
 };
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::Nanos;
@@ -244,5 +244,5 @@ fn cbs(table: &Table<'_>, cell: &Cell<'_>) -> Result<Cbs, Problem> {
     }
     let mtu = cell.path.mtu();
     let offload = table.get("cbs.offload", flag)?;
-    Ok(Cbs { classes, at, idleslope_bit_s, port_bit_s, frame: mtu + WIRE_OVERHEAD, offload })
+    Ok(Cbs { classes, at, idleslope_bit_s, port_bit_s, frame: wire_bytes(mtu, true), offload })
 }

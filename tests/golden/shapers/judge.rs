@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One departure at a time: inside or how far outside, and by how many cycles it slipped.
 
+use super::{MQPRIO, setup};
 use crate::analyze::fixture;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::gates::{Departure, GatePass};
+use tardy_lab::shaper::launching;
+use tardy_lab::shaper::read_back::record;
 use tardy_model::gates::{Gates, Window};
-use tardy_model::qdisc::{GateRecord, Keeper, ShaperRecord};
-use tardy_model::trial::StreamRecord;
-use tardy_model::verdict::Level;
+use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, ShaperRecord};
+use tardy_model::stream::Launch;
+use tardy_model::trial::{StreamRecord, TrialRecord};
+use tardy_model::verdict::{Level, Verdict};
 
 fn window(open_ns: i64, close_ns: i64) -> Window {
     Window { open_ns, close_ns }
@@ -121,4 +125,76 @@ fn a_device_that_keeps_no_gates_gives_no_figure() {
         assert!(other.result.verdicts.iter().all(|verdict| verdict.id != "no-gates"));
         assert!(other.result.streams["ctl"].metrics.values().any(|metric| metric.count == 400), "{driver:?}");
     }
+}
+
+/// What is said of a sound trial that is changed so.
+fn said(change: impl FnOnce(&mut TrialRecord)) -> Vec<Verdict> {
+    let mut record = fixture::record(1, 400);
+    change(&mut record);
+    let packets = fixture::healthy_packets(1, 400);
+    let mut cell = CellAnalysis::new("all", [].into(), [("ctl".to_owned(), vec![fixture::LEAD])].into(), Vec::new());
+    cell.trial(&record, [("ctl", fixture::batch(0, &packets))]);
+    cell.finish().result.verdicts
+}
+
+fn of<'a>(verdicts: &'a [Verdict], id: &str) -> Vec<(Level, &'a str)> {
+    let of = verdicts.iter().filter(|verdict| verdict.id == id);
+    of.map(|verdict| (verdict.level, verdict.says.as_str())).collect()
+}
+
+fn launch(record: &mut TrialRecord) -> &mut LaunchRecord {
+    let launching = &mut record.streams.get_mut("ctl").expect("a stream").launching;
+    launching.launch = Launch::Strict;
+    launching
+}
+
+#[test]
+fn a_queue_discipline_that_could_not_be_read_back_makes_the_trial_invalid() {
+    let verdicts = said(|trial| {
+        launch(trial).station = "a".to_owned();
+        let unread = record(&setup(MQPRIO).shaper, "va", Err("tc: killed"), Err("tc: killed"));
+        trial.shapers.insert("a".to_owned(), unread);
+    });
+    let told = of(&verdicts, "shaper");
+    assert_eq!(told.len(), 1, "{verdicts:?}");
+    assert_eq!(told[0].0, Level::Invalid);
+    assert!(told[0].1.contains("it could not be read back (tc: killed)"), "{told:?}");
+    assert_eq!(of(&verdicts, "launch-ignored"), [], "of what is not known nothing follows");
+}
+
+#[test]
+fn launch_times_in_a_class_without_etf_are_told_as_ignored_below_mqprio_too() {
+    // Priority 3 goes to class 0, which has etf; priority 2 to class 1 and all others to class 2, which have none.
+    let judged = |priority: u32| {
+        let mut setup = setup(MQPRIO);
+        setup.streams[0].priority = priority;
+        let launching = launching::record(&setup, &setup.streams[0], None);
+        let class = launching.class;
+        let is: serde_json::Value = serde_json::from_str(include_str!("mqprio.json")).expect("what tc printed");
+        let verdicts = said(|trial| {
+            *launch(trial) = launching;
+            trial.shapers.insert("a".to_owned(), record(&setup.shaper, "va", Ok(&is), Ok(&is)));
+        });
+        (class, of(&verdicts, "launch-ignored").len())
+    };
+    assert_eq!(judged(3), (Some(0), 0));
+    assert_eq!(judged(2), (Some(1), 1));
+    assert_eq!(judged(0), (Some(2), 1));
+}
+
+#[test]
+fn an_advance_that_the_ruler_has_no_figure_for_is_told_as_not_checked() {
+    let with = |advance_ns: i64, timer: Option<i64>| {
+        let verdicts = said(|trial| {
+            let launching = launch(trial);
+            (launching.advance_ns, launching.delta_ns, launching.timer_p99_9_ns) = (advance_ns, Some(300_000), timer);
+        });
+        of(&verdicts, "advance").into_iter().map(|(level, says)| (level, says.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(with(500_000, Some(100_000)), []);
+    assert_eq!(with(400_000, Some(100_000))[0].0, Level::Warning);
+    let unchecked = with(500_000, None);
+    assert_eq!((unchecked.len(), unchecked[0].0), (1, Level::Note));
+    assert!(unchecked[0].1.contains("is not checked: the ruler has no figure"), "{unchecked:?}");
+    assert_eq!(with(300_000, None)[0].0, Level::Warning, "that much is known without the ruler");
 }

@@ -70,7 +70,7 @@ fn counters_are_kept_by_class_and_count_from_the_trials_beginning() {
         qdisc["drops"] = if is_of_stream { 50.into() } else { 0.into() };
         qdisc["overlimits"] = if is_of_stream { 50.into() } else { 0.into() };
     }
-    let during = record(&shaper, "va", &before, &after);
+    let during = record(&shaper, "va", Ok(&before), Ok(&after));
     assert_eq!((during.root(), during.drops(), during.differs.len()), ("taprio", 50, 0));
     let of: Vec<_> =
         during.qdiscs.iter().map(|qdisc| (qdisc.kind.as_str(), qdisc.class, qdisc.packets, qdisc.drops)).collect();
@@ -87,7 +87,7 @@ fn counters_are_kept_by_class_and_count_from_the_trials_beginning() {
     assert!(during.honours_launch(Some(1)));
     assert_eq!(qdiscs(&after, &shaper).len(), 5);
     // What counted before the trial is not the trial's.
-    assert_eq!(record(&shaper, "va", &after, &after).drops(), 0);
+    assert_eq!(record(&shaper, "va", Ok(&after), Ok(&after)).drops(), 0);
 }
 
 #[test]
@@ -95,13 +95,64 @@ fn a_root_that_looks_at_no_launch_time_is_known() {
     let none = record(
         &setup("kind = \"none\"").shaper,
         "va",
-        &json(include_str!("none.json")),
-        &json(include_str!("none.json")),
+        Ok(&json(include_str!("none.json"))),
+        Ok(&json(include_str!("none.json"))),
     );
     assert_eq!((none.root(), none.honours_launch(None)), ("noqueue", false));
-    let software = record(&setup(R1).shaper, "va", &taprio(), &taprio());
+    let software = record(&setup(R1).shaper, "va", Ok(&taprio()), Ok(&taprio()));
     assert_eq!((software.root(), software.honours_launch(Some(1))), ("taprio", false));
     let mqprio = json(include_str!("mqprio.json"));
-    let mqprio = record(&setup(MQPRIO).shaper, "va", &mqprio, &mqprio);
+    let mqprio = record(&setup(MQPRIO).shaper, "va", Ok(&mqprio), Ok(&mqprio));
     assert!(mqprio.honours_launch(Some(0)) && !mqprio.honours_launch(Some(2)), "etf stands below class 0 only");
+}
+
+#[test]
+fn what_tc_does_not_tell_is_not_as_it_was_asked_for() {
+    let mut silent = taprio();
+    let options = silent[0]["options"].as_object_mut().expect("options");
+    for key in ["tc", "map", "queues", "clockid", "base_time", "cycle_time"] {
+        options.remove(key).expect("tc told it");
+    }
+    options["schedule"][2].as_object_mut().expect("an entry").remove("gatemask").expect("tc told it");
+    assert_eq!(
+        differs(&setup(R1).shaper, &silent),
+        [
+            "the number of classes is not told, and 4 was asked for",
+            "the class of priority 0 is not told, and 3 was asked for",
+            "the queues of class 0 are not told, and 1@0 was asked for",
+            "the queues of class 1 are not told, and 1@1 was asked for",
+            "the queues of class 2 are not told, and 1@2 was asked for",
+            "the queues of class 3 are not told, and 1@3 was asked for",
+            "its clock is not told, and TAI was asked for",
+            "the cycle is not told, and 1000000 was asked for",
+            "the base time is not told",
+            "entry 2's gates are not told, and 0x2 was asked for",
+        ]
+    );
+    let etf =
+        setup("kind = \"etf\"\netf.delta = \"300us\"\netf.deadline_mode = true\netf.skip_sock_check = true").shaper;
+    let mut silent = json(include_str!("etf.json"));
+    silent[0]["options"] = serde_json::json!({});
+    assert_eq!(
+        differs(&etf, &silent),
+        [
+            "etf: delta is not told, and 300000 was asked for",
+            "etf: deadline_mode is not told, and on was asked for",
+            "etf: skip_sock_check is not told, and on was asked for",
+            "etf: its clock is not told, and TAI was asked for",
+        ],
+        "a flag that is off need not be told: a program that does not know it has set none"
+    );
+}
+
+#[test]
+fn a_reading_that_failed_is_told_and_not_passed_over() {
+    let shaper = setup(R1).shaper;
+    let failed = record(&shaper, "va", Ok(&taprio()), Err("Cannot find device \"va\""));
+    assert_eq!(failed.differs, ["it could not be read back (Cannot find device \"va\")"]);
+    assert_eq!((failed.root(), failed.drops(), failed.asked.as_str()), ("", 0, "taprio"));
+    assert_eq!(record(&shaper, "va", Err("killed"), Ok(&taprio())).differs, ["it could not be read back (killed)"]);
+    // Where nothing was asked for, what is there must still be known.
+    let nothing = record(&setup("kind = \"none\"").shaper, "va", Ok(&json("[]")), Ok(&json("[]")));
+    assert_eq!(nothing.differs, ["it could not be read back (tc tells of none)"]);
 }

@@ -15,6 +15,20 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let Some(delta) = launching.delta_ns.filter(|_| launching.launch.is_some()) else { continue };
         let timer = launching.timer_p99_9_ns.unwrap_or(0);
         if launching.advance_ns > delta.saturating_add(timer) {
+            if launching.timer_p99_9_ns.is_none() {
+                let says = format!(
+                    "whether {stream} wakes early enough for etf is not checked: the ruler has no figure of its thread's timer; its advance, {}, \
+                     is above etf.delta, {}",
+                    says::time(launching.advance_ns),
+                    says::time(delta)
+                );
+                verdicts.push(
+                    Verdict::new(RULE.id, Level::Note, says)
+                        .with("stream", stream.as_str())
+                        .with("advance_ns", launching.advance_ns)
+                        .with("delta_ns", delta),
+                );
+            }
             continue;
         }
         let with = match launching.timer_p99_9_ns {

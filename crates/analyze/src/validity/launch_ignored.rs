@@ -16,12 +16,12 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         else {
             continue;
         };
-        let gate = launching.gate.as_ref();
-        let class = gate.and_then(|gate| gate.class);
-        if shaper.honours_launch(class) || gate.is_some_and(|gate| gate.keeper == Keeper::Device) {
+        let by_device = launching.gate.as_ref().is_some_and(|gate| gate.keeper == Keeper::Device);
+        let root = shaper.root();
+        // Of what could not be read back nothing is known, and `shaper` says so.
+        if root.is_empty() || shaper.honours_launch(launching.class) || by_device {
             continue;
         }
-        let root = shaper.root();
         let does = match root {
             "taprio" => "drops those outside the windows of their class and holds none until its own",
             _ => "does not look at them",

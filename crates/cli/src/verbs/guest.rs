@@ -13,7 +13,7 @@ use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator, Mode};
 use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, unpack};
 use tardy_model::stream::CpuChoice;
-use tardy_spec::experiment::Experiment;
+use tardy_spec::experiment::{Experiment, Setup};
 use tardy_spec::placement::End;
 
 /// Fetches, lists or packs.
@@ -134,33 +134,64 @@ fn refused(error: KernelError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
+/// The environment's word for [`silence`].
+const SILENCE: &str = "TARDY_GUEST_SILENCE_S";
+
 /// A guest that says nothing for so much processor time hangs.
-pub fn silence() -> Duration {
-    let set = std::env::var("TARDY_GUEST_SILENCE_S").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(set.unwrap_or(120))
+pub fn silence() -> Result<Duration> {
+    let Some(text) = std::env::var_os(SILENCE) else { return Ok(Duration::from_secs(120)) };
+    let seconds = text.to_str().and_then(|text| text.trim().parse().ok()).filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or_else(|| {
+        let text = text.to_string_lossy();
+        let why =
+            format!("{SILENCE} is \"{text}\", and must be a whole number of seconds from 1 on: write one, or unset it");
+        Failure::new(Exit::Usage, why)
+    })?;
+    Ok(Duration::from_secs(seconds))
+}
+
+/// Keys of a set-up that say `different`.
+fn different(setup: &Setup) -> Vec<String> {
+    let streams = setup.streams.iter().flat_map(|stream| {
+        let ends = End::of(stream).filter(move |end| end.cpu(stream) == CpuChoice::Different);
+        ends.map(move |end| format!("stream.{}.{end}.cpu", stream.name))
+    });
+    let loads = setup.loads.iter().flat_map(|load| {
+        let ends = [("cpu", load.cpu), ("peer_cpu", load.peer_cpu)].into_iter();
+        let ends = ends.filter(|(_, cpu)| *cpu == CpuChoice::Different);
+        ends.map(move |(key, _)| format!("load.{}.{key}", load.name))
+    });
+    let softirq = setup.softirq.cpus.iter().filter(|(_, cpu)| **cpu == CpuChoice::Different);
+    streams.chain(loads).chain(softirq.map(|(station, _)| format!("station.{station}.softirq"))).collect()
+}
+
+/// True if one of these `KEY=VALUE` says `different` of the key: by its name, by that of a table in which it is, or in a case or an
+/// axis, of which any key may be.
+fn says_so(sets: &[String], key: &str) -> bool {
+    sets.iter().filter_map(|set| set.split_once('=')).filter(|(_, value)| value.contains("different")).any(
+        |(set, _)| {
+            let set: String = set.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'')).collect();
+            let within = key.strip_prefix(&set[..]).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            within || !["stream", "load", "station"].contains(&set.split('.').next().unwrap_or_default())
+        },
+    )
 }
 
 /// Refuses what the guest cannot do. With one processor nothing runs on a different one: who says so on the command line or in a file
 /// of their own is told; a ready-made experiment, which only prefers it, runs and is marked.
 pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::possible(experiment).map_err(RunError::from)?;
-    let names_it = |set: &String| {
-        set.split_once('=').is_some_and(|(key, value)| key.trim().ends_with("cpu") && value.contains("different"))
-    };
-    let said_so = args.set.iter().any(names_it) || tardy_spec::ready_made(&args.experiment).is_none();
-    if guest.mode != Mode::Exact || !said_so {
+    if guest.mode != Mode::Exact {
         return Ok(());
     }
+    let own = tardy_spec::ready_made(&args.experiment).is_none();
     for cell in &experiment.cells {
-        for stream in &cell.setup.streams {
-            if let Some(end) = End::of(stream).find(|end| end.cpu(stream) == CpuChoice::Different) {
-                let (key, cell) = (format!("stream.{}.{end}.cpu", stream.name), cell.id.clone());
-                let why = format!(
-                    "{key} is \"different\", and a guest in exact time has one processor, so both ends would share it: say \
-                     `--set {key}=same` and know it, or run it on this machine or in a guest in real time (--in guest)"
-                );
-                return Err(RunError::from(GuestError::NotInGuest { cell, why }).into());
-            }
+        if let Some(key) = different(&cell.setup).into_iter().find(|key| own || says_so(&args.set, key)) {
+            let why = format!(
+                "{key} is \"different\", and a guest in exact time has one processor, which all share: say `--set {key}=same` and know \
+                 it, or run it on this machine or in a guest in real time (--in guest)"
+            );
+            return Err(RunError::from(GuestError::NotInGuest { cell: cell.id.clone(), why }).into());
         }
     }
     Ok(())

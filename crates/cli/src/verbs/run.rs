@@ -30,6 +30,7 @@ pub fn call(args: Run) -> Result<Exit> {
     let stop = interrupt::on_signal().context("signal handlers")?;
     let state = verbs::state();
     let guest = guest::asked(&args.guest)?;
+    let silence = guest::silence()?;
     let real = guest.is_none() && experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));
     if real {
         if !tardy_sys::process::may_build() {
@@ -60,14 +61,8 @@ pub fn call(args: Run) -> Result<Exit> {
     let ended = match &guest {
         Some(guest) => {
             let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
-            let options = tardy_lab::guest::Options {
-                guest,
-                folder: &path,
-                state: &state,
-                cache: &cache,
-                stop: &stop,
-                silence: guest::silence(),
-            };
+            let options =
+                tardy_lab::guest::Options { guest, folder: &path, state: &state, cache: &cache, stop: &stop, silence };
             tardy_lab::guest::run(&experiment, &options, sink)
         }
         None => {

@@ -16,7 +16,9 @@ const SUITES: &[&str] =
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// A program could not be run or failed.
-    #[error("{doing}: `{program}` failed: {says}")]
+    #[error(
+        "{doing}: `{program}` failed: {says}; see that `apt update` works here, then fetch again, or give a kernel by --kernel FILE"
+    )]
     Program {
         /// What was tried.
         doing: String,
@@ -31,7 +33,9 @@ pub enum FetchError {
     )]
     NoSources,
     /// The archive does not have it.
-    #[error("the archive's suite {suite} has no package {package}")]
+    #[error(
+        "the archive's suite {suite} has no package {package}: take another kernel of `tardy guest list`, or give one by --kernel FILE"
+    )]
     NoPackage {
         /// Which.
         package: String,
@@ -39,7 +43,7 @@ pub enum FetchError {
         suite: &'static str,
     },
     /// A file.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}; look at the rights and the room there, or name another folder by TARDY_CACHE", path.display())]
     File {
         /// What was tried.
         doing: &'static str,

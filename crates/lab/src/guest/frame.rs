@@ -29,7 +29,10 @@ impl Kind {
 
 /// The port brought something else than frames.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("byte {at} of what the guest's serial port brought is damaged: {what}")]
+#[error(
+    "byte {at} of what the guest's serial port brought is damaged: {what}; run it again, and if it stays so without --append: something else \
+     may write to the guest's second serial port"
+)]
 pub struct Damaged {
     /// Where, from 0.
     pub at: u64,

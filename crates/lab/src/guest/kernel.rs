@@ -96,7 +96,11 @@ pub enum KernelError {
     #[error("kernel `{0}` is not in the cache: `tardy guest fetch {0}`")]
     NotFetched(String),
     /// A file.
-    #[error("kernel `{name}`: cannot read {}: {source}", path.display())]
+    #[error(
+        "kernel `{name}`: cannot read {}: {source}; name a file that you may read by --kernel, or one of {}",
+        path.display(),
+        names()
+    )]
     Read {
         /// As it was asked for.
         name: String,

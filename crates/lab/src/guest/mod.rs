@@ -52,13 +52,20 @@ pub enum GuestError {
     #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", qemu::PROGRAM)]
     NoQemu,
     /// QEMU cannot be started.
-    #[error("cannot start {}: {source}", qemu::PROGRAM)]
+    #[error(
+        "cannot start {}: {source}; see what `{} --version` says, or install it anew: apt install --reinstall qemu-system-x86",
+        qemu::PROGRAM,
+        qemu::PROGRAM
+    )]
     Start {
         /// The system's reason.
         source: io::Error,
     },
     /// A file.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error(
+        "cannot {doing} {}: {source}; look at the rights and the room there, or name another folder for the run by --out",
+        path.display()
+    )]
     File {
         /// What was tried.
         doing: &'static str,
@@ -76,7 +83,12 @@ pub enum GuestError {
         why: String,
     },
     /// It ended before its time.
-    #[error("the guest {what} before the run was over{}; {console}", said(.qemu))]
+    #[error(
+        "the guest {what} before the run was over{}; {console}; all of it is in guest/{} of the run's folder; try another --kernel, or fewer \
+         loads",
+        said(.qemu),
+        qemu::CONSOLE
+    )]
     Broke {
         /// How: "panicked".
         what: String,
@@ -102,7 +114,10 @@ pub enum GuestError {
     #[error(transparent)]
     Damaged(#[from] frame::Damaged),
     /// A frame that is whole and makes no sense.
-    #[error("what the guest sent makes no sense: {0}")]
+    #[error(
+        "what the guest sent makes no sense: {0}; run it again, and if it stays so without --append: something else may write to the guest's \
+         second serial port"
+    )]
     Nonsense(String),
     /// The run inside ended so.
     #[error("in the guest: {says}")]
@@ -281,9 +296,47 @@ fn try_run(
     })?;
     devices::possible(experiment, &version)?;
     let archive = guest.archive(Some(experiment))?;
+    let mut journal = journal(options.state)?;
+    if let Some(journal) = &mut journal {
+        journal.will_do(&[&[remove(options.folder)]])?;
+    }
+    let result = boot(experiment, options, version, archive, journal.as_mut(), end, sink);
+    // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
+    for path in [qemu::INITRAMFS, qemu::PORT].map(|name| options.folder.join(name)) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("remove", &path)(error).into()),
+            _ => {}
+        }
+    }
+    if let Some(mut journal) = journal {
+        journal.clear()?;
+    }
+    result
+}
+
+/// Removes what a killed run would leave in its folder: what its guest, and that of the probe before it, was given and wrote.
+pub fn remove(folder: &Path) -> Command {
+    let path = |name: &str| {
+        let path = folder.join(name);
+        std::path::absolute(&path).unwrap_or(path).display().to_string()
+    };
+    Command::new("rm", &["-rf", &path(qemu::INITRAMFS), &path(qemu::PORT), &path(probe::FOLDER)])
+}
+
+/// Starts the guest and follows it to its end.
+fn boot(
+    experiment: &Experiment,
+    options: &Options<'_>,
+    version: String,
+    archive: Vec<u8>,
+    mut journal: Option<&mut Journal>,
+    end: &mut Ended,
+    sink: &mut dyn Sink,
+) -> Result<(), RunError> {
+    let guest = options.guest;
     let accelerator = match guest.mode {
         Mode::Exact => Accelerator::Tcg,
-        Mode::RealTime => probe::accelerator(guest, options, &version)?,
+        Mode::RealTime => probe::accelerator(guest, options, &version, journal.as_deref_mut())?,
     };
     let machine = guest.machine(experiment, accelerator);
     let arguments = [machine.arguments(), devices::arguments(experiment)].concat();
@@ -310,33 +363,11 @@ fn try_run(
     let says = vec![format!("# {line}"), "# the rest is done in that guest".to_owned()];
     sink.event(Event::Commands { commands: says, took: Duration::ZERO, ago: Duration::ZERO, failed: Vec::new() });
 
-    let path = |name: &str| options.folder.join(name);
-    let (initramfs, port) = (path(qemu::INITRAMFS), path(qemu::PORT));
-    let mut journal = journal(options.state)?;
-    if let Some(journal) = &mut journal {
-        let files = [&initramfs, &port].map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
-        let files = files.map(|path| path.display().to_string());
-        journal.will_do(&[&[Command::new("rm", &["-f", &files[0], &files[1]])]])?;
+    let initramfs = options.folder.join(qemu::INITRAMFS);
+    fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
+    let mut qemu = Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })?;
+    if let Some(journal) = journal {
+        journal.agent(qemu.pid())?;
     }
-    let boot = || {
-        fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
-        Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })
-    };
-    let result = boot().map_err(RunError::from).and_then(|mut qemu| {
-        if let Some(journal) = &mut journal {
-            journal.agent(qemu.pid())?;
-        }
-        watch::follow(&mut qemu, options, machine.memory_mib, &mut entry, end, sink)
-    });
-    // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
-    for path in [&initramfs, &port] {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("remove", path)(error).into()),
-            _ => {}
-        }
-    }
-    if let Some(mut journal) = journal {
-        journal.clear()?;
-    }
-    result
+    watch::follow(&mut qemu, options, machine.memory_mib, &mut entry, end, sink)
 }

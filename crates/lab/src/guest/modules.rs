@@ -59,7 +59,7 @@ pub const INDEX: &str = "/modules/index.json";
 #[derive(Debug, thiserror::Error)]
 pub enum ModuleError {
     /// A file or folder.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}; name a kernel whose modules you may read, as --kernel debian:6.12", path.display())]
     Read {
         /// Which.
         path: PathBuf,
@@ -67,7 +67,11 @@ pub enum ModuleError {
         source: io::Error,
     },
     /// It is no module that can be understood.
-    #[error("{} is no kernel module for x86-64 that is plain or packed with xz", path.display())]
+    #[error(
+        "{} is no kernel module for x86-64 that is plain or packed with xz: unpack it beside the others (`unzstd`, `gunzip`) and run `depmod`, \
+         or take another kernel, as --kernel debian:6.12",
+        path.display()
+    )]
     Foreign {
         /// Which.
         path: PathBuf,

@@ -4,7 +4,9 @@
 use super::frame::{Frames, Kind};
 use super::qemu::{self, Accelerator, Machine, Mode, Qemu};
 use super::{Guest, GuestError, MEMORY_MIB, Options, file};
+use crate::coordinator::RunError;
 use crate::guest::kernel;
+use crate::journal::Journal;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,11 +15,19 @@ use std::time::{Duration, Instant};
 /// KVM boots a kernel in a second; one that has said nothing by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What runs a guest in real time here.
+/// Folder of what a probe is given and writes, in the run's.
+pub(super) const FOLDER: &str = "probe";
+
+/// What runs a guest in real time here. The journal, where there is one, has the folder's removal already.
 ///
 /// # Errors
 /// If the probe cannot be written.
-pub(super) fn accelerator(guest: &Guest, options: &Options<'_>, version: &str) -> Result<Accelerator, GuestError> {
+pub(super) fn accelerator(
+    guest: &Guest,
+    options: &Options<'_>,
+    version: &str,
+    journal: Option<&mut Journal>,
+) -> Result<Accelerator, RunError> {
     if !Path::new("/dev/kvm").exists() {
         return Ok(Accelerator::Tcg);
     }
@@ -30,9 +40,9 @@ pub(super) fn accelerator(guest: &Guest, options: &Options<'_>, version: &str) -
         Ok("tcg") => return Ok(Accelerator::Tcg),
         _ => {}
     }
-    let folder = options.folder.join("probe");
+    let folder = options.folder.join(FOLDER);
     fs::create_dir_all(&folder).map_err(file("create", &folder))?;
-    let boots = boots(guest, options, &folder);
+    let boots = boots(guest, options, &folder, journal);
     let _ = fs::remove_dir_all(&folder);
     let found = if boots? { Accelerator::Kvm } else { Accelerator::Tcg };
     // A probe that a signal cut short says nothing.
@@ -43,7 +53,7 @@ pub(super) fn accelerator(guest: &Guest, options: &Options<'_>, version: &str) -
     Ok(found)
 }
 
-fn boots(guest: &Guest, options: &Options<'_>, folder: &Path) -> Result<bool, GuestError> {
+fn boots(guest: &Guest, options: &Options<'_>, folder: &Path, journal: Option<&mut Journal>) -> Result<bool, RunError> {
     let initramfs = folder.join(qemu::INITRAMFS);
     fs::write(&initramfs, guest.archive(None)?).map_err(file("write", &initramfs))?;
     let machine = Machine {
@@ -55,6 +65,9 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path) -> Result<bool, Gu
         append: String::new(),
     };
     let mut qemu = Qemu::start(folder, &machine.arguments()).map_err(|source| GuestError::Start { source })?;
+    if let Some(journal) = journal {
+        journal.agent(qemu.pid())?;
+    }
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until && !options.stop.load(Relaxed) {
         let ended = qemu.ended().is_some();

@@ -30,7 +30,10 @@ pub enum ProgramError {
         package: &'static str,
     },
     /// A library is not here.
-    #[error("library `{library}`, which `{program}` needs, was found in none of {}", LIBRARIES.join(", "))]
+    #[error(
+        "library `{library}`, which `{program}` needs, was found in none of {}: see what `ldd` says of the program, and install its package anew",
+        LIBRARIES.join(", ")
+    )]
     Library {
         /// Its name.
         library: String,
@@ -38,7 +41,7 @@ pub enum ProgramError {
         program: String,
     },
     /// A file.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}; a guest gets it from this machine: install its package anew, or run as one who may read it", path.display())]
     Read {
         /// Which.
         path: PathBuf,

@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use tardy_model::gates::Gates;
 use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, RxKernelAt};
-use tardy_model::shaper::{Mode, Shaper, Taprio, frame_time};
+use tardy_model::shaper::{Mode, Shaper, Taprio};
 use tardy_model::stream::{Launch, Port, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Path, Setup};
@@ -24,7 +24,7 @@ pub fn phase(setup: &Setup, stream: &Stream, random: &mut Pcg64Mcg) -> Nanos {
     if gates.always_open() {
         return Nanos(drawn);
     }
-    let frame = frame_time(stream.packet_bytes(), taprio.port_bit_s).0;
+    let frame = stream.frame_time(taprio.port_bit_s).0;
     let step = gates.step(cycle);
     let (from, length) = match gates.phases(cycle, frame) {
         Some(found) => found,
@@ -86,6 +86,7 @@ pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>) -> La
         advance_ns: stream.tx.advance.0,
         delta_ns: setup.shaper.etf(stream.priority).map(|etf| etf.delta.0),
         timer_p99_9_ns,
+        class: setup.shaper.classes().map(|classes| classes.of(stream.priority)),
         gate: if stream.kind.is_scheduled() { gate(&setup.shaper, stream) } else { None },
         rx_kernel_at: Some(if moved { RxKernelAt::LocalDelivery } else { RxKernelAt::Arrival }),
         station: stream.from.clone(),

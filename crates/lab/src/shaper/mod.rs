@@ -55,6 +55,31 @@ pub enum ShaperError {
         /// Queues there.
         has: u32,
     },
+    /// Its link is faster or slower than what the schedule or the credits were written for.
+    #[error(
+        "the link of {device} runs at {} and `shaper.port_rate` is {}: windows and credits would be checked and set for another wire; write \
+         shaper.port_rate = \"{}\"",
+        rate(*is),
+        rate(*asked),
+        rate(*is)
+    )]
+    Rate {
+        /// The device.
+        device: String,
+        /// What its link sends, bits a second.
+        is: u64,
+        /// What the experiment takes it for.
+        asked: u64,
+    },
+}
+
+/// Bits a second as files have it.
+fn rate(bit_s: u64) -> String {
+    let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000)];
+    match units.into_iter().find(|(_, unit)| bit_s % unit == 0) {
+        Some((name, unit)) => format!("{}{name}", bit_s / unit),
+        None => format!("{bit_s}bit"),
+    }
 }
 
 /// Stations whose devices get the queue discipline: those that streams start from.
@@ -95,8 +120,18 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Sh
 /// What can be known before anything is touched.
 ///
 /// # Errors
-/// If a device has too few queues.
+/// If a device has too few queues, or its link another rate. A link that does not tell its rate, as one that is down, is believed.
 pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
+    if let Some(asked) = setup.shaper.port_bit_s() {
+        for (_, device) in devices(setup) {
+            // What a virtual device tells is no wire's.
+            let nic = found.nics.get(device).filter(|nic| nic.kind.is_none());
+            let speed = nic.and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
+            if let Some(is) = speed.map(|speed| speed as u64 * 1_000_000).filter(|is| *is != asked) {
+                return Err(ShaperError::Rate { device: device.to_owned(), is, asked });
+            }
+        }
+    }
     let Some(classes) = setup.shaper.classes() else { return Ok(()) };
     let needed = classes.queues.iter().map(|of| of.offset + of.count).max().unwrap_or(0).max(2);
     for (_, device) in devices(setup) {
@@ -110,10 +145,15 @@ pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
 /// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
 pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
     let what = setup.shaper.offloads()?;
+    // Gates and launch times go by the device's clock; credits go by none.
+    let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
     if let Path::Veth { .. } = setup.path {
-        return Some(format!(
-            "{what} needs a device that does it, and a veth pair has neither a clock nor gates of its own"
-        ));
+        let lacks = if by_clock { "neither a clock nor gates of its own" } else { "no queues that shape" };
+        return Some(format!("{what} needs a device that does it, and a veth pair has {lacks}"));
+    }
+    if !by_clock {
+        // Whether the driver does it is only known when it is asked.
+        return None;
     }
     devices(setup).into_iter().find_map(|(_, device)| {
         let nic = found.nics.get(device)?;

@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::path::LinkEnd;
 use serde_json::Value;
 use tardy_model::qdisc::{QdiscRecord, ShaperRecord};
-use tardy_model::shaper::{Cbs, Classes, Etf, Mode, Shaper, Taprio};
+use tardy_model::shaper::{Cbs, Classes, Etf, Mode, Queues, Shaper, Taprio};
 
 /// Asks for the queue disciplines of an end, with their counters.
 pub fn command(end: &LinkEnd) -> Command {
@@ -64,19 +64,34 @@ pub fn grown(before: &[QdiscRecord], after: Vec<QdiscRecord>) -> Vec<QdiscRecord
     after.into_iter().map(since).collect()
 }
 
-/// The record of a trial from readings before and after it.
-pub fn record(shaper: &Shaper, device: &str, before: &Value, after: &Value) -> ShaperRecord {
-    ShaperRecord {
-        asked: shaper.kind().to_owned(),
-        device: device.to_owned(),
-        driver: None,
-        schedule: shaper.taprio().map(|taprio| taprio.schedule.clone()),
-        qdiscs: grown(&qdiscs(before, shaper), qdiscs(after, shaper)),
-        differs: differs(shaper, after),
-    }
+/// The record of a trial from readings before and after it. A reading that there is not has the reason in its place.
+pub fn record(
+    shaper: &Shaper,
+    device: &str,
+    before: Result<&Value, &str>,
+    after: Result<&Value, &str>,
+) -> ShaperRecord {
+    let (qdiscs, differs) = match before.and_then(|before| Ok((read(before, shaper)?, after?))) {
+        Ok((before, says)) => match read(says, shaper) {
+            Ok(after) => (grown(&before, after), differs(shaper, says)),
+            Err(why) => (Vec::new(), vec![unread(why)]),
+        },
+        Err(why) => (Vec::new(), vec![unread(why)]),
+    };
+    let schedule = shaper.taprio().map(|taprio| taprio.schedule.clone());
+    ShaperRecord { asked: shaper.kind().to_owned(), device: device.to_owned(), driver: None, schedule, qdiscs, differs }
 }
 
-/// What was asked for and is not what tc printed, a sentence each. Figures that tc does not print are not compared.
+/// A device always has a queue discipline, if only one that holds nothing: that none is told is no answer.
+fn read(says: &Value, shaper: &Shaper) -> Result<Vec<QdiscRecord>, &'static str> {
+    Some(qdiscs(says, shaper)).filter(|found| !found.is_empty()).ok_or("tc tells of none")
+}
+
+fn unread(why: &str) -> String {
+    format!("it could not be read back ({why})")
+}
+
+/// What was asked for and is not what tc printed, a sentence each. What was asked for and is not printed at all is among it.
 pub fn differs(shaper: &Shaper, says: &Value) -> Vec<String> {
     let all: Vec<&Value> = says.as_array().into_iter().flatten().collect();
     let root = all.iter().find(|of| of["root"] == Value::Bool(true)).copied().unwrap_or(&Value::Null);
@@ -128,12 +143,22 @@ struct Differences(Vec<String>);
 
 impl Differences {
     fn number(&mut self, what: &str, asked: i64, is: &Value) {
-        if let Some(is) = is.as_i64().filter(|is| *is != asked) {
-            self.0.push(format!("{what} is {is}, not {asked}"));
+        match is.as_i64() {
+            Some(is) if is == asked => {}
+            Some(is) => self.0.push(format!("{what} is {is}, not {asked}")),
+            None => self.0.push(format!("{what} is not told, and {asked} was asked for")),
         }
     }
 
-    /// `on` and `off`, or 1 and 0.
+    fn clock(&mut self, whose: &str, is: &Value) {
+        match is.as_str() {
+            Some("TAI") => {}
+            Some(clock) => self.0.push(format!("{whose} clock is {clock}, not TAI")),
+            None => self.0.push(format!("{whose} clock is not told, and TAI was asked for")),
+        }
+    }
+
+    /// `on` and `off`, or 1 and 0. A program that knows no such flag prints none and has set none.
     fn flag(&mut self, what: &str, asked: bool, is: &Value) {
         let on = match is {
             Value::String(word) => Some(word == "on"),
@@ -141,20 +166,26 @@ impl Differences {
             Value::Bool(flag) => Some(*flag),
             _ => None,
         };
-        if let Some(on) = on.filter(|on| *on != asked) {
-            let word = |on: bool| if on { "on" } else { "off" };
-            self.0.push(format!("{what} is {}, not {}", word(on), word(asked)));
+        let word = |on: bool| if on { "on" } else { "off" };
+        match on {
+            Some(on) if on != asked => self.0.push(format!("{what} is {}, not {}", word(on), word(asked))),
+            None if asked => self.0.push(format!("{what} is not told, and on was asked for")),
+            _ => {}
         }
     }
 
     fn classes(&mut self, classes: &Classes, options: &Value) {
         self.number("the number of classes", classes.count().into(), &options["tc"]);
         let map: Vec<u64> = options["map"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
-        if let Some(n) = (0..map.len().min(classes.map.len())).find(|n| map[*n] != u64::from(classes.map[*n])) {
-            self.0.push(format!("priority {n} goes to class {}, not {}", map[n], classes.map[n]));
+        let other = (0..classes.map.len()).find(|n| map.get(*n) != Some(&u64::from(classes.map[*n])));
+        if let Some(n) = other {
+            self.0.push(match map.get(n) {
+                Some(class) => format!("priority {n} goes to class {class}, not {}", classes.map[n]),
+                None => format!("the class of priority {n} is not told, and {} was asked for", classes.map[n]),
+            });
         }
-        for (class, (is, asked)) in options["queues"].as_array().into_iter().flatten().zip(&classes.queues).enumerate()
-        {
+        for (class, asked) in classes.queues.iter().enumerate() {
+            let is = &options["queues"][class];
             // taprio prints offset and count, mqprio the first and the last.
             let is = match is {
                 Value::Array(ends) => match (ends.first().and_then(Value::as_u64), ends.get(1).and_then(Value::as_u64))
@@ -164,8 +195,15 @@ impl Differences {
                 },
                 is => is["count"].as_u64().zip(is["offset"].as_u64()),
             };
-            if let Some((count, offset)) = is.filter(|is| *is != (asked.count.into(), asked.offset.into())) {
-                self.0.push(format!("class {class} has queues {count}@{offset}, not {}@{}", asked.count, asked.offset));
+            let Queues { count, offset } = asked;
+            match is {
+                Some(is) if is == (u64::from(*count), u64::from(*offset)) => {}
+                Some((n, first)) => {
+                    self.0.push(format!("class {class} has queues {n}@{first}, not {count}@{offset}"));
+                }
+                None => {
+                    self.0.push(format!("the queues of class {class} are not told, and {count}@{offset} was asked for"))
+                }
             }
         }
     }
@@ -182,15 +220,21 @@ impl Differences {
             self.0.push(format!("its flags are {:#x}, not {flags:#x}", is.unwrap_or(0)));
         }
         if let Mode::TxtimeAssist { delay } = mode {
-            self.number("txtime-delay", delay.0, &options["txtime_delay"]);
+            // A delay of 0 is not printed.
+            let none = Value::from(0);
+            let is = Some(&options["txtime_delay"]).filter(|is| !is.is_null());
+            self.number("txtime-delay", delay.0, is.unwrap_or(&none));
         }
-        if let Some(clock) = options["clockid"].as_str().filter(|clock| *clock != "TAI" && flags != 2) {
-            self.0.push(format!("its clock is {clock}, not TAI"));
+        // In full offload it is the device's.
+        if flags != 2 {
+            self.clock("its", &options["clockid"]);
         }
         self.number("the cycle", schedule.cycle.0, &options["cycle_time"]);
         let phase = |at: i64| at.rem_euclid(schedule.cycle.0.max(1));
-        if let Some(base) = options["base_time"].as_i64().filter(|base| phase(*base) != phase(schedule.offset.0)) {
-            self.0.push(format!("the base time, {base}, is not aligned as asked"));
+        match options["base_time"].as_i64() {
+            Some(base) if phase(base) == phase(schedule.offset.0) => {}
+            Some(base) => self.0.push(format!("the base time, {base}, is not aligned as asked")),
+            None => self.0.push("the base time is not told".to_owned()),
         }
         let entries: Vec<&Value> = options["schedule"].as_array().into_iter().flatten().collect();
         if entries.len() != schedule.entries.len() {
@@ -200,8 +244,10 @@ impl Differences {
         for (n, (is, asked)) in entries.iter().zip(&schedule.entries).enumerate() {
             let mask =
                 is["gatemask"].as_str().and_then(|hex| u32::from_str_radix(hex.trim_start_matches("0x"), 16).ok());
-            if let Some(mask) = mask.filter(|mask| *mask != asked.open) {
-                self.0.push(format!("entry {n} opens gates {mask:#x}, not {:#x}", asked.open));
+            match mask {
+                Some(mask) if mask == asked.open => {}
+                Some(mask) => self.0.push(format!("entry {n} opens gates {mask:#x}, not {:#x}", asked.open)),
+                None => self.0.push(format!("entry {n}'s gates are not told, and {:#x} was asked for", asked.open)),
             }
             self.number(&format!("entry {n}'s length"), asked.length.0, &is["interval"]);
         }
@@ -216,9 +262,7 @@ impl Differences {
         self.flag(&format!("{place}: deadline_mode"), etf.deadline_mode, &options["deadline_mode"]);
         self.flag(&format!("{place}: skip_sock_check"), etf.skip_sock_check, &options["skip_sock_check"]);
         self.flag(&format!("{place}: offload"), etf.offload, &options["offload"]);
-        if let Some(clock) = options["clockid"].as_str().filter(|clock| *clock != "TAI") {
-            self.0.push(format!("{place}: its clock is {clock}, not TAI"));
-        }
+        self.clock(&format!("{place}: its"), &options["clockid"]);
     }
 
     fn cbs(&mut self, place: &str, cbs: &Cbs, child: &Value) {

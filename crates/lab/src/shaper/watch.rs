@@ -15,8 +15,8 @@ pub struct Readings<'a> {
     setup: &'a Setup,
     /// Drivers of the host's devices, by station.
     drivers: BTreeMap<String, String>,
-    /// By station: its device, and what was read.
-    ends: Vec<(String, LinkEnd, Vec<Value>)>,
+    /// By station: its device, and what was read, or why that failed.
+    ends: Vec<(String, LinkEnd, Vec<Result<Value, String>>)>,
 }
 
 impl<'a> Readings<'a> {
@@ -33,25 +33,32 @@ impl<'a> Readings<'a> {
         Readings { setup, drivers, ends: watched.map(of).collect() }
     }
 
-    /// Takes one. What cannot be read is left out, and with it what would follow from it.
+    /// Takes one.
     pub fn take(&mut self, applied: &mut Applied<'_>) {
         for (_, end, says) in &mut self.ends {
-            let output = applied.runner().run(&Batch::one(read_back::command(end)));
-            let read = output.ok().filter(|output| output.failures.is_empty());
-            says.push(read.and_then(|output| serde_json::from_str(&output.stdout).ok()).unwrap_or(Value::Null));
+            says.push(read(applied, end));
         }
     }
 
-    /// Records by station, of the first reading and the last.
+    /// Records by station, of the first reading and the last. A reading that failed is told in the record; a trial that broke before
+    /// the second one has none.
     pub fn records(self) -> BTreeMap<String, ShaperRecord> {
-        let record = |(name, end, says): (String, LinkEnd, Vec<Value>)| {
-            let (before, after) = (says.first()?, says.last().filter(|_| says.len() > 1)?);
-            (!before.is_null() && !after.is_null()).then(|| {
-                let record = read_back::record(&self.setup.shaper, &end.device, before, after);
-                let driver = self.drivers.get(&name).cloned();
-                (name, ShaperRecord { driver, ..record })
-            })
+        let record = |(name, end, says): (String, LinkEnd, Vec<Result<Value, String>>)| {
+            let [before, .., after] = &says[..] else { return None };
+            let [before, after] = [before, after].map(|says| says.as_ref().map_err(String::as_str));
+            let record = read_back::record(&self.setup.shaper, &end.device, before, after);
+            let driver = self.drivers.get(&name).cloned();
+            Some((name, ShaperRecord { driver, ..record }))
         };
         self.ends.into_iter().filter_map(record).collect()
     }
+}
+
+/// What tc says of an end, or why it does not.
+fn read(applied: &mut Applied<'_>, end: &LinkEnd) -> Result<Value, String> {
+    let output = applied.runner().run(&Batch::one(read_back::command(end))).map_err(|error| error.to_string())?;
+    if let Some(failure) = output.failures.first() {
+        return Err(failure.says.clone());
+    }
+    serde_json::from_str(&output.stdout).map_err(|error| format!("what tc printed is no JSON: {error}"))
 }

@@ -61,8 +61,8 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
     let bit_s = table.get("port_rate", rate)?;
     let ptp = classes.of(table.get("ptp_priority", integer)? as u32);
     let gates: Vec<Gates> = (0..classes.count()).map(|class| Gates::of(schedule, class)).collect();
-    let longest = |class: u8| gates[usize::from(class)].windows.iter().map(|window| window.length_ns()).max();
-    if let Some(class) = (0..classes.count()).find(|class| longest(*class).is_none()) {
+    let shortest = |class: u8| gates[usize::from(class)].windows.iter().min_by_key(|window| window.length_ns());
+    if let Some(class) = (0..classes.count()).find(|class| shortest(*class).is_none()) {
         let priorities: Vec<String> =
             (0..16).filter(|priority| classes.of(*priority) == class).map(|priority| priority.to_string()).collect();
         let whose = match priorities.is_empty() {
@@ -73,25 +73,28 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
         let message = format!("class {class}{whose} has no window in `shaper.entries`: it could never send{also}");
         return Err(table.wrong(&["entries", "classes"], message, format!("open it: \"{class} 100us\"")));
     }
-    let short = |class: u8, bytes: u32, what: String| {
-        let (needs, has) = (frame_time(bytes, bit_s), Nanos(longest(class).unwrap_or(0)));
-        if needs <= has {
-            return Ok(());
-        }
+    // A window in which no frame fits lets none go, however long the others of its class are.
+    let short = |class: u8, needs: Nanos, what: String| {
+        let Some(window) = shortest(class).filter(|window| window.length_ns() < needs.0) else { return Ok(()) };
         let message = format!(
-            "{what} of class {class} take {} on the wire at `shaper.port_rate`, and its longest window is {}",
+            "{what} of class {class} take {} on the wire at `shaper.port_rate`, with preamble and gap, and none fits its window that opens \
+             {} into the cycle, which lasts {}",
             show_duration(needs),
-            show_duration(has)
+            show_duration(Nanos(window.open_ns)),
+            show_duration(Nanos(window.length_ns()))
         );
         Err(table.wrong(&["entries", "port_rate"], message, "write a longer window, or smaller packets"))
     };
-    short(ptp, PTP_PACKET, "PTP's own frames".to_owned())?;
+    short(ptp, frame_time(PTP_PACKET, false, bit_s), "PTP's own frames".to_owned())?;
     for stream in cell.streams {
-        short(classes.of(stream.priority), stream.packet_bytes(), format!("packets of stream `{}`", stream.name))?;
+        let (class, needs) = (classes.of(stream.priority), stream.frame_time(bit_s));
+        short(class, needs, format!("packets of stream `{}`", stream.name))?;
     }
-    let mtu = cell.path.mtu();
     match cell.loads.iter().find(|load| sends(&load.kind)) {
-        Some(load) => short(classes.of(0), mtu, format!("full packets of load `{}`, which has priority 0,", load.name)),
+        Some(load) => {
+            let needs = frame_time(cell.path.mtu(), false, bit_s);
+            short(classes.of(0), needs, format!("full packets of load `{}`, which has priority 0,", load.name))
+        }
         None => Ok(()),
     }
 }
@@ -147,10 +150,26 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Cell<'_>, shap
                 let help = format!("write launch = \"{}\"", wants.name());
                 return Err(view.combination(&keys("etf.deadline_mode"), message, help));
             }
+            let (advance, delta) = (stream.tx.advance, etf.delta);
+            if stream.launch.is_some() && stream.kind.is_scheduled() && advance <= delta {
+                let advance_key = format!("stream.{}.tx.advance", stream.name);
+                let message = format!(
+                    "`{advance_key}` is {} and `shaper.etf.delta` {}: packets would come too late for etf to hold them",
+                    show_duration(advance),
+                    show_duration(delta)
+                );
+                let keys = [advance_key, "shaper.etf.delta".to_owned(), launch];
+                let help = format!(
+                    "write an advance above {} and what the timer is late by, as advance = \"{}\"",
+                    show_duration(delta),
+                    show_duration(Nanos(delta.0.saturating_add(200_000)))
+                );
+                return Err(view.combination(&keys, message, help));
+            }
         }
         if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
             let class = taprio.classes.of(stream.priority);
-            let needs = frame_time(stream.packet_bytes(), bit_s).0;
+            let needs = stream.frame_time(bit_s).0;
             if Gates::of(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
                 let message = format!(
                     "launch times of stream `{}`, every {}, do not all fall into windows of class {class}, whose cycle is {}: taprio \

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_model::gates::Gates;
 use tardy_model::qdisc::{QdiscRecord, ShaperRecord};
-use tardy_model::shaper::{Etf, Mode, Shaper, Taprio, frame_time};
+use tardy_model::shaper::{Etf, Mode, Shaper, Taprio};
 use tardy_model::stream::{Launch, Stream};
 
 /// What becomes of a packet.
@@ -68,7 +68,7 @@ impl Qdisc {
             late_ns: stream.sim.hold.0,
             late_share: stream.sim.hold_share.clamp(0.0, 1.0),
             random: Pcg64Mcg::seed_from_u64(nonce ^ 5),
-            frame_ns: frame_time(stream.packet_bytes(), bit_s).0,
+            frame_ns: stream.frame_time(bit_s).0,
             last_ns: i64::MIN,
             free_ns: i64::MIN,
             left_ns: i64::MIN,

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long frames are on the wire, and a wire of another rate than the windows were written for.
+
+use super::R1;
+use crate::wire;
+use tardy_lab::shaper::{cannot_offload, possible};
+use tardy_model::shaper::{frame_time, wire_bytes};
+use tardy_model::time::Nanos;
+use tardy_spec::experiment::Setup;
+use tardy_spec::{Source, load};
+
+fn stream(more: &str) -> Setup {
+    let text = format!("[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nsize = \"64B\"\n{more}");
+    let loaded = load(&Source { name: "x.toml".into(), text }, &[]);
+    loaded.unwrap_or_else(|error| panic!("{more}\n{}", error.one_line())).cells.remove(0).setup
+}
+
+#[test]
+fn a_frame_is_what_is_sent_of_it_and_at_least_the_shortest() {
+    // IEEE 802.3: 14 bytes before, 46 at least, 4 of check sum; 8 of preamble and 12 of gap: the shortest frame takes 84.
+    assert_eq!([wire_bytes(1, false), wire_bytes(46, false), wire_bytes(47, false)], [84, 84, 85]);
+    assert_eq!([wire_bytes(42, true), wire_bytes(43, true)], [84, 85], "a tag takes its place");
+    assert_eq!([wire_bytes(1_500, false), wire_bytes(1_500, true)], [1_538, 1_542]);
+    assert_eq!(frame_time(1_500, false, 1_000_000_000), Nanos(12_304));
+    assert_eq!(frame_time(1, false, 100_000_000), Nanos(6_720));
+}
+
+#[test]
+fn a_stream_has_the_headers_of_its_port_and_a_tag_only_where_one_is_sent() {
+    let bytes = |more: &str| stream(more).streams[0].packet_bytes();
+    assert_eq!(bytes(""), 64 + 28);
+    assert_eq!(bytes("ip = \"ipv6\"\n"), 64 + 48);
+    assert_eq!(bytes("port = \"packet\"\n"), 64, "no IP, no UDP");
+    let time = |more: &str| stream(more).streams[0].frame_time(1_000_000_000).0;
+    assert_eq!(time("port = \"packet\"\n"), (14 + 64 + 24) * 8);
+    assert_eq!(time("port = \"packet\"\nvlan = 5\npcp = 3\n"), (18 + 64 + 24) * 8);
+}
+
+const WIRE: &str = "priority = 3\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\n";
+
+#[test]
+fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
+    let setup = |rate: &str| stream(&format!("{WIRE}[shaper]\n{R1}{rate}"));
+    let at = |speed: Option<i64>| wire::found(|nic| nic.speed_mbit = speed);
+    let refused = |setup: &Setup, speed| possible(setup, &at(speed)).err().map(|error| error.to_string());
+    assert_eq!(refused(&setup(""), Some(1_000)), None);
+    let slow = refused(&setup(""), Some(100)).expect("refused");
+    assert!(slow.contains("enp1s0 runs at 100Mbit and `shaper.port_rate` is 1Gbit"), "{slow}");
+    assert!(slow.ends_with("write shaper.port_rate = \"100Mbit\""), "{slow}");
+    assert_eq!(refused(&setup("port_rate = \"100Mbit\"\n"), Some(100)), None);
+    assert!(refused(&setup("port_rate = \"100Mbit\"\n"), Some(2_500)).expect("refused").contains("2500Mbit"));
+    // A link that is down, and a device that does not tell, are believed; so is a shaper that has no use for it.
+    assert_eq!(refused(&setup(""), Some(-1)), None);
+    assert_eq!(refused(&setup(""), None), None);
+    assert_eq!(refused(&stream(WIRE), Some(100)), None);
+    // veth says 10 Gbit/s, whatever it does.
+    let virtual_one = wire::found(|nic| (nic.speed_mbit, nic.kind) = (Some(10_000), Some("veth".to_owned())));
+    assert_eq!(possible(&setup(""), &virtual_one), Ok(()));
+}
+
+#[test]
+fn credits_are_kept_without_a_clock_and_gates_are_not() {
+    let without = wire::found(|nic| {
+        if let Ok(can) = &mut nic.can {
+            can.phc = -1;
+        }
+    });
+    let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
+    assert!(cannot_offload(&gates, &without).expect("it says why").contains("needs a device with a PTP clock"));
+    let credits = "kind = \"cbs\"\nclasses = 2\ncbs.classes = [0]\ncbs.idleslope = \"20Mbit\"\ncbs.offload = true\n";
+    assert_eq!(cannot_offload(&stream(&format!("{WIRE}[shaper]\n{credits}")), &without), None, "its driver is asked");
+    let veth = cannot_offload(&stream(&format!("[shaper]\n{credits}")), &without).expect("it says why");
+    assert!(!veth.contains("clock"), "{veth}");
+}
