@@ -3,6 +3,7 @@
 
 use crate::gates::Window;
 use crate::load::Series;
+use crate::qdisc::RxKernelAt;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -128,6 +129,13 @@ pub struct StreamResult {
     /// Where `rx_kernel` was taken: `arrival`, or `local-delivery` where a launch time moved it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rx_kernel_at: Option<String>,
+}
+
+impl StreamResult {
+    /// Where `rx_kernel` was taken, also where that is the usual place and nothing is said of it.
+    pub fn rx_kernel_point(&self) -> &str {
+        self.rx_kernel_at.as_deref().unwrap_or(RxKernelAt::Arrival.name())
+    }
 }
 
 /// Departures against gates or launch times.
