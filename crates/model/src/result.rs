@@ -167,6 +167,9 @@ pub struct GateResult {
     pub late: u64,
     /// Sent and without the stamps to judge them by.
     pub unjudged: u64,
+    /// Never sent: dropped by a queue discipline, or not handed over. In none of the other counts.
+    #[serde(default)]
+    pub not_sent: u64,
     /// The farthest outside before, ns; 0 or negative.
     pub most_early_ns: i64,
     /// Its packet.
@@ -175,10 +178,10 @@ pub struct GateResult {
     pub most_late_ns: i64,
     /// Its packet.
     pub most_late_seq: Option<i64>,
-    /// Packets by the whole cycles of the gates by which they left behind their window.
+    /// Packets by the cycles of the gates that passed from the window that they belong to until the one by which they left.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub slips_gate_cycles: BTreeMap<i64, u64>,
-    /// Packets by the whole cycles of the stream.
+    /// Packets by the same in cycles of the stream, the nearest whole number of them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub slips_stream_cycles: BTreeMap<i64, u64>,
     /// When in the cycle packets came to the driver.

@@ -40,7 +40,7 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
 /// Departures by phase, a row for each traffic class; `None` where nothing decides when packets leave.
 pub(super) fn gates(facts: &Facts, cell: &CellResult) -> Option<Value> {
     let streams = facts.in_order(&cell.streams);
-    let judged = || streams.iter().filter_map(|(name, stream)| Some((*name, stream.gates.as_ref()?)));
+    let judged = || streams.iter().filter_map(|(name, stream)| Some((*name, stream.gates.as_ref().filter(|gates| gates.judged > 0)?)));
     let (_, first) = judged().next()?;
     let pairs = |windows: &[Window]| -> Vec<Value> { windows.iter().map(|w| json!([w.open_ns, w.close_ns])).collect() };
     let sum = |counts: Vec<&Vec<u64>>| {
