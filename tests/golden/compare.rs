@@ -4,13 +4,14 @@
 
 use crate::help::tardy;
 use crate::report::sample;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tardy_analyze::compare::{Run, compare, phases};
+use tardy_analyze::compare::phases::{self, Drawn};
+use tardy_analyze::compare::{Run, compare};
 use tardy_model::comparison::{Claim, Comparison, Group};
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::{Manifest, ReadBack};
 use tardy_model::result::Results;
 use tardy_model::verdict::Figure;
 use tardy_report::Options;
@@ -31,7 +32,7 @@ fn the_ranks_of_an_interval_are_those_of_the_sign_test() {
 
 #[test]
 fn a_claim_rests_on_the_signs_of_twenty_phases() {
-    let judge = |differences: Vec<i64>| phases::judge(differences, true).expect("differences");
+    let judge = |differences: Vec<i64>| phases::judge(&drawn(differences), true).expect("differences");
     let one_sided = judge((1..=20).collect());
     assert_eq!((one_sided.claim, one_sided.interval_ns, one_sided.median_ns), (Claim::Higher, Some([6, 15]), 10.5));
     assert_eq!((one_sided.higher, one_sided.lower, one_sided.equal), (20, 0, 0));
@@ -42,9 +43,23 @@ fn a_claim_rests_on_the_signs_of_twenty_phases() {
     assert_eq!((with(5).claim, with(6).claim), (Claim::Higher, Claim::None));
     assert_eq!(judge(vec![0; 30]).claim, Claim::None);
     assert_eq!((judge(vec![0; 30]).equal, judge(vec![0; 30]).median_ns), (30, 0.0));
-    assert_eq!(phases::judge((1..=40).collect(), false).map(|judged| judged.claim), Some(Claim::NotValid));
-    assert!(phases::judge(Vec::new(), true).is_none());
+    assert_eq!(phases::judge(&drawn((1..=40).collect()), false).map(|judged| judged.claim), Some(Claim::NotValid));
+    assert!(phases::judge(&[], true).is_none());
     assert_eq!(judge(vec![3]).interval_ns, None);
+    // Each difference stands with its trial and its phase.
+    let two = judge(vec![3, -4]);
+    assert_eq!((two.trials, two.phases_ns), (vec![1, 2], vec![170, 340]));
+    assert_eq!((two.a_ns, two.b_ns, two.differences_ns), (vec![1_000; 2], vec![1_003, 996], vec![3, -4]));
+}
+
+/// Trials from 1 on whose figures are 1 µs in A and differ by so much in B.
+fn drawn(differences: Vec<i64>) -> Vec<Drawn> {
+    let of = |(n, difference): (u32, i64)| Drawn {
+        trial: n,
+        phase_ns: i64::from(n) * 170,
+        figures_ns: [1_000, 1_000 + difference],
+    };
+    (1..).zip(differences).map(of).collect()
 }
 
 /// A side with the figures of the report's samples.
@@ -147,12 +162,114 @@ fn noisy_figures_stand_side_by_side_and_are_not_judged() {
         ("p50", Some(14_000), Some(15_250), Some(1_250))
     );
     assert!(p50.phases.is_none());
+    let metrics = ctl.metrics.values().flat_map(|metric| &metric.figures);
+    assert!(metrics.clone().count() > 20 && metrics.clone().all(|figure| figure.claim == Claim::NotJudged));
+    let json: Value = serde_json::from_str(&tardy_report::compare::json(&compared).expect("JSON")).expect("JSON");
+    let figure = &json["cells"][0]["streams"]["ctl"]["metrics"]["scheduled..rx_kernel"]["figures"][0];
+    assert_eq!(figure["claim"], "not-judged", "{figure}");
     let why = ctl.metrics["delta"].why.as_deref().expect("another point");
     assert!(why.starts_with("stamped by ") && why.ends_with(" in B"), "{why}");
     assert_eq!((compared.cells[1].a_valid, compared.cells[1].b_valid), (Some(true), None));
     let text = text(&compared);
     assert!(text.contains("lost 0 → 3") && text.contains("+1.3") && text.contains("B has no such cell"), "{text}");
     assert!(!text.contains("claim") && !text.contains("median"), "{text}");
+    let row = text.lines().find(|line| line.contains("+1.3")).expect("the row of p50");
+    assert!(row.ends_with("not judged"), "each difference bears the mark: {row}");
+    assert!(!text.contains("by phase"), "{text}");
+}
+
+#[test]
+fn two_runs_that_came_to_nothing_are_not_identical() {
+    let nothing = |print: Option<&str>| {
+        side(|run, _| {
+            run.results.fingerprint = print.map(str::to_owned);
+            run.results.valid = false;
+            run.results.cells.iter_mut().for_each(|cell| cell.trials.clear());
+        })
+    };
+    // The hash of an empty list, and none at all.
+    for print in [Some("e3b0"), None] {
+        let compared = compared(&nothing(print), &nothing(print));
+        assert_eq!((compared.identical, compared.a.trials, compared.b.trials), (None, 0, 0));
+        let text = text(&compared);
+        assert!(text.contains("not compared: A and B finished no trial") && !text.contains("identical"), "{text}");
+    }
+    let compared = compared(&side(|_, _| ()), &nothing(None));
+    assert!(text(&compared).contains("not compared: B finished no trial"), "{}", text(&compared));
+}
+
+#[test]
+fn rx_kernel_that_a_launch_time_moved_is_not_set_beside_the_usual_one() {
+    let print = |run: &mut sample::Run, print: &str| {
+        run.results.fingerprint = Some(print.into());
+        run.results.cells.iter_mut().for_each(|cell| cell.fingerprint = Some(print.into()));
+    };
+    let moved = |run: &mut sample::Run| {
+        let ctl = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+        ctl.rx_kernel_at = Some("local-delivery".into());
+    };
+    let a = side(|run, _| print(run, "aa"));
+    let b = side(|run, _| {
+        print(run, "bb");
+        moved(run);
+    });
+    let compared = self::compared(&a, &b);
+    let metrics = &compared.cells[0].streams["ctl"].metrics;
+    for name in ["scheduled..rx_kernel", "tx_kernel..rx_kernel", "rx_kernel..receive", "delta"] {
+        let why = metrics[name].why.as_deref().expect("no figure");
+        assert_eq!(why, "not compared: rx_kernel is taken at arrival in A and at local delivery in B");
+        assert!(metrics[name].figures.is_empty(), "{name}");
+    }
+    assert!(metrics["scheduled..wakeup"].why.is_none() && !metrics["scheduled..wakeup"].figures.is_empty());
+    let text = text(&compared);
+    let (first, second) = text.split_once("rx.wait=spin").expect("two cells");
+    assert!(first.contains("by phase: scheduled..wakeup p50"), "{first}");
+    assert!(second.contains("by phase: scheduled..rx_kernel p50"), "the other cell is as ever: {second}");
+    // Both moved, or both named: one point.
+    let both = self::compared(&b, &side(|run, _| moved(run)));
+    assert!(both.cells[0].streams["ctl"].metrics.values().all(|metric| metric.why.is_none()));
+    let named = side(|run, _| {
+        run.results.cells[0].streams.get_mut("ctl").expect("the stream").rx_kernel_at = Some("arrival".into());
+    });
+    let usual = self::compared(&a, &named);
+    assert!(usual.cells[0].streams["ctl"].metrics.values().all(|metric| metric.why.is_none()));
+}
+
+#[test]
+fn a_seed_and_a_queue_discipline_that_differ_are_told() {
+    let read = |namespace: &str, delta: u64, base: u64, sent: u64| ReadBack {
+        cell: Some("all".to_owned()),
+        command: format!(
+            "tc -n {namespace} -j -s qdisc show dev {}-0",
+            namespace.replacen('-', "", 1).trim_end_matches("-a")
+        ),
+        says: json!([
+            {"kind": "taprio", "handle": "100:", "root": true, "packets": sent, "refcnt": 9,
+                "options": {"base_time": base, "cycle_time": 1_000_000, "map": [3, 1]}},
+            {"kind": "etf", "handle": "8001:", "parent": "100:2", "drops": sent, "options": {"delta": delta}}
+        ]),
+    };
+    let with = |seed: u64, read_back: ReadBack| {
+        side(|run, _| {
+            run.manifest.seed = seed;
+            run.manifest.read_back = vec![read_back];
+        })
+    };
+    let a = with(7, read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5));
+    // Counters, the handle that the kernel gives, and whole cycles of the base time are every run's own.
+    let again = with(7, read("tardy-3-a", 200_000, 1_700_000_000_005_000_000, 9));
+    assert_eq!(compared(&a, &again).differences, []);
+    let b = with(8, read("tardy-0-a", 150_000, 1_700_000_000_000_200_000, 5));
+    let compared = compared(&a, &b);
+    let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.b.as_deref())).collect();
+    assert_eq!(
+        rows,
+        [
+            (Group::Qdisc, "all a link 100:2 etf options.delta", Some("150000")),
+            (Group::Qdisc, "all a link root taprio options.base_time", Some("200000 in the cycle")),
+            (Group::Experiment, "seed", Some("8")),
+        ]
+    );
 }
 
 #[test]
@@ -263,11 +380,31 @@ fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothin
     let p50 = &metrics["scheduled..wakeup"]["figures"][0];
     assert_eq!((&p50["of"], &p50["difference_ns"]), (&Value::from("p50"), &Value::from(2_000)));
     assert_eq!(p50["phases"]["differences_ns"], Value::from(vec![2_000; 20]));
+    assert_eq!(p50["phases"]["trials"], Value::from((1..=20).collect::<Vec<_>>()));
+    let list = |name: &str| p50["phases"][name].as_array().expect("a list").clone();
+    let distinct: BTreeSet<i64> = list("phases_ns").iter().filter_map(Value::as_i64).collect();
+    assert_eq!((list("phases_ns").len(), distinct.len()), (20, 20), "each trial has a phase of its own");
+    assert_eq!(p50["claim"], "higher");
     assert_eq!((&p50["phases"]["claim"], &p50["phases"]["interval_ns"]), (&"higher".into(), &vec![2_000; 2].into()));
     let path = &metrics["tx_kernel..rx_kernel"]["figures"][0]["phases"];
     assert_eq!((&path["claim"], &path["equal"]), (&"none".into(), &20.into()), "{path}");
     let (_, said, _) = verb(&[&before, &slower], &[]);
     assert!(said.contains("median +2 µs [+2 µs, +2 µs], higher in 20, lower in 0 of 20: B is higher"), "{said}");
+    // And phase by phase, of the metric that leads.
+    let (_, table) = said.split_once("by phase: scheduled..rx_kernel p50, in ns\n").expect("a table by phase");
+    let leading = &metrics["scheduled..rx_kernel"]["figures"][0]["phases"];
+    let value = |name: &str, n: usize| leading[name][n].as_i64().expect("a figure");
+    let rows: Vec<Vec<i64>> = table
+        .lines()
+        .skip(1)
+        .take(20)
+        .map(|line| line.split("  ").filter_map(|cell| cell.trim().replace([' ', '+'], "").parse().ok()).collect())
+        .collect();
+    assert_eq!(rows.len(), 20);
+    for (n, row) in rows.iter().enumerate() {
+        let expected = [value("phases_ns", n), value("a_ns", n), value("b_ns", n), value("differences_ns", n)];
+        assert_eq!((row[0], &row[1..]), (n as i64 + 1, &expected[..]), "{table}");
+    }
 
     // Other seeds are other phases: no trial has its like.
     let other = simulated(dir.path(), "other", &["seed=2"]);

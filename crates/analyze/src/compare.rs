@@ -6,6 +6,7 @@
 mod facts;
 mod figures;
 pub mod phases;
+mod qdiscs;
 
 use std::collections::BTreeMap;
 use tardy_model::FORMAT;
@@ -35,7 +36,8 @@ impl Run<'_> {
             name: self.results.name.clone(),
             started_utc: self.manifest.started_utc.clone(),
             valid: self.results.valid,
-            fingerprint: self.results.fingerprint.clone(),
+            fingerprint: print(self).cloned(),
+            trials: self.results.cells.iter().map(|cell| cell.trials.len() as u32).sum(),
         }
     }
 
@@ -53,11 +55,17 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
         format: FORMAT,
         a: a.compared(),
         b: b.compared(),
-        identical: equal(a.results.fingerprint.as_ref(), b.results.fingerprint.as_ref()),
+        identical: equal(print(a), print(b)),
         facts,
         differences,
         cells,
     }
+}
+
+/// A run's fingerprint. One over no cell's, as a run without a finished trial may have it, is equal to any other such one and says
+/// nothing.
+fn print<'a>(run: &Run<'a>) -> Option<&'a String> {
+    run.results.fingerprint.as_ref().filter(|_| run.results.cells.iter().any(|cell| cell.fingerprint.is_some()))
 }
 
 /// True if both fingerprints are equal; `None` unless there are two.

@@ -20,6 +20,8 @@ pub struct GatePass {
     cycle_ns: i64,
     /// The stamps' clock may be wrong by so much.
     slack_ns: i64,
+    /// Until then the stream's packets before have the wire, where taprio gives launch times.
+    free_ns: i64,
     result: GateResult,
 }
 
@@ -30,6 +32,14 @@ pub struct Departure {
     pub outside_ns: i64,
     /// From the opening of the window that it belongs to until that of the one in which, or nearest to which, it left, ns.
     pub slip_ns: i64,
+}
+
+/// A slip in cycles of the stream: the nearest whole number, of two that are as near the one of less slip. Windows need not lie as
+/// evenly as the stream's cycles, so one window later is seldom a multiple. Of the gates only cycles that passed are counted: one
+/// window later in the same cycle is none.
+fn stream_cycles(slip_ns: i64, cycle_ns: i64) -> i64 {
+    let whole = (slip_ns.abs() + (cycle_ns - 1) / 2) / cycle_ns;
+    whole * slip_ns.signum()
 }
 
 /// Where a release lies that should be at `due_ns`, and not later than `tolerance_ns` after it.
@@ -45,10 +55,11 @@ fn release(at_ns: i64, due_ns: i64, tolerance_ns: i64, slack_ns: i64) -> i64 {
 }
 
 impl GatePass {
-    /// For a stream of a trial; `None` where nothing decides when its packets leave, or nothing that is stamped here tells.
+    /// For a stream of a trial; `None` where nothing decides when its packets leave, or a device does, which is behind every stamp
+    /// that could tell. Without stamps at `tx_kernel` there is a pass in which no packet is judged.
     pub fn new(of: &StreamRecord) -> Option<Self> {
         let record = of.launching.gate.clone()?;
-        if record.keeper == Keeper::Device || !of.sources.contains_key(&Point::TxKernel) || of.cycle_ns <= 0 {
+        if record.keeper == Keeper::Device || of.cycle_ns <= 0 {
             return None;
         }
         let slack_ns = of.tx_conversion.bound_ns;
@@ -77,12 +88,24 @@ impl GatePass {
             },
             ..GateResult::default()
         };
-        Some(GatePass { record, cycle_ns: of.cycle_ns, slack_ns, result })
+        Some(GatePass { record, cycle_ns: of.cycle_ns, slack_ns, free_ns: i64::MIN, result })
+    }
+
+    /// The launch time that taprio gives a packet (get_packet_txtime in net/sched/sch_taprio.c): the first from which on all of it
+    /// fits into a window of its class, and not before the packets before it are out.
+    fn given(&self, enqueued_ns: Option<i64>) -> Option<i64> {
+        let (after_ns, gates) = (self.record.assigned_after_ns?, self.record.gates.as_ref()?);
+        gates.next_open((enqueued_ns? + after_ns).max(self.free_ns), self.record.frame_ns)
+    }
+
+    /// The launch time of a packet: its own, or the one that taprio gives.
+    fn launch(&self, scheduled_ns: i64, enqueued_ns: Option<i64>) -> Option<i64> {
+        if self.record.assigned_after_ns.is_some() { self.given(enqueued_ns) } else { Some(scheduled_ns) }
     }
 
     /// Judges a packet that came to the driver at `at_ns`, due at `scheduled_ns`, enqueued at `enqueued_ns`.
     pub fn judge(&self, scheduled_ns: i64, enqueued_ns: Option<i64>, at_ns: i64) -> Option<Departure> {
-        let GateRecord { keeper, gates, delta_ns, tolerance_ns, assigned_after_ns, .. } = &self.record;
+        let GateRecord { keeper, gates, delta_ns, tolerance_ns, .. } = &self.record;
         let of_stream = |error_ns: i64| (error_ns + self.cycle_ns / 2).div_euclid(self.cycle_ns) * self.cycle_ns;
         match (keeper, gates) {
             (Keeper::Taprio, Some(gates)) => {
@@ -93,11 +116,7 @@ impl GatePass {
                 Some(Departure { outside_ns, slip_ns })
             }
             (Keeper::TxtimeAssist, Some(gates)) => {
-                let launch_ns = match assigned_after_ns {
-                    // The first instant in a window of the class that taprio may give.
-                    Some(after) => gates.next_open(enqueued_ns? + after, 1)?,
-                    None => scheduled_ns,
-                };
+                let launch_ns = self.launch(scheduled_ns, enqueued_ns)?;
                 let outside_ns = release(at_ns, launch_ns - delta_ns, *tolerance_ns, self.slack_ns);
                 // What the wire would see if something behind etf held the packet for the rest.
                 let (own, near) = (gates.belongs(scheduled_ns)?, gates.nearest(at_ns + delta_ns)?);
@@ -110,7 +129,7 @@ impl GatePass {
                 Some(Departure { outside_ns, slip_ns: of_stream(at_ns - due_ns) })
             }
             (Keeper::EtfDeadline, _) => {
-                let late = at_ns - scheduled_ns;
+                let late = at_ns - self.launch(scheduled_ns, enqueued_ns)?;
                 Some(Departure { outside_ns: if late > self.slack_ns { late } else { 0 }, slip_ns: 0 })
             }
             (Keeper::Device | Keeper::Taprio | Keeper::TxtimeAssist, _) => None,
@@ -120,13 +139,18 @@ impl GatePass {
     /// Adds the next rows.
     pub fn push(&mut self, batch: &Batch) {
         for row in 0..batch.len() {
-            if batch.outcome[row] == Outcome::NotSent {
+            let not_sent = batch.outcome[row] == Outcome::NotSent;
+            // One that is not sent came to taprio if it was stamped on the way there: then it has a launch time, and its place.
+            let send = || batch.stamp_ns(row, Point::Send).filter(|_| !not_sent);
+            let enqueued = batch.stamp_ns(row, Point::TxSched).or_else(send);
+            let scheduled_ns = batch.scheduled_ns[row];
+            let left = batch.stamp_ns(row, Point::TxKernel).filter(|_| !not_sent);
+            let found = left.and_then(|at_ns| Some((at_ns, self.judge(scheduled_ns, enqueued, at_ns)?)));
+            self.free_ns = self.given(enqueued).map_or(self.free_ns, |launch_ns| launch_ns + self.record.frame_ns);
+            if not_sent {
+                self.result.not_sent += 1;
                 continue;
             }
-            let enqueued = batch.stamp_ns(row, Point::TxSched).or_else(|| batch.stamp_ns(row, Point::Send));
-            let scheduled_ns = batch.scheduled_ns[row];
-            let left = batch.stamp_ns(row, Point::TxKernel);
-            let found = left.and_then(|at_ns| Some((at_ns, self.judge(scheduled_ns, enqueued, at_ns)?)));
             let Some((at_ns, departure)) = found else {
                 self.result.unjudged += 1;
                 continue;
@@ -154,7 +178,7 @@ impl GatePass {
                 }
             }
         }
-        *result.slips_stream_cycles.entry(slip_ns / self.cycle_ns).or_insert(0) += 1;
+        *result.slips_stream_cycles.entry(stream_cycles(slip_ns, self.cycle_ns)).or_insert(0) += 1;
         if let Some(gates) = &self.record.gates {
             *result.slips_gate_cycles.entry(slip_ns / gates.cycle_ns).or_insert(0) += 1;
         }
@@ -181,6 +205,7 @@ pub fn merge(sum: &mut GateResult, other: &GateResult) {
     sum.early += other.early;
     sum.late += other.late;
     sum.unjudged += other.unjudged;
+    sum.not_sent += other.not_sent;
     if other.most_early_ns < sum.most_early_ns {
         (sum.most_early_ns, sum.most_early_seq) = (other.most_early_ns, other.most_early_seq);
     }

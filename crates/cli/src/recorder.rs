@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
 use tardy_lab::coordinator::{Event, Sink};
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::{Manifest, ReadBack};
 use tardy_model::sample::Batch;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
@@ -32,6 +32,8 @@ pub struct Recorder<'a> {
     pub failed: Option<StoreError>,
     /// What the programs of the next trial's loads wrote.
     load_output: Vec<(String, Vec<u8>)>,
+    /// Queue disciplines of the path that is built, as they were read back.
+    queueing: Vec<ReadBack>,
     progress: Progress,
 }
 
@@ -59,7 +61,8 @@ impl<'a> Recorder<'a> {
     pub fn new(experiment: &'a Experiment, folder: &'a RunFolder, manifest: Manifest) -> Self {
         let (judge, progress) = (Judge::new(experiment), Progress::new());
         let traces = Traces::new(experiment);
-        Recorder { folder, manifest, judge, traces, kept: 0, failed: None, load_output: Vec::new(), progress }
+        let (load_output, queueing) = (Vec::new(), Vec::new());
+        Recorder { folder, manifest, judge, traces, kept: 0, failed: None, load_output, queueing, progress }
     }
 
     /// A line for `events.jsonl`.
@@ -128,6 +131,12 @@ impl Sink for Recorder<'_> {
             Event::Progress { side, digest, count, .. } => self.progress.figures(side, digest, count),
             Event::Trial { cell, n, order, of } => {
                 self.progress.trial(cell, n, order, of);
+                for read in &self.queueing {
+                    let same = |known: &ReadBack| known.cell.as_deref() == Some(cell) && known.command == read.command;
+                    if !self.manifest.read_back.iter().any(same) {
+                        self.manifest.read_back.push(ReadBack { cell: Some(cell.to_owned()), ..read.clone() });
+                    }
+                }
                 self.log("trial", serde_json::json!({ "cell": cell, "n": n, "order": order }));
             }
             Event::Commands { commands, took, ago, failed } => {
@@ -143,8 +152,12 @@ impl Sink for Recorder<'_> {
                 if self.manifest.stations.is_empty() {
                     self.manifest.stations = stations.clone();
                 }
+                // Which cells the path is built for is told with the first trial of each.
+                self.queueing.clear();
                 for read in read_back {
-                    if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
+                    if read.command.starts_with("tc ") {
+                        self.queueing.push(read.clone());
+                    } else if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
                         self.manifest.read_back.push(read.clone());
                     }
                 }

@@ -136,7 +136,7 @@ impl Applied<'_> {
                 // A command that finds nothing may print nothing.
                 let says = documents.next().unwrap_or(Ok(Value::Null));
                 let says = says.map_err(|source| ApplyError::ReadBack { command: command.clone(), source })?;
-                read.push(ReadBack { command: command.to_string(), says });
+                read.push(ReadBack { cell: None, command: command.to_string(), says });
             }
         }
         Ok(read)

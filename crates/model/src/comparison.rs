@@ -13,7 +13,8 @@ pub struct Comparison {
     pub a: Compared,
     /// The second.
     pub b: Compared,
-    /// True if both ran in exact virtual time and their fingerprints are equal; null where one of them is not exact.
+    /// True if both ran in exact virtual time and their fingerprints are equal; null where one of them is not exact, or finished
+    /// no trial.
     pub identical: Option<bool>,
     /// Facts that were looked at.
     pub facts: u64,
@@ -36,6 +37,9 @@ pub struct Compared {
     pub valid: bool,
     /// Of a run in exact virtual time.
     pub fingerprint: Option<String>,
+    /// Trials that were finished, of all cells.
+    #[serde(default)]
+    pub trials: u32,
 }
 
 /// Where a fact belongs.
@@ -50,6 +54,8 @@ pub enum Group {
     Guest,
     /// tardy and the programs that it ran.
     Programs,
+    /// Queue disciplines as they were read back, by station and place.
+    Qdisc,
     /// Keys of the experiment.
     Experiment,
 }
@@ -62,6 +68,7 @@ impl Group {
             Group::Kernel => "kernel",
             Group::Guest => "guest",
             Group::Programs => "programs",
+            Group::Qdisc => "qdisc",
             Group::Experiment => "experiment",
         }
     }
@@ -127,6 +134,8 @@ pub struct FigureComparison {
     pub b_ns: Option<i64>,
     /// B less A.
     pub difference_ns: Option<i64>,
+    /// What may be said of the difference; `not-judged` unless both runs are exact.
+    pub claim: Claim,
     /// Trial by trial, of exact runs; null for noisy ones, whose differences are not judged.
     pub phases: Option<PhaseComparison>,
 }
@@ -134,7 +143,15 @@ pub struct FigureComparison {
 /// A figure of single trials with the same phase of the schedule, one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseComparison {
-    /// B less A for each phase, in the order of the trials.
+    /// The trials' numbers, in order; each list below has one value for each of them.
+    pub trials: Vec<u32>,
+    /// The phase of the schedule that each has, the same in both runs.
+    pub phases_ns: Vec<i64>,
+    /// The figure in A.
+    pub a_ns: Vec<i64>,
+    /// The same in B.
+    pub b_ns: Vec<i64>,
+    /// B less A for each phase.
     pub differences_ns: Vec<i64>,
     /// Phases in which B's is higher.
     pub higher: u32,
@@ -166,4 +183,6 @@ pub enum Claim {
     TooFew,
     /// A run's numbers must not be used.
     NotValid,
+    /// One of the runs at least is noisy: nothing is said.
+    NotJudged,
 }

@@ -108,6 +108,9 @@ pub struct StationEntry {
 /// A reading after set-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadBack {
+    /// The cell whose path it was, of what differs from cell to cell: queue disciplines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<String>,
     /// Command.
     pub command: String,
     /// What it printed.

@@ -200,6 +200,11 @@ impl Metric {
         }
     }
 
+    /// True if it is made of stamps at `rx_kernel`; `delta` is, wherever that point is stamped.
+    pub fn has_rx_kernel(self) -> bool {
+        self == Metric::Delta || self.points().contains(&Point::RxKernel)
+    }
+
     /// True if the order of the two points is one of cause and effect, so that a negative value is a fault of a clock.
     /// What counts from `scheduled` may be early.
     pub fn is_causal(self) -> bool {

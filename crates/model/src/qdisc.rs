@@ -116,6 +116,10 @@ pub struct GateRecord {
     pub tolerance_ns: i64,
     /// taprio gives a launch time at least so long after the packet was enqueued, ns; `None` where packets bring their own.
     pub assigned_after_ns: Option<i64>,
+    /// What a packet takes on the wire, ns: where taprio gives launch times, all of it must fit into the window, behind the packet
+    /// before. 0 where that is not known.
+    #[serde(default)]
+    pub frame_ns: i64,
 }
 
 /// Where `rx_kernel` was taken.

@@ -3,6 +3,7 @@
 
 use crate::gates::Window;
 use crate::load::Series;
+use crate::qdisc::RxKernelAt;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -130,6 +131,13 @@ pub struct StreamResult {
     pub rx_kernel_at: Option<String>,
 }
 
+impl StreamResult {
+    /// Where `rx_kernel` was taken, also where that is the usual place and nothing is said of it.
+    pub fn rx_kernel_point(&self) -> &str {
+        self.rx_kernel_at.as_deref().unwrap_or(RxKernelAt::Arrival.name())
+    }
+}
+
 /// Departures against gates or launch times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GateResult {
@@ -159,6 +167,9 @@ pub struct GateResult {
     pub late: u64,
     /// Sent and without the stamps to judge them by.
     pub unjudged: u64,
+    /// Never sent: dropped by a queue discipline, or not handed over. In none of the other counts.
+    #[serde(default)]
+    pub not_sent: u64,
     /// The farthest outside before, ns; 0 or negative.
     pub most_early_ns: i64,
     /// Its packet.
@@ -167,10 +178,10 @@ pub struct GateResult {
     pub most_late_ns: i64,
     /// Its packet.
     pub most_late_seq: Option<i64>,
-    /// Packets by the whole cycles of the gates by which they left behind their window.
+    /// Packets by the cycles of the gates that passed from the window that they belong to until the one by which they left.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub slips_gate_cycles: BTreeMap<i64, u64>,
-    /// Packets by the whole cycles of the stream.
+    /// Packets by the same in cycles of the stream, the nearest whole number of them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub slips_stream_cycles: BTreeMap<i64, u64>,
     /// When in the cycle packets came to the driver.

@@ -5,7 +5,7 @@
 use crate::figure::{self, Unit};
 use std::str::FromStr;
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult};
+use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, Results, StreamResult};
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,16 @@ pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
     let measured = |metric: &Metric| stream.metrics.get_key_value(&metric.to_string()).filter(|(_, m)| m.count > 0);
     let usual = Metric::leads(stream.replies.is_some()).iter().find_map(measured).map(|(name, _)| name.as_str());
     usual.or_else(|| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
+}
+
+/// Where `rx_kernel` was taken of this stream, in words, for a metric that is made of it in a run whose streams differ in that:
+/// figures of two points must not stand in one table.
+pub(crate) fn point_of(results: &Results, metric: &str, stream: &StreamResult) -> Option<String> {
+    let mut all = results.cells.iter().flat_map(|cell| cell.streams.values());
+    let first = all.next()?.rx_kernel_point();
+    let differ = all.any(|stream| stream.rx_kernel_point() != first);
+    let made_of_it = Metric::from_str(metric).is_ok_and(Metric::has_rx_kernel);
+    (differ && made_of_it).then(|| stream.rx_kernel_point().replace('-', " "))
 }
 
 /// The metric that leads of several streams: of the first one that has any.

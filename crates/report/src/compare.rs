@@ -7,6 +7,7 @@ use crate::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
     CellComparison, Claim, Compared, Comparison, Difference, FigureComparison, MetricComparison, PhaseComparison,
+    StreamComparison,
 };
 use tardy_model::point::Metric;
 
@@ -42,6 +43,9 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
             let _ = writeln!(out, "identical: every raw sample of both runs is equal (fingerprint {})", plain(fingerprint));
         }
         Some(false) => out.push_str("not identical: both ran in exact virtual time, and their samples differ\n"),
+        None if lacking(compared).is_some() => {
+            let _ = writeln!(out, "not compared: {} finished no trial", lacking(compared).unwrap_or_default());
+        }
         None => out.push_str(
             "not judged: one or both of these runs are not in exact virtual time. What differs below may be noise: repeat both in \
              turns before you believe it\n",
@@ -51,6 +55,16 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
         self::cell(&mut out, cell);
     }
     out
+}
+
+/// Those of the runs that have no trial: there is nothing to be equal or to differ.
+fn lacking(compared: &Comparison) -> Option<&'static str> {
+    match (compared.a.trials, compared.b.trials) {
+        (0, 0) => Some("A and B"),
+        (0, _) => Some("A"),
+        (_, 0) => Some("B"),
+        _ => None,
+    }
 }
 
 /// A text without control characters: values hold what some program printed, and must not move the cursor.
@@ -124,6 +138,7 @@ fn cell(out: &mut String, cell: &CellComparison) {
         for (name, metric) in metrics {
             self::metric(out, name, metric, unit);
         }
+        by_phase(out, compared);
     }
 }
 
@@ -150,7 +165,11 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
     for figure in &metric.figures {
         let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
-        let by_phase = figure.phases.as_ref().map(|phases| format!("   {}", says(phases))).unwrap_or_default();
+        let by_phase = match &figure.phases {
+            Some(phases) => format!("   {}", says(phases)),
+            None if figure.claim == Claim::NotJudged => "   not judged".to_owned(),
+            None => String::new(),
+        };
         let _ = writeln!(
             out,
             "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{by_phase}",
@@ -160,6 +179,37 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
             b = show(figure.b_ns),
         );
         label = "";
+    }
+}
+
+/// The metric that speaks for a stream, phase by phase: its median, or its mean where that is to be had of more phases.
+fn by_phase(out: &mut String, stream: &StreamComparison) {
+    let median = |metric: &MetricComparison| -> Option<(String, PhaseComparison)> {
+        let of = |name: &str| metric.figures.iter().find(|figure| figure.of == name)?.phases.clone();
+        let (p50, mean) = (of("p50").map(|of| ("p50".to_owned(), of)), of("mean").map(|of| ("mean".to_owned(), of)));
+        let phases = |found: &Option<(String, PhaseComparison)>| found.as_ref().map_or(0, |(_, of)| of.trials.len());
+        if phases(&mean) > phases(&p50) { mean } else { p50 }
+    };
+    let mut metrics: Vec<_> =
+        stream.metrics.iter().map(|(name, metric)| (name.parse::<Metric>().ok(), name, metric)).collect();
+    metrics.sort_by_key(|(known, ..)| {
+        let place = known.and_then(|known| Metric::leads(true).iter().position(|lead| *lead == known));
+        (place.unwrap_or(usize::MAX), known.is_none(), *known)
+    });
+    let found = metrics.into_iter().find_map(|(_, name, metric)| Some((name, median(metric)?)));
+    let Some((name, (of, phases))) = found else { return };
+    let _ = writeln!(out, "    by phase: {} {of}, in ns", plain(name));
+    let _ = writeln!(out, "    {:>8}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}", "trial", "phase", "A", "B", "B − A");
+    let show = |ns: i64| grouped(&ns.to_string(), SPACE);
+    let rows = phases
+        .trials
+        .iter()
+        .zip(&phases.phases_ns)
+        .zip(phases.a_ns.iter().zip(&phases.b_ns))
+        .zip(&phases.differences_ns);
+    for (((trial, phase), (a, b)), difference) in rows {
+        let (phase, a, b, difference) = (show(*phase), show(*a), show(*b), signed(&show(*difference), *difference));
+        let _ = writeln!(out, "    {trial:>8}{phase:>FIGURE$}{a:>FIGURE$}{b:>FIGURE$}{difference:>FIGURE$}");
     }
 }
 
@@ -186,6 +236,7 @@ fn says(phases: &PhaseComparison) -> String {
         Claim::None => "no difference is shown",
         Claim::TooFew => "too few phases for a claim",
         Claim::NotValid => "not valid: no claim",
+        Claim::NotJudged => "not judged",
     };
     format!("median {median}{interval}, {counts}: {claim}")
 }

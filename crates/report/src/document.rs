@@ -2,7 +2,7 @@
 //! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are written. Figures stand ungrouped
 //! with a decimal point, so that a spreadsheet reads them.
 
-use crate::column::{Column, cell_unit, in_order, lead, lead_of, title, unit};
+use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::{Facts, Picture, summary};
 use std::collections::BTreeMap;
@@ -212,9 +212,10 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
     let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
     let tables = by_lead(picture).into_iter().filter(|_| picture.results.cells.len() > 1);
     tables
-        .map(|(name, rows)| {
+        .map(|led @ Led { name, .. }| {
+            let (head, rows) = (led.head(), led.rows);
             let unit = unit(rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?))));
-            let mut table = leading(name, unit);
+            let mut table = leading(&head, unit);
             for (cell, who, stream) in rows {
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
                 table.rows.push(leading_row(label, cell.valid, stream, name, unit, separator));
@@ -227,21 +228,39 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
 /// A stream of a cell.
 pub(crate) type Row<'a> = (&'a CellResult, &'a str, &'a StreamResult);
 
+/// Streams that one metric leads, with figures that may be compared.
+pub(crate) struct Led<'a> {
+    /// The metric.
+    pub name: &'a str,
+    /// Where its `rx_kernel` was taken, where that is not the same in all of the run.
+    at: Option<String>,
+    /// The streams.
+    pub rows: Vec<Row<'a>>,
+}
+
+impl Led<'_> {
+    /// What stands over the table.
+    pub fn head(&self) -> String {
+        self.at.as_ref().map_or_else(|| self.name.to_owned(), |at| format!("{} (rx_kernel at {at})", self.name))
+    }
+}
+
 /// The run's streams in the order of the experiment file, each with its cells, under the metric that leads of them. A cell without
-/// a figure stands where the stream's others do.
-pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<(&'a str, Vec<Row<'a>>)> {
+/// a figure stands where the stream's others do. Those whose `rx_kernel` was taken at another point stand by themselves.
+pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     let cells: &'a [CellResult] = &picture.results.cells;
     let mut names: BTreeMap<String, ()> = BTreeMap::new();
     names.extend(cells.iter().flat_map(|cell| cell.streams.keys().map(|name| (name.clone(), ()))));
-    let mut tables: Vec<(&'a str, Vec<Row<'a>>)> = Vec::new();
+    let mut tables: Vec<Led<'a>> = Vec::new();
     for (name, ()) in picture.facts.in_order(&names) {
         let rows = || cells.iter().filter_map(|cell| cell.streams.get_key_value(name).map(|(who, of)| (cell, who, of)));
         let usual = lead_of(rows().map(|(.., stream)| stream));
         for (cell, who, stream) in rows() {
             let Some(metric) = lead(stream).or(usual) else { continue };
-            match tables.iter_mut().find(|(known, _)| *known == metric) {
-                Some((_, rows)) => rows.push((cell, who, stream)),
-                None => tables.push((metric, vec![(cell, who, stream)])),
+            let at = point_of(picture.results, metric, stream);
+            match tables.iter_mut().find(|led| led.name == metric && led.at == at) {
+                Some(led) => led.rows.push((cell, who, stream)),
+                None => tables.push(Led { name: metric, at, rows: vec![(cell, who, stream)] }),
             }
         }
     }

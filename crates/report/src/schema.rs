@@ -123,6 +123,7 @@ pub fn manifest_schema() -> Value {
             "read_back": {
                 "type": "object",
                 "properties": {
+                    "cell": text("The cell whose path it was; only of queue disciplines, which differ from cell to cell."),
                     "command": text("What was run."),
                     "says": {"description": "What it printed, JSON if it printed JSON."}
                 },

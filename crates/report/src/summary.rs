@@ -2,9 +2,10 @@
 //! What a run comes to, in words: the judgements, the remarks on a cell, the line of what was sent. Shared by the pictures
 //! that people read.
 
-use crate::column::{Column, Value, cell_unit, lead, title};
+use crate::column::{Column, Value, cell_unit, lead, point_of, title};
 use crate::figure::{self, Unit};
 use crate::{Facts, Picture};
+use std::collections::BTreeSet;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, ExpectationResult, Results, StreamResult};
 use tardy_model::time::Nanos;
@@ -270,6 +271,11 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
     });
     let (stream, name) = first?;
     let mut got: Vec<(i64, &str)> = Vec::new();
+    let points = cells.iter().filter_map(|cell| point_of(picture.results, name, cell.streams.get(stream)?));
+    if points.collect::<BTreeSet<_>>().len() > 1 {
+        // From the best cell to the worst would be from one point to another.
+        return None;
+    }
     for cell in cells {
         let metric = cell.streams.get(stream).and_then(|result| result.metrics.get(name));
         match metric.map(|metric| Column::Quantile(P99).value(metric)) {

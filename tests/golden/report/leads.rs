@@ -54,6 +54,35 @@ fn an_expectation_does_not_replace_what_leads_of_an_answered_stream() {
 }
 
 #[test]
+fn cells_whose_rx_kernel_was_moved_stand_in_a_table_of_their_own() {
+    let cells = ["launch=none", "launch=strict", "launch=deadline"];
+    let mut run = run(&cells);
+    let usual = rows(&run.draw("md", 100));
+    let heads = |all: &[Vec<String>]| -> Vec<String> {
+        let of_cells = |at: &usize| all.get(at + 1).is_some_and(|row| row[0].starts_with("launch = "));
+        (0..all.len()).filter(of_cells).filter(|at| all[*at][1] == "valid").map(|at| all[at][0].clone()).collect()
+    };
+    assert_eq!(heads(&usual), ["scheduled..rx_kernel, in µs"]);
+    assert!(run.draw("html", 100).contains("99 % of packets took at most"));
+    for cell in &mut run.results.cells[1..] {
+        cell.streams.get_mut("ctl").expect("the stream").rx_kernel_at = Some("local-delivery".into());
+    }
+    let apart = rows(&run.draw("md", 100));
+    let (arrival, moved) = (
+        "scheduled..rx_kernel (rx_kernel at arrival), in µs",
+        "scheduled..rx_kernel (rx_kernel at local delivery), in µs",
+    );
+    assert_eq!(heads(&apart), [arrival, moved]);
+    let at = apart.iter().position(|row| row[0] == moved).expect("the table");
+    assert_eq!([&apart[at + 1][0], &apart[at + 2][0]], ["launch = strict", "launch = deadline"]);
+    let page = run.draw("html", 100);
+    assert!(!page.contains("took at most"), "no sentence from one point to another");
+    assert!(page.contains("rx_kernel was not taken at one point") && page.contains("\"at\":\"local delivery\""));
+    // A metric without that point is as ever.
+    assert!(page.contains("\"at\":null"));
+}
+
+#[test]
 fn the_stream_that_the_file_names_first_leads_whatever_its_letter() {
     let page = car(&["all"]).draw("html", 100);
     assert!(page.contains("<dt>ctl scheduled..rx_kernel</dt>"), "the sole cell's figures, large");

@@ -93,7 +93,11 @@ fn results_agree_with_their_schema() {
 fn manifest_agrees_with_its_schema() {
     let schema = manifest_schema();
     let mut run = odd();
-    run.manifest.read_back.push(ReadBack { command: "tc -j qdisc".into(), says: json!([{"kind": "noqueue"}]) });
+    run.manifest.read_back.push(ReadBack {
+        cell: Some("all".into()),
+        command: "tc -j qdisc".into(),
+        says: json!([{"kind": "noqueue"}]),
+    });
     run.manifest.ended_utc = None;
     run.manifest.ruler[0].cpu = None;
     let value = serde_json::to_value(&run.manifest).expect("JSON");

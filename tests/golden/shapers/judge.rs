@@ -8,7 +8,9 @@ use tardy_analyze::gates::{Departure, GatePass};
 use tardy_lab::shaper::launching;
 use tardy_lab::shaper::read_back::record;
 use tardy_model::gates::{Gates, Window};
+use tardy_model::point::Point;
 use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, ShaperRecord};
+use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Launch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Level, Verdict};
@@ -30,6 +32,7 @@ fn stream(keeper: Keeper, delta_ns: i64, assigned_after_ns: Option<i64>) -> Stre
         delta_ns,
         tolerance_ns: 50_000,
         assigned_after_ns,
+        frame_ns: 0,
     });
     record
 }
@@ -77,6 +80,104 @@ fn a_launch_time_that_taprio_gives_is_the_first_that_fits() {
         GatePass::new(&stream(Keeper::Device, 0, None)).is_none(),
         "software stamps do not tell what a device holds"
     );
+}
+
+#[test]
+fn a_given_launch_time_leaves_room_for_the_frame_and_the_packets_before() {
+    let mut record = stream(Keeper::TxtimeAssist, 150_000, Some(400_000));
+    let gate = record.launching.gate.as_mut().expect("a gate");
+    (gate.frame_ns, gate.tolerance_ns) = (12_000, 1_000);
+    let given = GatePass::new(&record).expect("it is judged");
+    // From 5 795 on: 5 µs are left of the window, and the frame takes 12. It gets the next one, and is no gap too late.
+    assert_eq!(given.judge(5_210_000, Some(5_395_000), 6_050_000), found(0, 1_000_000));
+    assert_eq!(given.judge(5_210_000, Some(5_388_000), 5_638_000), found(0, 500_000), "12 are just enough");
+    // Three packets in one burst, enqueued together 500 µs before a window: each has the wire behind the one before.
+    let mut pass = GatePass::new(&record).expect("it is judged");
+    let leaves = [550_000, 562_000, 574_000];
+    let packets = leaves.map(|at| fixture::received(at + 400));
+    let mut batch = fixture::batch(0, &packets);
+    batch.scheduled_ns = vec![fixture::BASE_NS; 3];
+    batch.offsets[Point::TxSched.index()] = Some(vec![MaybeNanos::from(Some(210_000)); 3]);
+    pass.push(&batch);
+    let result = pass.finish();
+    assert_eq!((result.judged, result.inside), (3, 3), "{result:?}");
+    // The middle one was dropped behind taprio: its place stays its own.
+    let mut pass = GatePass::new(&record).expect("it is judged");
+    batch.outcome[1] = Outcome::NotSent;
+    pass.push(&batch);
+    let result = pass.finish();
+    assert_eq!((result.judged, result.inside, result.not_sent), (2, 2, 1));
+}
+
+#[test]
+fn below_txtime_assist_a_deadline_is_one_and_an_offload_is_the_devices() {
+    let mut record = stream(Keeper::TxtimeAssist, 150_000, Some(400_000));
+    record.launching.gate.as_mut().expect("a gate").keeper = Keeper::EtfDeadline;
+    let pass = GatePass::new(&record).expect("it is judged");
+    // The launch time is 5 700: at once is in time, and so is everything until then.
+    assert_eq!(pass.judge(5_210_000, Some(5_210_000), 5_211_000), found(0, 0));
+    assert_eq!(pass.judge(5_210_000, Some(5_210_000), 5_700_000), found(0, 0));
+    assert_eq!(pass.judge(5_210_000, Some(5_210_000), 5_700_001), found(1, 0));
+}
+
+#[test]
+fn a_slip_of_nearly_a_cycle_of_the_stream_is_not_rounded_away() {
+    let mut record = stream(Keeper::Taprio, 0, None);
+    let gates = record.launching.gate.as_mut().and_then(|gate| gate.gates.as_mut()).expect("gates");
+    gates.windows[1] = window(750_000, 800_000);
+    let mut pass = GatePass::new(&record).expect("it is judged");
+    // Due at 0, in time at 200. Due at 500 for the window at 750, gone at 1 200: 450 µs. Due at 1 000 for 1 200, gone at 1 750: 550 µs.
+    let packets = [200_000, 700_000, 750_000].map(|at| fixture::received(at + 400));
+    pass.push(&fixture::batch(0, &packets));
+    let result = pass.finish();
+    assert_eq!(result.inside, 3);
+    assert_eq!(result.slips_stream_cycles, [(0, 1), (1, 2)].into());
+    assert_eq!(result.slips_gate_cycles, [(0, 3)].into(), "no whole cycle of the gates passed");
+}
+
+/// What a cell says of gates over one trial of these packets.
+fn told(packets: &[fixture::Packet], spoil: impl FnOnce(&mut StreamRecord)) -> Verdict {
+    let mut record = fixture::record(1, packets.len() as u32);
+    let ctl = record.streams.get_mut("ctl").expect("a stream");
+    ctl.launching.gate = stream(Keeper::Etf, 200_000, None).launching.gate;
+    spoil(ctl);
+    let mut cell = CellAnalysis::new("all", [].into(), [("ctl".to_owned(), vec![fixture::LEAD])].into(), Vec::new());
+    cell.trial(&record, [("ctl", fixture::batch(0, packets))]);
+    let found = cell.finish().result.verdicts.into_iter().find(|verdict| verdict.id == "gates");
+    found.expect("it is told")
+}
+
+#[test]
+fn packets_that_never_left_or_have_no_stamp_are_told_and_not_taken_for_inside() {
+    let good = fixture::received(-200_000 + 400);
+    let unstamped = fixture::Packet { tx_kernel: None, ..good };
+    let with = |n: usize, of: fixture::Packet, rest: usize| {
+        let mut packets = vec![good; n];
+        packets.extend(vec![of; rest]);
+        packets
+    };
+    let all = told(&with(1_000, good, 0), |_| ());
+    assert!(all.level == Level::Ok && all.says.starts_with("1000 of 1000 packets of ctl "), "{}", all.says);
+    assert!(!all.says.contains("not_sent") && !all.says.contains("judged"), "{}", all.says);
+    let dropped = told(&with(100, fixture::not_sent(), 900), |_| ());
+    assert_eq!(dropped.level, Level::Note, "nine of ten never left: that is not ok");
+    assert!(
+        dropped.says.contains("100 of 100 packets") && dropped.says.contains("900 more are not_sent"),
+        "{}",
+        dropped.says
+    );
+    let blind = told(&with(900, unstamped, 100), |_| ());
+    assert_eq!(blind.level, Level::Warning);
+    assert!(
+        blind.says.starts_with("900 of 1000 packets") && blind.says.contains("100 have no tx_kernel stamp"),
+        "{}",
+        blind.says
+    );
+    let none = told(&with(0, unstamped, 50), |ctl| _ = ctl.sources.remove(&Point::TxKernel));
+    assert_eq!(none.level, Level::Warning);
+    assert!(none.says.contains("cannot be judged: none of 50 packets has a tx_kernel stamp"), "{}", none.says);
+    let nothing = told(&with(0, fixture::not_sent(), 50), |_| ());
+    assert!(nothing.says.contains("cannot be judged: all its 50 packets are not_sent"), "{}", nothing.says);
 }
 
 #[test]

@@ -29,13 +29,32 @@ fn slips(result: &GateResult) -> Option<String> {
     })
 }
 
-/// What is to be said of a stream's departures; `None` if none could be judged.
+/// What is to be said of a stream of which no departure could be judged; `None` if it has no packets.
+fn unjudged(stream: &str, result: &GateResult) -> Option<Verdict> {
+    let says = match (result.unjudged, result.not_sent) {
+        (0, 0) => return None,
+        (0, not_sent) => format!("departures of {stream} cannot be judged: all its {not_sent} packets are not_sent"),
+        (sent, 0) => {
+            format!("departures of {stream} cannot be judged: none of {sent} packets has a {} stamp", result.at)
+        }
+        (sent, not_sent) => format!(
+            "departures of {stream} cannot be judged: none of {sent} packets that were sent has a {} stamp, and {not_sent} are not_sent",
+            result.at
+        ),
+    };
+    let verdict = Verdict::new("gates", Level::Warning, says);
+    Some(verdict.with("stream", stream).with("keeper", result.keeper.as_str()).with("judged", 0u64))
+}
+
+/// What is to be said of a stream's departures; `None` if it has no packets. Shares are of the packets that were sent: one that
+/// nothing is known of does not count as inside.
 pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     if result.judged == 0 {
-        return None;
+        return unjudged(stream, result).map(|verdict| counts(verdict, result));
     }
-    let share = result.inside as f64 / result.judged as f64;
-    let of = format!("{} of {} packets of {stream}", result.inside, result.judged);
+    let sent = result.judged + result.unjudged;
+    let share = result.inside as f64 / sent as f64;
+    let of = format!("{} of {sent} packets of {stream}", result.inside);
     let class = result.class.map_or_else(String::new, |class| format!(" of class {class}"));
     let (delta, tolerance) = (says::time(result.release_before_ns), says::time(result.tolerance_ns));
     let mut parts = vec![match result.keeper.as_str() {
@@ -56,8 +75,20 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     if result.late > 0 {
         parts.push(format!("{} too late, by up to {}", result.late, says::time(result.most_late_ns)));
     }
+    if result.unjudged > 0 {
+        parts.push(format!("{} have no {} stamp and cannot be judged", result.unjudged, result.at));
+    }
     parts.extend(slips(result));
-    let level = if share >= KEPT { Level::Ok } else { Level::Warning };
+    if result.not_sent > 0 {
+        parts.push(format!("{} more are not_sent and not among these", result.not_sent));
+    }
+    let intended = sent + result.not_sent;
+    let level = match share >= KEPT {
+        true if sent as f64 >= KEPT * intended as f64 => Level::Ok,
+        // The gates were kept by those that got as far; why others did not is another verdict's.
+        true => Level::Note,
+        false => Level::Warning,
+    };
     let mut verdict = Verdict::new("gates", level, parts.join("; "))
         .with("stream", stream)
         .with("keeper", result.keeper.as_str())
@@ -73,7 +104,12 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     if let Some(class) = result.class {
         verdict = verdict.with("class", u32::from(class));
     }
-    Some(verdict)
+    Some(counts(verdict, result))
+}
+
+/// Packets that are in no departure.
+fn counts(verdict: Verdict, result: &GateResult) -> Verdict {
+    verdict.with("unjudged", result.unjudged).with("not_sent", result.not_sent)
 }
 
 /// Counters of queue disciplines by class, of the trials that the cell's figures are of.

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::comparison::{Difference, Group};
 
 /// Leaves of the manifest that tell when and where a run was made, or what it measured, not what the machine is. The names of
-/// namespaces follow from a slot; what was read back holds counters and numbers that every run has anew.
-const PASSING: [&str; 14] = [
+/// namespaces follow from a slot; what was read back holds counters and numbers that every run has anew: of it the queue
+/// disciplines are looked at by themselves.
+const PASSING: [&str; 13] = [
     "format",
     "started_utc",
     "ended_utc",
@@ -17,7 +18,6 @@ const PASSING: [&str; 14] = [
     "ruler",
     "read_back",
     "name",
-    "seed",
     "machine.load.one_minute",
     "guest.boot_cpu_ns",
     "guest.boot_ns",
@@ -48,6 +48,7 @@ fn facts(run: &Run<'_>) -> BTreeMap<(Group, String), String> {
             || key.starts_with("stations.") && key.ends_with(".netns")
     };
     let of_manifest = leaves.into_iter().filter(|(key, _)| !passing(key)).map(|(key, value)| (placed(&key), value));
+    let of_manifest = of_manifest.chain(super::qdiscs::facts(run.manifest));
     let of_experiment = run.keys.iter().map(|(key, value)| ((Group::Experiment, key.clone()), value.clone()));
     of_manifest.chain(of_experiment).collect()
 }
@@ -63,12 +64,14 @@ fn placed(key: &str) -> (Group, String) {
     let found = groups.into_iter().find_map(|(prefix, group)| Some((group, key.strip_prefix(prefix)?.to_owned())));
     match key {
         "tardy" => (Group::Programs, key.to_owned()),
+        // As the key of the experiment, which a file may leave out.
+        "seed" => (Group::Experiment, key.to_owned()),
         _ => found.unwrap_or_else(|| (Group::Machine, key.to_owned())),
     }
 }
 
 /// Leaves by dotted name. A list is one leaf.
-fn flatten(name: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
+pub(super) fn flatten(name: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(rows) => {
             for (key, value) in rows {

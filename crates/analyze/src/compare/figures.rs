@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures of one stream of both runs: those of the cell side by side, and of exact runs trial by trial.
 
-use super::phases::{self, Pair};
+use super::phases::{self, Drawn, Pair};
 use std::collections::BTreeMap;
-use tardy_model::comparison::{FigureComparison, MetricComparison, StreamComparison};
+use tardy_model::comparison::{Claim, FigureComparison, MetricComparison, StreamComparison};
+use tardy_model::point::Metric;
 use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResult};
 
 /// Compares the stream. `pairs` are trials of the same phase, where both runs are exact; `judged` is false where a run's numbers
@@ -16,14 +17,24 @@ pub(super) fn stream(
 ) -> StreamComparison {
     let of = [counts(&a.outcomes), counts(&b.outcomes)];
     let outcomes = of[0].iter().zip(of[1]).filter(|((_, a), (_, b))| a != b);
+    let moved = moved_point(a, b);
     let metric = |(metric, of_a): (&String, &MetricResult)| {
         let of_b = b.metrics.get(metric)?;
-        Some((metric.clone(), self::metric(name, metric, [of_a, of_b], pairs, judged)))
+        // What is not known here is not taken for safe.
+        let touched = metric.parse::<Metric>().map_or(true, Metric::has_rx_kernel);
+        let moved = moved.clone().filter(|_| touched);
+        Some((metric.clone(), self::metric(name, metric, [of_a, of_b], moved, pairs, judged)))
     };
     StreamComparison {
         outcomes: outcomes.map(|((name, a), (_, b))| ((*name).to_owned(), [*a, b])).collect(),
         metrics: a.metrics.iter().filter_map(metric).collect::<BTreeMap<_, _>>(),
     }
+}
+
+/// Why nothing that is made of `rx_kernel` may be compared: a launch time moved it in one of the runs alone.
+fn moved_point(a: &StreamResult, b: &StreamResult) -> Option<String> {
+    let [of_a, of_b] = [a, b].map(|stream| stream.rx_kernel_point().replace('-', " "));
+    (of_a != of_b).then(|| format!("not compared: rx_kernel is taken at {of_a} in A and at {of_b} in B"))
 }
 
 fn counts(of: &Outcomes) -> [(&'static str, u64); 8] {
@@ -43,6 +54,7 @@ fn metric(
     stream: &str,
     name: &str,
     [a, b]: [&MetricResult; 2],
+    moved: Option<String>,
     pairs: Option<&[Pair<'_>]>,
     judged: bool,
 ) -> MetricComparison {
@@ -53,7 +65,7 @@ fn metric(
         (false, true) => Some("B has it not".to_owned()),
         // Points of one name that others stamp are other points.
         _ if a.source != b.source => Some(format!("stamped by {} in A and by {} in B", a.source, b.source)),
-        _ => None,
+        _ => moved,
     };
     if why.is_some() {
         return MetricComparison { why, figures: Vec::new() };
@@ -62,16 +74,23 @@ fn metric(
     let row = |((of, a_ns), (_, b_ns)): (Named, Named)| {
         let phases = pairs.and_then(|pairs| {
             let both = |pair: &Pair<'_>| {
-                let [a, b] = pair.map(|trial| {
+                let [a, b] = pair.trials.map(|trial| {
                     let figures = figures(&trial.streams.get(stream)?.metrics.get(name)?.figures);
                     figures.into_iter().find(|(name, _)| *name == of)?.1
                 });
-                Some(b? - a?)
+                Some(Drawn { trial: pair.trials[0].n, phase_ns: pair.phase_ns, figures_ns: [a?, b?] })
             };
-            phases::judge(pairs.iter().filter_map(both).collect(), judged)
+            phases::judge(&pairs.iter().filter_map(both).collect::<Vec<_>>(), judged)
         });
+        // Of exact runs without a trial to set beside another nothing more is known than of too few.
+        let claim = match (&phases, pairs) {
+            (Some(phases), _) => phases.claim,
+            (None, Some(_)) if judged => Claim::TooFew,
+            (None, Some(_)) => Claim::NotValid,
+            (None, None) => Claim::NotJudged,
+        };
         let difference_ns = a_ns.zip(b_ns).map(|(a, b)| b - a);
-        FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, phases }
+        FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, claim, phases }
     };
     let rows = of_a.into_iter().zip(of_b).filter(|((_, a), (_, b))| a.is_some() || b.is_some());
     MetricComparison { why: None, figures: rows.map(row).collect() }

@@ -13,21 +13,39 @@ pub const LEAST: usize = 20;
 const SURE: f64 = 0.95;
 
 /// A trial of A and the one of B that has its number and phase.
-pub(super) type Pair<'a> = [&'a TrialResult; 2];
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'a> {
+    /// The phase, ns.
+    pub phase_ns: i64,
+    /// A's and B's.
+    pub trials: [&'a TrialResult; 2],
+}
+
+/// A figure of both trials of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// The trials' number.
+    pub trial: u32,
+    /// Their phase, ns.
+    pub phase_ns: i64,
+    /// A's and B's, ns.
+    pub figures_ns: [i64; 2],
+}
 
 /// Trials of one cell that can be set beside each other: valid ones of the same phase.
 pub(super) fn pairs<'a>([(a, in_a), (b, in_b)]: [(&Run<'_>, &'a CellResult); 2]) -> Vec<Pair<'a>> {
     let phase = |run: &Run<'_>, n: u32| run.phases.get(&(in_a.id.clone(), n)).copied();
     let other = |trial: &'a TrialResult| {
         let beside = in_b.trials.iter().find(|other| other.n == trial.n)?;
-        let same = phase(a, trial.n).is_some() && phase(a, trial.n) == phase(b, trial.n);
-        (same && trial.valid && beside.valid).then_some([trial, beside])
+        let phase_ns = phase(a, trial.n).filter(|of_a| phase(b, trial.n) == Some(*of_a))?;
+        (trial.valid && beside.valid).then_some(Pair { phase_ns, trials: [trial, beside] })
     };
     in_a.trials.iter().filter_map(other).collect()
 }
 
 /// What the differences say; `None` if there are none.
-pub fn judge(differences_ns: Vec<i64>, valid: bool) -> Option<PhaseComparison> {
+pub fn judge(drawn: &[Drawn], valid: bool) -> Option<PhaseComparison> {
+    let differences_ns: Vec<i64> = drawn.iter().map(|Drawn { figures_ns: [a, b], .. }| b - a).collect();
     let mut sorted = differences_ns.clone();
     sorted.sort_unstable();
     let n = sorted.len();
@@ -46,6 +64,10 @@ pub fn judge(differences_ns: Vec<i64>, valid: bool) -> Option<PhaseComparison> {
         higher: count(|d| *d > 0),
         lower: count(|d| *d < 0),
         equal: count(|d| *d == 0),
+        trials: drawn.iter().map(|of| of.trial).collect(),
+        phases_ns: drawn.iter().map(|of| of.phase_ns).collect(),
+        a_ns: drawn.iter().map(|of| of.figures_ns[0]).collect(),
+        b_ns: drawn.iter().map(|of| of.figures_ns[1]).collect(),
         differences_ns,
         median_ns,
         interval_ns,

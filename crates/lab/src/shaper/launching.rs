@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use tardy_model::gates::Gates;
 use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, RxKernelAt};
-use tardy_model::shaper::{Mode, Shaper, Taprio};
+use tardy_model::shaper::{Etf, Mode, Shaper, Taprio};
 use tardy_model::stream::{Launch, Port, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Path, Setup};
@@ -50,27 +50,28 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
         delta_ns: etf.map_or(0, |etf| etf.delta.0),
         tolerance_ns: etf.map_or(0, |etf| etf.tolerance.0),
         assigned_after_ns: None,
+        frame_ns: shaper.taprio().map_or(0, |taprio| stream.frame_time(taprio.port_bit_s).0),
+    };
+    // A device that holds packets is behind every stamp; one that must be gone by its launch time is not held at all.
+    let below = |etf: &Etf, plain: Keeper| match (etf.offload, etf.deadline_mode) {
+        (true, _) => Keeper::Device,
+        (false, true) => Keeper::EtfDeadline,
+        (false, false) => plain,
     };
     match shaper {
         Shaper::Taprio(Taprio { schedule, mode, .. }) => {
             let gates = Some(Gates::of(schedule, class?));
             let own = stream.launch.is_some();
             Some(match (mode, etf) {
-                (Mode::TxtimeAssist { delay }, Some(_)) => {
-                    GateRecord { gates, assigned_after_ns: (!own).then_some(delay.0), ..of_etf(Keeper::TxtimeAssist) }
+                (Mode::TxtimeAssist { delay }, Some(etf)) => {
+                    let keeper = below(etf, Keeper::TxtimeAssist);
+                    GateRecord { gates, assigned_after_ns: (!own).then_some(delay.0), ..of_etf(keeper) }
                 }
                 (Mode::Offload, _) => GateRecord { gates, ..of_etf(Keeper::Device) },
                 _ => GateRecord { gates, delta_ns: 0, tolerance_ns: 0, ..of_etf(Keeper::Taprio) },
             })
         }
-        Shaper::Etf(_) | Shaper::Mqprio(_) => {
-            let etf = etf?;
-            Some(match (etf.offload, etf.deadline_mode) {
-                (true, _) => of_etf(Keeper::Device),
-                (false, true) => of_etf(Keeper::EtfDeadline),
-                (false, false) => of_etf(Keeper::Etf),
-            })
-        }
+        Shaper::Etf(_) | Shaper::Mqprio(_) => Some(of_etf(below(etf?, Keeper::Etf))),
         Shaper::None | Shaper::Cbs(_) => None,
     }
 }

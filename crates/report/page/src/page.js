@@ -15,7 +15,9 @@ const lines = (name) => {
   // A colour each for as long as there are enough, whatever is not drawn.
   return all.filter((stream) => stream.metrics[name]?.count > 0).map((stream, i) => {
     const { cell } = stream;
-    const title = several ? `${cell.title}, ${stream.name}` : cell.title;
+    const { at } = stream.metrics[name];
+    // Where rx_kernel was taken, where the streams differ in that: their lines are of two points.
+    const title = [cell.title, ...(several ? [stream.name] : []), ...(at ? [`rx_kernel at ${at}`] : [])].join(", ");
     return { title, metric: stream.metrics[name], valid: cell.valid, series: i % SERIES, colour: () => seriesColour(i), hidden: hidden.has(title) };
   });
 };

@@ -3,7 +3,7 @@
 //! packets.
 
 use super::timed;
-use crate::column::{in_order, lead_of, title};
+use crate::column::{in_order, lead_of, point_of, title};
 use crate::{Facts, Picture};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -40,7 +40,11 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
 /// Departures by phase, a row for each traffic class; `None` where nothing decides when packets leave.
 pub(super) fn gates(facts: &Facts, cell: &CellResult) -> Option<Value> {
     let streams = facts.in_order(&cell.streams);
-    let judged = || streams.iter().filter_map(|(name, stream)| Some((*name, stream.gates.as_ref()?)));
+    let judged = || {
+        streams
+            .iter()
+            .filter_map(|(name, stream)| Some((*name, stream.gates.as_ref().filter(|gates| gates.judged > 0)?)))
+    };
     let (_, first) = judged().next()?;
     let pairs = |windows: &[Window]| -> Vec<Value> { windows.iter().map(|w| json!([w.open_ns, w.close_ns])).collect() };
     let sum = |counts: Vec<&Vec<u64>>| {
@@ -140,7 +144,9 @@ impl Maker<'_> {
         // Nothing is judged in a run that is not valid.
         let met = |met: bool| self.picture.results.valid.then_some(met);
         let limits: Vec<Value> = limits.filter_map(|e| Some(json!([e.of, e.limit_ns?, met(e.met)]))).collect();
+        let of = cell.streams.get(stream);
         json!({
+            "at": of.and_then(|stream| point_of(self.picture.results, name, stream)),
             "count": if bars.is_empty() { 0 } else { metric.count },
             "inf": missing,
             "q": quantiles(&metric.figures.quantiles, &metric.infinite),

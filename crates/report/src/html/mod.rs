@@ -5,7 +5,7 @@
 mod data;
 mod timed;
 
-use crate::column::{Column, Value, cell_unit, in_order, lead, title};
+use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
 use crate::document::{self, Block, Table};
 use crate::figure::{self, THIN};
 use crate::{Options, Picture, ReportError, summary};
@@ -157,7 +157,14 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     if cells.iter().map(|cell| cell.streams.len()).sum::<usize>() < 2 {
         return;
     }
-    *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n<div class=\"figures\">\n";
+    *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n";
+    let (name, streams) = (data::leading(picture), cells.iter().flat_map(|cell| cell.streams.values()));
+    let mut streams = streams.filter_map(|stream| point_of(picture.results, name?, stream));
+    if streams.next().is_some() {
+        *out += "<p>rx_kernel was not taken at one point in all of these: where a title names its point, compare it only with those \
+                 that name the same one.</p>\n";
+    }
+    *out += "<div class=\"figures\">\n";
     *out += &figure("cells", "", "Cells", &format!("{METRIC} on one scale"));
     *out += &figure("cells-ccdf", "", "Cells, how many are later", &format!("% of packets above a value of {METRIC}"));
     *out += "</div>\n</section>\n";

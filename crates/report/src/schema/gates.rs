@@ -26,10 +26,10 @@ fn windows(description: &str) -> Value {
 
 /// Departures of a stream against gates or launch times.
 pub(super) fn gates() -> Value {
-    let slips = |whose: &str| {
+    let slips = |cycles: &str| {
         json!({
             "type": "object", "additionalProperties": count("Packets."),
-            "description": format!("Packets by the whole cycles of the {whose} by which they left behind their window.")
+            "description": format!("Packets by {cycles} from the window that they belong to until the one by which they left.")
         })
     };
     json!({
@@ -49,12 +49,13 @@ pub(super) fn gates() -> Value {
             "early": count("Too early."),
             "late": count("Too late."),
             "unjudged": count("Sent, without the stamps to judge them by."),
+            "not_sent": count("Never sent: dropped by a queue discipline, or not handed over. In none of the other counts."),
             "most_early_ns": {"type": "integer", "maximum": 0, "description": "The farthest outside before."},
             "most_early_seq": {"type": ["integer", "null"], "description": "Its packet."},
             "most_late_ns": {"type": "integer", "minimum": 0, "description": "The farthest outside behind."},
             "most_late_seq": {"type": ["integer", "null"], "description": "Its packet."},
-            "slips_gate_cycles": slips("gates"),
-            "slips_stream_cycles": slips("stream"),
+            "slips_gate_cycles": slips("whole cycles of the gates"),
+            "slips_stream_cycles": slips("cycles of the stream, the nearest whole number,"),
             "phases": {
                 "type": "object",
                 "description": "When in a cycle packets came to that point.",

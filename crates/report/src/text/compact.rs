@@ -31,11 +31,11 @@ struct Row<'a> {
 
 pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
     let cells = &picture.results.cells;
-    for (i, (name, streams)) in document::by_lead(picture).into_iter().enumerate() {
+    for (i, led) in document::by_lead(picture).into_iter().enumerate() {
         if i > 0 {
             page.blank();
         }
-        table(picture, name, &streams, page);
+        table(picture, &led, page);
     }
     loads(cells, page);
     page.blank();
@@ -56,10 +56,11 @@ fn loads(cells: &[CellResult], page: &mut Page) {
     }
 }
 
-fn table(picture: &Picture<'_>, name: &str, streams: &[document::Row<'_>], page: &mut Page) {
+fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
+    let (name, over) = (led.name, led.head());
     let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for &(cell, who, stream) in streams {
+    for &(cell, who, stream) in &led.rows {
         let bars = (picture.bars)(&cell.id, who, name);
         rows.push(Row { who, cell, stream, metric: stream.metrics.get(name), bars });
     }
@@ -92,16 +93,16 @@ fn table(picture: &Picture<'_>, name: &str, streams: &[document::Row<'_>], page:
         labels = rows.iter().map(|row| named(&values(&row.cell.id), row.who)).collect();
     }
     // The median and the maximum stay; a table without its metric's name would not.
-    while shown.len() > 2 && most < longest(&labels).max(columns(name)) {
+    while shown.len() > 2 && most < longest(&labels).max(columns(&over)) {
         shown.remove(shown.len() - 2);
         most = page.width().saturating_sub(fixed(&shown));
     }
-    let label_width = longest(&labels).min(most).max(columns(name));
+    let label_width = longest(&labels).min(most).max(columns(&over));
     let room = page.width().saturating_sub(label_width + fixed(&shown) + GAP);
     let spark = if room >= SPARK.0 { room.min(SPARK.1) } else { 0 };
     let scale = Scale::over(rows.iter().flat_map(|row| row.bars.iter()));
 
-    let mut head = format!("{name:<label_width$}");
+    let mut head = format!("{over:<label_width$}");
     for (column, width) in &shown {
         head += &format!("{:>width$}", column.title());
     }
