@@ -4,6 +4,7 @@
 
 mod gates;
 mod judge;
+mod moved;
 mod read_back;
 
 use std::collections::BTreeMap;

@@ -102,6 +102,30 @@ fn what_etf_drops_is_not_sent_and_its_delta_is_another_run() {
 }
 
 #[test]
+fn what_etf_drops_of_port_packet_is_counted_once() {
+    if !can_run("what_etf_drops_of_port_packet_is_counted_once") {
+        return;
+    }
+    // The sender wakes too late for its launch times: etf refuses packets and reports it, and the call of a packet socket fails too.
+    let late = ["count=400", "port=packet", "tx.advance=2us"].map(|set| format!("stream.ctl.{set}"));
+    let args = [&late[0], "--set", &late[1], "--set", &late[2], "--set", "shaper.etf.delta=1us"];
+    let (place, run) = run("mqprio-etf", &[&["--set"], &args[..]].concat());
+    let ctl = &run.cell()["streams"]["ctl"];
+    let invalid = number(&ctl["not_sent_why"]["launch_invalid"]);
+    let missed = ctl["not_sent_why"]["launch_missed"].as_u64().unwrap_or(0);
+    assert!(invalid > 0, "{ctl}");
+    assert_eq!((number(&ctl["outcomes"]["not_sent"]), number(&ctl["outcomes"]["lost"])), (invalid + missed, 0), "{ctl}");
+    let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let counters = &record["streams"]["ctl"]["counters"];
+    assert_eq!((number(&counters["send_errors"]), number(&counters["sent"])), (0, 400), "{counters}");
+    assert_eq!(number(&counters["launch_invalid"]), invalid, "{counters}");
+    let invalid = run.ids("invalid");
+    assert!(invalid.contains(&"launch-drops".to_owned()), "{invalid:?}");
+    assert!(!invalid.contains(&"send-errors".to_owned()) && !invalid.contains(&"loss".to_owned()), "{invalid:?}");
+}
+
+#[test]
 fn each_queue_discipline_is_read_back_as_it_was_asked_for() {
     if !can_run("each_queue_discipline_is_read_back_as_it_was_asked_for") {
         return;

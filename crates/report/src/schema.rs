@@ -247,7 +247,7 @@ fn stream() -> Value {
             "not_sent_why": gates::not_sent_why(),
             "gates": {"$ref": "#/$defs/gates"},
             "rx_kernel_at": {
-                "enum": ["arrival", "local-delivery"],
+                "enum": ["arrival", "local-delivery", "packet-socket"],
                 "description": "Where rx_kernel was taken, of packets that bear launch times."
             }
         },
