@@ -98,7 +98,13 @@ pub struct TagRecord {
     pub by_pcp: BTreeMap<u8, u64>,
     /// Tagged packets by the VLAN id of their outermost tag.
     pub by_vlan: BTreeMap<u16, u64>,
-    /// Packets with as many tags as they were sent with, of another VLAN.
+    /// Tagged packets by the EtherType (TPID) of their outermost tag.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_tpid: BTreeMap<u16, u64>,
+    /// Packets with as many tags as they were sent with, of another EtherType than the one that is sent.
+    #[serde(default)]
+    pub other_tpid: u64,
+    /// Packets with as many tags as they were sent with, of the EtherType that is sent and another VLAN.
     pub other_vlan: u64,
     /// Packets with as many tags as they were sent with, and another priority.
     pub other_pcp: u64,
