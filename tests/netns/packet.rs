@@ -138,7 +138,7 @@ fn streams_of_one_type_do_not_count_each_other_as_foreign() {
 }
 
 /// The one device of a station.
-fn device(netns: &str) -> String {
+pub fn device(netns: &str) -> String {
     let output = Command::new("ip").args(["-n", netns, "-j", "link"]).output().expect("ip");
     let links: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let link = links.as_array().into_iter().flatten().find(|link| link["ifname"] != "lo");

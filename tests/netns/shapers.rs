@@ -153,13 +153,14 @@ fn what_a_queue_discipline_drops_is_not_refused_on_port_packet_where_packets_bea
         std::thread::sleep(Duration::from_millis(700));
         // A queue with room for no packet, as one that is full.
         let netns = place.netns("a");
+        let device = crate::packet::device(&netns);
         let tc = |args: &[&str]| {
             let done = Command::new("tc").args(["-n", &netns]).args(args).status().expect("tc");
             assert!(done.success(), "tc {args:?}");
         };
-        tc(&["qdisc", "replace", "dev", "tardy0-0", "root", "bfifo", "limit", "1"]);
+        tc(&["qdisc", "replace", "dev", &device, "root", "bfifo", "limit", "1"]);
         std::thread::sleep(Duration::from_millis(100));
-        tc(&["qdisc", "del", "dev", "tardy0-0", "root"]);
+        tc(&["qdisc", "del", "dev", &device, "root"]);
         let run = place.finish(child);
         let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
         let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
