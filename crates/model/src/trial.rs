@@ -82,7 +82,7 @@ pub struct ReplyRecord {
     pub tcp_reflector: Option<TcpRecord>,
     /// The reflector's error queue was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
-    /// The VLAN tags that replies arrived with, where the port sees them.
+    /// The same of replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<TagRecord>,
 }
@@ -151,7 +151,7 @@ pub struct StreamRecord {
     pub tx_spin_gaps: Option<SpinGaps>,
     /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
-    /// The VLAN tags that packets arrived with, where the port sees them.
+    /// The VLAN tags that packets were sent with, and those that they arrived with where the port sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<TagRecord>,
     /// Replies, where the stream is answered.
