@@ -51,18 +51,36 @@ fn a_tag_is_seen_in_the_frame_and_where_the_kernel_took_it_out() {
     let open = |tags: &[(u16, u16)], taken| ethernet::open(&frame(tags, ETHERTYPE, &ours), taken, ETHERTYPE);
     let tci = Tag { vlan: 100, pcp: 3 }.tci();
     assert_eq!(open(&[], None), Some((14, Tags::NONE)));
-    assert_eq!(open(&[], Some(tci)), Some((14, Tags::new(1, tci))), "taken out: the kernel does it always");
+    let taken = |tci| Some((0x8100, tci));
+    assert_eq!(open(&[], taken(tci)), Some((14, Tags::new(1, tci))), "taken out: the kernel does it always");
     assert_eq!(open(&[(0x8100, tci)], None), Some((18, Tags::new(1, tci))));
     let outer = Tag { vlan: 7, pcp: 5 }.tci();
     let two = Some((18, Tags::new(2, outer)));
-    assert_eq!(open(&[(0x8100, tci)], Some(outer)), two, "a second tag stays in the frame");
+    assert_eq!(open(&[(0x8100, tci)], taken(outer)), two, "a second tag stays in the frame");
     assert_eq!(two.and_then(|(_, tags)| tags.outermost()), Some(Tag { vlan: 7, pcp: 5 }));
-    assert_eq!(open(&[(0x88a8, outer), (0x8100, tci)], None), Some((22, Tags::new(2, outer))));
+    assert_eq!(open(&[(0x88a8, outer), (0x8100, tci)], None), Some((22, Tags::of(2, (0x88a8, outer)))));
     assert_eq!((Tags::NONE.count(), Tags::NONE.outermost()), (Some(0), None));
     assert_eq!((Tags::UNSEEN.count(), Tags::UNSEEN.outermost()), (None, None), "not seen is not none");
     assert_eq!(ethernet::open(&frame(&[], 0x0800, &ours), None, ETHERTYPE), None, "another's type");
     assert_eq!(ethernet::open(&[0; 13], None, ETHERTYPE), None, "cut");
     assert_eq!(ethernet::open(&frame(&[(0x8100, 1); MOST_TAGS + 1], ETHERTYPE, &ours), None, ETHERTYPE), None);
+}
+
+#[test]
+fn a_tag_of_another_type_is_not_taken_for_the_one_that_was_sent() {
+    let ours = payload(64, 0, NONCE);
+    let tci = Tag { vlan: 4_095, pcp: 7 }.tci();
+    for tpid in TAGS {
+        let inside = ethernet::open(&frame(&[(tpid, tci)], ETHERTYPE, &ours), None, ETHERTYPE);
+        let taken = ethernet::open(&frame(&[], ETHERTYPE, &ours), Some((tpid, tci)), ETHERTYPE);
+        for (start, tags) in [inside, taken].map(|found| found.expect("our type")) {
+            assert!(start == 14 || start == 18);
+            assert_eq!((tags.tpid(), tags.outermost()), (Some(tpid), Some(Tag { vlan: 4_095, pcp: 7 })), "{tpid:#x}");
+            assert_eq!(tags == Tags::new(1, tci), tpid == 0x8100, "{tpid:#x}");
+        }
+    }
+    assert_eq!((Tags::NONE.tpid(), Tags::UNSEEN.tpid()), (None, None));
+    assert_eq!(size_of::<Tags>(), 4, "what is recorded of an arrival does not grow");
 }
 
 #[test]
@@ -147,7 +165,7 @@ proptest! {
     #[test]
     fn any_frame_at_all_is_read_and_filtered_without_a_fault(
         bytes in proptest::collection::vec(any::<u8>(), 0..96),
-        taken in any::<Option<u16>>(),
+        taken in any::<Option<(u16, u16)>>(),
         tags in 0usize..6,
     ) {
         let program = filter::program(ETHERTYPE, NONCE, 0);

@@ -5,6 +5,7 @@
 mod frames;
 mod gates;
 mod judge;
+mod moved;
 mod read_back;
 
 use std::collections::BTreeMap;

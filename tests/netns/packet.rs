@@ -138,7 +138,7 @@ fn streams_of_one_type_do_not_count_each_other_as_foreign() {
 }
 
 /// The one device of a station.
-fn device(netns: &str) -> String {
+pub fn device(netns: &str) -> String {
     let output = Command::new("ip").args(["-n", netns, "-j", "link"]).output().expect("ip");
     let links: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let link = links.as_array().into_iter().flatten().find(|link| link["ifname"] != "lo");
@@ -245,8 +245,8 @@ impl Switched {
             while !halt.load(Relaxed) {
                 let Ok(Received::Packets(packets)) = from.receive(&mut inbox, true, true) else { continue };
                 for n in 0..packets {
-                    let (rest, tci) = inbox.frame(n);
-                    let tag = tci.map(|tci| Tag { vlan: tci & 0x0fff, pcp: (tci >> 13) as u8 });
+                    let (rest, taken) = inbox.frame(n);
+                    let tag = taken.map(|(_, tci)| Tag { vlan: tci & 0x0fff, pcp: (tci >> 13) as u8 });
                     if let Some(frame) = does(count.fetch_add(1, Relaxed), tag, rest) {
                         let _ = to.send(&frame, 0, None);
                     }
@@ -324,7 +324,16 @@ fn a_switch_that_adds_or_takes_a_tag_is_found_out() {
     let adds: Does = |_, tag, rest| Some(with(Some(Tag { vlan: 7, pcp: 5 }), &with(tag, rest)));
     let takes: Does = |_, _, rest| Some(rest.to_vec());
     let moves: Does = |_, tag, rest| Some(with(tag.map(|tag| Tag { vlan: 8, ..tag }), rest));
-    for (does, counts) in [(adds, json!({"2": 600})), (takes, json!({"0": 600})), (moves, json!({"1": 600}))] {
+    // Of another type, as a provider's switch writes it.
+    let types: Does = |_, tag, rest| {
+        let mut frame = with(tag, rest);
+        if tag.is_some() {
+            frame[12..14].copy_from_slice(&ethernet::TAGS[1].to_be_bytes());
+        }
+        Some(frame)
+    };
+    let all = [(adds, "2"), (takes, "0"), (moves, "1"), (types, "1")];
+    for (does, counts) in all.map(|(does, count)| (does, json!({count: 600}))) {
         let switched = Switched::new(does);
         let run = switched.run("vlan = 100\npcp = 3\n");
         assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);

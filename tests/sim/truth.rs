@@ -4,20 +4,21 @@
 use crate::engine::stream;
 use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
-use tardy_engine::halves::join;
+use tardy_engine::halves::{Halves, join};
 use tardy_engine::port::sim;
-use tardy_model::ethernet::Tag;
+use tardy_model::ethernet::{Tag, Tags};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
-use tardy_model::verdict::Level;
+use tardy_model::verdict::{Level, Verdict};
 
-/// Ids of the verdicts of one trial that are more than a note, with their level.
-fn judge(stream: &Stream) -> Vec<(String, Level)> {
-    let trial = sim::trial(stream, 0, 99, Nanos(321), &Shaper::None);
+/// The verdicts of one trial, whose halves were changed before they were joined.
+fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
+    let mut trial = sim::trial(stream, 0, 99, Nanos(321), &Shaper::None);
+    change(&mut trial.halves);
     let (batch, record) = join(stream, trial.base, &trial.halves);
     let record = TrialRecord {
         format: tardy_model::FORMAT,
@@ -38,8 +39,13 @@ fn judge(stream: &Stream) -> Vec<(String, Level)> {
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());
-    let answer = cell.trial(&record, [("ctl", &batch)]);
-    let grave = answer.result.verdicts.iter().filter(|verdict| verdict.level > Level::Note);
+    cell.trial(&record, [("ctl", &batch)]).result.verdicts
+}
+
+/// Ids of the verdicts of one trial that are more than a note, with their level.
+fn judge(stream: &Stream) -> Vec<(String, Level)> {
+    let verdicts = verdicts(stream, |_| {});
+    let grave = verdicts.iter().filter(|verdict| verdict.level > Level::Note);
     let mut grave: Vec<_> = grave.map(|verdict| (verdict.id.clone(), verdict.level)).collect();
     // A rule speaks once for each CPU or stream that it concerns.
     grave.dedup();
@@ -161,6 +167,35 @@ fn a_further_tag_gives_vlan_tags() {
     let tags = record.tags.expect("the port sees tags");
     assert_eq!(tags.by_count.keys().collect::<Vec<_>>(), [&2], "second arrivals are not counted: {tags:?}");
     assert!(tags.by_count[&2] <= 1_000, "{tags:?}");
+}
+
+#[test]
+fn a_providers_tag_in_the_place_of_the_one_that_was_sent_gives_vlan_tags() {
+    let stream = tagged(Sim::default());
+    let tci = Tag { vlan: 100, pcp: 3 }.tci();
+    let found = verdicts(&stream, |halves| {
+        halves.arrivals[7..10].iter_mut().for_each(|it| it.tags = Tags::of(1, (0x88a8, tci)))
+    });
+    let [told] = &found.iter().filter(|verdict| verdict.id.starts_with("vlan")).collect::<Vec<_>>()[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((told.id.as_str(), told.level), ("vlan-tags", Level::Invalid));
+    assert!(told.says.contains("3 with a tag of type 0x88a8 instead of 0x8100"), "{}", told.says);
+    assert_eq!((&told.evidence["other_tpid"], &told.evidence["first_seq"]), (&3u64.into(), &7u64.into()));
+}
+
+#[test]
+fn a_priority_that_nobody_looked_at_is_told_as_unchecked() {
+    // As UDP over a VLAN device: the tag is sent, and its receiver sees none.
+    let blind = |halves: &mut Halves| halves.arrivals.iter_mut().for_each(|it| it.tags = Tags::UNSEEN);
+    let found = verdicts(&tagged(Sim::default()), blind);
+    let told: Vec<_> = found.iter().filter(|verdict| verdict.id.starts_with("vlan")).collect();
+    assert_eq!(told.iter().map(|it| (it.id.as_str(), it.level)).collect::<Vec<_>>(), [("vlan-pcp", Level::Note)]);
+    assert!(told[0].says.contains("PCP 3 in VLAN 100") && told[0].says.contains("unchecked"), "{}", told[0].says);
+    let untagged = verdicts(&stream(Sim::default()), blind);
+    assert!(untagged.iter().all(|verdict| !verdict.id.starts_with("vlan")), "nothing was sent that could be looked at");
+    let none = verdicts(&tagged(Sim { loss: 1.0, ..Sim::default() }), |_| {});
+    assert!(none.iter().all(|verdict| !verdict.id.starts_with("vlan")), "nothing arrived: {none:?}");
 }
 
 #[test]

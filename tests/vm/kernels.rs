@@ -4,6 +4,7 @@
 use crate::command::{Finished, Place};
 use crate::exact::{first, manifest, print};
 use crate::guest::{KERNEL, SHORT, can_run};
+use crate::shapers::each_on;
 use tardy_lab::guest::kernel;
 
 fn run(kernel: &str) -> (Place, Finished) {
@@ -26,8 +27,8 @@ fn a_kernel_named_by_its_file_is_that_kernel() {
 }
 
 #[test]
-fn every_kernel_of_debians_boots_and_repeats() {
-    if !can_run("every_kernel_of_debians_boots_and_repeats") {
+fn every_kernel_of_debians_boots_repeats_and_shapes() {
+    if !can_run("every_kernel_of_debians_boots_repeats_and_shapes") {
         return;
     }
     let soak = std::env::var_os("TARDY_SOAK").is_some();
@@ -42,6 +43,8 @@ fn every_kernel_of_debians_boots_and_repeats() {
         assert_eq!(version.contains("PREEMPT_RT"), debian.name.ends_with("-rt"), "{version}");
         eprintln!("{}: {version}", debian.name);
         prints.push(print(&a.results).to_owned());
+        // That of the layer is asked in shapers.rs.
+        each_on(debian.name);
     }
     let all = prints.len();
     prints.sort();

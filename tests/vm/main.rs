@@ -10,5 +10,6 @@ mod devices;
 mod exact;
 mod guest;
 mod kernels;
+mod moved;
 mod refused;
 mod shapers;

@@ -34,22 +34,31 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
 
 /// Cells whose `rx_kernel` is not taken at one point must not be compared by it.
 fn moved_points(cells: &[CellResult]) -> Option<Verdict> {
+    // The farthest of a cell's streams: what it shares with others is told of them.
     let taken = |cell: &CellResult| {
-        cell.streams.values().any(|stream| stream.rx_kernel_at.as_deref() == Some(RxKernelAt::LocalDelivery.name()))
+        let is =
+            |at: &RxKernelAt| cell.streams.values().any(|stream| stream.rx_kernel_at.as_deref() == Some(at.name()));
+        [RxKernelAt::LocalDelivery, RxKernelAt::PacketSocket].into_iter().find(is).unwrap_or(RxKernelAt::Arrival)
     };
-    let has = |cell: &&CellResult| !cell.trials.is_empty();
-    let (moved, others): (Vec<_>, Vec<_>) = cells.iter().filter(has).partition(|cell| taken(cell));
-    if moved.is_empty() || others.is_empty() {
+    let points = [RxKernelAt::LocalDelivery, RxKernelAt::PacketSocket, RxKernelAt::Arrival];
+    let groups: Vec<(RxKernelAt, Vec<&str>)> = points
+        .into_iter()
+        .map(|at| {
+            let there = cells.iter().filter(|cell| !cell.trials.is_empty() && taken(cell) == at);
+            (at, there.map(|cell| cell.id.as_str()).collect())
+        })
+        .filter(|(_, cells): &(_, Vec<&str>)| !cells.is_empty())
+        .collect();
+    if groups.len() < 2 {
         return None;
     }
-    let names = |cells: &[&CellResult]| Figure::List(cells.iter().map(|cell| cell.id.as_str().into()).collect());
-    let list = |cells: &[&CellResult]| says::list(&cells.iter().map(|cell| cell.id.as_str()).collect::<Vec<_>>());
+    let told: Vec<String> =
+        groups.iter().map(|(at, cells)| format!("{} in {}", at.says(), says::list(cells))).collect();
     let says = format!(
-        "rx_kernel is taken at local delivery in {} and at arrival in {}: the two groups must not be compared by it; give all streams the \
-         same launch",
-        list(&moved),
-        list(&others)
+        "rx_kernel is taken {}: these must not be compared by it; give all streams the same launch and port",
+        told.join("; ")
     );
+    let list = |cells: &[&str]| Figure::List(cells.iter().map(|id| (*id).into()).collect());
     let verdict = Verdict::new("moved-point", Level::Warning, says);
-    Some(verdict.with("local_delivery", names(&moved)).with("arrival", names(&others)))
+    Some(groups.iter().fold(verdict, |verdict, (at, cells)| verdict.with(&at.name().replace('-', "_"), list(cells))))
 }

@@ -5,7 +5,7 @@ use crate::matcher::{Match, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use std::collections::BTreeMap;
-use tardy_model::ethernet::Tag;
+use tardy_model::ethernet::{TAG, Tag};
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::LaunchRecord;
@@ -184,7 +184,7 @@ fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: 
     }
 }
 
-/// The tags that packets arrived with; `None` where the port sees none.
+/// The tags that packets were sent and arrived with; `None` where they have none and the port sees none.
 fn tags(sent: Option<Tag>, arrivals: &[Arrival]) -> Option<TagRecord> {
     let mut record = TagRecord { sent, ..TagRecord::default() };
     // Nothing is kept of ports that see none.
@@ -204,15 +204,21 @@ fn tags(sent: Option<Tag>, arrivals: &[Arrival]) -> Option<TagRecord> {
             *record.by_pcp.entry(tag.pcp).or_default() += 1;
             *record.by_vlan.entry(tag.vlan).or_default() += 1;
         }
+        if let Some(tpid) = arrival.tags.tpid() {
+            *record.by_tpid.entry(tpid).or_default() += 1;
+        }
         let as_many = count == u8::from(sent.is_some());
+        let other_tpid = arrival.tags.tpid().is_some_and(|tpid| tpid != TAG);
         // Where a tag was put before or taken away, the outermost one is another: that is told by the count alone.
         if let (true, Some(sent), Some(came)) = (as_many, sent, outermost) {
-            record.other_vlan += u64::from(came.vlan != sent.vlan);
+            record.other_tpid += u64::from(other_tpid);
+            record.other_vlan += u64::from(came.vlan != sent.vlan && !other_tpid);
             record.other_pcp += u64::from(came.pcp != sent.pcp);
         }
-        if !as_many || outermost != sent {
+        if !as_many || other_tpid || outermost != sent {
             record.first_seq.get_or_insert(arrival.seq);
         }
     }
-    (!record.by_count.is_empty()).then_some(record)
+    // Of a tag that nobody looked at it is known that it was sent.
+    (sent.is_some() || !record.by_count.is_empty()).then_some(record)
 }

@@ -18,6 +18,11 @@ fn list(cpus: Option<Vec<u32>>) -> Option<Figure> {
     cpus.map(|cpus| Figure::List(cpus.into_iter().map(Figure::from).collect()))
 }
 
+/// The kernel's release.
+pub fn release() -> Option<String> {
+    text("/proc/sys/kernel/osrelease")
+}
+
 /// Facts by dotted name; what cannot be read is left out.
 pub fn read() -> BTreeMap<String, Figure> {
     let mut facts = BTreeMap::new();

@@ -35,7 +35,7 @@ use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{dropped, halves, port};
 use tardy_host::softirq::steering;
-use tardy_host::{cpus, nic, state};
+use tardy_host::{cpus, facts, nic, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::manifest::StationEntry;
@@ -147,7 +147,8 @@ pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     let tx_queues =
         nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
     let (simulates, now) = (netdevsim::is_here(), Some(clock::now()));
-    let found = Found { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, now };
+    let release = facts::release();
+    let found = Found { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, release, now };
     for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
         shaper::possible(&cell.setup, &found)?;
     }
@@ -451,7 +452,8 @@ impl Run<'_> {
             {
                 *source = Source::Emulated;
             }
-            record.launching = launching::record(&turn.cell.setup, stream, self.timer_p99_9(stream, &record));
+            let timer = self.timer_p99_9(stream, &record);
+            record.launching = launching::record(&turn.cell.setup, stream, timer, self.found.release.as_deref());
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {
                 *left = left.saturating_sub(reported);

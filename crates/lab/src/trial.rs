@@ -259,6 +259,10 @@ impl Trial<'_> {
         self.prepare(stations, loads)?;
         loads.connect(stations)?;
         self.warm_up(stations, stop)?;
+        // What is on its way from here on is the trial's: whoever waits for its first packet is told before anything is measured.
+        if let Some(first) = self.streams.first() {
+            progress(&first.stream.name, Side::Tx, Digest::default());
+        }
         observe();
         self.start(stations, loads)?;
         let waited = self.wait(stations, stop, progress).and_then(|()| loads.stop(stations));

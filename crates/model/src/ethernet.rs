@@ -47,9 +47,13 @@ impl Tag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tags {
     count: u8,
+    /// The outermost tag's priority, and from bit 3 on which of [`TAGS`] its EtherType is.
     pcp: u8,
     vlan: u16,
 }
+
+/// A tag that was taken out of a frame before it came: its EtherType and its control information.
+pub type Taken = (u16, u16);
 
 impl Tags {
     /// The port sees no tags.
@@ -57,11 +61,23 @@ impl Tags {
     /// There was none.
     pub const NONE: Tags = Tags { count: 0, pcp: 0, vlan: 0 };
 
-    /// So many, the outermost with this control information.
+    /// So many, the outermost with this control information, of EtherType [`TAG`].
     pub const fn new(count: u8, outermost: u16) -> Tags {
+        Tags::of(count, (TAG, outermost))
+    }
+
+    /// So many, the outermost with this EtherType and control information. A type that stands for no tag is taken for [`TAG`].
+    pub const fn of(count: u8, (tpid, tci): Taken) -> Tags {
+        let kind = if tpid == TAGS[1] {
+            1
+        } else if tpid == TAGS[2] {
+            2
+        } else {
+            0
+        };
         match count {
             0 => Tags::NONE,
-            _ => Tags { count, pcp: (outermost >> 13) as u8, vlan: outermost & 0x0fff },
+            _ => Tags { count, pcp: (tci >> 13) as u8 | kind << 3, vlan: tci & 0x0fff },
         }
     }
 
@@ -74,8 +90,14 @@ impl Tags {
     pub const fn outermost(self) -> Option<Tag> {
         match self.count {
             0 | u8::MAX => None,
-            _ => Some(Tag { vlan: self.vlan, pcp: self.pcp }),
+            _ => Some(Tag { vlan: self.vlan, pcp: self.pcp & 7 }),
         }
+    }
+
+    /// The EtherType of the outermost tag.
+    pub fn tpid(self) -> Option<u16> {
+        self.outermost()?;
+        TAGS.get(usize::from(self.pcp >> 3)).copied()
     }
 }
 
@@ -92,10 +114,10 @@ pub fn head(to: Mac, from: Mac, tag: Option<Tag>, ethertype: u16) -> Vec<u8> {
     head
 }
 
-/// Where the payload of a frame of this EtherType begins, and its tags. `taken` is the control information of a tag that
-/// the kernel or the device has taken out of the frame already. `None` for a frame of another type.
+/// Where the payload of a frame of this EtherType begins, and its tags. `taken` is the tag that the kernel or the device has taken
+/// out of the frame already. `None` for a frame of another type.
 #[inline]
-pub fn open(frame: &[u8], taken: Option<u16>, ethertype: u16) -> Option<(usize, Tags)> {
+pub fn open(frame: &[u8], taken: Option<Taken>, ethertype: u16) -> Option<(usize, Tags)> {
     let be16 = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let mut outermost = taken;
     for inside in 0..=MOST_TAGS {
@@ -103,12 +125,12 @@ pub fn open(frame: &[u8], taken: Option<u16>, ethertype: u16) -> Option<(usize, 
         let is = be16(at)?;
         if is == ethertype {
             let count = inside + usize::from(taken.is_some());
-            return Some((at + 2, Tags::new(count as u8, outermost.unwrap_or(0))));
+            return Some((at + 2, Tags::of(count as u8, outermost.unwrap_or((TAG, 0)))));
         }
         if !TAGS.contains(&is) {
             return None;
         }
-        outermost = outermost.or(be16(at + 2));
+        outermost = outermost.or(be16(at + 2).map(|tci| (is, tci)));
     }
     None
 }

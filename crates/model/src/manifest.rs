@@ -67,7 +67,7 @@ pub struct GuestEntry {
     pub arguments: Vec<String>,
     /// TAI − UTC in it, seconds.
     pub tai_offset_s: i32,
-    /// Processor time that QEMU had used when the first trial began, ns.
+    /// Processor time that QEMU had used when the first trial's warm-up was over and its packets were about to go, ns.
     pub boot_cpu_ns: Option<i64>,
     /// How long that took, ns.
     pub boot_ns: Option<i64>,

@@ -128,8 +128,10 @@ pub struct GateRecord {
 pub enum RxKernelAt {
     /// Where the packet arrives, before any protocol looks at it.
     Arrival,
-    /// At local delivery: the packet kept its launch time on the way, in the place where the stamp would have been.
+    /// At local delivery, behind the IP layer: the packet kept its launch time on the way, in the place where the stamp would have been.
     LocalDelivery,
+    /// Where a packet socket is given the packet, before the IP layer; for the same reason.
+    PacketSocket,
 }
 
 impl RxKernelAt {
@@ -138,7 +140,22 @@ impl RxKernelAt {
         match self {
             RxKernelAt::Arrival => "arrival",
             RxKernelAt::LocalDelivery => "local-delivery",
+            RxKernelAt::PacketSocket => "packet-socket",
         }
+    }
+
+    /// The same in a sentence, behind "taken".
+    pub const fn says(self) -> &'static str {
+        match self {
+            RxKernelAt::Arrival => "at arrival",
+            RxKernelAt::LocalDelivery => "at local delivery, behind the IP layer",
+            RxKernelAt::PacketSocket => "where the packet socket is served, before the IP layer",
+        }
+    }
+
+    /// True where it is not taken at arrival.
+    pub const fn is_moved(self) -> bool {
+        !matches!(self, RxKernelAt::Arrival)
     }
 }
 
@@ -158,7 +175,7 @@ pub struct LaunchRecord {
     pub class: Option<u8>,
     /// When they should leave; `None` where nothing decides it.
     pub gate: Option<GateRecord>,
-    /// Where `rx_kernel` was taken; `None` where it was not.
+    /// Where `rx_kernel` was taken; `None` where it was not, or it is not known of this kernel.
     pub rx_kernel_at: Option<RxKernelAt>,
     /// The station that sends, by which its queue disciplines are found.
     pub station: String,

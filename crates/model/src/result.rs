@@ -126,7 +126,7 @@ pub struct StreamResult {
     /// Whether packets left when they should, where something decides it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gates: Option<GateResult>,
-    /// Where `rx_kernel` was taken: `arrival`, or `local-delivery` where a launch time moved it.
+    /// Where `rx_kernel` was taken: `arrival`, or `local-delivery` or `packet-socket` where a launch time moved it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rx_kernel_at: Option<String>,
 }

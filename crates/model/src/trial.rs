@@ -82,7 +82,7 @@ pub struct ReplyRecord {
     pub tcp_reflector: Option<TcpRecord>,
     /// The reflector's error queue was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
-    /// The VLAN tags that replies arrived with, where the port sees them.
+    /// The same of replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<TagRecord>,
 }
@@ -98,7 +98,13 @@ pub struct TagRecord {
     pub by_pcp: BTreeMap<u8, u64>,
     /// Tagged packets by the VLAN id of their outermost tag.
     pub by_vlan: BTreeMap<u16, u64>,
-    /// Packets with as many tags as they were sent with, of another VLAN.
+    /// Tagged packets by the EtherType (TPID) of their outermost tag.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_tpid: BTreeMap<u16, u64>,
+    /// Packets with as many tags as they were sent with, of another EtherType than the one that is sent.
+    #[serde(default)]
+    pub other_tpid: u64,
+    /// Packets with as many tags as they were sent with, of the EtherType that is sent and another VLAN.
     pub other_vlan: u64,
     /// Packets with as many tags as they were sent with, and another priority.
     pub other_pcp: u64,
@@ -145,7 +151,7 @@ pub struct StreamRecord {
     pub tx_spin_gaps: Option<SpinGaps>,
     /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
-    /// The VLAN tags that packets arrived with, where the port sees them.
+    /// The VLAN tags that packets were sent with, and those that they arrived with where the port sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<TagRecord>,
     /// Replies, where the stream is answered.

@@ -248,7 +248,7 @@ fn stream() -> Value {
             "not_sent_why": gates::not_sent_why(),
             "gates": {"$ref": "#/$defs/gates"},
             "rx_kernel_at": {
-                "enum": ["arrival", "local-delivery"],
+                "enum": ["arrival", "local-delivery", "packet-socket"],
                 "description": "Where rx_kernel was taken, of packets that bear launch times."
             }
         },
@@ -455,7 +455,7 @@ fn guest() -> Value {
             "qemu": text("QEMU's version."),
             "arguments": {"type": "array", "items": {"type": "string"}, "description": "QEMU's arguments."},
             "tai_offset_s": {"type": "integer", "description": "TAI − UTC in it."},
-            "boot_cpu_ns": {"type": ["integer", "null"], "description": "Processor time that QEMU had used when the first trial began."},
+            "boot_cpu_ns": {"type": ["integer", "null"], "description": "Processor time that QEMU had used when the first trial's warm-up was over and its packets were about to go."},
             "boot_ns": {"type": ["integer", "null"], "description": "How long that took."},
             "cpu_ns": {"type": ["integer", "null"], "description": "Processor time that QEMU had used when the run was over."},
             "host": {

@@ -42,7 +42,7 @@ pub fn sender(
 ) -> Result<UdpTx, SysError> {
     let fd = socket(device)?;
     bind(&fd, device, 0)?;
-    UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)
+    Ok(UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)?.told_of_drops())
 }
 
 /// A socket that receives the frames on `device` that `filter` lets through, but for those that this station sends; `stamp`

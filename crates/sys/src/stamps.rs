@@ -4,6 +4,7 @@
 use crate::control::{ControlBuffer, for_each, value};
 use std::mem;
 use std::os::fd::AsRawFd;
+use tardy_model::ethernet::{TAG, Taken};
 use tardy_model::time::{Instant, Realtime};
 
 /// A report of etf's (include/uapi/linux/errqueue.h).
@@ -164,16 +165,19 @@ pub(crate) fn rx_stamp(message: &libc::msghdr) -> Option<Instant<Realtime>> {
     stamp
 }
 
-/// The VLAN tag that was taken out of a frame before a packet socket got it: its control information.
+/// The VLAN tag that was taken out of a frame before a packet socket got it.
 #[inline]
-pub(crate) fn rx_tag(message: &libc::msghdr) -> Option<u16> {
+pub(crate) fn rx_tag(message: &libc::msghdr) -> Option<Taken> {
     let mut tag = None;
     for_each(message, |level, kind, data| {
         if level == libc::SOL_PACKET
             && kind == PACKET_AUXDATA
             && let Some(aux) = value::<libc::tpacket_auxdata>(data)
         {
-            tag = (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some(aux.tp_vlan_tci);
+            // Kernels before 3.14 take out tags of this one type.
+            let told = aux.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tpid = if told { aux.tp_vlan_tpid } else { TAG };
+            tag = (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some((tpid, aux.tp_vlan_tci));
         }
     });
     tag

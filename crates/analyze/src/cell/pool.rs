@@ -8,7 +8,6 @@ use crate::outcomes;
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::qdisc::RxKernelAt;
 use tardy_model::result::{GateResult, MetricResult, Outcomes, RepliesResult, StreamResult};
 use tardy_model::trial::{StreamRecord, TcpRecord};
 
@@ -167,7 +166,7 @@ pub(super) fn stream_result(
 /// Where `rx_kernel` was taken, where that is worth saying: packets bear launch times.
 fn rx_kernel_at_of(record: &StreamRecord) -> Option<String> {
     let at = record.launching.rx_kernel_at.filter(|_| record.sources.contains_key(&Point::RxKernel))?;
-    (record.launching.launch.is_some() || at == RxKernelAt::LocalDelivery).then(|| at.name().to_owned())
+    (record.launching.launch.is_some() || at.is_moved()).then(|| at.name().to_owned())
 }
 
 /// A metric that was asked for and is not to be had.

@@ -198,8 +198,8 @@ pub enum Heard {
         /// Its `/proc/version`.
         proc_version: String,
     },
-    /// A trial begins.
-    Trial,
+    /// A trial's packets are about to go, or on their way.
+    Going,
     /// The run is over.
     End(End),
 }
@@ -231,7 +231,6 @@ pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, U
         Kind::Said => {}
     }
     let said: Said = serde_json::from_slice(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?;
-    let mut heard = Heard::Told;
     match &said {
         Said::Machine { proc_version, facts } => {
             sink.event(Event::Machine { facts });
@@ -251,13 +250,13 @@ pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, U
         Said::Short { cell, what } => sink.event(Event::Short { cell, what }),
         Said::Trial { cell, n, order, of } => {
             sink.event(Event::Trial { cell, n: *n, order: *order, of: *of });
-            heard = Heard::Trial;
         }
         Said::Progress { stream, side, digest, count } => {
             sink.event(Event::Progress { stream, side: *side, digest: *digest, count: *count });
+            return Ok(Heard::Going);
         }
         Said::TornDown => sink.event(Event::TornDown),
         Said::End(end) => return Ok(Heard::End(end.clone())),
     }
-    Ok(heard)
+    Ok(Heard::Told)
 }

@@ -102,17 +102,16 @@ pub(super) fn follow(
             news = true;
             while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
                 match relay::deliver(kind, &bytes, sink) {
-                    Ok(Heard::Told) => {}
                     Ok(Heard::Up { proc_version }) => {
                         entry.proc_version = Some(proc_version);
                         sink.event(Event::Guest(entry));
                     }
-                    Ok(Heard::Trial) if entry.boot_cpu_ns.is_none() => {
+                    Ok(Heard::Going) if entry.boot_cpu_ns.is_none() => {
                         entry.boot_cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
                         entry.boot_ns = Some(started.elapsed().as_nanos() as i64);
                         sink.event(Event::Guest(entry));
                     }
-                    Ok(Heard::Trial) => {}
+                    Ok(Heard::Told | Heard::Going) => {}
                     Ok(Heard::End(said)) => {
                         over = Some(Instant::now());
                         entry.cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);

@@ -32,6 +32,8 @@ pub struct Found {
     pub tx_queues: BTreeMap<String, u32>,
     /// The kernel simulates network devices.
     pub simulates: bool,
+    /// The kernel's release.
+    pub release: Option<String>,
     /// The time, for schedules that must begin in the future; `None` is the clock's epoch.
     pub now: Option<Instant<Tai>>,
 }

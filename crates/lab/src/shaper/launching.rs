@@ -76,12 +76,34 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
     }
 }
 
-/// The record of a trial. `timer_p99_9_ns` is the ruler's figure of the sender's thread.
-pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>) -> LaunchRecord {
+/// The first Linux whose packets bear a mark with the launch time that a program gave them. Its scrubbing of packets which change
+/// their namespace spares what is so marked; before, it clears the launch time, and the packet is stamped as it arrives.
+const MARKS_LAUNCH_TIMES: [u32; 2] = [6, 9];
+
+/// Major and minor number of a kernel's release: `6.12.57-amd64`.
+fn version(release: &str) -> Option<[u32; 2]> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some([numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?])
+}
+
+/// Where the kernel of this release stamps the stream's packets at their arrival; `None` where a release that cannot be read would have to
+/// say so.
+pub fn rx_kernel_at(path: &Path, stream: &Stream, release: Option<&str>) -> Option<RxKernelAt> {
     // A virtual link hands the very packet over, and its launch time stays where the stamp of its arrival would be.
-    let moved = stream.launch != Launch::None
-        && matches!(setup.path, Path::Veth { .. } | Path::Netdevsim { .. })
-        && stream.port != Port::Sim;
+    let hands_over = matches!(path, Path::Veth { .. } | Path::Netdevsim { .. });
+    if stream.launch == Launch::None || !hands_over || stream.port == Port::Sim {
+        return Some(RxKernelAt::Arrival);
+    }
+    let keeps = version(release?)? >= MARKS_LAUNCH_TIMES;
+    Some(match stream.port {
+        _ if !keeps => RxKernelAt::Arrival,
+        Port::Packet => RxKernelAt::PacketSocket,
+        _ => RxKernelAt::LocalDelivery,
+    })
+}
+
+/// The record of a trial. `timer_p99_9_ns` is the ruler's figure of the sender's thread, `release` the kernel's.
+pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>, release: Option<&str>) -> LaunchRecord {
     LaunchRecord {
         launch: stream.launch,
         advance_ns: stream.tx.advance.0,
@@ -89,7 +111,7 @@ pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>) -> La
         timer_p99_9_ns,
         class: setup.shaper.classes().map(|classes| classes.of(stream.priority)),
         gate: if stream.kind.is_scheduled() { gate(&setup.shaper, stream) } else { None },
-        rx_kernel_at: Some(if moved { RxKernelAt::LocalDelivery } else { RxKernelAt::Arrival }),
+        rx_kernel_at: rx_kernel_at(&setup.path, stream, release),
         station: stream.from.clone(),
     }
 }

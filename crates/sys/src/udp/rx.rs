@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tardy_model::ethernet::{self, Tags};
+use tardy_model::ethernet::{self, Tags, Taken};
 use tardy_model::time::{Instant, Realtime};
 
 /// What a receive call brought.
@@ -37,7 +37,7 @@ pub struct Inbox {
     /// Where the payload begins, in what was received.
     starts: [usize; BATCH],
     /// The tag that the kernel has taken out of a frame.
-    taken: [Option<u16>; BATCH],
+    taken: [Option<Taken>; BATCH],
     tags: [Tags; BATCH],
 }
 
@@ -92,7 +92,7 @@ impl Inbox {
     }
 
     /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the kernel took out of it.
-    pub fn frame(&self, n: usize) -> (&[u8], Option<u16>) {
+    pub fn frame(&self, n: usize) -> (&[u8], Option<Taken>) {
         (&self.bytes[n * self.room..][..self.lengths[n]], self.taken[n])
     }
 
