@@ -76,7 +76,7 @@ pub enum ShaperError {
 /// Bits a second as files have it.
 fn rate(bit_s: u64) -> String {
     let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000)];
-    match units.into_iter().find(|(_, unit)| bit_s % unit == 0) {
+    match units.into_iter().find(|(_, unit)| bit_s.is_multiple_of(*unit)) {
         Some((name, unit)) => format!("{}{name}", bit_s / unit),
         None => format!("{bit_s}bit"),
     }

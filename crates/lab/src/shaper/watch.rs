@@ -10,13 +10,16 @@ use std::collections::BTreeMap;
 use tardy_model::qdisc::ShaperRecord;
 use tardy_spec::experiment::{Path, Setup};
 
+/// What tc said, or why it did not.
+type Said = Result<Value, String>;
+
 /// The readings of one trial.
 pub struct Readings<'a> {
     setup: &'a Setup,
     /// Drivers of the host's devices, by station.
     drivers: BTreeMap<String, String>,
     /// By station: its device, and what was read, or why that failed.
-    ends: Vec<(String, LinkEnd, Vec<Result<Value, String>>)>,
+    ends: Vec<(String, LinkEnd, Vec<Said>)>,
 }
 
 impl<'a> Readings<'a> {
@@ -43,7 +46,7 @@ impl<'a> Readings<'a> {
     /// Records by station, of the first reading and the last. A reading that failed is told in the record; a trial that broke before
     /// the second one has none.
     pub fn records(self) -> BTreeMap<String, ShaperRecord> {
-        let record = |(name, end, says): (String, LinkEnd, Vec<Result<Value, String>>)| {
+        let record = |(name, end, says): (String, LinkEnd, Vec<Said>)| {
             let [before, .., after] = &says[..] else { return None };
             let [before, after] = [before, after].map(|says| says.as_ref().map_err(String::as_str));
             let record = read_back::record(&self.setup.shaper, &end.device, before, after);
@@ -55,7 +58,7 @@ impl<'a> Readings<'a> {
 }
 
 /// What tc says of an end, or why it does not.
-fn read(applied: &mut Applied<'_>, end: &LinkEnd) -> Result<Value, String> {
+fn read(applied: &mut Applied<'_>, end: &LinkEnd) -> Said {
     let output = applied.runner().run(&Batch::one(read_back::command(end))).map_err(|error| error.to_string())?;
     if let Some(failure) = output.failures.first() {
         return Err(failure.says.clone());
