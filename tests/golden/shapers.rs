@@ -152,7 +152,8 @@ fn every_row_of_r1_is_a_cell_repeated_conditions_are_two_and_one_more_drops() {
         let stream = &cell.setup.streams[0];
         assert_eq!((stream.count, stream.cycle.0, stream.launch.name()), (10_000, 500_000, "strict"), "{}", cell.id);
         let loads: u32 = cell.setup.loads.iter().map(|load| load.count).sum();
-        assert_eq!(loads, if cell.id == "none-idle" { 0 } else { 3 }, "{}", cell.id);
+        let alone = ["none-idle", "assist-delta-1us"].contains(&cell.id.as_str());
+        assert_eq!(loads, if alone { 0 } else { 3 }, "{}", cell.id);
     }
     assert_eq!(cell("none-loaded").setup, cell("none-loaded-again").setup);
     assert_eq!(cell("offload").setup, cell("offload-again").setup);
