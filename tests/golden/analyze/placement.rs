@@ -204,6 +204,16 @@ fn a_neighbour_on_the_cpu_of_a_thread_that_was_to_be_apart() {
 }
 
 #[test]
+fn where_there_is_one_cpu_a_thread_was_told_to_have_one_apart() {
+    let mut record = placed(SoftirqBy::Rps);
+    ctl(&mut record).rx.cpus_seen = ctl(&mut record).tx.cpus_seen.clone();
+    add_stream(&mut record, "bulk", 0, 0);
+    let said: Vec<String> = verdicts(&record).into_iter().map(|verdict| verdict.says).collect();
+    assert!(said.iter().any(|says| says.contains("ctl.rx was asked to have another CPU than ctl.tx, and both ran")));
+    assert!(!said.iter().any(|says| says.contains("ctl.rx has a CPU apart from ctl.tx")), "{said:?}");
+}
+
+#[test]
 fn others_packets_on_the_cpu_of_a_stream() {
     let mut record = placed(SoftirqBy::Rps);
     record.after.work.get_mut(&1).expect("CPU 1").packets = 800_000;

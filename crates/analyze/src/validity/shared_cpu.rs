@@ -67,7 +67,10 @@ fn neighbours(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>)
         .filter_map(|cpu| {
             let names: Vec<&str> = on(cpu).collect();
             let owners: BTreeSet<&str> = names.iter().map(|name| owner(name)).collect();
-            let one = names.iter().find(|name| apart(name)).filter(|_| owners.len() > 1)?;
+            // Who shares it with that very end was told so already, and has no CPU apart from it.
+            let end = |name: &str| asked.get(name).and_then(|asked| asked.of.as_deref());
+            let alone = |name: &str| apart(name) && end(name).is_none_or(|end| !names.contains(&end));
+            let one = names.iter().find(|name| alone(name)).filter(|_| owners.len() > 1)?;
             let others: Vec<&str> = names.iter().copied().filter(|name| owner(name) != owner(one)).collect();
             let of = asked.get(*one).and_then(|asked| asked.of.as_deref()).unwrap_or("its other end");
             let says = format!(
