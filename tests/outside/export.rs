@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tardy export` as a user calls it: words, files, pipes, folders that are no runs.
 
-use crate::runs::{LOSSY, Run, SOUND, output, tardy, text};
+use crate::runs::{GATED, LOSSY, Run, SOUND, output, tardy, text};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
@@ -94,4 +95,40 @@ fn a_run_without_a_finished_trial_has_a_head_and_no_rows() {
     );
     let figures = text(&run.exported("prometheus").0);
     assert!(figures.contains("tardy_run_valid{experiment=\"sound\"} 0\n"), "{figures}");
+}
+
+/// By hand: the class is open from 200 to 300 and from 700 to 800 µs of each millisecond.
+fn opened_before(at: i64) -> i64 {
+    let opened = (at - 200_000).rem_euclid(500_000);
+    at - opened
+}
+
+#[test]
+fn each_packet_has_its_window_how_far_outside_it_left_and_its_slip() {
+    let run = Run::simulated("gated", GATED, 0);
+    let csv = text(&run.exported("csv").0);
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().expect("a head");
+    let gates = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
+    assert_eq!(head[head.len() - gates.len()..], gates);
+    let column = |name: &str| head.iter().position(|known| *known == name).expect("a column");
+    let (mut inside, mut slips) = (0, BTreeMap::<i64, u64>::new());
+    for row in rows {
+        let number = |name: &str| row[column(name)].parse::<i64>().unwrap_or_else(|_| panic!("{name}: {row:?}"));
+        let scheduled = number("scheduled_ns");
+        let left = scheduled + number("scheduled..tx_kernel");
+        // Scheduled early in a window, it belongs to that one.
+        let [own, by] = [scheduled, left].map(opened_before);
+        assert!(scheduled - own < 100_000, "{row:?}");
+        assert_eq!(gates.map(number), [own, own + 100_000, 0, (by - own) / 1_000_000, (by - own) / 500_000], "{row:?}");
+        assert!(left - by < 100_000, "{row:?}");
+        inside += 1;
+        *slips.entry((by - own) / 500_000).or_default() += 1;
+    }
+    let results: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.results()).expect("results")).expect("JSON");
+    let told = &results["cells"][0]["streams"]["ctl"]["gates"];
+    assert_eq!(told["inside"], inside);
+    assert_eq!(told["slips_stream_cycles"], serde_json::to_value(&slips).expect("JSON"));
+    assert!(inside == 6_000 && slips[&0] > 4_000 && slips[&1] > 100, "{slips:?}");
 }

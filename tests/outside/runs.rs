@@ -23,6 +23,11 @@ pub const LOSSY: &str = "count = 6_000\n[stream.ctl.sim]\njitter = \"50us\"\nreo
 pub const PING_PONG: &str =
     "kind = \"pingpong\"\ncount = 6_000\n[stream.ctl.sim]\ndelay = \"40us\"\njitter = \"20us\"\n";
 
+/// Through taprio, whose gate for the stream opens twice in each millisecond; a packet in ten comes after its window.
+pub const GATED: &str = "count = 2_000\ncycle = \"500us\"\npriority = 3\n[stream.ctl.sim]\nlate_share = 0.1\nlate = \"300us\"\n\
+    [shaper]\nkind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\n\
+    entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
+
 /// The binary under test.
 pub fn tardy(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from));

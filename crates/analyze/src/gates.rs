@@ -136,18 +136,35 @@ impl GatePass {
         }
     }
 
+    /// The window that a packet belongs to: that in which it is scheduled, else the next. Absolute; `None` without gates.
+    pub fn window(&self, scheduled_ns: i64) -> Option<Window> {
+        self.record.gates.as_ref()?.belongs(scheduled_ns)
+    }
+
+    /// A departure's slip in cycles of the stream, and of the gates where there are any.
+    pub fn slip_cycles(&self, departure: Departure) -> (i64, Option<i64>) {
+        let of_gates = self.record.gates.as_ref().map(|gates| departure.slip_ns / gates.cycle_ns);
+        (stream_cycles(departure.slip_ns, self.cycle_ns), of_gates)
+    }
+
+    /// When a packet came to the driver, and how that is judged; `None` if it was not sent or lacks a stamp. Rows must be asked for one
+    /// after the other, each once: launch times that taprio gives follow from those before.
+    pub fn departure(&mut self, batch: &Batch, row: usize) -> Option<(i64, Departure)> {
+        let not_sent = batch.outcome[row] == Outcome::NotSent;
+        // One that is not sent came to taprio if it was stamped on the way there: then it has a launch time, and its place.
+        let send = || batch.stamp_ns(row, Point::Send).filter(|_| !not_sent);
+        let enqueued = batch.stamp_ns(row, Point::TxSched).or_else(send);
+        let left = batch.stamp_ns(row, Point::TxKernel).filter(|_| !not_sent);
+        let found = left.and_then(|at_ns| Some((at_ns, self.judge(batch.scheduled_ns[row], enqueued, at_ns)?)));
+        self.free_ns = self.given(enqueued).map_or(self.free_ns, |launch_ns| launch_ns + self.record.frame_ns);
+        found
+    }
+
     /// Adds the next rows.
     pub fn push(&mut self, batch: &Batch) {
         for row in 0..batch.len() {
-            let not_sent = batch.outcome[row] == Outcome::NotSent;
-            // One that is not sent came to taprio if it was stamped on the way there: then it has a launch time, and its place.
-            let send = || batch.stamp_ns(row, Point::Send).filter(|_| !not_sent);
-            let enqueued = batch.stamp_ns(row, Point::TxSched).or_else(send);
-            let scheduled_ns = batch.scheduled_ns[row];
-            let left = batch.stamp_ns(row, Point::TxKernel).filter(|_| !not_sent);
-            let found = left.and_then(|at_ns| Some((at_ns, self.judge(scheduled_ns, enqueued, at_ns)?)));
-            self.free_ns = self.given(enqueued).map_or(self.free_ns, |launch_ns| launch_ns + self.record.frame_ns);
-            if not_sent {
+            let found = self.departure(batch, row);
+            if batch.outcome[row] == Outcome::NotSent {
                 self.result.not_sent += 1;
                 continue;
             }
@@ -155,12 +172,13 @@ impl GatePass {
                 self.result.unjudged += 1;
                 continue;
             };
-            self.add(batch.seq[row], scheduled_ns, at_ns, departure);
+            self.add(batch.seq[row], batch.scheduled_ns[row], at_ns, departure);
         }
     }
 
     fn add(&mut self, seq: i64, scheduled_ns: i64, at_ns: i64, departure: Departure) {
-        let Departure { outside_ns, slip_ns } = departure;
+        let Departure { outside_ns, .. } = departure;
+        let (of_stream, of_gates) = self.slip_cycles(departure);
         let result = &mut self.result;
         result.judged += 1;
         match outside_ns {
@@ -178,9 +196,9 @@ impl GatePass {
                 }
             }
         }
-        *result.slips_stream_cycles.entry(stream_cycles(slip_ns, self.cycle_ns)).or_insert(0) += 1;
-        if let Some(gates) = &self.record.gates {
-            *result.slips_gate_cycles.entry(slip_ns / gates.cycle_ns).or_insert(0) += 1;
+        *result.slips_stream_cycles.entry(of_stream).or_insert(0) += 1;
+        if let Some(of_gates) = of_gates {
+            *result.slips_gate_cycles.entry(of_gates).or_insert(0) += 1;
         }
         let phase = match &self.record.gates {
             Some(gates) => gates.phase(at_ns),

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The samples as CSV: one row per intended packet of every finished trial, every metric between two points that have a source
 //! anywhere in the run, and `delta`. Quoted by RFC 4180, lines ended by LF; times are whole ns; what is absent is empty.
-//! Metrics are named as in the files' own columns and in the SQL view of `tardy schema samples`.
+//! Metrics are named as in the files' own columns and in the SQL view of `tardy schema samples`. Where something decides when packets
+//! are to leave, five columns more tell it of each packet.
 
 use super::{ExportError, Source};
 use crate::csv::quoted;
 use std::collections::BTreeSet;
 use std::io::Write;
+use tardy_analyze::gates::GatePass;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags};
 
@@ -21,13 +23,18 @@ const FLAGS: [(Flags, &str); 8] = [
     (Flags::QDISC_DROPPED, "qdisc_dropped"),
 ];
 
+/// Of each packet: the window that it belongs to, how far outside it left, its slip. How: `docs/method/gates.md`.
+const GATES: [&str; 5] = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
+
 pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
     let trials = source.run.trials()?;
     // The head needs all points, so the records are read before the first row.
     let mut points = BTreeSet::from([Point::Scheduled]);
+    let mut gated = false;
     for trial in &trials {
         let record = source.run.record(&trial.cell, trial.n)?;
         points.extend(record.streams.values().flat_map(|stream| stream.sources.keys().copied()));
+        gated |= record.streams.values().any(|stream| GatePass::new(stream).is_some());
     }
     let mut spans: Vec<Metric> =
         points.iter().flat_map(|from| points.range(*from..).skip(1).map(|to| Metric::Span(*from, *to))).collect();
@@ -38,6 +45,9 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
     for metric in spans.iter().chain([&Metric::Delta]) {
         write!(out, ",{metric}")?;
     }
+    for name in GATES.iter().filter(|_| gated) {
+        write!(out, ",{name}")?;
+    }
     writeln!(out)?;
     let mut left_out = 0;
     for trial in &trials {
@@ -45,8 +55,14 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         left_out += u32::from(!in_figures);
         for (stream, record) in &source.run.record(&trial.cell, trial.n)?.streams {
             let head = format!("{},{},{in_figures},{}", quoted(&trial.cell), trial.n, quoted(stream));
-            source
-                .packets(trial, stream, record, |batch, row, delta| Ok(line(out, &head, batch, row, &spans, delta)?))?;
+            let mut pass = GatePass::new(record);
+            source.packets(trial, stream, record, |batch, row, delta| {
+                line(out, &head, batch, row, &spans, delta)?;
+                if gated {
+                    departure(out, pass.as_mut(), batch, row)?;
+                }
+                Ok(writeln!(out)?)
+            })?;
         }
     }
     Ok(match left_out {
@@ -75,8 +91,24 @@ fn line(
     for metric in spans {
         cell(out, batch.span_ns(row, *metric))?;
     }
-    cell(out, delta)?;
-    writeln!(out)
+    cell(out, delta)
+}
+
+/// The columns of [`GATES`]; empty for a stream of which nothing decides when its packets leave.
+fn departure(out: &mut dyn Write, pass: Option<&mut GatePass>, batch: &Batch, row: usize) -> std::io::Result<()> {
+    let mut values = [None; GATES.len()];
+    if let Some(pass) = pass {
+        let window = pass.window(batch.scheduled_ns[row]);
+        let found = pass.departure(batch, row).map(|(_, departure)| (departure, pass.slip_cycles(departure)));
+        values = [
+            window.map(|window| window.open_ns),
+            window.map(|window| window.close_ns),
+            found.map(|(departure, _)| departure.outside_ns),
+            found.and_then(|(_, (_, of_gates))| of_gates),
+            found.map(|(_, (of_stream, _))| of_stream),
+        ];
+    }
+    values.into_iter().try_for_each(|value| cell(out, value))
 }
 
 fn cell(out: &mut dyn Write, value: Option<i64>) -> std::io::Result<()> {
