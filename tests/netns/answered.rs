@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use tardy_engine::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::tcp::{self, Waiting};
-use tardy_engine::port::udp::{MachineTimer, UdpReceive, UdpSend};
+use tardy_engine::port::udp::{self, MachineTimer};
 use tardy_engine::receiver::Shared;
 use tardy_engine::requester::Requester;
 use tardy_model::frame::{Frame, Kind};
@@ -28,7 +28,7 @@ fn run(place: &Place, text: &str) -> Finished {
     place.call(place.run(&[]).arg(&file))
 }
 
-fn record(place: &Place, cell: &str) -> Value {
+pub fn record(place: &Place, cell: &str) -> Value {
     let file = place.out().join(format!("trials/{cell}/1/trial.json"));
     serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON")
 }
@@ -188,7 +188,7 @@ fn replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing() {
 }
 
 /// Throws replies to other trials' requests, cut ones and too long ones at the requester, from within its own namespace.
-fn throw_replies(netns: &str, count: u32) -> u64 {
+pub fn throw_replies(netns: &str, count: u32) -> u64 {
     let path = Path::new("/run/netns").join(netns);
     let thrower = std::thread::spawn(move || {
         enter_netns(&path).expect("the requester's namespace");
@@ -248,7 +248,7 @@ fn a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing() {
 const NONCE: u64 = 99;
 
 /// How an asking end and a reflecting end on loopback are told to work.
-fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
+pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
     let local = IpAddr::from(Ipv4Addr::LOCALHOST);
     let thread = ThreadOrder { cpu: None, policy: Policy::Other };
     let order = StreamOrder {
@@ -366,17 +366,24 @@ fn a_reply_to_a_request_that_was_never_sent_is_nobodys() {
 
 #[test]
 fn cut_and_too_long_replies_and_those_to_other_requests_are_nobodys_though_all_else_is_right() {
+    // Through one socket at the requester's end, and, its sending being stamped, through two.
+    wrong_replies(&[]);
+    wrong_replies(&[Point::TxKernel]);
+}
+
+fn wrong_replies(stamps: &[Point]) {
     const COUNT: u32 = 200;
     let far = UdpSocket::bind("127.0.0.2:0").expect("a port");
     let at = far.local_addr().expect("an address");
     let (mut order, _) = orders(at.port(), COUNT);
     for of in [&mut order.send.order, &mut order.receive.order] {
         of.port = Port::Udp;
+        of.stamps.extend(stamps);
     }
+    assert_eq!(order.send.order.takes_one_socket(), stamps.is_empty());
     order.send.peer = at.ip();
     order.timeout = Nanos::from_secs(20);
-    let (mut to, mut from) =
-        (UdpSend::open(&order.send).expect("open"), UdpReceive::open(&order.receive).expect("open"));
+    let (mut to, mut from) = udp::both(&order.send, &order.receive).expect("open");
     let home = SocketAddr::new(order.receive.local, at.port());
     let peer = std::thread::spawn(move || {
         let mut random = Pcg64Mcg::seed_from_u64(8);
@@ -421,8 +428,7 @@ fn a_requester_that_nobody_answers_shows_that_it_lives() {
         of.port = Port::Udp;
     }
     (order.send.peer, order.timeout) = (at.ip(), Nanos::from_millis(20));
-    let (mut to, mut from) =
-        (UdpSend::open(&order.send).expect("open"), UdpReceive::open(&order.receive).expect("open"));
+    let (mut to, mut from) = udp::both(&order.send, &order.receive).expect("open");
     from.keep_time(order.timeout).expect("a limit");
     let shared = Shared::default();
     let mut requester = Requester::new(order);
@@ -461,6 +467,10 @@ fn a_port_in_use_is_told_by_its_address() {
     assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let at = taken.local_addr().expect("an address");
-    let error = tardy_sys::udp::UdpRx::open(at, true, 1 << 20).err().expect("it is taken").to_string();
-    assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
+    let alone = tardy_sys::udp::UdpRx::open(at, true, 1 << 20).err();
+    let both = tardy_sys::udp::UdpRx::open_both(at, at, 0, true, 1 << 20).err();
+    for error in [alone, both] {
+        let error = error.expect("it is taken").to_string();
+        assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
+    }
 }

@@ -16,7 +16,7 @@ use tardy_store::RunFolder;
 use tardy_sys::process::{enter_netns, signal};
 use tardy_sys::udp::{Inbox, Received, UdpRx};
 
-const MILLION: u64 = 1_000_000;
+pub const MILLION: u64 = 1_000_000;
 /// Far more than come before the flood is over: the run is ended by a signal when it is.
 const COUNT: &str = "stream.ctl.count=400000";
 const SIZE: u16 = 64;
@@ -60,7 +60,7 @@ fn strangers() -> Vec<Vec<u8>> {
 }
 
 /// Throws a million into the namespace, on one CPU if it is named; returns how many the kernel took.
-fn flood(netns: &str, cpu: Option<u32>) -> u64 {
+pub fn flood(netns: &str, cpu: Option<u32>) -> u64 {
     let path = Path::new("/run/netns").join(netns);
     let thrower = std::thread::spawn(move || {
         enter_netns(&path).expect("the receiver's namespace");

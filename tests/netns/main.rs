@@ -7,6 +7,7 @@ mod foreign;
 mod kill;
 mod lab;
 mod loads;
+mod one_socket;
 mod packet;
 mod placement;
 mod ready_made;

@@ -71,6 +71,13 @@ impl StreamOrder {
     pub fn wants(&self, point: Point) -> bool {
         self.stamps.contains(&point)
     }
+
+    /// True if each end of it takes one socket for both directions: a ping-pong over UDP whose sending nothing stamps. A stamp that
+    /// comes back would wake who waits on that socket for a packet.
+    pub fn takes_one_socket(&self) -> bool {
+        let sending = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
+        self.kind == Kind::Pingpong && self.port == Port::Udp && !sending.into_iter().any(|point| self.wants(point))
+    }
 }
 
 /// How packets bear their scheduled instant as launch time.

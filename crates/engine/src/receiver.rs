@@ -196,6 +196,7 @@ impl Receiver {
             self.late(timer, port, shared, answer);
         }
         self.counters.socket_drops = port.drops();
+        self.counters.foreign += port.strangers();
         self.gaps = spins.then_some(gaps);
     }
 

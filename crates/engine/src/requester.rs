@@ -210,6 +210,7 @@ impl Requester {
             self.counters.broken_errno = libc::ESHUTDOWN;
         }
         self.counters.socket_drops = from.drops();
+        self.counters.foreign += from.strangers();
         self.gaps = spins.then_some(gaps);
         // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
         let reached = if self.counters.broken_errno == 0 { at.next } else { count };

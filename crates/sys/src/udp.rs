@@ -6,6 +6,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 mod rx;
+mod strangers;
 mod tx;
 
 pub use rx::{Inbox, Received, UdpRx, Waker};

@@ -8,7 +8,7 @@ use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, 
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
 use crate::port::packet::{PacketReceive, PacketSend};
 use crate::port::tcp::Waiting;
-use crate::port::udp::{UdpReceive, UdpSend};
+use crate::port::udp::{self, UdpReceive, UdpSend};
 use crate::receiver::{Arrival, ReceiverCounters, Shared};
 use crate::sender::{SenderCounters, SenderHalf};
 use crate::worker;
@@ -114,7 +114,7 @@ impl Doors {
             }
             EndOrder::Ask(order) if order.send.order.port == Port::Tcp => (Doors::AskTcp(order), None),
             EndOrder::Ask(order) => {
-                let (to, mut from) = (UdpSend::open(&order.send)?, UdpReceive::open(&order.receive)?);
+                let (to, mut from) = udp::both(&order.send, &order.receive)?;
                 from.keep_time(order.timeout)?;
                 let waker = waker(&from)?;
                 (Doors::AskUdp(order, to, from), waker)
@@ -124,7 +124,7 @@ impl Doors {
                 (Doors::ReflectTcp(order, waiting), None)
             }
             EndOrder::Reflect(order) => {
-                let (from, back) = (UdpReceive::open(&order.receive)?, UdpSend::open(&order.send)?);
+                let (back, from) = udp::both(&order.send, &order.receive)?;
                 let waker = waker(&from)?;
                 (Doors::ReflectUdp(order, from, back), waker)
             }

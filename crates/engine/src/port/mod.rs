@@ -64,6 +64,10 @@ pub trait ReceivePort {
     fn drops(&self) -> u64 {
         0
     }
+    /// Packets of strangers since the last call that the port kept from the receive call; 0 where that gets them all.
+    fn strangers(&mut self) -> u64 {
+        0
+    }
     /// The NAPI context that packets came from, 0 while there is none, or where the port is told of none.
     fn napi_id(&self) -> u32 {
         0

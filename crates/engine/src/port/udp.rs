@@ -59,12 +59,17 @@ impl UdpSend {
         let peer = SocketAddr::new(order.peer, order.port);
         let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
         let socket = UdpTx::open(order.local, peer, order.priority, stamps, ERROR_QUEUE_BYTES, launching)?;
+        Ok(UdpSend::over(socket, order))
+    }
+
+    fn over(socket: UdpTx, order: &SendOrder) -> Self {
         let (StreamOrder { stream, nonce, .. }, size) = (&order.order, order.size());
         let mut probe = vec![0; usize::from(size).max(HEAD)];
         let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
         Frame { kind, stream: *stream, size, nonce: *nonce, seq: PROBE }.write(&mut probe);
-        Ok(UdpSend { socket, probe })
+        UdpSend { socket, probe }
     }
+
     /// The error queue's size, read back.
     pub fn error_queue_bytes(&self) -> u64 {
         self.socket.error_queue_bytes()
@@ -101,11 +106,32 @@ pub struct UdpReceive {
 /// How long one receive call polls the device under `busypoll`, µs.
 const BUSY_POLL_US: i32 = 200;
 
+/// Room for what comes while the receiver is held up.
+const RECEIVE_BYTES: i32 = 8 << 20;
+
+/// Opens both sockets of an end that sends and receives; they are one where [`StreamOrder::takes_one_socket`] says so.
+///
+/// # Errors
+/// The kernel's.
+pub fn both(send: &SendOrder, receive: &ReceiveOrder) -> Result<(UdpSend, UdpReceive), SysError> {
+    if !send.order.takes_one_socket() {
+        return Ok((UdpSend::open(send)?, UdpReceive::open(receive)?));
+    }
+    let (local, peer) = (SocketAddr::new(receive.local, receive.port), SocketAddr::new(send.peer, send.port));
+    let stamp = receive.order.wants(receive.rx_kernel());
+    let (to, from) = UdpRx::open_both(local, peer, send.priority, stamp, RECEIVE_BYTES)?;
+    Ok((UdpSend::over(to, send), UdpReceive::over(from, receive)?))
+}
+
 impl UdpReceive {
     /// Opens the socket for the order.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let local = SocketAddr::new(order.local, order.port);
-        let socket = UdpRx::open(local, order.order.wants(order.rx_kernel()), 8 << 20)?;
+        let socket = UdpRx::open(local, order.order.wants(order.rx_kernel()), RECEIVE_BYTES)?;
+        UdpReceive::over(socket, order)
+    }
+
+    fn over(socket: UdpRx, order: &ReceiveOrder) -> Result<Self, SysError> {
         let waiter = match order.wait {
             Wait::Block | Wait::Spin => None,
             Wait::Busypoll => {
@@ -118,6 +144,7 @@ impl UdpReceive {
         };
         Ok(UdpReceive { socket, wait: order.wait, waiter })
     }
+
     /// Lets a wait end so early that a request which nothing answers is given up when its time is over, not after a whole wait.
     ///
     /// # Errors
@@ -145,6 +172,9 @@ impl ReceivePort for UdpReceive {
     }
     fn drops(&self) -> u64 {
         u64::from(self.socket.drops())
+    }
+    fn strangers(&mut self) -> u64 {
+        self.socket.strangers()
     }
     fn napi_id(&self) -> u32 {
         self.socket.napi_id()

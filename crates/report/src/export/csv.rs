@@ -24,7 +24,8 @@ const FLAGS: [(Flags, &str); 8] = [
 ];
 
 /// Of each packet: the window that it belongs to, how far outside it left, its slip. How: `docs/method/gates.md`.
-const GATES: [&str; 5] = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
+const GATES: [&str; 5] =
+    ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
 
 pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
     let trials = source.run.trials()?;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving socket with its ways to wait: one packet a call, or all that wait, up to a batch.
 
-use super::{BATCH, buffer, get_int, memory, set};
-use crate::address::{bind, socket};
+use super::strangers::{Strangers, share_port};
+use super::{BATCH, UdpTx, buffer, get_int, memory, set};
+use crate::address::{bind, connect, socket};
 use crate::call;
 use crate::control::ControlBuffer;
 use crate::error::SysError;
-use crate::stamps::{rx_stamp, rx_tag};
+use crate::stamps::{TxStamps, rx_stamp, rx_tag};
 use crate::wait::{self, LIMIT_MS, Waiter};
 use std::io;
 use std::mem;
@@ -119,6 +120,8 @@ pub struct UdpRx {
     woken: Arc<AtomicBool>,
     limit_ms: i32,
     control: [ControlBuffer<128>; BATCH],
+    /// Who gets what others than the peer send, where the socket is connected.
+    strangers: Option<Strangers>,
 }
 
 impl UdpRx {
@@ -130,6 +133,35 @@ impl UdpRx {
         UdpRx::over(fd, stamp, false)
     }
 
+    /// Both directions through one socket, bound to `local` and connected to `peer`, which must do the same: the kernel finds it at once
+    /// and has less in its caches than with two. Nothing of its sending is stamped. What others send is counted.
+    ///
+    /// # Errors
+    /// As [`UdpRx::open`].
+    pub fn open_both(
+        local: SocketAddr,
+        peer: SocketAddr,
+        priority: u32,
+        stamp: bool,
+        receive_buffer_bytes: i32,
+    ) -> Result<(UdpTx, Self), SysError> {
+        // The kernel looks at the newest socket of a port first.
+        let strangers = Strangers::open(local)?;
+        let fd = socket(local, libc::SOCK_DGRAM)?;
+        share_port(&fd)?;
+        bind(&fd, local)?;
+        connect(&fd, peer)?;
+        let same = fd.try_clone().map_err(|source| SysError { call: "dup", on: "a UDP socket".into(), source })?;
+        let to = UdpTx::over(same, priority, TxStamps::default(), receive_buffer_bytes, None)?;
+        let from = UdpRx { strangers: Some(strangers), ..UdpRx::over(fd, stamp, false)? };
+        Ok((to, from))
+    }
+
+    /// Datagrams of others than the peer since the last call; 0 of a socket that is not connected, which receives them itself.
+    pub fn strangers(&mut self) -> u64 {
+        self.strangers.as_mut().map_or(0, Strangers::count)
+    }
+
     /// On a socket that is bound: asks for stamps, and limits the wait of a call.
     pub(crate) fn over(fd: OwnedFd, stamp: bool, tells_tags: bool) -> Result<Self, SysError> {
         if stamp {
@@ -137,7 +169,7 @@ impl UdpRx {
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
         let (woken, control) = (Arc::default(), [ControlBuffer::default(); BATCH]);
-        let mut socket = UdpRx { fd, stamped: stamp, tells_tags, woken, limit_ms: LIMIT_MS, control };
+        let mut socket = UdpRx { fd, stamped: stamp, tells_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
         socket.limit(LIMIT_MS)?;
         Ok(socket)
     }
@@ -183,7 +215,8 @@ impl UdpRx {
             Ok(0) => Ok(Received::Nothing),
             Ok(packets) => Ok(Received::Packets(packets)),
             Err(libc::EAGAIN) if wait => Ok(Received::TimedOut),
-            Err(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
+            // Nobody listens at a connected socket's peer: what was sent is lost, and the next packet may come all the same.
+            Err(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => Ok(Received::Nothing),
             Err(errno) => Err(errno),
         }
     }
