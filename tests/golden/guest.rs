@@ -213,6 +213,56 @@ fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
     assert_eq!(code, Some(2), "{error}");
 }
 
+/// A file of one's own, which says nothing of a CPU but for what is added to it.
+fn own(more: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+    let text = format!(
+        "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 10\n{more}\n"
+    );
+    std::fs::write(&file, text).expect("written");
+    file
+}
+
+#[test]
+fn a_default_that_nobody_wrote_is_not_refused_as_if_it_had_been() {
+    // The default of `stream.*.rx.cpu` is `different`.
+    let planned = |more: &str, set: &[&str]| {
+        let file = own(more);
+        let path = file.path().to_str().expect("UTF-8");
+        plan(&[&[path, "--in", "guest:exact"], set].concat())
+    };
+    for (more, set) in [
+        ("", &[][..]),
+        ("rx = { wait = \"poll\" }", &[]),
+        ("rx.cpu = \"different\"", &["--set", "stream.ctl.rx.cpu=same"]),
+        ("", &["--set", "stream.ctl.rx={wait=\"poll\"}"]),
+        // A case that asks for another one leaves the rest to the default.
+        ("[[case]]\nname = \"asks\"\nset = { \"stream.ctl.rx.cpu\" = \"same\" }\n[[case]]\nname = \"does-not\"", &[]),
+    ] {
+        let (code, script, error) = planned(more, set);
+        assert_eq!(code, Some(0), "{more} {set:?}: {error}");
+        assert!(script.contains("\nqemu-system-x86_64 "), "{script}");
+    }
+    for (more, set, key) in [
+        ("rx.cpu = \"different\"", &[][..], "stream.ctl.rx.cpu"),
+        ("rx = { cpu = \"different\" }", &[], "stream.ctl.rx.cpu"),
+        ("rx.cpu = \"auto\"\n[stream.ctl.tx]\ncpu = \"different\"", &[], "stream.ctl.tx.cpu"),
+        ("[matrix]\n\"stream.ctl.rx.cpu\" = [\"same\", \"different\"]", &[], "stream.ctl.rx.cpu"),
+        (
+            "[[case]]\nname = \"x.y\"\nset = { \"stream.ctl\" = { rx = { cpu = \"different\" } } }",
+            &[],
+            "stream.ctl.rx.cpu",
+        ),
+        ("[load.b]\nkind = \"cpu\"\nfrom = \"a\"\ncpu = \"different\"", &[], "load.b.cpu"),
+        ("", &["--set", "station.b.softirq=different"], "station.b.softirq"),
+        ("", &["--set", "stream.ctl={rx={cpu=\"different\"}}"], "stream.ctl.rx.cpu"),
+    ] {
+        let (code, script, error) = planned(more, set);
+        assert_eq!((code, &script[..]), (Some(3), ""), "{more} {set:?}: {error}");
+        assert!(error.contains(&format!("{key} is \"different\"")), "{more} {set:?}: {error}");
+    }
+}
+
 #[test]
 fn what_a_killed_probe_leaves_is_known_to_undo() {
     let rm = tardy_lab::guest::remove(std::path::Path::new("/runs/x/guest")).to_string();

@@ -4,6 +4,7 @@
 use crate::args::{Experiment as Asked, Guest as Call, GuestVerb, InGuest, Pack};
 use crate::exit::{Exit, Failure};
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -165,28 +166,30 @@ fn different(setup: &Setup) -> Vec<String> {
     streams.chain(loads).chain(softirq.map(|(station, _)| format!("station.{station}.softirq"))).collect()
 }
 
-/// True if one of these `KEY=VALUE` says `different` of the key: by its name, by that of a table in which it is, or in a case or an
-/// axis, of which any key may be.
-fn says_so(sets: &[String], key: &str) -> bool {
-    sets.iter().filter_map(|set| set.split_once('=')).filter(|(_, value)| value.contains("different")).any(
-        |(set, _)| {
-            let set: String = set.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'')).collect();
-            let within = key.strip_prefix(&set[..]).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-            within || !["stream", "load", "station"].contains(&set.split('.').next().unwrap_or_default())
-        },
-    )
+/// Keys that the user wrote: on the command line, and in a file of their own, where a case's begin with `case.NAME` and an axis's with
+/// `matrix`. A ready-made experiment's words are not theirs.
+fn written(args: &Asked) -> Result<BTreeSet<String>> {
+    let source = tardy_spec::resolve(&args.experiment)?;
+    let mut keys = tardy_spec::keys_set(&source, &args.set)?;
+    if tardy_spec::ready_made(&args.experiment).is_none() {
+        keys.extend(tardy_spec::keys(&source)?.into_keys());
+    }
+    Ok(keys)
 }
 
-/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who says so on the command line or in a file
-/// of their own is told; a ready-made experiment, which only prefers it, runs and is marked.
+/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who writes so on the command line or in a file
+/// of their own is told. What only is so, by default or in a ready-made experiment, runs and is marked.
 pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::possible(experiment).map_err(RunError::from)?;
     if guest.mode != Mode::Exact {
         return Ok(());
     }
-    let own = tardy_spec::ready_made(&args.experiment).is_none();
+    let written = written(args)?;
     for cell in &experiment.cells {
-        if let Some(key) = different(&cell.setup).into_iter().find(|key| own || says_so(&args.set, key)) {
+        let case = cell.axes.get("case").map(|name| format!("case.{name}."));
+        let prefixes = || ["", "matrix."].into_iter().chain(case.as_deref());
+        let is_written = |key: &String| prefixes().any(|prefix| written.contains(&format!("{prefix}{key}")));
+        if let Some(key) = different(&cell.setup).into_iter().find(is_written) {
             let why = format!(
                 "{key} is \"different\", and a guest in exact time has one processor, which all share: say `--set {key}=same` and know \
                  it, or run it on this machine or in a guest in real time (--in guest)"
