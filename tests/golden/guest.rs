@@ -172,11 +172,15 @@ fn a_release_stands_in_the_image() {
 }
 
 /// `tardy plan … --in …` with an empty cache.
-fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
+/// `tardy plan` on a machine whose QEMU is of this version, if it has one.
+fn plan_with(qemu: Option<&str>, arguments: &[&str]) -> (Option<i32>, String, String) {
     let cache = tempfile::tempdir().expect("a folder");
     let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), std::path::PathBuf::from);
+    let tardy = std::path::absolute(tardy).expect("a path");
+    let folder = if qemu.is_some() { "golden/guest/qemu" } else { "golden/guest" };
     let mut command = std::process::Command::new(tardy);
     command.arg("plan").args(arguments).env("TARDY_CACHE", cache.path());
+    command.env("PATH", std::path::absolute(folder).expect("a path")).env("QEMU_VERSION", qemu.unwrap_or_default());
     let output = command.output().expect("tardy runs");
     let left = std::fs::read_dir(cache.path()).expect("a folder").count();
     assert_eq!(left, 0, "a plan changes nothing");
@@ -184,11 +188,20 @@ fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
+    plan_with(Some("10.0.2"), arguments)
+}
+
+/// Lines of a script that do something.
+fn does(script: &str) -> Vec<&str> {
+    script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
 #[test]
 fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
     let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.count=5"]);
     assert_eq!(code, Some(0), "{error}");
-    let does: Vec<&str> = script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let does = does(&script);
     assert_eq!(does.len(), 3, "{script}");
     assert_eq!(does[0], "set -e");
     assert!(
@@ -211,6 +224,27 @@ fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
     assert_eq!(plan(&["host-to-host", "--in", "guest", "--set", "stream.ctl.rx.cpu=different"]).0, Some(0));
     let (code, _, error) = plan(&["host-to-host", "--in", "guest:virtual"]);
     assert_eq!(code, Some(2), "{error}");
+}
+
+#[test]
+fn a_plan_says_what_this_machines_qemu_lacks_where_the_run_would_be_refused() {
+    let igb = ["igb", "--in", "guest:exact"];
+    let (code, script, error) = plan_with(Some("7.2.22"), &igb);
+    assert_eq!(code, Some(0), "{error}");
+    let why = "\n# refused on this machine: cell `all`: its path is two ports of igb, which QEMU emulates from version 8.0 on, and \
+               this is QEMU emulator version 7.2.22: use path.kind = \"veth\"\n# tardy guest pack igb ";
+    assert!(script.contains(why), "{script}");
+    assert_eq!(does(&script), ["set -e"], "{script}");
+    let (code, script, error) = plan_with(Some("10.0.2"), &igb);
+    assert!(code == Some(0) && !script.contains("refused"), "{script}{error}");
+    assert_eq!(does(&script).len(), 3, "{script}");
+    // Without a QEMU nothing is started, and the plan is a plan all the same.
+    let (code, script, error) = plan_with(None, &["host-to-host", "--in", "guest"]);
+    assert_eq!(code, Some(0), "{error}");
+    let why = "\n# refused on this machine: program `qemu-system-x86_64` is not installed, and guests run in it: apt install \
+               qemu-system-x86\n";
+    assert!(script.contains(why) && script.contains("\n# ip netns add "), "{script}");
+    assert_eq!(does(&script), ["set -e"], "{script}");
 }
 
 /// A file of one's own, which says nothing of a CPU but for what is added to it.

@@ -216,15 +216,19 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let qemu = tardy_lab::command::Command::new(qemu::PROGRAM, &arguments);
     let name = &guest.kernel.name;
-    format!(
-        "# in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:\n\
-         {pack} --in {} --kernel {} -o {}\n{qemu}\n# what it measured is in the file `{}`\n",
-        guest.kernel.release,
-        guest.mode.name(),
-        word(name),
-        qemu::INITRAMFS,
-        qemu::PORT,
-    )
+    let commands =
+        [format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), qemu::INITRAMFS), qemu.to_string()];
+    let mut out = format!(
+        "# in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:\n",
+        guest.kernel.release
+    );
+    let _ = match guest::qemu_for(experiment) {
+        Ok(_) => writeln!(out, "{}", commands.join("\n")),
+        // As a run would be: another machine's QEMU may have it.
+        Err(why) => writeln!(out, "# refused on this machine: {why}\n# {}", commands.join("\n# ")),
+    };
+    let _ = writeln!(out, "# what it measured is in the file `{}`", qemu::PORT);
+    out
 }
 
 fn pack(args: &Pack) -> Result<Exit> {
