@@ -216,6 +216,38 @@ fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
 }
 
 #[test]
+fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let folder = cache.path().join("guest/kernels/debian-6.12");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let fetched = kernel::Fetched {
+        name: "debian:6.12".into(),
+        package: "linux-image-6.12.1-amd64".into(),
+        version: "6.12.1-1".into(),
+        package_sha256: String::new(),
+        image_sha256: "0123456789abcdef".repeat(4),
+        image: "boot/vmlinuz-6.12.1".into(),
+        built: Vec::new(),
+    };
+    std::fs::write(folder.join("kernel.json"), serde_json::to_vec(&fetched).expect("JSON")).expect("written");
+    let mut command = std::process::Command::new(crate::help::tardy());
+    let output = command.args(["guest", "list"]).env("TARDY_CACHE", cache.path()).output().expect("tardy runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), kernel::DEBIAN.len() + 3, "{text}");
+    let line = |name: &str| *lines.iter().find(|line| line.starts_with(&format!("{name} "))).expect("a line");
+    assert!(line("debian:6.12").ends_with(" 0123456789abcdef…"), "{text}");
+    assert!(line("debian:6.1").ends_with(" not fetched"), "{text}");
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let image = format!("/boot/vmlinuz-{}", release.trim());
+    if !std::path::Path::new(&image).exists() {
+        assert_eq!(line("running"), format!("{:<16}not here: no {image}; name a file by --kernel", "running"));
+    }
+    assert!(!text.contains("os error"), "{text}");
+    assert_eq!(lines.last(), Some(&"`tardy guest fetch KERNEL` fetches one of Debian's"));
+}
+
+#[test]
 fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
     let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.rx.cpu=different"]);
     assert_eq!((code, &script[..]), (Some(3), ""), "{error}");

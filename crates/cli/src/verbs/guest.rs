@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tardy_lab::coordinator::RunError;
@@ -66,10 +67,13 @@ fn list() -> String {
     for debian in kernel::DEBIAN {
         let fetched = kernel::fetched(&cache, debian.name);
         let (package, sum) = match &fetched {
-            Some(fetched) => (format!("{} {}", fetched.package, fetched.version), &fetched.image_sha256[..]),
-            None => ("not fetched".to_owned(), ""),
+            // Enough to tell two apart; the whole stands in `kernel.json`.
+            Some(of) => {
+                (format!("{} {}", of.package, of.version), of.image_sha256.chars().take(16).chain(['…']).collect())
+            }
+            None => ("not fetched".to_owned(), String::new()),
         };
-        let line = format!("{:<16}{:<10}{package:<48}{}", debian.name, debian.suite, sum.get(..16).unwrap_or(sum));
+        let line = format!("{:<16}{:<10}{package:<48}{sum}", debian.name, debian.suite);
         let _ = writeln!(out, "{}", line.trim_end());
         for built in fetched.iter().flat_map(|fetched| &fetched.built) {
             let _ = writeln!(out, "{:<26}with {}, built of {}", "", built.name, built.source);
@@ -77,9 +81,15 @@ fn list() -> String {
     }
     let running = match kernel::find(&cache, "running") {
         Ok(kernel) => format!("{} {}", kernel.release, kernel.image.display()),
+        Err(KernelError::Read { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
+            format!("not here: no {}; name a file by --kernel", path.display())
+        }
+        Err(KernelError::Read { path, source, .. }) => {
+            format!("cannot be read: {}: {}; name a file by --kernel", path.display(), source.kind())
+        }
         Err(error) => error.to_string(),
     };
-    let _ = writeln!(out, "{:<16}{running}", "running");
+    let _ = writeln!(out, "{:<16}{running}\n`tardy guest fetch KERNEL` fetches one of Debian's", "running");
     out
 }
 
