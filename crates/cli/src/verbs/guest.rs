@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy guest`: kernels for guests. And what `run` and `plan` need to know of the guest that is asked for.
+//! `tardy guest`: kernels for guests, and what one boots. And what `run` and `plan` need to know of the guest that is asked for.
 
 use crate::args::{Experiment as Asked, Guest as Call, GuestVerb, InGuest, Pack};
 use crate::exit::{Exit, Failure};
@@ -237,7 +237,13 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
         // As a run would be: another machine's QEMU may have it.
         Err(why) => writeln!(out, "# refused on this machine: {why}\n# {}", commands.join("\n# ")),
     };
-    let _ = writeln!(out, "# what it measured is in the file `{}`", qemu::PORT);
+    let _ = writeln!(
+        out,
+        "# what it measured is in the file `{}`, which only `tardy run` can read, and only while it comes; by hand\n# `{}` tells how it \
+         ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",
+        qemu::PORT,
+        qemu::CONSOLE
+    );
     out
 }
 
