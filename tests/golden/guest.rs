@@ -172,11 +172,15 @@ fn a_release_stands_in_the_image() {
 }
 
 /// `tardy plan … --in …` with an empty cache.
-fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
+/// `tardy plan` on a machine whose QEMU is of this version, if it has one.
+fn plan_with(qemu: Option<&str>, arguments: &[&str]) -> (Option<i32>, String, String) {
     let cache = tempfile::tempdir().expect("a folder");
     let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), std::path::PathBuf::from);
+    let tardy = std::path::absolute(tardy).expect("a path");
+    let folder = if qemu.is_some() { "golden/guest/qemu" } else { "golden/guest" };
     let mut command = std::process::Command::new(tardy);
     command.arg("plan").args(arguments).env("TARDY_CACHE", cache.path());
+    command.env("PATH", std::path::absolute(folder).expect("a path")).env("QEMU_VERSION", qemu.unwrap_or_default());
     let output = command.output().expect("tardy runs");
     let left = std::fs::read_dir(cache.path()).expect("a folder").count();
     assert_eq!(left, 0, "a plan changes nothing");
@@ -184,11 +188,20 @@ fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+fn plan(arguments: &[&str]) -> (Option<i32>, String, String) {
+    plan_with(Some("10.0.2"), arguments)
+}
+
+/// Lines of a script that do something.
+fn does(script: &str) -> Vec<&str> {
+    script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
 #[test]
 fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
     let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.count=5"]);
     assert_eq!(code, Some(0), "{error}");
-    let does: Vec<&str> = script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let does = does(&script);
     assert_eq!(does.len(), 3, "{script}");
     assert_eq!(does[0], "set -e");
     assert!(
@@ -203,6 +216,46 @@ fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
 }
 
 #[test]
+fn a_plan_promises_no_reader_for_what_a_guest_measured_by_hand() {
+    let (_, script, _) = plan(&["host-to-host", "--in", "guest:exact"]);
+    let last = "\n# what it measured is in the file `port`, which only `tardy run` can read, and only while it comes; by hand\n\
+                # `console.log` tells how it ended: ";
+    assert!(script.contains(last), "{script}");
+}
+
+#[test]
+fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let folder = cache.path().join("guest/kernels/debian-6.12");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let fetched = kernel::Fetched {
+        name: "debian:6.12".into(),
+        package: "linux-image-6.12.1-amd64".into(),
+        version: "6.12.1-1".into(),
+        package_sha256: String::new(),
+        image_sha256: "0123456789abcdef".repeat(4),
+        image: "boot/vmlinuz-6.12.1".into(),
+        built: Vec::new(),
+    };
+    std::fs::write(folder.join("kernel.json"), serde_json::to_vec(&fetched).expect("JSON")).expect("written");
+    let mut command = std::process::Command::new(crate::help::tardy());
+    let output = command.args(["guest", "list"]).env("TARDY_CACHE", cache.path()).output().expect("tardy runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), kernel::DEBIAN.len() + 3, "{text}");
+    let line = |name: &str| *lines.iter().find(|line| line.starts_with(&format!("{name} "))).expect("a line");
+    assert!(line("debian:6.12").ends_with(" 0123456789abcdef…"), "{text}");
+    assert!(line("debian:6.1").ends_with(" not fetched"), "{text}");
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let image = format!("/boot/vmlinuz-{}", release.trim());
+    if !std::path::Path::new(&image).exists() {
+        assert_eq!(line("running"), format!("{:<16}not here: no {image}; name a file by --kernel", "running"));
+    }
+    assert!(!text.contains("os error"), "{text}");
+    assert_eq!(lines.last(), Some(&"`tardy guest fetch KERNEL` fetches one of Debian's"));
+}
+
+#[test]
 fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
     let (code, script, error) = plan(&["host-to-host", "--in", "guest:exact", "--set", "stream.ctl.rx.cpu=different"]);
     assert_eq!((code, &script[..]), (Some(3), ""), "{error}");
@@ -211,6 +264,77 @@ fn a_plan_for_a_different_cpu_in_exact_time_is_refused_like_the_run() {
     assert_eq!(plan(&["host-to-host", "--in", "guest", "--set", "stream.ctl.rx.cpu=different"]).0, Some(0));
     let (code, _, error) = plan(&["host-to-host", "--in", "guest:virtual"]);
     assert_eq!(code, Some(2), "{error}");
+}
+
+#[test]
+fn a_plan_says_what_this_machines_qemu_lacks_where_the_run_would_be_refused() {
+    let igb = ["igb", "--in", "guest:exact"];
+    let (code, script, error) = plan_with(Some("7.2.22"), &igb);
+    assert_eq!(code, Some(0), "{error}");
+    let why = "\n# refused on this machine: cell `all`: its path is two ports of igb, which QEMU emulates from version 8.0 on, and \
+               this is QEMU emulator version 7.2.22: use path.kind = \"veth\"\n# tardy guest pack igb ";
+    assert!(script.contains(why), "{script}");
+    assert_eq!(does(&script), ["set -e"], "{script}");
+    let (code, script, error) = plan_with(Some("10.0.2"), &igb);
+    assert!(code == Some(0) && !script.contains("refused"), "{script}{error}");
+    assert_eq!(does(&script).len(), 3, "{script}");
+    // Without a QEMU nothing is started, and the plan is a plan all the same.
+    let (code, script, error) = plan_with(None, &["host-to-host", "--in", "guest"]);
+    assert_eq!(code, Some(0), "{error}");
+    let why = "\n# refused on this machine: program `qemu-system-x86_64` is not installed, and guests run in it: apt install \
+               qemu-system-x86\n";
+    assert!(script.contains(why) && script.contains("\n# ip netns add "), "{script}");
+    assert_eq!(does(&script), ["set -e"], "{script}");
+}
+
+/// A file of one's own, which says nothing of a CPU but for what is added to it.
+fn own(more: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+    let text = format!(
+        "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 10\n{more}\n"
+    );
+    std::fs::write(&file, text).expect("written");
+    file
+}
+
+#[test]
+fn a_default_that_nobody_wrote_is_not_refused_as_if_it_had_been() {
+    // The default of `stream.*.rx.cpu` is `different`.
+    let planned = |more: &str, set: &[&str]| {
+        let file = own(more);
+        let path = file.path().to_str().expect("UTF-8");
+        plan(&[&[path, "--in", "guest:exact"], set].concat())
+    };
+    for (more, set) in [
+        ("", &[][..]),
+        ("rx = { wait = \"poll\" }", &[]),
+        ("rx.cpu = \"different\"", &["--set", "stream.ctl.rx.cpu=same"]),
+        ("", &["--set", "stream.ctl.rx={wait=\"poll\"}"]),
+        // A case that asks for another one leaves the rest to the default.
+        ("[[case]]\nname = \"asks\"\nset = { \"stream.ctl.rx.cpu\" = \"same\" }\n[[case]]\nname = \"does-not\"", &[]),
+    ] {
+        let (code, script, error) = planned(more, set);
+        assert_eq!(code, Some(0), "{more} {set:?}: {error}");
+        assert!(script.contains("\nqemu-system-x86_64 "), "{script}");
+    }
+    for (more, set, key) in [
+        ("rx.cpu = \"different\"", &[][..], "stream.ctl.rx.cpu"),
+        ("rx = { cpu = \"different\" }", &[], "stream.ctl.rx.cpu"),
+        ("rx.cpu = \"auto\"\n[stream.ctl.tx]\ncpu = \"different\"", &[], "stream.ctl.tx.cpu"),
+        ("[matrix]\n\"stream.ctl.rx.cpu\" = [\"same\", \"different\"]", &[], "stream.ctl.rx.cpu"),
+        (
+            "[[case]]\nname = \"x.y\"\nset = { \"stream.ctl\" = { rx = { cpu = \"different\" } } }",
+            &[],
+            "stream.ctl.rx.cpu",
+        ),
+        ("[load.b]\nkind = \"cpu\"\nfrom = \"a\"\ncpu = \"different\"", &[], "load.b.cpu"),
+        ("", &["--set", "station.b.softirq=different"], "station.b.softirq"),
+        ("", &["--set", "stream.ctl={rx={cpu=\"different\"}}"], "stream.ctl.rx.cpu"),
+    ] {
+        let (code, script, error) = planned(more, set);
+        assert_eq!((code, &script[..]), (Some(3), ""), "{more} {set:?}: {error}");
+        assert!(error.contains(&format!("{key} is \"different\"")), "{more} {set:?}: {error}");
+    }
 }
 
 #[test]

@@ -146,6 +146,19 @@ fn each_verb_has_a_man_page() {
 }
 
 #[test]
+fn a_verb_that_a_plan_prints_is_not_hidden() {
+    assert!(says(&["guest", "--help"]).contains("\n  pack   Write the initramfs"), "{}", says(&["guest", "--help"]));
+    assert!(says(&["guest", "pack", "--help"]).contains("Usage: tardy guest pack"));
+    let chapter = &written("--reference")["tardy-guest.md"];
+    for piece in
+        ["## Verbs\n", "### fetch\n", "### list\n", "### pack\n", "`tardy guest pack`", "`--with`", "`--kernel` *K*"]
+    {
+        assert!(chapter.contains(piece), "{piece} is not in\n{chapter}");
+    }
+    assert!(written("--out")["tardy-guest.1"].contains("\n.SS pack\n"));
+}
+
+#[test]
 fn a_page_that_does_not_exist_is_refused_with_those_that_do() {
     let output = call(&["man", "rum"]);
     assert_eq!(output.status.code(), Some(2));

@@ -4,6 +4,7 @@
 
 use crate::command::{Place, wait};
 use crate::guest::{SHORT, can_run, exact, is_gone, qemu_of, qemus};
+use std::process::Child;
 use std::time::Duration;
 use tardy_sys::process::signal;
 
@@ -52,16 +53,22 @@ fn a_guest_that_falls_silent_is_ended_within_its_bound() {
     assert!(is_gone(qemu));
 }
 
+/// A long run that has kept its first trial, and its QEMU.
+fn with_a_trial_kept(place: &Place) -> (Child, u32) {
+    let child = place.start(&mut exact(place, &LONG));
+    let qemu = qemu_of(child.id());
+    wait(Duration::from_secs(120), || place.events().into_iter().find(|line| line["event"] == "trial_kept"))
+        .expect("a trial");
+    (child, qemu)
+}
+
 #[test]
 fn what_was_measured_before_a_guest_died_stays() {
     if !can_run("what_was_measured_before_a_guest_died_stays") {
         return;
     }
     let place = Place::new();
-    let child = place.start(&mut exact(&place, &LONG));
-    let qemu = qemu_of(child.id());
-    wait(Duration::from_secs(120), || place.events().into_iter().find(|line| line["event"] == "trial_kept"))
-        .expect("a trial");
+    let (child, qemu) = with_a_trial_kept(&place);
     signal(qemu, libc::SIGKILL).expect("SIGKILL");
     let run = place.finish(child);
     assert_eq!(run.code, Some(4), "{}", run.stderr);
@@ -78,10 +85,7 @@ fn a_signal_ends_the_guest_and_what_was_measured_is_written() {
         return;
     }
     let place = Place::new();
-    let child = place.start(&mut exact(&place, &LONG));
-    let qemu = qemu_of(child.id());
-    wait(Duration::from_secs(120), || place.events().into_iter().find(|line| line["event"] == "trial_kept"))
-        .expect("a trial");
+    let (child, qemu) = with_a_trial_kept(&place);
     signal(child.id(), libc::SIGINT).expect("SIGINT");
     let run = place.finish(child);
     assert_eq!(run.code, Some(130), "{}", run.stderr);

@@ -157,13 +157,30 @@ fn a_guests_tai_offset_of_37_s_moves_no_figure() {
             let [a, b] = [unmoved, moved].map(|stream| stream["metrics"][&name][figure].as_f64());
             assert_eq!(a.is_some(), b.is_some(), "{name} {figure}");
             let (Some(a), Some(b)) = (a, b) else { continue };
-            // A second that is missing would be a thousand million. An offset of two digits is more work for who prints it, and
-            // what comes after meets other ticks: of that, less than a microsecond is left.
+            // A second that is missing would be a thousand million. An offset of two digits is more work for who prints it than 0 is,
+            // and what comes after meets other ticks: of that, less than a microsecond is left.
             assert!((a - b).abs() < 1_000.0, "{name} {figure}: {a} without, {b} with 37 s");
             compared += 1;
         }
     }
     assert!(compared >= 12, "only {compared} figures were compared");
+}
+
+#[test]
+fn tai_offsets_of_as_many_digits_give_the_same_figures_to_the_nanosecond() {
+    if !can_run("tai_offsets_of_as_many_digits_give_the_same_figures_to_the_nanosecond") {
+        return;
+    }
+    let [mut a, mut b] = ["36", "37"].map(|offset| run(&["--tai-offset", offset]).1.results);
+    // The instants themselves are a second apart, and they are what a fingerprint is made of.
+    assert_ne!(print(&a), print(&b));
+    for results in [&mut a, &mut b] {
+        let cells = results["cells"].as_array_mut().expect("cells");
+        let gone = cells.iter_mut().filter_map(|cell| cell.as_object_mut()?.remove("fingerprint")).count();
+        assert_eq!(gone, 1, "one cell");
+    }
+    assert!(a["cells"][0]["streams"]["ctl"]["metrics"].as_object().is_some_and(|metrics| metrics.len() >= 5), "{a}");
+    assert_eq!(a["cells"], b["cells"], "every figure and every verdict");
 }
 
 /// `manifest.json` of a run.

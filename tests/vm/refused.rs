@@ -25,6 +25,25 @@ fn a_different_cpu_that_was_asked_for_is_refused_with_the_reason() {
 }
 
 #[test]
+fn who_wrote_nothing_of_cpus_is_run_and_told_that_one_was_shared() {
+    if !can_run("who_wrote_nothing_of_cpus_is_run_and_told_that_one_was_shared") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("own.toml");
+    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 100\n";
+    std::fs::write(&file, text).expect("written");
+    let mut command = place.run(&["--in", "guest:exact", "--trials", "1", "--json"]);
+    let run = place.call(command.arg(&file));
+    run.ran();
+    assert_eq!(run.outcome("received"), 100);
+    let told: Vec<String> = ["note", "warning"].iter().flat_map(|level| run.ids(level)).collect();
+    for id in ["placement", "shared-cpu"] {
+        assert!(told.contains(&id.to_owned()), "{id} is not in {told:?}");
+    }
+}
+
+#[test]
 fn different_is_refused_in_exact_time_in_whatever_form_it_was_said() {
     if !can_run("different_is_refused_in_exact_time_in_whatever_form_it_was_said") {
         return;

@@ -31,7 +31,7 @@ pub enum Verb {
     Compare(Compare),
     /// Write a run for other tools: hlog, csv or prometheus
     Export(Export),
-    /// Fetch and list kernels for guests
+    /// Fetch and list kernels for guests; pack what one boots
     Guest(Guest),
     /// Put back what a killed run left behind
     Undo,
@@ -125,7 +125,6 @@ pub enum GuestVerb {
     /// List kernels that a guest can have
     List,
     /// Write the initramfs that a run's guest would boot
-    #[command(hide = true)]
     Pack(Pack),
 }
 

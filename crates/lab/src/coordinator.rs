@@ -77,6 +77,20 @@ const BYTES_A_PACKET: u64 = 400;
 /// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed, when.
 type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::time::Instant)>>;
 
+/// The runner of a path's commands. They are told when their batch is over; the sink is busy elsewhere meanwhile, so they are noted in
+/// `ran` until then.
+fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>, RunError> {
+    let runner = Processes::new(|batch: &crate::runner::Ran<'_>| {
+        ran.borrow_mut().push((
+            batch.commands.iter().map(ToString::to_string).collect(),
+            batch.took,
+            batch.failures.iter().map(|failure| failure.says.clone()).collect(),
+            std::time::Instant::now(),
+        ));
+    });
+    Ok(runner.holding(slot).map_err(|source| ClaimError::State { path: state.to_owned(), source })?)
+}
+
 /// What a trial has beside its streams.
 #[derive(Default)]
 struct Beside<'a> {
@@ -250,18 +264,8 @@ impl Run<'_> {
         let setup = &turns[0].cell.setup;
         self.found.now = Some(clock::now());
         let plan = plan::plan(setup, slot.names(), &self.found)?;
-        // Commands are told when their batch is over; the sink is busy elsewhere meanwhile, so they are kept until then.
-        let ran = std::cell::RefCell::new(Vec::new());
-        let mut runner = Processes::new(|batch: &crate::runner::Ran<'_>| {
-            ran.borrow_mut().push((
-                batch.commands.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                batch.took,
-                batch.failures.iter().map(|failure| failure.says.clone()).collect::<Vec<_>>(),
-                std::time::Instant::now(),
-            ));
-        })
-        .holding(slot)
-        .map_err(|source| ClaimError::State { path: self.options.state.to_owned(), source })?;
+        let ran = Told::default();
+        let mut runner = noting(&ran, slot, self.options.state)?;
         let applied = slot
             .journal()
             .map_err(RunError::from)

@@ -466,6 +466,7 @@ pub(crate) fn machine(manifest: &Manifest) -> Table {
         let place = station.netns.as_ref().map_or(String::new(), |netns| format!(" {netns}"));
         add(format!("station {name}"), format!("{}{place}, agent {}", station.kind, station.agent));
     }
+    manifest.guest.iter().flat_map(crate::guest::facts).for_each(|(name, value)| add(name, value));
     // Documents are passed around; the kernel's command line may hold what is nobody's business and stays in the manifest.
     for (name, value) in manifest.machine.iter().filter(|(name, _)| *name != "kernel.command_line") {
         let told = Some(fact(value)).filter(|told| !told.is_empty());

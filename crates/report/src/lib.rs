@@ -18,6 +18,7 @@ mod csv;
 mod document;
 pub mod export;
 pub mod figure;
+mod guest;
 mod html;
 mod json;
 mod loads;

@@ -27,11 +27,11 @@ pub use schema::json_schema;
 pub use source::{LARGEST, Source, read, ready_made, resolve};
 
 use cell::View;
-use error::{At, Problem};
+use error::{At, Origin, Problem};
 use experiment::Experiment;
 use schema::Value;
 use sheet::Sheet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -49,10 +49,7 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
         let help = "start from a ready-made experiment, as host-to-host";
         return Err(Problem::new(Reason::Unreadable, &At::START, "the experiment is empty", help));
     }
-    let mut sheet = Sheet::new(&tree::document(&source.text)?)?;
-    for (n, argument) in overrides.iter().enumerate() {
-        sheet.pin(argument, n)?;
-    }
+    let sheet = pinned(&tree::document(&source.text)?, overrides)?;
     let view = View::new(&sheet, None, &[], None);
     let whole = view.table("", None);
     let integer = |value: &Value| if let Value::Integer(number) = value { u64::try_from(*number).ok() } else { None };
@@ -88,6 +85,26 @@ pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
         (format!("matrix.{}", axis.key), format!("[{}]", values.join(", ")))
     });
     Ok(base.chain(cases).chain(axes).collect())
+}
+
+/// The keys that overrides write, by their full names, however they are written.
+///
+/// # Errors
+/// As [`load`].
+pub fn keys_set(source: &Source, overrides: &[String]) -> Result<BTreeSet<String>, SpecError> {
+    let sheet = tree::document(&source.text).and_then(|document| pinned(&document, overrides));
+    let sheet = sheet.map_err(|problem| problem.into_error(source, overrides))?;
+    let set = sheet.base.values().filter(|row| matches!(row.key_at.origin, Origin::Set(_)));
+    Ok(set.map(|row| row.key.clone()).collect())
+}
+
+/// The file with the overrides laid over it.
+fn pinned(document: &tree::Node, overrides: &[String]) -> Result<Sheet, Problem> {
+    let mut sheet = Sheet::new(document)?;
+    for (n, argument) in overrides.iter().enumerate() {
+        sheet.pin(argument, n)?;
+    }
+    Ok(sheet)
 }
 
 /// The name of an experiment that gives itself none: its file's, as far as a name can have it.

@@ -3,6 +3,7 @@
 
 use super::same;
 use super::sample::{many, odd, run};
+use tardy_model::manifest::GuestEntry;
 use tardy_model::result::Results;
 
 #[test]
@@ -18,6 +19,47 @@ fn org_as_written() {
 #[test]
 fn csv_as_written() {
     same(&odd().draw("csv", 100), include_str!("odd.csv"));
+}
+
+#[test]
+fn documents_and_page_do_not_keep_silent_about_the_guest() {
+    let mut run = run(&["all"]);
+    let formats = ["md", "org", "html"];
+    for format in formats {
+        assert!(!run.draw(format, 100).contains("guest: "), "{format} tells of a guest that there was not");
+    }
+    run.manifest.guest = Some(GuestEntry {
+        mode: "guest:exact".into(),
+        accelerator: "tcg".into(),
+        kernel: "debian:6.12".into(),
+        kernel_release: "6.12.117+deb13-amd64".into(),
+        kernel_sha256: "14159c".repeat(10),
+        initramfs_sha256: "ab12cd".repeat(10),
+        proc_version: Some("Linux version 6.12.117+deb13-amd64 (built by gcc-14)".into()),
+        qemu: "QEMU emulator version 7.2.22".into(),
+        tai_offset_s: 37,
+        ..GuestEntry::default()
+    });
+    let told = [
+        ("mode", "guest:exact".to_owned()),
+        ("accelerator", "tcg".to_owned()),
+        ("kernel", "debian:6.12 6.12.117+deb13-amd64".to_owned()),
+        ("/proc/version", "Linux version 6.12.117+deb13-amd64 (built by gcc-14)".to_owned()),
+        ("QEMU", "QEMU emulator version 7.2.22".to_owned()),
+        ("SHA-256 of the kernel", "14159c".repeat(10)),
+        ("SHA-256 of the initramfs", "ab12cd".repeat(10)),
+        ("TAI − UTC", "37 s".to_owned()),
+    ];
+    for format in formats {
+        let text = run.draw(format, 100);
+        for (name, value) in &told {
+            let at = text.find(&format!("guest: {name}")).unwrap_or_else(|| panic!("{format} lacks {name}:\n{text}"));
+            assert!(text[at..].lines().next().is_some_and(|line| line.contains(value)), "{format}: {name} is {value}");
+        }
+    }
+    // No offset is nothing to tell.
+    run.manifest.guest.as_mut().expect("a guest").tai_offset_s = 0;
+    assert!(!run.draw("md", 100).contains("TAI − UTC"));
 }
 
 #[test]

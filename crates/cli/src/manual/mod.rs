@@ -70,6 +70,8 @@ pub fn document(command: &Command, verb: Option<&str>) -> Document {
     add("description", texts(page.description));
     if verb.is_none() {
         add("verbs", verbs(command));
+    } else {
+        add("verbs", below(of));
     }
     add("options", flags::options(of));
     let exits = page.exits.iter().map(|exit| {
@@ -89,6 +91,19 @@ pub fn document(command: &Command, verb: Option<&str>) -> Document {
 fn verbs(command: &Command) -> Vec<Block> {
     let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
     command.get_subcommands().map(|verb| Block::Term(format!("`tardy-{}`(1)", verb.get_name()), about(verb))).collect()
+}
+
+/// The verbs below a verb, which have no pages of their own: how each is called, what for, its flags.
+fn below(command: &Command) -> Vec<Block> {
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let one = |verb: &Command| {
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        let flags = flags::options(verb).into_iter().filter(|block| matches!(block, Block::Term(..)));
+        let head =
+            [Block::Group(verb.get_name().to_owned()), Block::Text(flags::synopsis(verb)), Block::Text(about + ".")];
+        head.into_iter().chain(flags).collect::<Vec<_>>()
+    };
+    shown.flat_map(one).collect()
 }
 
 fn see_also(page: &Page) -> String {

@@ -172,6 +172,7 @@ pub const PAGES: &[Page] = &[
         description: &[
             "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What was fetched is checked by its SHA-256 whenever it is used. `list` prints them.",
             "`fetch --with netdevsim` also builds that module, which Debian leaves out, for a kernel that was fetched, or is: out of the archive's source and headers, by this machine's gcc and make, in the cache and without root. A guest gets it whose experiment has a path `netdevsim`.",
+            "`pack` writes the initramfs that the guest of such a run boots: tardy itself, programs, modules, the experiment. `tardy plan --in` prints the command, and that of the QEMU that takes it. What a guest measures it sends through its second serial port, and only `tardy run` reads that, while it comes. By hand its console tells how it ended, as after a panic; what was measured is not to be had.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[(
@@ -183,6 +184,7 @@ pub const PAGES: &[Page] = &[
             ("tardy guest fetch debian:6.12-rt", "Fetch Debian 13's kernel with PREEMPT_RT:"),
             ("tardy guest fetch --with netdevsim", "Simulated network devices for the default kernel:"),
             ("tardy guest list", "Which kernels there are, and which were fetched:"),
+            ("tardy guest pack waits --in guest:exact -o initramfs", "What a guest would boot for `waits`:"),
         ],
         see_also: &["tardy-run(1)", "apt-get(8)"],
     },

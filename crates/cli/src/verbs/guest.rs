@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy guest`: kernels for guests. And what `run` and `plan` need to know of the guest that is asked for.
+//! `tardy guest`: kernels for guests, and what one boots. And what `run` and `plan` need to know of the guest that is asked for.
 
 use crate::args::{Experiment as Asked, Guest as Call, GuestVerb, InGuest, Pack};
 use crate::exit::{Exit, Failure};
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tardy_lab::coordinator::RunError;
@@ -65,10 +67,13 @@ fn list() -> String {
     for debian in kernel::DEBIAN {
         let fetched = kernel::fetched(&cache, debian.name);
         let (package, sum) = match &fetched {
-            Some(fetched) => (format!("{} {}", fetched.package, fetched.version), &fetched.image_sha256[..]),
-            None => ("not fetched".to_owned(), ""),
+            // Enough to tell two apart; the whole stands in `kernel.json`.
+            Some(of) => {
+                (format!("{} {}", of.package, of.version), of.image_sha256.chars().take(16).chain(['…']).collect())
+            }
+            None => ("not fetched".to_owned(), String::new()),
         };
-        let line = format!("{:<16}{:<10}{package:<48}{}", debian.name, debian.suite, sum.get(..16).unwrap_or(sum));
+        let line = format!("{:<16}{:<10}{package:<48}{sum}", debian.name, debian.suite);
         let _ = writeln!(out, "{}", line.trim_end());
         for built in fetched.iter().flat_map(|fetched| &fetched.built) {
             let _ = writeln!(out, "{:<26}with {}, built of {}", "", built.name, built.source);
@@ -76,9 +81,15 @@ fn list() -> String {
     }
     let running = match kernel::find(&cache, "running") {
         Ok(kernel) => format!("{} {}", kernel.release, kernel.image.display()),
+        Err(KernelError::Read { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
+            format!("not here: no {}; name a file by --kernel", path.display())
+        }
+        Err(KernelError::Read { path, source, .. }) => {
+            format!("cannot be read: {}: {}; name a file by --kernel", path.display(), source.kind())
+        }
         Err(error) => error.to_string(),
     };
-    let _ = writeln!(out, "{:<16}{running}", "running");
+    let _ = writeln!(out, "{:<16}{running}\n`tardy guest fetch KERNEL` fetches one of Debian's", "running");
     out
 }
 
@@ -165,28 +176,30 @@ fn different(setup: &Setup) -> Vec<String> {
     streams.chain(loads).chain(softirq.map(|(station, _)| format!("station.{station}.softirq"))).collect()
 }
 
-/// True if one of these `KEY=VALUE` says `different` of the key: by its name, by that of a table in which it is, or in a case or an
-/// axis, of which any key may be.
-fn says_so(sets: &[String], key: &str) -> bool {
-    sets.iter().filter_map(|set| set.split_once('=')).filter(|(_, value)| value.contains("different")).any(
-        |(set, _)| {
-            let set: String = set.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'')).collect();
-            let within = key.strip_prefix(&set[..]).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-            within || !["stream", "load", "station"].contains(&set.split('.').next().unwrap_or_default())
-        },
-    )
+/// Keys that the user wrote: on the command line, and in a file of their own, where a case's begin with `case.NAME` and an axis's with
+/// `matrix`. A ready-made experiment's words are not theirs.
+fn written(args: &Asked) -> Result<BTreeSet<String>> {
+    let source = tardy_spec::resolve(&args.experiment)?;
+    let mut keys = tardy_spec::keys_set(&source, &args.set)?;
+    if tardy_spec::ready_made(&args.experiment).is_none() {
+        keys.extend(tardy_spec::keys(&source)?.into_keys());
+    }
+    Ok(keys)
 }
 
-/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who says so on the command line or in a file
-/// of their own is told; a ready-made experiment, which only prefers it, runs and is marked.
+/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who writes so on the command line or in a file
+/// of their own is told. What only is so, by default or in a ready-made experiment, runs and is marked.
 pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::possible(experiment).map_err(RunError::from)?;
     if guest.mode != Mode::Exact {
         return Ok(());
     }
-    let own = tardy_spec::ready_made(&args.experiment).is_none();
+    let written = written(args)?;
     for cell in &experiment.cells {
-        if let Some(key) = different(&cell.setup).into_iter().find(|key| own || says_so(&args.set, key)) {
+        let case = cell.axes.get("case").map(|name| format!("case.{name}."));
+        let prefixes = || ["", "matrix."].into_iter().chain(case.as_deref());
+        let is_written = |key: &String| prefixes().any(|prefix| written.contains(&format!("{prefix}{key}")));
+        if let Some(key) = different(&cell.setup).into_iter().find(is_written) {
             let why = format!(
                 "{key} is \"different\", and a guest in exact time has one processor, which all share: say `--set {key}=same` and know \
                  it, or run it on this machine or in a guest in real time (--in guest)"
@@ -213,15 +226,25 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let qemu = tardy_lab::command::Command::new(qemu::PROGRAM, &arguments);
     let name = &guest.kernel.name;
-    format!(
-        "# in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:\n\
-         {pack} --in {} --kernel {} -o {}\n{qemu}\n# what it measured is in the file `{}`\n",
-        guest.kernel.release,
-        guest.mode.name(),
-        word(name),
-        qemu::INITRAMFS,
+    let commands =
+        [format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), qemu::INITRAMFS), qemu.to_string()];
+    let mut out = format!(
+        "# in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:\n",
+        guest.kernel.release
+    );
+    let _ = match guest::qemu_for(experiment) {
+        Ok(_) => writeln!(out, "{}", commands.join("\n")),
+        // As a run would be: another machine's QEMU may have it.
+        Err(why) => writeln!(out, "# refused on this machine: {why}\n# {}", commands.join("\n# ")),
+    };
+    let _ = writeln!(
+        out,
+        "# what it measured is in the file `{}`, which only `tardy run` can read, and only while it comes; by hand\n# `{}` tells how it \
+         ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",
         qemu::PORT,
-    )
+        qemu::CONSOLE
+    );
+    out
 }
 
 fn pack(args: &Pack) -> Result<Exit> {

@@ -2,15 +2,13 @@
 //! Before the first packet every queue discipline of the experiment is tried once, on a path of its own that is taken down again: what
 //! this kernel refuses must not show when half of the cells are measured.
 
-use super::{Event, Run, RunError};
+use super::{Event, Run, RunError, Told, noting};
 use crate::apply::{self, ApplyError};
-use crate::names::{ClaimError, Slot};
+use crate::names::Slot;
 use crate::orders::{built_alike, is_simulated};
 use crate::plan;
-use crate::runner::{Processes, Ran};
 use crate::shaper;
 use crate::undo::UndoError;
-use std::cell::RefCell;
 use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::{Path, Setup};
 
@@ -55,14 +53,8 @@ impl Run<'_> {
         }
         self.found.now = Some(tardy_sys::clock::now());
         let plan = plan::plan(setup, slot.names(), &self.found)?;
-        let ran = RefCell::new(Vec::new());
-        let mut runner = Processes::new(|batch: &Ran<'_>| {
-            let commands = batch.commands.iter().map(ToString::to_string).collect::<Vec<_>>();
-            let failed = batch.failures.iter().map(|failure| failure.says.clone()).collect::<Vec<_>>();
-            ran.borrow_mut().push((commands, batch.took, failed, std::time::Instant::now()));
-        })
-        .holding(slot)
-        .map_err(|source| ClaimError::State { path: self.options.state.to_owned(), source })?;
+        let ran = Told::default();
+        let mut runner = noting(&ran, slot, self.options.state)?;
         let applied = slot
             .journal()
             .map_err(RunError::from)

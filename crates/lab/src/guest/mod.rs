@@ -258,6 +258,19 @@ pub fn possible(experiment: &Experiment) -> Result<(), GuestError> {
     Ok(())
 }
 
+/// The version of this machine's QEMU, which has what the experiment needs.
+///
+/// # Errors
+/// If there is none, or it has not.
+pub fn qemu_for(experiment: &Experiment) -> Result<String, GuestError> {
+    let version = qemu::version().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => GuestError::NoQemu,
+        _ => GuestError::Start { source: error },
+    })?;
+    devices::possible(experiment, &version)?;
+    Ok(version)
+}
+
 /// The slot with its journal, so that whoever finds this run killed can end its guest. Without the right to write there the
 /// kernel's own way, that a guest dies with its parent, must do.
 fn journal(state: &Path) -> Result<Option<Journal>, RunError> {
@@ -290,11 +303,7 @@ fn try_run(
 ) -> Result<(), RunError> {
     let guest = options.guest;
     possible(experiment)?;
-    let version = qemu::version().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => GuestError::NoQemu,
-        _ => GuestError::Start { source: error },
-    })?;
-    devices::possible(experiment, &version)?;
+    let version = qemu_for(experiment)?;
     let archive = guest.archive(Some(experiment))?;
     let mut journal = journal(options.state)?;
     if let Some(journal) = &mut journal {

@@ -5,13 +5,11 @@
 //! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's choice.
 
 use super::veth::{self, Joint};
-use super::{Laid, LinkEnd, PathError};
+use super::{Laid, PathError};
 use crate::command::{Command, Step};
 use crate::names::{Names, Side};
-use crate::orders::has_ipv6;
-use std::collections::BTreeMap;
 use std::path::Path;
-use tardy_spec::experiment::{Setup, Station};
+use tardy_spec::experiment::Setup;
 
 /// The driver, as it calls itself.
 pub const DRIVER: &str = "netdevsim";
@@ -28,32 +26,12 @@ pub fn is_here() -> bool {
 /// # Errors
 /// If there are not exactly two stations.
 pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
-    let mut in_order = setup.stations.iter();
-    let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
-        (in_order.next(), in_order.next(), in_order.next())
-    else {
-        return Err(PathError::TwoStations { kind: DRIVER, stations: setup.stations.keys().cloned().collect() });
-    };
-    let joint = |station, side| Joint {
-        station,
-        netns: names.netns(station),
-        link: names.link(side),
-        mac: names.mac(side),
-        address: names.address(side).into(),
-        address6: has_ipv6(setup).then(|| names.address6(side)),
-    };
-    let (a, b) = (joint(first, Side::First), joint(second, Side::Second));
+    let [a, b] = Joint::two(setup, DRIVER, names)?;
     let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));
     let mut steps = vec![veth::namespace(&a), veth::namespace(&b)];
     steps.extend([device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)]);
     steps.extend([veth::quiet(&a), veth::end(&a, &b), veth::quiet(&b), veth::end(&b, &a)]);
-    let ends = [a, b]
-        .map(|joint| {
-            let Joint { netns, link: device, mac, address, address6, .. } = joint;
-            (joint.station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
-        })
-        .into();
-    Ok(Laid { steps, read_back: Vec::new(), ends })
+    Ok(Laid { steps, read_back: Vec::new(), ends: [a, b].map(Joint::into_end).into() })
 }
 
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {

@@ -14,6 +14,7 @@ use tardy_spec::experiment::{Setup, Station};
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
 pub(crate) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
 
+/// Where a link is to meet a station.
 pub(super) struct Joint<'a> {
     pub(super) station: &'a str,
     pub(super) netns: String,
@@ -23,35 +24,44 @@ pub(super) struct Joint<'a> {
     pub(super) address6: Option<Ipv6Addr>,
 }
 
+impl<'a> Joint<'a> {
+    /// The two of a path of this kind, each in a fresh network namespace, by the slot's names.
+    ///
+    /// # Errors
+    /// If there are not exactly two stations.
+    pub(super) fn two(setup: &'a Setup, kind: &'static str, names: Names) -> Result<[Joint<'a>; 2], PathError> {
+        let mut in_order = setup.stations.iter();
+        let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
+            (in_order.next(), in_order.next(), in_order.next())
+        else {
+            return Err(PathError::TwoStations { kind, stations: setup.stations.keys().cloned().collect() });
+        };
+        Ok([(first, Side::First), (second, Side::Second)].map(|(station, side)| Joint {
+            station,
+            netns: names.netns(station),
+            link: names.link(side),
+            mac: names.mac(side),
+            address: names.address(side).into(),
+            address6: has_ipv6(setup).then(|| names.address6(side)),
+        }))
+    }
+
+    /// The path's end there, by its station.
+    pub(super) fn into_end(self) -> (String, LinkEnd) {
+        let Joint { station, netns, link: device, mac, address, address6 } = self;
+        (station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
+    }
+}
+
 /// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
 ///
 /// # Errors
 /// If there are not exactly two stations.
 pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
-    let mut in_order = setup.stations.iter();
-    let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
-        (in_order.next(), in_order.next(), in_order.next())
-    else {
-        return Err(PathError::TwoStations { kind: "veth", stations: setup.stations.keys().cloned().collect() });
-    };
-    let joint = |station, side| Joint {
-        station,
-        netns: names.netns(station),
-        link: names.link(side),
-        mac: names.mac(side),
-        address: names.address(side).into(),
-        address6: has_ipv6(setup).then(|| names.address6(side)),
-    };
-    let (a, b) = (joint(first, Side::First), joint(second, Side::Second));
+    let [a, b] = Joint::two(setup, "veth", names)?;
     let steps =
         vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
-    let ends = [a, b]
-        .map(|joint| {
-            let Joint { netns, link: device, mac, address, address6, .. } = joint;
-            (joint.station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
-        })
-        .into();
-    Ok(Laid { steps, read_back: Vec::new(), ends })
+    Ok(Laid { steps, read_back: Vec::new(), ends: [a, b].map(Joint::into_end).into() })
 }
 
 /// A step of its own for each, so that a name that is taken is never mistaken for one that this step made.

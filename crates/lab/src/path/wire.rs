@@ -9,8 +9,8 @@
 use super::veth::{self, Joint};
 use super::{Found, Laid, LinkEnd, PathError};
 use crate::command::{Command, Step};
-use crate::names::{Names, Side};
-use crate::orders::{has_ipv6, is_simulated};
+use crate::names::Names;
+use crate::orders::is_simulated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_host::nic::{self, Nic, NicError};
 use tardy_model::point::Point;
-use tardy_spec::experiment::{self, Experiment, Setup, Station};
+use tardy_spec::experiment::{self, Experiment, Setup};
 use tardy_sys::hwtstamp::{HwStamp, RX_ALL, TX_ON};
 use tardy_sys::nic::TsInfo;
 use tardy_sys::{SysError, process};
@@ -223,26 +223,12 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: Asked) -> Option<HwStamp> {
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
 pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Found) -> Result<Laid, PathError> {
-    let mut in_order = setup.stations.iter();
-    let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
-        (in_order.next(), in_order.next(), in_order.next())
-    else {
-        return Err(PathError::TwoStations {
-            kind: setup.path.kind(),
-            stations: setup.stations.keys().cloned().collect(),
-        });
-    };
+    let [a, b] = Joint::two(setup, setup.path.kind(), names)?;
     let nic = |device: &str| found.nics.get(device).ok_or_else(|| PathError::Unread { device: device.to_owned() });
     let [near, far] = [nic(devices[0])?, nic(devices[1])?];
-    let joint = |station, nic: &Nic, side| Joint {
-        station,
-        netns: names.netns(station),
-        link: nic.name.clone(),
-        mac: nic.mac.clone(),
-        address: names.address(side).into(),
-        address6: has_ipv6(setup).then(|| names.address6(side)),
-    };
-    let (a, b) = (joint(first, near, Side::First), joint(second, far, Side::Second));
+    // Devices that were there before have names of their own.
+    let at = |joint, nic: &Nic| Joint { link: nic.name.clone(), mac: nic.mac.clone(), ..joint };
+    let (a, b) = (at(a, near), at(b, far));
     let home = names.home();
     let mut steps = vec![keep(&home, found.home), veth::namespace(&a), veth::namespace(&b)];
     steps.extend([take(&a, near, &home), take(&b, far, &home)]);
@@ -255,13 +241,7 @@ pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Fo
         steps.extend(to.map(|to| stamp(at, *now, to, &home)));
         read_back.push(Command::hwtstamp("show", &at.link, &[&at.netns], &[]));
     }
-    let ends = [a, b]
-        .map(|at| {
-            let Joint { netns, link: device, mac, address, address6, .. } = at;
-            (at.station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
-        })
-        .into();
-    Ok(Laid { steps, read_back, ends })
+    Ok(Laid { steps, read_back, ends: [a, b].map(Joint::into_end).into() })
 }
 
 fn keep(home: &str, pid: u32) -> Step {
