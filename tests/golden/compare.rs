@@ -2,6 +2,8 @@
 //! `tardy compare`: the statistics of its claims, its table, and the verb on run folders of a simulated path. A folder becomes
 //! that of an exact run by a fingerprint in its results.
 
+mod facts;
+
 use crate::help::tardy;
 use crate::report::sample;
 use serde_json::{Value, json};
