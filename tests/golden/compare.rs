@@ -3,6 +3,7 @@
 //! that of an exact run by a fingerprint in its results.
 
 mod facts;
+mod words;
 
 use crate::help::tardy;
 use crate::report::sample;
@@ -391,7 +392,7 @@ fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothin
     let path = &metrics["tx_kernel..rx_kernel"]["figures"][0]["phases"];
     assert_eq!((&path["claim"], &path["equal"]), (&"none".into(), &20.into()), "{path}");
     let (_, said, _) = verb(&[&before, &slower], &[]);
-    assert!(said.contains("median +2 µs [+2 µs, +2 µs], higher in 20, lower in 0 of 20: B is higher"), "{said}");
+    assert!(said.contains("median +2 000 [+2 000, +2 000], higher in 20, lower in 0 of 20: B is higher"), "{said}");
     // And phase by phase, of the metric that leads.
     let (_, table) = said.split_once("by phase: scheduled..rx_kernel p50, in ns\n").expect("a table by phase");
     let leading = &metrics["scheduled..rx_kernel"]["figures"][0]["phases"];

@@ -2,7 +2,7 @@
 //! A comparison of two runs, for a terminal and as JSON. What differed in the machine and in what was asked comes first: it
 //! may be the reason of all that follows.
 
-use crate::figure::{ABSENT, SPACE, Unit, exact, grouped};
+use crate::figure::{ABSENT, SPACE, Unit, grouped};
 use crate::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
@@ -166,7 +166,7 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
         let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
         let by_phase = match &figure.phases {
-            Some(phases) => format!("   {}", says(phases)),
+            Some(phases) => format!("   {}", says(phases, unit)),
             None if figure.claim == Claim::NotJudged => "   not judged".to_owned(),
             None => String::new(),
         };
@@ -217,12 +217,21 @@ fn signed(text: &str, ns: i64) -> String {
     if ns > 0 { format!("+{text}") } else { text.to_owned() }
 }
 
-/// What single trials say.
-fn says(phases: &PhaseComparison) -> String {
-    let show = |ns: i64| signed(&exact(ns), ns);
+/// Half ns with their sign: `-1 402.5`.
+fn halves(ns: f64) -> String {
+    let text = grouped(&format!("{ns:.1}"), SPACE);
+    if ns > 0.0 { format!("+{text}") } else { text }
+}
+
+/// What single trials say, in the unit of the table that it stands in, which tells it once.
+fn says(phases: &PhaseComparison, unit: Unit) -> String {
+    let show = |ns: i64| signed(&grouped(&unit.fixed(ns), SPACE), ns);
     // A median between two whole ns is told by half ns.
     let whole = phases.median_ns.trunc() as i64;
-    let median = if phases.median_ns.fract() == 0.0 { show(whole) } else { format!("{:+} ns", phases.median_ns) };
+    let median = match unit {
+        Unit::Ns if phases.median_ns.fract() != 0.0 => halves(phases.median_ns),
+        _ => show(whole),
+    };
     let interval =
         phases.interval_ns.map(|[low, high]| format!(" [{}, {}]", show(low), show(high))).unwrap_or_default();
     let n = phases.differences_ns.len();
