@@ -138,6 +138,9 @@ pub struct FigureComparison {
     pub claim: Claim,
     /// Trial by trial, of exact runs; null for noisy ones, whose differences are not judged.
     pub phases: Option<PhaseComparison>,
+    /// Why A's or B's is null, or why there are no phases though both runs have trials of the same phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A figure of single trials with the same phase of the schedule, one after the other.

@@ -165,14 +165,16 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
     for figure in &metric.figures {
         let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
-        let by_phase = match &figure.phases {
-            Some(phases) => format!("   {}", says(phases, unit)),
-            None if figure.claim == Claim::NotJudged => "   not judged".to_owned(),
-            None => String::new(),
+        let beside = match (&figure.why, &figure.phases) {
+            (Some(why), Some(phases)) => format!("   {}; {}", plain(why), says(phases, unit)),
+            (Some(why), None) => format!("   {}", plain(why)),
+            (None, Some(phases)) => format!("   {}", says(phases, unit)),
+            (None, None) if figure.claim == Claim::NotJudged => "   not judged".to_owned(),
+            (None, None) => String::new(),
         };
         let _ = writeln!(
             out,
-            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{by_phase}",
+            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{beside}",
             METRIC - 4,
             of = figure.of,
             a = show(figure.a_ns),

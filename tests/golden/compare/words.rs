@@ -64,3 +64,39 @@ fn one_unit_holds_for_a_table_and_for_what_stands_beside_its_figures() {
     let max = row(&text(&compared(&exact("aa", four), &b)), "max");
     assert!(max.contains("median +1 402.5, higher in 4, lower in 0 of 4"), "{max}");
 }
+
+#[test]
+fn a_percentile_that_a_run_does_not_have_is_told_with_its_reason() {
+    let pooled = |run: &mut sample::Run, change: fn(&mut MetricResult)| {
+        let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+        change(stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric"));
+    };
+    // Of too few packets; the files name them by their stem.
+    let few = |metric: &mut MetricResult| {
+        metric.figures.quantiles.p99_ns = None;
+        metric.figures.quantiles.p99_9_ns = None;
+        metric.unresolved = vec!["p99".into(), "p99_9".into(), "p99_99".into()];
+    };
+    let lost = |metric: &mut MetricResult| {
+        metric.figures.quantiles.p99_9_ns = None;
+        metric.infinite = vec!["p99.9".into()];
+    };
+    let noisy = |change: fn(&mut MetricResult)| side(|run, _| pooled(run, change));
+    let said = text(&compared(&noisy(few), &noisy(lost)));
+    assert!(row(&said, "p99").ends_with("–        23.3           –   not resolved in A"), "{said}");
+    assert!(
+        row(&said, "p99.9").ends_with("–           –           –   not resolved in A, falls on a lost packet in B")
+    );
+    assert!(row(&said, "p99.99").ends_with("not resolved in A and B"), "{said}");
+    let back = text(&compared(&noisy(lost), &noisy(few)));
+    assert!(row(&back, "p99").ends_with("not resolved in B"), "{back}");
+    assert!(row(&said, "max").ends_with("not judged"), "{said}");
+    // All trials together have what no single one has.
+    let each = |run: &mut sample::Run| of_trials(run).for_each(few);
+    let (a, b) = (exact("aa", each), exact("bb", each));
+    let said = compared(&a, &b);
+    let p99 = &said.cells[0].streams["ctl"].metrics["scheduled..rx_kernel"].figures[2];
+    assert_eq!((p99.of.as_str(), p99.a_ns, &p99.phases), ("p99", Some(23_300), &None));
+    assert!(row(&text(&said), "p99").ends_with("not resolved in single trials"), "{}", text(&said));
+    assert!(row(&text(&said), "p50").ends_with("equal in all 5"), "{}", text(&said));
+}
