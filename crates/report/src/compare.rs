@@ -51,9 +51,15 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
              turns before you believe it\n",
         ),
     }
-    for cell in compared.cells.iter().filter(|_| compared.identical != Some(true)) {
-        self::cell(&mut out, cell);
+    let cells = || compared.cells.iter().filter(|_| compared.identical != Some(true));
+    // Two kinds of figures stand in a row; one line tells them apart for all tables.
+    if cells().any(|cell| cell.pairs > 0) {
+        out.push_str(
+            "A and B below are figures of all trials of a cell together; what stands behind them is of single trials, B less A, each with \
+             the one of the same phase\n",
+        );
     }
+    cells().for_each(|cell| self::cell(&mut out, cell));
     out
 }
 

@@ -100,3 +100,23 @@ fn a_percentile_that_a_run_does_not_have_is_told_with_its_reason() {
     assert!(row(&text(&said), "p99").ends_with("not resolved in single trials"), "{}", text(&said));
     assert!(row(&text(&said), "p50").ends_with("equal in all 5"), "{}", text(&said));
 }
+
+#[test]
+fn figures_of_all_trials_are_told_from_those_of_single_ones() {
+    let line =
+        "A and B below are figures of all trials of a cell together; what stands behind them is of single trials";
+    let two = |print: &str| {
+        side(|run, _| {
+            run.results.fingerprint = Some(print.into());
+            run.results.cells.iter_mut().for_each(|cell| cell.fingerprint = Some(print.into()));
+        })
+    };
+    let said = text(&compared(&two("aa"), &two("bb")));
+    assert_eq!(said.matches(line).count(), 1, "once, for both cells: {said}");
+    assert!(said.find(line) < said.find("rx.wait=block"), "above the first table: {said}");
+    // Where nothing is of single trials there is nothing to tell apart.
+    for (a, b) in [("aa", two("aa")), ("bb", side(|_, _| ()))] {
+        let said = text(&compared(&two(a), &b));
+        assert!(!said.contains(line), "{said}");
+    }
+}
