@@ -130,8 +130,20 @@ fn cell(out: &mut String, cell: &CellComparison) {
     let width = METRIC + OF;
     let _ =
         write!(out, "\n{head}\n{:<width$}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}   {}", "", "A", "B", "B − A", unit.sign());
-    if cell.identical == Some(false) {
-        let _ = write!(out, "   by phase, {} of them", cell.pairs);
+    match (cell.identical, cell.pairs) {
+        (Some(false), 0) => {
+            out.push_str(
+                "\n  no valid trial has the same number and the same phase in both, so nothing is said of these differences",
+            );
+            // Where trials are not valid that may be all the reason, and the heading tells of it.
+            if not_valid.is_empty() {
+                out.push_str(
+                    "\n  a trial's phase follows from its number, the seed, the cycle and the gates: run both with the same ones",
+                );
+            }
+        }
+        (Some(false), pairs) => _ = write!(out, "   by phase, {pairs} of them"),
+        _ => {}
     }
     out.push('\n');
     for (stream, compared) in &cell.streams {

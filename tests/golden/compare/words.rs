@@ -120,3 +120,34 @@ fn figures_of_all_trials_are_told_from_those_of_single_ones() {
         assert!(!said.contains(line), "{said}");
     }
 }
+
+#[test]
+fn exact_runs_without_a_phase_in_common_say_so() {
+    let says =
+        "no valid trial has the same number and the same phase in both, so nothing is said of these differences\n";
+    let unlike = |run: &mut sample::Run| {
+        // As if nothing could be had of trials with the same number.
+        run.results.cells[0].trials.iter_mut().for_each(|trial| trial.n += 10);
+    };
+    let compared = compared(&exact("aa", |_| ()), &exact("bb", unlike));
+    assert_eq!((compared.identical, compared.cells[0].pairs), (Some(false), 0));
+    let said = text(&compared);
+    assert_eq!(said.matches(says).count(), 1, "{said}");
+    assert!(said.contains("run both with the same ones") && !said.contains("by phase"), "{said}");
+    assert!(row(&said, "p50").trim_end().ends_with('0'), "nothing stands behind the difference: {said}");
+    // Trials that are not valid are another reason, for which no seed is to blame.
+    let spoilt = |run: &mut sample::Run| {
+        run.results.cells[0].valid = false;
+        run.results.cells[0].trials.iter_mut().for_each(|trial| trial.valid = false);
+    };
+    let bad = text(&super::compared(&exact("aa", |_| ()), &exact("bb", spoilt)));
+    assert!(bad.contains(says) && !bad.contains("run both with the same ones"), "{bad}");
+    // Four trials without their like are no reason while there is a fifth.
+    let but_one = |run: &mut sample::Run| {
+        run.results.cells[0].trials.iter_mut().skip(1).for_each(|trial| trial.n += 10);
+    };
+    let said = text(&super::compared(&exact("aa", |_| ()), &exact("bb", but_one)));
+    assert!(!said.contains(says) && said.contains("by phase, 1 of them"), "{said}");
+    // Noisy runs are not looked at by phase.
+    assert!(!text(&super::compared(&side(|_, _| ()), &side(|_, _| ()))).contains(says));
+}
