@@ -106,7 +106,8 @@ struct Of {
 
 impl Of {
     fn run<'a>(&'a self, phases: &'a BTreeMap<(String, u32), i64>) -> Run<'a> {
-        Run { name: self.name, manifest: &self.manifest, results: &self.results, keys: &self.keys, phases }
+        let (manifest, results, keys) = (&self.manifest, &self.results, &self.keys);
+        Run { name: self.name, folder: None, manifest, results, keys, phases }
     }
 }
 
@@ -438,4 +439,30 @@ fn the_verb_refuses_what_is_no_run_and_warns_of_what_is_not_valid() {
     let file = dir.path().join("picture.txt");
     assert_eq!(verb(&[&good, &good], &["-o", &file.display().to_string()]).1, "");
     assert!(std::fs::read_to_string(file).expect("written").contains("nothing differs"));
+}
+
+#[test]
+fn a_folder_compared_with_itself_is_not_told_as_two_runs_that_agree() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = simulated(dir.path(), "run", &["trials=2"]);
+    let again = simulated(dir.path(), "again", &["trials=2"]);
+    exact(&run, "1a");
+    exact(&again, "1a");
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&run, &link).expect("a link");
+    let roundabout = run.join("..").join("run");
+    let says = "A and B are one folder: this compares a run with itself";
+    for other in [&run, &link, &roundabout] {
+        let (code, said, error) = verb(&[&run, other], &[]);
+        assert_eq!(code, Some(0), "nothing is refused: {error}");
+        assert!(said.contains(says) && said.contains("identical: every raw sample"), "{said}");
+        let (_, json, _) = verb(&[&run, other], &["--format", "json"]);
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(json["one_folder"], true, "{json}");
+    }
+    let (code, said, _) = verb(&[&run, &again], &[]);
+    assert_eq!(code, Some(0));
+    assert!(!said.contains(says) && said.contains("identical: every raw sample"), "two runs that agree: {said}");
+    let (_, json, _) = verb(&[&run, &again], &["--format", "json"]);
+    assert!(json.contains("\"one_folder\": false"), "{json}");
 }

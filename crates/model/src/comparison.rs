@@ -13,6 +13,9 @@ pub struct Comparison {
     pub a: Compared,
     /// The second.
     pub b: Compared,
+    /// True if both names lead to one folder: nothing can differ then, and that nothing does is no finding.
+    #[serde(default)]
+    pub one_folder: bool,
     /// True if both ran in exact virtual time and their fingerprints are equal; null where one of them is not exact, or finished
     /// no trial.
     pub identical: Option<bool>,

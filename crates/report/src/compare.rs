@@ -35,6 +35,11 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
     for (letter, run) in [("A", &compared.a), ("B", &compared.b)] {
         let _ = writeln!(out, "{letter}   {}", heading(run));
     }
+    if compared.one_folder {
+        out.push_str(
+            "\nA and B are one folder: this compares a run with itself, and that nothing differs shows nothing\n",
+        );
+    }
     differences(&mut out, compared);
     out.push('\n');
     match compared.identical {
