@@ -2,4 +2,6 @@
 //! libFuzzer's door to [`tardy_fuzz_bodies::message`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tardy_fuzz_bodies::message::input(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    tardy_fuzz_bodies::message::input(bytes);
+});

@@ -2,6 +2,9 @@
 //! `tardy compare`: the statistics of its claims, its table, and the verb on run folders of a simulated path. A folder becomes
 //! that of an exact run by a fingerprint in its results.
 
+mod facts;
+mod words;
+
 use crate::help::tardy;
 use crate::report::sample;
 use serde_json::{Value, json};
@@ -103,7 +106,8 @@ struct Of {
 
 impl Of {
     fn run<'a>(&'a self, phases: &'a BTreeMap<(String, u32), i64>) -> Run<'a> {
-        Run { name: self.name, manifest: &self.manifest, results: &self.results, keys: &self.keys, phases }
+        let (manifest, results, keys) = (&self.manifest, &self.results, &self.keys);
+        Run { name: self.name, folder: None, manifest, results, keys, phases }
     }
 }
 
@@ -389,7 +393,7 @@ fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothin
     let path = &metrics["tx_kernel..rx_kernel"]["figures"][0]["phases"];
     assert_eq!((&path["claim"], &path["equal"]), (&"none".into(), &20.into()), "{path}");
     let (_, said, _) = verb(&[&before, &slower], &[]);
-    assert!(said.contains("median +2 µs [+2 µs, +2 µs], higher in 20, lower in 0 of 20: B is higher"), "{said}");
+    assert!(said.contains("median +2 000 [+2 000, +2 000], higher in 20, lower in 0 of 20: B is higher"), "{said}");
     // And phase by phase, of the metric that leads.
     let (_, table) = said.split_once("by phase: scheduled..rx_kernel p50, in ns\n").expect("a table by phase");
     let leading = &metrics["scheduled..rx_kernel"]["figures"][0]["phases"];
@@ -410,7 +414,10 @@ fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothin
     let other = simulated(dir.path(), "other", &["seed=2"]);
     exact(&other, "3c");
     let (_, said, _) = verb(&[&before, &other], &[]);
-    assert!(said.contains("by phase, 0 of them") && !said.contains("median"), "{said}");
+    assert!(
+        said.contains("no valid trial has the same number and the same phase") && !said.contains("median"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -432,4 +439,30 @@ fn the_verb_refuses_what_is_no_run_and_warns_of_what_is_not_valid() {
     let file = dir.path().join("picture.txt");
     assert_eq!(verb(&[&good, &good], &["-o", &file.display().to_string()]).1, "");
     assert!(std::fs::read_to_string(file).expect("written").contains("nothing differs"));
+}
+
+#[test]
+fn a_folder_compared_with_itself_is_not_told_as_two_runs_that_agree() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = simulated(dir.path(), "run", &["trials=2"]);
+    let again = simulated(dir.path(), "again", &["trials=2"]);
+    exact(&run, "1a");
+    exact(&again, "1a");
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&run, &link).expect("a link");
+    let roundabout = run.join("..").join("run");
+    let says = "A and B are one folder: this compares a run with itself";
+    for other in [&run, &link, &roundabout] {
+        let (code, said, error) = verb(&[&run, other], &[]);
+        assert_eq!(code, Some(0), "nothing is refused: {error}");
+        assert!(said.contains(says) && said.contains("identical: every raw sample"), "{said}");
+        let (_, json, _) = verb(&[&run, other], &["--format", "json"]);
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(json["one_folder"], true, "{json}");
+    }
+    let (code, said, _) = verb(&[&run, &again], &[]);
+    assert_eq!(code, Some(0));
+    assert!(!said.contains(says) && said.contains("identical: every raw sample"), "two runs that agree: {said}");
+    let (_, json, _) = verb(&[&run, &again], &["--format", "json"]);
+    assert!(json.contains("\"one_folder\": false"), "{json}");
 }

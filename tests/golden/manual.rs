@@ -316,3 +316,22 @@ fn a_shortening_that_a_ready_made_experiment_suggests_shortens_every_stream() {
     }
     assert!(seen > 10, "{seen}");
 }
+
+#[test]
+fn no_document_calls_a_wakeup_late_that_is_ahead_by_the_advance() {
+    // Where it is said what the row is; that it is so, layer sim holds (`advance_and_spin_aim_before_the_instant`).
+    for (path, row) in [
+        ("README.md", "| `scheduled..wakeup` |"),
+        ("docs/tutorial.md", "- `scheduled..wakeup` "),
+        ("docs/glossary.md", "| advance |"),
+        ("docs/method/points.md", "| `wakeup` |"),
+        ("docs/method/ruler.md", "- **timer error p99**"),
+    ] {
+        let text = fs::read_to_string(root().join(path)).expect("a document");
+        let from = text.find(row).unwrap_or_else(|| panic!("{path} has no {row}"));
+        // To the end of the row, or of the item of a list.
+        let behind = &text[from + 1..];
+        let said = &behind[..behind.find("\n|").into_iter().chain(behind.find("\n- ")).min().unwrap_or(behind.len())];
+        assert!(said.contains("advance") && said.contains("scheduled..wakeup"), "{path}: {said}");
+    }
+}

@@ -9,6 +9,7 @@ pub mod phases;
 mod qdiscs;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use tardy_model::FORMAT;
 use tardy_model::comparison::{CellComparison, Compared, Comparison};
 use tardy_model::manifest::Manifest;
@@ -19,6 +20,8 @@ use tardy_model::result::{CellResult, Results};
 pub struct Run<'a> {
     /// Its folder, as it was named.
     pub name: &'a str,
+    /// The folder that the name leads to; `None` if that is not known.
+    pub folder: Option<&'a Path>,
     /// What the machine and the tools were.
     pub manifest: &'a Manifest,
     /// What it found.
@@ -55,6 +58,7 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
         format: FORMAT,
         a: a.compared(),
         b: b.compared(),
+        one_folder: a.folder.is_some() && a.folder == b.folder,
         identical: equal(print(a), print(b)),
         facts,
         differences,

@@ -13,6 +13,9 @@ pub struct Comparison {
     pub a: Compared,
     /// The second.
     pub b: Compared,
+    /// True if both names lead to one folder: nothing can differ then, and that nothing does is no finding.
+    #[serde(default)]
+    pub one_folder: bool,
     /// True if both ran in exact virtual time and their fingerprints are equal; null where one of them is not exact, or finished
     /// no trial.
     pub identical: Option<bool>,
@@ -138,6 +141,9 @@ pub struct FigureComparison {
     pub claim: Claim,
     /// Trial by trial, of exact runs; null for noisy ones, whose differences are not judged.
     pub phases: Option<PhaseComparison>,
+    /// Why A's or B's is null, or why there are no phases though both runs have trials of the same phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A figure of single trials with the same phase of the schedule, one after the other.

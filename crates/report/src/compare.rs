@@ -2,7 +2,7 @@
 //! A comparison of two runs, for a terminal and as JSON. What differed in the machine and in what was asked comes first: it
 //! may be the reason of all that follows.
 
-use crate::figure::{ABSENT, SPACE, Unit, exact, grouped};
+use crate::figure::{ABSENT, SPACE, Unit, grouped};
 use crate::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
@@ -35,6 +35,11 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
     for (letter, run) in [("A", &compared.a), ("B", &compared.b)] {
         let _ = writeln!(out, "{letter}   {}", heading(run));
     }
+    if compared.one_folder {
+        out.push_str(
+            "\nA and B are one folder: this compares a run with itself, and that nothing differs shows nothing\n",
+        );
+    }
     differences(&mut out, compared);
     out.push('\n');
     match compared.identical {
@@ -51,9 +56,15 @@ pub fn text(compared: &Comparison, _: &Options) -> String {
              turns before you believe it\n",
         ),
     }
-    for cell in compared.cells.iter().filter(|_| compared.identical != Some(true)) {
-        self::cell(&mut out, cell);
+    let cells = || compared.cells.iter().filter(|_| compared.identical != Some(true));
+    // Two kinds of figures stand in a row; one line tells them apart for all tables.
+    if cells().any(|cell| cell.pairs > 0) {
+        out.push_str(
+            "A and B below are figures of all trials of a cell together; what stands behind them is of single trials, B less A, each with \
+             the one of the same phase\n",
+        );
     }
+    cells().for_each(|cell| self::cell(&mut out, cell));
     out
 }
 
@@ -124,8 +135,20 @@ fn cell(out: &mut String, cell: &CellComparison) {
     let width = METRIC + OF;
     let _ =
         write!(out, "\n{head}\n{:<width$}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}   {}", "", "A", "B", "B − A", unit.sign());
-    if cell.identical == Some(false) {
-        let _ = write!(out, "   by phase, {} of them", cell.pairs);
+    match (cell.identical, cell.pairs) {
+        (Some(false), 0) => {
+            out.push_str(
+                "\n  no valid trial has the same number and the same phase in both, so nothing is said of these differences",
+            );
+            // Where trials are not valid that may be all the reason, and the heading tells of it.
+            if not_valid.is_empty() {
+                out.push_str(
+                    "\n  a trial's phase follows from its number, the seed, the cycle and the gates: run both with the same ones",
+                );
+            }
+        }
+        (Some(false), pairs) => _ = write!(out, "   by phase, {pairs} of them"),
+        _ => {}
     }
     out.push('\n');
     for (stream, compared) in &cell.streams {
@@ -165,14 +188,16 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
     for figure in &metric.figures {
         let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
-        let by_phase = match &figure.phases {
-            Some(phases) => format!("   {}", says(phases)),
-            None if figure.claim == Claim::NotJudged => "   not judged".to_owned(),
-            None => String::new(),
+        let beside = match (&figure.why, &figure.phases) {
+            (Some(why), Some(phases)) => format!("   {}; {}", plain(why), says(phases, unit)),
+            (Some(why), None) => format!("   {}", plain(why)),
+            (None, Some(phases)) => format!("   {}", says(phases, unit)),
+            (None, None) if figure.claim == Claim::NotJudged => "   not judged".to_owned(),
+            (None, None) => String::new(),
         };
         let _ = writeln!(
             out,
-            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{by_phase}",
+            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{beside}",
             METRIC - 4,
             of = figure.of,
             a = show(figure.a_ns),
@@ -217,12 +242,21 @@ fn signed(text: &str, ns: i64) -> String {
     if ns > 0 { format!("+{text}") } else { text.to_owned() }
 }
 
-/// What single trials say.
-fn says(phases: &PhaseComparison) -> String {
-    let show = |ns: i64| signed(&exact(ns), ns);
+/// Half ns with their sign: `-1 402.5`.
+fn halves(ns: f64) -> String {
+    let text = grouped(&format!("{ns:.1}"), SPACE);
+    if ns > 0.0 { format!("+{text}") } else { text }
+}
+
+/// What single trials say, in the unit of the table that it stands in, which tells it once.
+fn says(phases: &PhaseComparison, unit: Unit) -> String {
+    let show = |ns: i64| signed(&grouped(&unit.fixed(ns), SPACE), ns);
     // A median between two whole ns is told by half ns.
     let whole = phases.median_ns.trunc() as i64;
-    let median = if phases.median_ns.fract() == 0.0 { show(whole) } else { format!("{:+} ns", phases.median_ns) };
+    let median = match unit {
+        Unit::Ns if phases.median_ns.fract() != 0.0 => halves(phases.median_ns),
+        _ => show(whole),
+    };
     let interval =
         phases.interval_ns.map(|[low, high]| format!(" [{}, {}]", show(low), show(high))).unwrap_or_default();
     let n = phases.differences_ns.len();

@@ -19,22 +19,27 @@ use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Re
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::{TrialRecord, WarmUp};
 
+pub mod seeds;
+
 /// More are not read from one input.
 const MESSAGES: usize = 64;
 
-/// One input.
-pub fn input(bytes: &[u8]) {
-    let Some((way, mut bytes)) = bytes.split_first() else { return };
+/// One input. Returns how many messages of it this protocol has.
+pub fn input(bytes: &[u8]) -> usize {
+    let Some((way, mut bytes)) = bytes.split_first() else { return 0 };
     if way & 4 != 0 {
         return guest(bytes);
     }
     if way & 1 != 0 && message::hear(&mut bytes, "0.1.0").is_err() {
-        return;
+        return 0;
     }
     if way & 2 != 0 {
-        messages::<ToAgent>(bytes);
+        messages::<ToAgent>(bytes).len()
     } else {
-        trial(messages::<FromAgent>(bytes));
+        let told = messages::<FromAgent>(bytes);
+        let count = told.len();
+        trial(told);
+        count
     }
 }
 
@@ -50,14 +55,17 @@ impl Sink for Nobody {
 }
 
 /// What a guest's port brought: frames up to the first that is none or makes no sense.
-fn guest(bytes: &[u8]) {
+fn guest(bytes: &[u8]) -> usize {
     let mut frames = Frames::default();
     frames.push(bytes);
+    let mut count = 0;
     while let Ok(Some((kind, bytes))) = frames.take() {
         if relay::deliver(kind, &bytes, &mut Nobody).is_err() {
             break;
         }
+        count += 1;
     }
+    count
 }
 
 /// All messages up to the first that is none. Each is written and read back.
@@ -90,7 +98,7 @@ struct Handed {
 /// What the coordinator makes of the pieces that it was handed: those of the sender first, then the reflector's, then those of
 /// who receives the replies.
 fn trial(told: Vec<FromAgent>) {
-    let clocks = ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 0, tai_offset_s: 0 };
+    let clocks = clocks();
     let mut ends: [Handed; 3] = Default::default();
     let mut at = 0;
     for message in told {
@@ -143,6 +151,10 @@ fn trial(told: Vec<FromAgent>) {
         tardy_store::encode_samples(&[("ctl", &batch)]).expect("a joined batch can be written");
         serde_json::to_vec(&record).expect("and its record");
     }
+}
+
+fn clocks() -> ClockReading {
+    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 0, tai_offset_s: 0 }
 }
 
 fn gone(clocks: ClockReading) -> Collected {

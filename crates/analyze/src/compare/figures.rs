@@ -90,10 +90,36 @@ fn metric(
             (None, None) => Claim::NotJudged,
         };
         let difference_ns = a_ns.zip(b_ns).map(|(a, b)| b - a);
-        FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, claim, phases }
+        let lacks = [(a, a_ns), (b, b_ns)].map(|(metric, ns)| ns.is_none().then(|| absent(metric, of)));
+        let paired = pairs.is_some_and(|pairs| !pairs.is_empty());
+        let why =
+            without(lacks).or_else(|| (paired && phases.is_none()).then(|| "not resolved in single trials".to_owned()));
+        FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, claim, phases, why }
     };
-    let rows = of_a.into_iter().zip(of_b).filter(|((_, a), (_, b))| a.is_some() || b.is_some());
-    MetricComparison { why: None, figures: rows.map(row).collect() }
+    // Also those that neither has: a row that is not there tells nobody why.
+    MetricComparison { why: None, figures: of_a.into_iter().zip(of_b).map(row).collect() }
+}
+
+/// Why a metric has no such figure.
+fn absent(metric: &MetricResult, of: &str) -> &'static str {
+    let stem = QUANTILES.iter().find(|(_, name, _)| *name == of).map(|(stem, ..)| *stem);
+    let named = |names: &[String]| names.iter().any(|name| name == of || Some(name.as_str()) == stem);
+    match () {
+        () if named(&metric.infinite) => "falls on a lost packet",
+        () if named(&metric.unresolved) => "not resolved",
+        () => "not to be had",
+    }
+}
+
+/// Why A's or B's figure is missing, in words.
+fn without(lacks: [Option<&str>; 2]) -> Option<String> {
+    Some(match lacks {
+        [None, None] => return None,
+        [Some(of_a), None] => format!("{of_a} in A"),
+        [None, Some(of_b)] => format!("{of_b} in B"),
+        [Some(of_a), Some(of_b)] if of_a == of_b => format!("{of_a} in A and B"),
+        [Some(of_a), Some(of_b)] => format!("{of_a} in A, {of_b} in B"),
+    })
 }
 
 /// A figure and its name.

@@ -7,7 +7,7 @@ use crate::judge;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tardy_analyze::compare::{self, Run};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
@@ -17,6 +17,7 @@ use tardy_store::{RunFolder, StoreError};
 /// What is read of a folder.
 struct Read {
     name: String,
+    folder: Option<PathBuf>,
     manifest: Manifest,
     results: Results,
     keys: BTreeMap<String, String>,
@@ -47,13 +48,15 @@ fn read(path: &Path) -> Result<Read> {
     for id in run.trials()? {
         phases.insert((id.cell.clone(), id.n), run.record(&id.cell, id.n)?.phase_ns);
     }
-    Ok(Read { name: path.display().to_string(), manifest, results, keys: tardy_spec::keys(&source)?, phases })
+    // Links and dots lead to one folder under two names. Where that cannot be told, two are taken for two.
+    let folder = path.canonicalize().ok();
+    Ok(Read { name: path.display().to_string(), folder, manifest, results, keys: tardy_spec::keys(&source)?, phases })
 }
 
 impl Read {
     fn run(&self) -> Run<'_> {
-        let Read { name, manifest, results, keys, phases } = self;
-        Run { name, manifest, results, keys, phases }
+        let Read { name, folder, manifest, results, keys, phases } = self;
+        Run { name, folder: folder.as_deref(), manifest, results, keys, phases }
     }
 }
 

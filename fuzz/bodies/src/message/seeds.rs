@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seeds of target `message`, made of the messages as they are today: another protocol has other bytes, and what an older one wrote
+//! stops a fuzzer at the door. `examples/seeds.rs` writes them into the corpus; the golden layer holds that they are there.
+
+use super::{clocks, stream};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use tardy_engine::halves::{Halves, join};
+use tardy_engine::live::Digest;
+use tardy_engine::load::{LoadAt, LoadOrder};
+use tardy_engine::message::{self, Collected, EndReady, FromAgent, Side, ToAgent};
+use tardy_engine::order::{
+    AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder,
+};
+use tardy_engine::port::sim;
+use tardy_lab::coordinator::Sink;
+use tardy_lab::guest::relay::{End, Relay, Said};
+use tardy_model::FORMAT;
+use tardy_model::ethernet::Tag;
+use tardy_model::load::{LoadKind, SideRecord};
+use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
+use tardy_model::placement::PlacementRecord;
+use tardy_model::point::Point;
+use tardy_model::shaper::Shaper;
+use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
+use tardy_model::time::{Instant, Nanos};
+use tardy_model::trial::TrialRecord;
+
+/// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest sends.
+const GREETING: u8 = 1;
+const ORDERS: u8 = 2;
+const GUEST: u8 = 4;
+/// Packets of a seed's trial: few, for each of the seeds is gone through byte by byte.
+const PACKETS: u32 = 6;
+
+/// Each seed by its name in the corpus.
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let mut greeted = vec![GREETING | ORDERS];
+    message::greet(&mut greeted, "0.1.0").expect("memory takes it");
+    let mut unlike = halves(Kind::Reflected);
+    // A sender that tells of fewer packets than arrived, and a column shorter than its rows.
+    if let Some(FromAgent::SenderPiece(piece)) = unlike.first_mut() {
+        piece.sending.truncate(3);
+        piece.wakeup.truncate(1);
+    }
+    vec![
+        ("greeting_and_orders", said(greeted, &orders())),
+        ("orders", said(vec![ORDERS], &orders())),
+        ("answers", said(vec![0], &answers())),
+        ("halves", said(vec![0], &halves(Kind::Cyclic))),
+        ("halves_of_answered", said(vec![0], &halves(Kind::Reflected))),
+        ("halves_of_unlike_length", said(vec![0], &unlike)),
+        ("guest", guest()),
+        ("a_false_length", vec![0, 0xff, 0xff, 0xff, 0xff, b'x']),
+        ("another_protocol", another_protocol()),
+    ]
+}
+
+/// Messages behind what an input begins with.
+fn said<M: Serialize>(mut bytes: Vec<u8>, messages: &[M]) -> Vec<u8> {
+    messages.iter().for_each(|message| message::send(&mut bytes, message).expect("memory takes it"));
+    bytes
+}
+
+/// A greeting of the protocol behind this one, and an order.
+fn another_protocol() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message::greet(&mut bytes, "9.9").expect("memory takes it");
+    // Behind the length and the word `tardy`.
+    bytes[9..13].copy_from_slice(&(message::PROTOCOL + 1).to_le_bytes());
+    bytes.insert(0, GREETING | ORDERS);
+    said(bytes, &[ToAgent::StopSending])
+}
+
+fn short(kind: Kind) -> Stream {
+    Stream { count: PACKETS, ..stream(kind) }
+}
+
+fn thread() -> ThreadOrder {
+    ThreadOrder { cpu: Some(1), policy: Policy::Fifo(90) }
+}
+
+/// One of each order.
+fn orders() -> Vec<ToAgent> {
+    let order = |kind| StreamOrder {
+        tag: Some(Tag { vlan: 5, pcp: 3 }),
+        stamps: vec![Point::Wakeup, Point::Send, Point::RxKernel],
+        ..StreamOrder::of(&short(kind), 0, 7)
+    };
+    let send = |kind, replies| SendOrder {
+        order: order(kind),
+        thread: thread(),
+        local: [10, 0, 0, 1].into(),
+        peer: [10, 0, 0, 2].into(),
+        port: 7_000,
+        device: "tardy0-0".into(),
+        macs: [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]],
+        priority: 3,
+        advance: Nanos(50_000),
+        spin: Nanos(10_000),
+        overrun: Overrun::Skip,
+        replies,
+        launch: Some(LaunchOrder { deadline: true, phase: Nanos(123) }),
+    };
+    let receive = |kind, replies| ReceiveOrder {
+        order: order(kind),
+        thread: thread(),
+        local: [10, 0, 0, 2].into(),
+        port: 7_000,
+        device: "tardy0-1".into(),
+        wait: Wait::Poll,
+        replies,
+    };
+    let load = LoadOrder {
+        at: at(),
+        name: "bulk".into(),
+        kind: LoadKind::TcpRr { size: 64, reply_size: 128 },
+        thread: thread(),
+        local: ([10, 0, 0, 1], 8_000).into(),
+        remote: ([10, 0, 0, 2], 8_000).into(),
+        start: Nanos::ZERO,
+        stop: Some(Nanos::from_secs(1)),
+        send_buffer: Some(1 << 20),
+        receive_buffer: None,
+        seed: 7,
+    };
+    let ends = vec![
+        EndOrder::Send(send(Kind::Cyclic, false)),
+        EndOrder::Receive(receive(Kind::Cyclic, false)),
+        EndOrder::Ask(AskOrder {
+            send: send(Kind::Pingpong, false),
+            receive: receive(Kind::Pingpong, true),
+            in_flight: 2,
+            timeout: Nanos::from_secs(1),
+        }),
+        EndOrder::Reflect(ReflectOrder { receive: receive(Kind::Reflected, false), send: send(Kind::Reflected, true) }),
+    ];
+    let base = Instant::from_ns(1_000_000_000);
+    vec![
+        ToAgent::Measure(vec![thread()]),
+        ToAgent::Prepare { ends, loads: vec![load] },
+        ToAgent::WarmUp { stream: 0, count: 10, apart: Nanos(500_000) },
+        ToAgent::WarmStatus { stream: 0, side: Side::Rx },
+        ToAgent::ConnectLoads,
+        ToAgent::StartLoads { base },
+        ToAgent::Start { stream: 0, side: Side::Tx, base },
+        ToAgent::StopSending,
+        ToAgent::Finish { stream: 0, side: Side::Reply, expected: 6, linger: Nanos(200_000_000) },
+        ToAgent::StopLoads,
+        ToAgent::CollectLoads,
+        ToAgent::Collect { stream: 0, side: Side::Tx },
+    ]
+}
+
+fn at() -> LoadAt {
+    LoadAt { load: 0, instance: 1, peer: true }
+}
+
+/// One of each answer but those that hand over a half.
+fn answers() -> Vec<FromAgent> {
+    let ready = EndReady {
+        stream: 0,
+        side: Side::Tx,
+        thread: ThreadRecord { tid: 7, affinity: vec![1], ..ThreadRecord::default() },
+        absent: vec![(Point::TxHw, "the device gives no such stamp".into())],
+        error_queue_bytes: 212_992,
+    };
+    let digest = Digest { done: 3, turns: 1, p50_ns: Some(15_000), p99_ns: None };
+    vec![
+        FromAgent::Ruler(vec![RulerRecord { station: "a".into(), stamp_ns: 22, ..RulerRecord::default() }]),
+        FromAgent::Ready { ends: vec![ready], clocks: clocks() },
+        FromAgent::Warmed { stream: 0, stamped: 10 },
+        FromAgent::WarmStatus {
+            stream: 0,
+            side: Side::Rx,
+            received: 10,
+            unstamped: 1,
+            last_stamped: true,
+            napi_id: 0,
+            answered: 9,
+            answers_stamped: 8,
+        },
+        FromAgent::LoadsConnected,
+        FromAgent::Progress { stream: 0, side: Side::Rx, digest },
+        FromAgent::Done { stream: 0, side: Side::Tx, packets: 6 },
+        FromAgent::LoadOutput { at: at(), bytes: b"a line\n".to_vec() },
+        FromAgent::LoadSide { at: at(), record: Box::new(SideRecord { sends: 3, ..SideRecord::default() }) },
+        FromAgent::LoadsCollected,
+        FromAgent::Failed("no such device".into()),
+    ]
+}
+
+/// What the ends of a trial on a simulated path hand over, in the order in which [`super::trial`] takes it.
+fn halves(kind: Kind) -> Vec<FromAgent> {
+    let trial = sim::trial(&short(kind), 0, 7, Nanos(123), &Shaper::None);
+    let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
+    let end = |sent, arrived, thread, gaps| {
+        FromAgent::Collected(Box::new(Collected { sent, arrived, gaps, thread, clocks: clocks(), tcp: None }))
+    };
+    let mut told = vec![FromAgent::SenderPiece(sent), end(Some(tx_counters), None, tx_thread, None)];
+    let (answers, answered) = match &reply {
+        Some(reply) => (Some(FromAgent::SenderPiece(reply.sent.clone())), Some(reply.tx_counters)),
+        None => (None, None),
+    };
+    told.extend(answers);
+    told.push(FromAgent::ArrivalPiece(arrivals));
+    told.push(end(answered, Some(rx_counters), rx_thread, gaps));
+    if let Some(reply) = reply {
+        told.push(FromAgent::ArrivalPiece(reply.arrivals));
+        told.push(end(None, Some(reply.rx_counters), reply.thread.unwrap_or_default(), reply.gaps));
+    }
+    told
+}
+
+/// What a guest says of its first trial.
+fn guest() -> Vec<u8> {
+    let mut relay = Relay::new(vec![GUEST]);
+    relay.say(&Said::Ruler { records: vec![RulerRecord { station: "a".into(), ..RulerRecord::default() }] });
+    relay.say(&Said::Trial { cell: "all".into(), n: 1, order: 0, of: 2 });
+    relay.load_output(vec![("bulk.0.txt".into(), b"a line\n".to_vec())]);
+    let stream = short(Kind::Cyclic);
+    let trial = sim::trial(&stream, 0, 7, Nanos(123), &Shaper::None);
+    let (batch, record) = join(&stream, trial.base, &trial.halves);
+    let machine = MachineState {
+        clocks: clocks(),
+        cpus: BTreeMap::new(),
+        work: BTreeMap::new(),
+        tasks: BTreeMap::new(),
+        load_tasks: BTreeSet::new(),
+        rt_limit: None,
+        cpu_dma_latency_us: None,
+        other_runs: 0,
+    };
+    let record = TrialRecord {
+        format: FORMAT,
+        cell: "all".into(),
+        n: 1,
+        order: 0,
+        nonce: "07".into(),
+        phase_ns: 123,
+        base_tai_ns: trial.base.ns(),
+        interrupted: false,
+        failed: None,
+        before: machine.clone(),
+        after: machine,
+        streams: BTreeMap::from([("ctl".to_owned(), record)]),
+        loads: BTreeMap::new(),
+        placement: PlacementRecord::default(),
+        shapers: BTreeMap::new(),
+    };
+    relay.trial(&record, &[("ctl".to_owned(), batch)]).expect("memory takes it");
+    relay.say(&Said::End(End::default()));
+    relay.into_port()
+}
