@@ -81,6 +81,7 @@ impl GatePass {
             windows,
             release_before_ns: record.delta_ns,
             tolerance_ns: record.tolerance_ns,
+            slipped: record.assigned_after_ns.is_none().then_some(0),
             phases: PhaseCounts {
                 cycle: if gated.is_some() { "gates" } else { "stream" }.to_owned(),
                 cycle_ns: gated.map_or(of.cycle_ns, |gates| gates.cycle_ns),
@@ -178,6 +179,9 @@ impl GatePass {
                 }
             }
         }
+        if let Some(slipped) = &mut result.slipped {
+            *slipped += u64::from(slip_ns != 0);
+        }
         *result.slips_stream_cycles.entry(stream_cycles(slip_ns, self.cycle_ns)).or_insert(0) += 1;
         if let Some(gates) = &self.record.gates {
             *result.slips_gate_cycles.entry(slip_ns / gates.cycle_ns).or_insert(0) += 1;
@@ -206,6 +210,7 @@ pub fn merge(sum: &mut GateResult, other: &GateResult) {
     sum.late += other.late;
     sum.unjudged += other.unjudged;
     sum.not_sent += other.not_sent;
+    sum.slipped = sum.slipped.zip(other.slipped).map(|(sum, other)| sum + other);
     if other.most_early_ns < sum.most_early_ns {
         (sum.most_early_ns, sum.most_early_seq) = (other.most_early_ns, other.most_early_seq);
     }

@@ -13,7 +13,7 @@ use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, ShaperRecord};
 use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Launch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::{Figure, Level, Verdict};
 
 fn window(open_ns: i64, close_ns: i64) -> Window {
     Window { open_ns, close_ns }
@@ -178,6 +178,56 @@ fn packets_that_never_left_or_have_no_stamp_are_told_and_not_taken_for_inside() 
     assert!(none.says.contains("cannot be judged: none of 50 packets has a tx_kernel stamp"), "{}", none.says);
     let nothing = told(&with(0, fixture::not_sent(), 50), |_| ());
     assert!(nothing.says.contains("cannot be judged: all its 50 packets are not_sent"), "{}", nothing.says);
+}
+
+#[test]
+fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
+    // Due at 210 and at 710 µs of each millisecond, by turns, and gone so much later.
+    let verdict = |late: &[i64], keeper: Keeper, assigned_after_ns: Option<i64>| {
+        let packets: Vec<_> = late.iter().map(|late| fixture::received(210_000 + late + 400)).collect();
+        told(&packets, |ctl| ctl.launching.gate = stream(keeper, 0, assigned_after_ns).launching.gate)
+    };
+    let own = |rest: &[i64]| {
+        let mut late = vec![0; 1_000 - rest.len()];
+        late.extend(rest);
+        late
+    };
+    let all = verdict(&[1_000_000; 200], Keeper::Taprio, None);
+    assert_eq!(all.level, Level::Warning);
+    assert!(
+        all.says.starts_with(
+            "200 of 200 packets of ctl that left did so in another window than their own (100 %); 200 slipped by 1 cycle of the gates \
+             (1.0 ms each) late, which is 2 cycles of the stream (500.0 µs each) late; 200 of 200 packets of ctl came to the driver inside"
+        ),
+        "{}",
+        all.says
+    );
+    assert_eq!(all.evidence.get("slipped"), Some(&Figure::Int(200)));
+    let few = verdict(&own(&[500_000; 5]), Keeper::Taprio, None);
+    assert!(
+        few.level == Level::Ok && few.says.starts_with("1000 of 1000 packets") && few.says.contains("5 slipped by"),
+        "{few:?}"
+    );
+    let more = verdict(&own(&[500_000; 6]), Keeper::Taprio, None);
+    assert!(more.level == Level::Warning && more.says.starts_with("6 of 1000 packets"), "{more:?}");
+    // Where taprio gives the launch time it is a later one by txtime_delay, here in the window after the packet's own.
+    let packets = vec![fixture::received(700_000 + 400); 200];
+    let given = told(&packets, |ctl| {
+        ctl.launching.gate = stream(Keeper::TxtimeAssist, 0, Some(400_000)).launching.gate;
+    });
+    assert!(!given.says.contains("another window") && !given.evidence.contains_key("slipped"), "{given:?}");
+}
+
+#[test]
+fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
+    // 10 ms between packets: a whole cycle of the gates is a tenth of the stream's, which rounds to none.
+    let packets = vec![fixture::received(1_210_000 + 400); 200];
+    let verdict = told(&packets, |ctl| {
+        ctl.launching.gate = stream(Keeper::Taprio, 0, None).launching.gate;
+        ctl.cycle_ns = 10_000_000;
+    });
+    assert_eq!(verdict.level, Level::Warning);
+    assert!(verdict.says.contains("200 slipped by 1 cycle of the gates (1.0 ms each) late;"), "{}", verdict.says);
 }
 
 #[test]
