@@ -349,3 +349,40 @@ fn an_advance_that_the_ruler_has_no_figure_for_is_told_as_not_checked() {
     assert!(unchecked[0].1.contains("is not checked: the ruler has no figure"), "{unchecked:?}");
     assert_eq!(with(300_000, None)[0].0, Level::Warning, "that much is known without the ruler");
 }
+
+#[test]
+fn windows_that_are_over_before_the_timer_is_there_were_not_told() {
+    // Windows of 100 µs; a frame takes 12 of them.
+    let with = |timer: Option<i64>, change: fn(&mut GateRecord)| {
+        let verdicts = said(|trial| {
+            let launching = &mut trial.streams.get_mut("ctl").expect("a stream").launching;
+            launching.timer_p99_9_ns = timer;
+            let mut gate = stream(Keeper::Taprio, 0, None).launching.gate.expect("a gate");
+            gate.frame_ns = 12_000;
+            change(&mut gate);
+            launching.gate = Some(gate);
+        });
+        of(&verdicts, "narrow-windows").into_iter().map(|(level, says)| (level, says.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(with(Some(87_999), |_| ()), []);
+    let late = with(Some(88_000), |_| ());
+    assert_eq!((late.len(), late[0].0), (1, Level::Warning));
+    assert!(
+        late[0].1.starts_with(
+            "the shortest window of class 1 lasts 100.0 µs, of which a frame of ctl takes 12.0 µs, and the timer of its thread is late by \
+             88.0 µs at p99.9: taprio in software may miss it"
+        ),
+        "{late:?}"
+    );
+    // One of two windows is enough: packets wait for it too.
+    let shorter = |gate: &mut GateRecord| gate.gates.as_mut().expect("gates").windows[1].close_ns = 720_000;
+    assert_eq!(with(Some(8_000), shorter).len(), 1);
+    // A device keeps its own time, etf has its delta, and a gate that never closes waits for nothing.
+    assert_eq!(with(Some(200_000), |gate| gate.keeper = Keeper::Device), []);
+    assert_eq!(with(Some(200_000), |gate| gate.keeper = Keeper::TxtimeAssist), []);
+    let open = |gate: &mut GateRecord| gate.gates.as_mut().expect("gates").windows = vec![window(0, 1_000_000)];
+    assert_eq!(with(Some(2_000_000), open), []);
+    let unchecked = with(None, |_| ());
+    assert_eq!((unchecked.len(), unchecked[0].0), (1, Level::Note));
+    assert!(unchecked[0].1.contains("is not checked: the ruler has no figure"), "{unchecked:?}");
+}
