@@ -14,7 +14,7 @@ pub mod watch;
 use crate::command::{Command, Step};
 use crate::path::{Found, LinkEnd};
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::shaper::{Classes, Shaper};
+use tardy_model::shaper::{Classes, Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_spec::experiment::{Path, Setup};
 use thiserror::Error;
@@ -59,9 +59,9 @@ pub enum ShaperError {
     #[error(
         "the link of {device} runs at {} and `shaper.port_rate` is {}: windows and credits would be checked and set for another wire; write \
          shaper.port_rate = \"{}\"",
-        rate(*is),
-        rate(*asked),
-        rate(*is)
+        show_rate(*is),
+        show_rate(*asked),
+        show_rate(*is)
     )]
     Rate {
         /// The device.
@@ -71,15 +71,6 @@ pub enum ShaperError {
         /// What the experiment takes it for.
         asked: u64,
     },
-}
-
-/// Bits a second as files have it.
-fn rate(bit_s: u64) -> String {
-    let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000)];
-    match units.into_iter().find(|(_, unit)| bit_s.is_multiple_of(*unit)) {
-        Some((name, unit)) => format!("{}{name}", bit_s / unit),
-        None => format!("{bit_s}bit"),
-    }
 }
 
 /// Stations whose devices get the queue discipline: those that streams start from.
