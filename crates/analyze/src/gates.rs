@@ -93,9 +93,11 @@ impl GatePass {
     }
 
     /// The launch time that taprio gives a packet (get_packet_txtime in net/sched/sch_taprio.c): the first from which on all of it
-    /// fits into a window of its class, and not before the packets before it are out.
+    /// fits into an entry that its class may use, and not before the packets before it are out.
     fn given(&self, enqueued_ns: Option<i64>) -> Option<i64> {
-        let (after_ns, gates) = (self.record.assigned_after_ns?, self.record.gates.as_ref()?);
+        let after_ns = self.record.assigned_after_ns?;
+        // Runs that were recorded without the entries have their windows.
+        let gates = self.record.entries.as_ref().or(self.record.gates.as_ref())?;
         gates.next_open((enqueued_ns? + after_ns).max(self.free_ns), self.record.frame_ns)
     }
 

@@ -32,6 +32,7 @@ fn stream(keeper: Keeper, delta_ns: i64, assigned_after_ns: Option<i64>) -> Stre
         delta_ns,
         tolerance_ns: 50_000,
         assigned_after_ns,
+        entries: None,
         frame_ns: 0,
     });
     record
@@ -196,8 +197,8 @@ fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
     assert_eq!(all.level, Level::Warning);
     assert!(
         all.says.starts_with(
-            "200 of 200 packets of ctl that left did so in another window than their own (100 %); 200 slipped by 1 cycle of the gates \
-             (1.0 ms each) late, which is 2 cycles of the stream (500.0 µs each) late; 200 of 200 packets of ctl came to the driver inside"
+            "200 of 200 packets of ctl that left did so in another window than their own (100.0 %); 200 slipped by 1 cycle of the gates \
+             (1000.0 µs each) late, which is 2 cycles of the stream (500.0 µs each) late; 200 of 200 packets of ctl came to the driver inside"
         ),
         "{}",
         all.says
@@ -227,7 +228,7 @@ fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
         ctl.cycle_ns = 10_000_000;
     });
     assert_eq!(verdict.level, Level::Warning);
-    assert!(verdict.says.contains("200 slipped by 1 cycle of the gates (1.0 ms each) late;"), "{}", verdict.says);
+    assert!(verdict.says.contains("200 slipped by 1 cycle of the gates (1000.0 µs each) late;"), "{}", verdict.says);
 }
 
 #[test]

@@ -171,10 +171,10 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Cell<'_>, shap
         if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
             let class = taprio.classes.of(stream.priority);
             let needs = stream.frame_time(bit_s).0;
-            if Gates::of(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
+            if Gates::by_entry(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
                 let message = format!(
-                    "launch times of stream `{}`, every {}, do not all fall into windows of class {class}, whose cycle is {}: taprio \
-                     drops the others",
+                    "launch times of stream `{}`, every {}, do not all fall into windows of class {class} with room for the frame in one \
+                     entry, in a cycle of {}: taprio drops the others",
                     stream.name,
                     show_duration(stream.cycle),
                     show_duration(taprio.schedule.cycle)
