@@ -371,7 +371,7 @@ fn windows_that_are_over_before_the_timer_is_there_were_not_told() {
     assert!(
         late[0].1.starts_with(
             "the shortest window of class 1 lasts 100.0 µs, of which a frame of ctl takes 12.0 µs, and the timer of its thread is late by \
-             88.0 µs at p99.9: taprio in software may miss it"
+             88.0 µs at p99.9: when packets come, or the timer by which taprio in software opens it, it may be over"
         ),
         "{late:?}"
     );

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `narrow-windows`: taprio in software opens its gates by a timer of the kernel's. A window that is over before the timer is there lets
-//! nothing go, and packets wait cycle after cycle. How late such timers are, the ruler knows.
+//! `narrow-windows`: taprio in software opens its gates by a timer of the kernel's, and the sender wakes by one. A window that is over before
+//! they are there lets nothing go, and packets wait cycle after cycle. How late such timers are, the ruler knows.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;
@@ -25,7 +25,8 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
                 Level::Warning,
                 format!(
                     "the shortest window{class} lasts {}, of which a frame of {stream} takes {}, and the timer of its thread is late by {} at \
-                     p99.9: taprio in software may miss it, and packets then wait for another; write longer windows",
+                     p99.9: when packets come, or the timer by which taprio in software opens it, it may be over; they then wait for another, and are \
+                     dropped when the queue is full; write longer windows",
                     says::time(shortest_ns),
                     says::time(gate.frame_ns),
                     says::time(timer_ns)
