@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pictures of a run, character by character.
 
+#[path = "report/classes.rs"]
+mod classes;
 #[path = "report/documents.rs"]
 mod documents;
 #[path = "report/figures.rs"]

@@ -2,6 +2,7 @@
 //! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word differs from what was asked. The files
 //! beside this one are what iproute2 6.1 printed on Linux 6.12, byte for byte.
 
+mod entries;
 mod frames;
 mod gates;
 mod judge;

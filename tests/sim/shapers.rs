@@ -208,8 +208,14 @@ fn taprio_keeps_its_gates_and_who_comes_too_late_slips_one_cycle_of_the_stream()
     assert_eq!(gates.slips_stream_cycles.get(&1), Some(&slipped));
     assert_eq!(gates.slips_stream_cycles.get(&0), Some(&(1_000 - slipped)));
     assert_eq!(gates.slips_gate_cycles, [(0, 1_000)].into(), "half a cycle of the gates is none");
-    let says = &found.verdict("gates").expect("told").says;
-    assert!(says.contains("slipped by 1 cycle of the stream (500.0 µs each) late"), "{says}");
+    assert_eq!(gates.slipped, Some(slipped));
+    let verdict = found.verdict("gates").expect("told");
+    assert!(verdict.says.contains("slipped by 1 cycle of the stream (500.0 µs each) late"), "{}", verdict.says);
+    let first = format!("{slipped} of 1000 packets of ctl that left did so in another window than their own");
+    assert!(
+        verdict.level == Level::Warning && verdict.says.starts_with(&first),
+        "all inside, and not all in their own: {verdict:?}"
+    );
     let bins: u64 = gates.phases.counts.iter().sum();
     assert_eq!((bins, gates.phases.cycle_ns), (1_000, 1_000_000));
     // Open from 200 to 300 and from 700 to 800 of 1 000 µs: nothing in any other part.
@@ -275,6 +281,18 @@ fn with_txtime_assist_own_launch_times_and_given_ones_are_kept() {
     }
     assert_eq!((given.gates().inside, given.gates().judged), (1_000, 1_000));
     assert_eq!(given.gates().slips_stream_cycles, [(1, 1_000)].into(), "one window later than it was due");
+    let verdict = given.verdict("gates").expect("told");
+    assert_eq!(
+        (given.gates().slipped, verdict.level),
+        (None, Level::Ok),
+        "txtime_delay asks for that: {}",
+        verdict.says
+    );
+    assert!(
+        verdict.says.starts_with("1000 of 1000 packets of ctl came") && verdict.says.contains("slipped by"),
+        "{}",
+        verdict.says
+    );
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl GatePass {
             windows,
             release_before_ns: record.delta_ns,
             tolerance_ns: record.tolerance_ns,
+            slipped: record.assigned_after_ns.is_none().then_some(0),
             phases: PhaseCounts {
                 cycle: if gated.is_some() { "gates" } else { "stream" }.to_owned(),
                 cycle_ns: gated.map_or(of.cycle_ns, |gates| gates.cycle_ns),
@@ -92,9 +93,11 @@ impl GatePass {
     }
 
     /// The launch time that taprio gives a packet (get_packet_txtime in net/sched/sch_taprio.c): the first from which on all of it
-    /// fits into a window of its class, and not before the packets before it are out.
+    /// fits into an entry that its class may use, and not before the packets before it are out.
     fn given(&self, enqueued_ns: Option<i64>) -> Option<i64> {
-        let (after_ns, gates) = (self.record.assigned_after_ns?, self.record.gates.as_ref()?);
+        let after_ns = self.record.assigned_after_ns?;
+        // Runs that were recorded without the entries have their windows.
+        let gates = self.record.entries.as_ref().or(self.record.gates.as_ref())?;
         gates.next_open((enqueued_ns? + after_ns).max(self.free_ns), self.record.frame_ns)
     }
 
@@ -177,7 +180,7 @@ impl GatePass {
     }
 
     fn add(&mut self, seq: i64, scheduled_ns: i64, at_ns: i64, departure: Departure) {
-        let Departure { outside_ns, .. } = departure;
+        let Departure { outside_ns, slip_ns } = departure;
         let (of_stream, of_gates) = self.slip_cycles(departure);
         let result = &mut self.result;
         result.judged += 1;
@@ -195,6 +198,9 @@ impl GatePass {
                     (result.most_late_ns, result.most_late_seq) = (late, Some(seq));
                 }
             }
+        }
+        if let Some(slipped) = &mut result.slipped {
+            *slipped += u64::from(slip_ns != 0);
         }
         *result.slips_stream_cycles.entry(of_stream).or_insert(0) += 1;
         if let Some(of_gates) = of_gates {
@@ -224,6 +230,7 @@ pub fn merge(sum: &mut GateResult, other: &GateResult) {
     sum.late += other.late;
     sum.unjudged += other.unjudged;
     sum.not_sent += other.not_sent;
+    sum.slipped = sum.slipped.zip(other.slipped).map(|(sum, other)| sum + other);
     if other.most_early_ns < sum.most_early_ns {
         (sum.most_early_ns, sum.most_early_seq) = (other.most_early_ns, other.most_early_seq);
     }

@@ -19,6 +19,7 @@ mod launch_ignored;
 mod load;
 mod loss;
 mod moved_point;
+mod narrow_windows;
 mod no_gates;
 mod other_runs;
 mod pm_qos;
@@ -70,7 +71,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 33] = [
+pub const RULES: [Rule; 34] = [
     failed::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
@@ -95,6 +96,7 @@ pub const RULES: [Rule; 33] = [
     coverage::RULE,
     warmup::RULE,
     advance::RULE,
+    narrow_windows::RULE,
     rt_bandwidth::RULE,
     steal::RULE,
     competing_cpu::RULE,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use tardy_model::verdict::Figure;
+use tardy_sys::features::{self, Feature};
 use tardy_sys::hwtstamp::{self, HwStamp};
 use tardy_sys::nic::{self, TsInfo};
 use thiserror::Error;
@@ -54,6 +55,8 @@ pub struct Nic {
     pub speed_mbit: Option<i64>,
     /// The kernel's word for the state of its link.
     pub link: String,
+    /// Whether it is set to take queue disciplines over (`hw-tc-offload`), and may be; `None` where it does not say.
+    pub tc_offload: Option<Feature>,
     /// What it can stamp; else why that is not known.
     pub can: Result<TsInfo, String>,
     /// What it is set to stamp; else why that is not known.
@@ -202,6 +205,10 @@ impl Nic {
         if let Some(speed) = self.speed_mbit {
             put("speed_mbit_s", Figure::from(speed));
         }
+        if let Some(feature) = &self.tc_offload {
+            let fixed = if feature.switchable { "" } else { ", fixed" };
+            put("hw_tc_offload", Figure::from(format!("{}{fixed}", if feature.on { "on" } else { "off" })));
+        }
         match &self.can {
             Ok(can) => {
                 put("stamping", Figure::from(format!("{:#x}", can.flags)));
@@ -257,6 +264,7 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .filter(|speed| *speed > 0);
+    nic.tc_offload = features::feature(&name, "hw-tc-offload").ok().flatten();
     nic.can = nic::ts_info(&name).map_err(|error| error.to_string());
     nic.stamps = hwtstamp::read(&name).map_err(|error| error.to_string());
     Ok(nic)
@@ -323,6 +331,7 @@ impl Found {
             driver: None,
             speed_mbit: None,
             link: text(link, "operstate").to_lowercase(),
+            tc_offload: None,
             can: Err("not asked".to_owned()),
             stamps: Err("not asked".to_owned()),
             name,

@@ -81,6 +81,22 @@ impl Gates {
         }
     }
 
+    /// Those of a class with each entry a window of its own. taprio, where it looks at launch times or gives them, looks at one entry at a
+    /// time: a frame must fit into what is left of it, though the next one lets the class go on (find_entry_to_transmit in
+    /// net/sched/sch_taprio.c).
+    pub fn by_entry(schedule: &Schedule, class: u8) -> Gates {
+        let mut at = 0;
+        let mut windows = Vec::new();
+        for entry in &schedule.entries {
+            let end = at + entry.length.0;
+            if entry.open >> class & 1 == 1 {
+                windows.push(Window { open_ns: at, close_ns: end });
+            }
+            at = end;
+        }
+        Gates { windows, ..Gates::of(schedule, class) }
+    }
+
     /// When the cycle began in which an instant lies.
     pub fn cycle_at(&self, at_ns: i64) -> i64 {
         at_ns - self.phase(at_ns)

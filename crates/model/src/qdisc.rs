@@ -116,6 +116,9 @@ pub struct GateRecord {
     pub tolerance_ns: i64,
     /// taprio gives a launch time at least so long after the packet was enqueued, ns; `None` where packets bring their own.
     pub assigned_after_ns: Option<i64>,
+    /// What taprio gives launch times by, each entry by itself ([`Gates::by_entry`]); `None` where packets bring their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Gates>,
     /// What a packet takes on the wire, ns: where taprio gives launch times, all of it must fit into the window, behind the packet
     /// before. 0 where that is not known.
     #[serde(default)]

@@ -178,6 +178,10 @@ pub struct GateResult {
     pub most_late_ns: i64,
     /// Its packet.
     pub most_late_seq: Option<i64>,
+    /// Packets that left in, or nearest to, another window than their own, however well inside it; without gates, in another cycle of
+    /// the stream. Null where taprio gives the launch times: there they slip as `txtime_delay` asks for.
+    #[serde(default)]
+    pub slipped: Option<u64>,
     /// Packets by the cycles of the gates that passed from the window that they belong to until the one by which they left.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub slips_gate_cycles: BTreeMap<i64, u64>,

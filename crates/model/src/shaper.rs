@@ -181,6 +181,15 @@ pub fn wire_bytes(packet_bytes: u32, tagged: bool) -> u32 {
     (HEADER + if tagged { TAG } else { 0 } + packet_bytes).max(LEAST_FRAME) + AROUND
 }
 
+/// Bits a second as files have it: `100Mbit`.
+pub fn show_rate(bit_s: u64) -> String {
+    let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000)];
+    match units.into_iter().find(|(_, unit)| bit_s.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", bit_s / unit),
+        None => format!("{bit_s}bit"),
+    }
+}
+
 /// How long that takes.
 pub fn frame_time(packet_bytes: u32, tagged: bool, bit_s: u64) -> Nanos {
     let (bits, rate) = (i128::from(wire_bytes(packet_bytes, tagged)) * 8, i128::from(bit_s.max(1)));

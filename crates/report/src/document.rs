@@ -322,9 +322,11 @@ pub(crate) fn classes(cell: &CellResult, separator: Option<char>) -> Option<Tabl
     let mut table = Table::new(2, &head);
     for c in &cell.classes {
         let class = c.class.map_or("root".to_owned(), |class| class.to_string());
-        let counts = [c.judged, c.inside, c.early, c.late, c.packets, c.drops, c.overlimits];
-        let counts = counts.map(|n| packets(n, separator));
-        table.rows.push([class, c.qdiscs.join(", ")].into_iter().chain(counts).collect());
+        // Of what was not judged nothing is known: none inside, and none late, would be findings.
+        let judged = |n: u64| if c.judged > 0 { packets(n, separator) } else { figure::ABSENT.to_owned() };
+        let departures = [c.judged, c.inside, c.early, c.late].map(judged);
+        let counts = [c.packets, c.drops, c.overlimits].map(|n| packets(n, separator));
+        table.rows.push([class, c.qdiscs.join(", ")].into_iter().chain(departures).chain(counts).collect());
     }
     (!table.rows.is_empty()).then_some(table)
 }

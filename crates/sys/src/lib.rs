@@ -9,6 +9,7 @@ pub mod clock;
 pub mod control;
 pub mod datagrams;
 pub mod error;
+pub mod features;
 pub mod hwtstamp;
 pub mod machine;
 pub mod messages;

@@ -36,7 +36,7 @@ impl TsInfo {
 }
 
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
+pub(crate) const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 #[repr(C)]
 #[derive(Default)]

@@ -3,11 +3,12 @@
 
 use super::R1;
 use crate::wire;
-use tardy_lab::shaper::{cannot_offload, possible};
+use tardy_lab::shaper::{cannot_offload, possible, refused_offload};
 use tardy_model::shaper::{frame_time, wire_bytes};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Setup;
 use tardy_spec::{Source, load};
+use tardy_sys::features::{Feature, feature};
 
 fn stream(more: &str) -> Setup {
     let text = format!("[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nsize = \"64B\"\n{more}");
@@ -71,4 +72,39 @@ fn credits_are_kept_without_a_clock_and_gates_are_not() {
     assert_eq!(cannot_offload(&stream(&format!("{WIRE}[shaper]\n{credits}")), &without), None, "its driver is asked");
     let veth = cannot_offload(&stream(&format!("[shaper]\n{credits}")), &without).expect("it says why");
     assert!(!veth.contains("clock"), "{veth}");
+}
+
+#[test]
+fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
+    let credits = "kind = \"cbs\"\nclasses = 2\ncbs.classes = [0]\ncbs.idleslope = \"20Mbit\"\ncbs.offload = true\n";
+    let setup = stream(&format!("{WIRE}[shaper]\n{credits}"));
+    let refused = |on, switchable| {
+        let found = wire::found(|nic| nic.tc_offload = Some(Feature { on, switchable }));
+        refused_offload(&setup, &found, "tc qdisc replace", "Error: not supported.")
+    };
+    let kernels = "`tc qdisc replace`: Error: not supported.";
+    let mend = "; hw-tc-offload of enp1s0 is off, and its driver may ask for it: ethtool -K enp1s0 hw-tc-offload on";
+    assert_eq!(refused(false, true), format!("{kernels}{mend}"), "of the device that streams leave by alone");
+    // What is on, or cannot be switched, is not the mend.
+    assert_eq!([refused(true, true), refused(false, false)], [kernels, kernels]);
+    let silent = wire::found(|nic| nic.tc_offload = None);
+    assert_eq!(refused_offload(&setup, &silent, "tc qdisc replace", "Error: not supported."), kernels);
+    let clockless = wire::found(|nic| {
+        nic.can = Err("not asked".to_owned());
+        nic.tc_offload = Some(Feature { on: false, switchable: true });
+    });
+    let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
+    let both = refused_offload(&gates, &clockless, "tc", "Error: no.");
+    assert!(both.contains("has is unknown: not asked; the kernel: Error: no.") && both.ends_with(mend), "{both}");
+}
+
+#[test]
+fn features_of_a_device_are_read_as_ethtool_tells_them() {
+    // The loopback has these on every kernel: `ethtool -k lo` tells on [fixed], off [fixed], and one that can be switched.
+    let of = |name: &str| feature("lo", name).expect("the loopback tells");
+    assert_eq!(of("loopback"), Some(Feature { on: true, switchable: false }));
+    assert_eq!(of("hw-tc-offload"), Some(Feature { on: false, switchable: false }));
+    assert_eq!(of("rx-gro").map(|feature| feature.switchable), Some(true));
+    assert_eq!(of("no such feature"), None);
+    assert!(feature("no-such-device", "loopback").is_err());
 }

@@ -13,7 +13,7 @@ use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, ShaperRecord};
 use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Launch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::{Figure, Level, Verdict};
 
 fn window(open_ns: i64, close_ns: i64) -> Window {
     Window { open_ns, close_ns }
@@ -32,6 +32,7 @@ fn stream(keeper: Keeper, delta_ns: i64, assigned_after_ns: Option<i64>) -> Stre
         delta_ns,
         tolerance_ns: 50_000,
         assigned_after_ns,
+        entries: None,
         frame_ns: 0,
     });
     record
@@ -181,6 +182,56 @@ fn packets_that_never_left_or_have_no_stamp_are_told_and_not_taken_for_inside() 
 }
 
 #[test]
+fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
+    // Due at 210 and at 710 µs of each millisecond, by turns, and gone so much later.
+    let verdict = |late: &[i64], keeper: Keeper, assigned_after_ns: Option<i64>| {
+        let packets: Vec<_> = late.iter().map(|late| fixture::received(210_000 + late + 400)).collect();
+        told(&packets, |ctl| ctl.launching.gate = stream(keeper, 0, assigned_after_ns).launching.gate)
+    };
+    let own = |rest: &[i64]| {
+        let mut late = vec![0; 1_000 - rest.len()];
+        late.extend(rest);
+        late
+    };
+    let all = verdict(&[1_000_000; 200], Keeper::Taprio, None);
+    assert_eq!(all.level, Level::Warning);
+    assert!(
+        all.says.starts_with(
+            "200 of 200 packets of ctl that left did so in another window than their own (100.0 %); 200 slipped by 1 cycle of the gates \
+             (1000.0 µs each) late, which is 2 cycles of the stream (500.0 µs each) late; 200 of 200 packets of ctl came to the driver inside"
+        ),
+        "{}",
+        all.says
+    );
+    assert_eq!(all.evidence.get("slipped"), Some(&Figure::Int(200)));
+    let few = verdict(&own(&[500_000; 5]), Keeper::Taprio, None);
+    assert!(
+        few.level == Level::Ok && few.says.starts_with("1000 of 1000 packets") && few.says.contains("5 slipped by"),
+        "{few:?}"
+    );
+    let more = verdict(&own(&[500_000; 6]), Keeper::Taprio, None);
+    assert!(more.level == Level::Warning && more.says.starts_with("6 of 1000 packets"), "{more:?}");
+    // Where taprio gives the launch time it is a later one by txtime_delay, here in the window after the packet's own.
+    let packets = vec![fixture::received(700_000 + 400); 200];
+    let given = told(&packets, |ctl| {
+        ctl.launching.gate = stream(Keeper::TxtimeAssist, 0, Some(400_000)).launching.gate;
+    });
+    assert!(!given.says.contains("another window") && !given.evidence.contains_key("slipped"), "{given:?}");
+}
+
+#[test]
+fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
+    // 10 ms between packets: a whole cycle of the gates is a tenth of the stream's, which rounds to none.
+    let packets = vec![fixture::received(1_210_000 + 400); 200];
+    let verdict = told(&packets, |ctl| {
+        ctl.launching.gate = stream(Keeper::Taprio, 0, None).launching.gate;
+        ctl.cycle_ns = 10_000_000;
+    });
+    assert_eq!(verdict.level, Level::Warning);
+    assert!(verdict.says.contains("200 slipped by 1 cycle of the gates (1000.0 µs each) late;"), "{}", verdict.says);
+}
+
+#[test]
 fn stamps_may_be_wrong_by_their_clocks_bound() {
     let mut record = stream(Keeper::Taprio, 0, None);
     record.tx_conversion.bound_ns = 300;
@@ -298,4 +349,41 @@ fn an_advance_that_the_ruler_has_no_figure_for_is_told_as_not_checked() {
     assert_eq!((unchecked.len(), unchecked[0].0), (1, Level::Note));
     assert!(unchecked[0].1.contains("is not checked: the ruler has no figure"), "{unchecked:?}");
     assert_eq!(with(300_000, None)[0].0, Level::Warning, "that much is known without the ruler");
+}
+
+#[test]
+fn windows_that_are_over_before_the_timer_is_there_were_not_told() {
+    // Windows of 100 µs; a frame takes 12 of them.
+    let with = |timer: Option<i64>, change: fn(&mut GateRecord)| {
+        let verdicts = said(|trial| {
+            let launching = &mut trial.streams.get_mut("ctl").expect("a stream").launching;
+            launching.timer_p99_9_ns = timer;
+            let mut gate = stream(Keeper::Taprio, 0, None).launching.gate.expect("a gate");
+            gate.frame_ns = 12_000;
+            change(&mut gate);
+            launching.gate = Some(gate);
+        });
+        of(&verdicts, "narrow-windows").into_iter().map(|(level, says)| (level, says.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(with(Some(87_999), |_| ()), []);
+    let late = with(Some(88_000), |_| ());
+    assert_eq!((late.len(), late[0].0), (1, Level::Warning));
+    assert!(
+        late[0].1.starts_with(
+            "the shortest window of class 1 lasts 100.0 µs, of which a frame of ctl takes 12.0 µs, and the timer of its thread is late by \
+             88.0 µs at p99.9: when packets come, or the timer by which taprio in software opens it, it may be over"
+        ),
+        "{late:?}"
+    );
+    // One of two windows is enough: packets wait for it too.
+    let shorter = |gate: &mut GateRecord| gate.gates.as_mut().expect("gates").windows[1].close_ns = 720_000;
+    assert_eq!(with(Some(8_000), shorter).len(), 1);
+    // A device keeps its own time, etf has its delta, and a gate that never closes waits for nothing.
+    assert_eq!(with(Some(200_000), |gate| gate.keeper = Keeper::Device), []);
+    assert_eq!(with(Some(200_000), |gate| gate.keeper = Keeper::TxtimeAssist), []);
+    let open = |gate: &mut GateRecord| gate.gates.as_mut().expect("gates").windows = vec![window(0, 1_000_000)];
+    assert_eq!(with(Some(2_000_000), open), []);
+    let unchecked = with(None, |_| ());
+    assert_eq!((unchecked.len(), unchecked[0].0), (1, Level::Note));
+    assert!(unchecked[0].1.contains("is not checked: the ruler has no figure"), "{unchecked:?}");
 }

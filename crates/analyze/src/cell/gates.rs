@@ -9,7 +9,7 @@ use tardy_model::result::{ClassResult, GateResult, StreamResult};
 use tardy_model::shaper::MOST_CLASSES;
 use tardy_model::verdict::{Level, Verdict};
 
-/// As large a share must be inside for the gates to count as kept.
+/// As large a share must be inside for the gates to count as kept, and of those that left as large a share in its own window.
 const KEPT: f64 = 0.995;
 
 /// The cycles by which packets slipped, in words; `None` if none did.
@@ -22,11 +22,28 @@ fn slips(result: &GateResult) -> Option<String> {
     };
     let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| told(&result.slips_gate_cycles, cycle_ns, "the gates"));
     let of_stream = told(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
-    let stream = of_stream?;
-    Some(match of_gates.filter(|(count, _)| *count == stream.0) {
-        Some((count, gates)) => format!("{count} slipped by {gates}, which is {}", stream.1),
-        None => format!("{} slipped by {}", stream.0, stream.1),
+    Some(match (of_gates, of_stream) {
+        (Some((count, gates)), Some((same, stream))) if count == same => {
+            format!("{count} slipped by {gates}, which is {stream}")
+        }
+        // A slow stream may slip by whole cycles of the gates and by none of its own.
+        (_, Some((count, cycles))) | (Some((count, cycles)), None) => format!("{count} slipped by {cycles}"),
+        (None, None) => return None,
     })
+}
+
+/// What is to be said first where too many left elsewhere than in their own window: inside another one they are not where they belong.
+fn astray(stream: &str, result: &GateResult) -> Option<String> {
+    let slipped = result.slipped?;
+    if slipped as f64 <= (1.0 - KEPT) * result.judged as f64 {
+        return None;
+    }
+    let share = says::share(slipped as f64 / result.judged as f64);
+    let own = if result.gate_cycle_ns.is_some() { "window" } else { "cycle" };
+    Some(format!(
+        "{slipped} of {} packets of {stream} that left did so in another {own} than their own ({share})",
+        result.judged
+    ))
 }
 
 /// What is to be said of a stream of which no departure could be judged; `None` if it has no packets.
@@ -57,7 +74,13 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     let of = format!("{} of {sent} packets of {stream}", result.inside);
     let class = result.class.map_or_else(String::new, |class| format!(" of class {class}"));
     let (delta, tolerance) = (says::time(result.release_before_ns), says::time(result.tolerance_ns));
-    let mut parts = vec![match result.keeper.as_str() {
+    let astray = astray(stream, result);
+    let is_astray = astray.is_some();
+    let mut parts: Vec<String> = astray.into_iter().collect();
+    if is_astray {
+        parts.extend(slips(result));
+    }
+    parts.push(match result.keeper.as_str() {
         "taprio" => format!("{of} came to the driver inside the windows{class} ({})", says::share(share)),
         "etf-deadline" => format!("{of} came to the driver by their launch time ({})", says::share(share)),
         keeper => {
@@ -68,7 +91,7 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
                 says::share(share)
             )
         }
-    }];
+    });
     if result.early > 0 {
         parts.push(format!("{} too early, by up to {}", result.early, says::time(-result.most_early_ns)));
     }
@@ -78,12 +101,14 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     if result.unjudged > 0 {
         parts.push(format!("{} have no {} stamp and cannot be judged", result.unjudged, result.at));
     }
-    parts.extend(slips(result));
+    if !is_astray {
+        parts.extend(slips(result));
+    }
     if result.not_sent > 0 {
         parts.push(format!("{} more are not_sent and not among these", result.not_sent));
     }
     let intended = sent + result.not_sent;
-    let level = match share >= KEPT {
+    let level = match share >= KEPT && !is_astray {
         true if sent as f64 >= KEPT * intended as f64 => Level::Ok,
         // The gates were kept by those that got as far; why others did not is another verdict's.
         true => Level::Note,
@@ -101,6 +126,9 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
         .with("most_late_ns", result.most_late_ns)
         .with("release_before_ns", result.release_before_ns)
         .with("tolerance_ns", result.tolerance_ns);
+    if let Some(slipped) = result.slipped {
+        verdict = verdict.with("slipped", slipped);
+    }
     if let Some(class) = result.class {
         verdict = verdict.with("class", u32::from(class));
     }

@@ -69,10 +69,7 @@ impl Run<'_> {
             Err(RunError::Apply(ApplyError::Failed { why: shaper::WHY, says, command }))
                 if setup.shaper.offloads().is_some() =>
             {
-                Ok(Some(match blind {
-                    Some(blind) => format!("{blind}; the kernel: {says}"),
-                    None => format!("`{command}`: {says}"),
-                }))
+                Ok(Some(shaper::refused_offload(setup, &self.found, &command.to_string(), &says)))
             }
             Err(error) => Err(error),
         };

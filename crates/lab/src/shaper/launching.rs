@@ -20,13 +20,18 @@ pub fn phase(setup: &Setup, stream: &Stream, random: &mut Pcg64Mcg) -> Nanos {
     // One draw in every case, so that a shaper moves no other stream's phase.
     let drawn = random.random_range(0..cycle);
     let Some(taprio) = setup.shaper.taprio().filter(|_| stream.kind.is_scheduled()) else { return Nanos(drawn) };
-    let gates = Gates::of(&taprio.schedule, taprio.classes.of(stream.priority));
+    let class = taprio.classes.of(stream.priority);
+    // A launch time must lie in one entry, with room for the frame; who bears none waits.
+    let own = stream.launch.is_some();
+    let gates = if own { Gates::by_entry(&taprio.schedule, class) } else { Gates::of(&taprio.schedule, class) };
     if gates.always_open() {
         return Nanos(drawn);
     }
     let frame = stream.frame_time(taprio.port_bit_s).0;
     let step = gates.step(cycle);
     let (from, length) = match gates.phases(cycle, frame) {
+        // At the very opening of its entry taprio takes a launch time for one outside.
+        Some((from, length)) if own && length > 1 => (from + 1, length - 1),
         Some(found) => found,
         // No phase meets a window each time; packets wait for theirs.
         None => match gates.windows.first() {
@@ -50,6 +55,7 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
         delta_ns: etf.map_or(0, |etf| etf.delta.0),
         tolerance_ns: etf.map_or(0, |etf| etf.tolerance.0),
         assigned_after_ns: None,
+        entries: None,
         frame_ns: shaper.taprio().map_or(0, |taprio| stream.frame_time(taprio.port_bit_s).0),
     };
     // A device that holds packets is behind every stamp; one that must be gone by its launch time is not held at all.
@@ -60,12 +66,14 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
     };
     match shaper {
         Shaper::Taprio(Taprio { schedule, mode, .. }) => {
-            let gates = Some(Gates::of(schedule, class?));
+            let class = class?;
+            let gates = Some(Gates::of(schedule, class));
             let own = stream.launch.is_some();
             Some(match (mode, etf) {
                 (Mode::TxtimeAssist { delay }, Some(etf)) => {
                     let keeper = below(etf, Keeper::TxtimeAssist);
-                    GateRecord { gates, assigned_after_ns: (!own).then_some(delay.0), ..of_etf(keeper) }
+                    let entries = (!own).then(|| Gates::by_entry(schedule, class));
+                    GateRecord { gates, entries, assigned_after_ns: (!own).then_some(delay.0), ..of_etf(keeper) }
                 }
                 (Mode::Offload, _) => GateRecord { gates, ..of_etf(Keeper::Device) },
                 _ => GateRecord { gates, delta_ns: 0, tolerance_ns: 0, ..of_etf(Keeper::Taprio) },

@@ -14,7 +14,8 @@ pub mod watch;
 use crate::command::{Command, Step};
 use crate::path::{Found, LinkEnd};
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::shaper::{Classes, Shaper};
+use tardy_host::nic::Nic;
+use tardy_model::shaper::{Classes, Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_spec::experiment::{Path, Setup};
 use thiserror::Error;
@@ -59,9 +60,9 @@ pub enum ShaperError {
     #[error(
         "the link of {device} runs at {} and `shaper.port_rate` is {}: windows and credits would be checked and set for another wire; write \
          shaper.port_rate = \"{}\"",
-        rate(*is),
-        rate(*asked),
-        rate(*is)
+        show_rate(*is),
+        show_rate(*asked),
+        show_rate(*is)
     )]
     Rate {
         /// The device.
@@ -71,15 +72,6 @@ pub enum ShaperError {
         /// What the experiment takes it for.
         asked: u64,
     },
-}
-
-/// Bits a second as files have it.
-fn rate(bit_s: u64) -> String {
-    let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000)];
-    match units.into_iter().find(|(_, unit)| bit_s.is_multiple_of(*unit)) {
-        Some((name, unit)) => format!("{}{name}", bit_s / unit),
-        None => format!("{bit_s}bit"),
-    }
 }
 
 /// Stations whose devices get the queue discipline: those that streams start from.
@@ -165,6 +157,26 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
             }
         }
     })
+}
+
+/// What a refusal of the kernel's says to who asked for an offload: the command, its words, and what of the devices is known to stand
+/// against it. Many drivers take no queue discipline over unless they are told that they may.
+pub fn refused_offload(setup: &Setup, found: &Found, command: &str, says: &str) -> String {
+    let mut all = match cannot_offload(setup, found) {
+        Some(blind) => format!("{blind}; the kernel: {says}"),
+        None => format!("`{command}`: {says}"),
+    };
+    let off = |nic: &&Nic| nic.tc_offload.is_some_and(|feature| !feature.on && feature.switchable);
+    let may_be_told = matches!(setup.path, Path::Wire { .. });
+    for nic in
+        devices(setup).iter().filter_map(|(_, device)| found.nics.get(*device)).filter(off).filter(|_| may_be_told)
+    {
+        let name = &nic.name;
+        all += &format!(
+            "; hw-tc-offload of {name} is off, and its driver may ask for it: ethtool -K {name} hw-tc-offload on"
+        );
+    }
+    all
 }
 
 /// Stations that streams start from with their devices of the host, by the experiment's names for them.

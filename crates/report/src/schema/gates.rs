@@ -54,6 +54,11 @@ pub(super) fn gates() -> Value {
             "most_early_seq": {"type": ["integer", "null"], "description": "Its packet."},
             "most_late_ns": {"type": "integer", "minimum": 0, "description": "The farthest outside behind."},
             "most_late_seq": {"type": ["integer", "null"], "description": "Its packet."},
+            "slipped": {
+                "type": ["integer", "null"], "minimum": 0,
+                "description": "Packets that left in, or nearest to, another window than their own; without gates, in another cycle of the stream. \
+                    Null where taprio gives the launch times."
+            },
             "slips_gate_cycles": slips("whole cycles of the gates"),
             "slips_stream_cycles": slips("cycles of the stream, the nearest whole number,"),
             "phases": {

@@ -9,7 +9,7 @@ use crate::schema::show_duration;
 use crate::setup::integer;
 use tardy_model::gates::Gates;
 use tardy_model::load::LoadKind;
-use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time};
+use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time, show_rate};
 use tardy_model::stream::Launch;
 use tardy_model::time::Nanos;
 
@@ -77,11 +77,12 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
     let short = |class: u8, needs: Nanos, what: String| {
         let Some(window) = shortest(class).filter(|window| window.length_ns() < needs.0) else { return Ok(()) };
         let message = format!(
-            "{what} of class {class} take {} on the wire at `shaper.port_rate`, with preamble and gap, and none fits its window that opens \
-             {} into the cycle, which lasts {}",
+            "{what} of class {class} take {} on the wire at `shaper.port_rate` {}, with preamble and gap, and none fits its window of {}, \
+             which opens {} after the cycle begins",
             show_duration(needs),
-            show_duration(Nanos(window.open_ns)),
-            show_duration(Nanos(window.length_ns()))
+            show_rate(bit_s),
+            show_duration(Nanos(window.length_ns())),
+            show_duration(Nanos(window.open_ns))
         );
         Err(table.wrong(&["entries", "port_rate"], message, "write a longer window, or smaller packets"))
     };
@@ -170,10 +171,10 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Cell<'_>, shap
         if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
             let class = taprio.classes.of(stream.priority);
             let needs = stream.frame_time(bit_s).0;
-            if Gates::of(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
+            if Gates::by_entry(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
                 let message = format!(
-                    "launch times of stream `{}`, every {}, do not all fall into windows of class {class}, whose cycle is {}: taprio \
-                     drops the others",
+                    "launch times of stream `{}`, every {}, do not all fall into windows of class {class} with room for the frame in one \
+                     entry, in a cycle of {}: taprio drops the others",
                     stream.name,
                     show_duration(stream.cycle),
                     show_duration(taprio.schedule.cycle)

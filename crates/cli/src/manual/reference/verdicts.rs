@@ -20,7 +20,7 @@ const WIDER: &[(&str, &str, &str)] = &[
         "gates",
         "cell",
         "*ok*: at least 99.5 % of the packets that were sent left when they should; *note*: so they did, but more than 0.5 % of all were \
-         not sent; *warning*: fewer, or none could be judged. See [gates](../method/gates.md).",
+         not sent; *warning*: fewer, or more than 0.5 % left in another window than their own, or none could be judged. See [gates](../method/gates.md).",
     ),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
     ("placement", "cell", "*warning*: a CPU was asked for and could not be had, and what was taken instead."),

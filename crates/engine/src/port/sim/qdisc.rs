@@ -142,16 +142,16 @@ impl Qdisc {
     }
 
     fn taprio(&mut self, taprio: &Taprio, class: u8, at_ns: i64, launch_ns: Option<i64>) -> Fate {
-        let gates = Gates::of(&taprio.schedule, class);
+        let (gates, entries) = (Gates::of(&taprio.schedule, class), Gates::by_entry(&taprio.schedule, class));
         if let Some(launch_ns) = launch_ns
-            && gates.nearest(launch_ns).is_none_or(|window| window.outside_ns(launch_ns) != 0)
+            && entries.next_open(launch_ns, self.frame_ns) != Some(launch_ns)
         {
             return Fate::Dropped;
         }
         match (&taprio.mode, &taprio.etf) {
             (Mode::TxtimeAssist { delay }, Some((etf, at))) if at.contains(&class) => {
                 let launch_ns = launch_ns.or_else(|| {
-                    let given = gates.next_open((at_ns + delay.0).max(self.free_ns), self.frame_ns)?;
+                    let given = entries.next_open((at_ns + delay.0).max(self.free_ns), self.frame_ns)?;
                     self.free_ns = given + self.frame_ns;
                     Some(given)
                 });
