@@ -10,7 +10,7 @@ fn main() -> std::io::Result<()> {
     for (name, bytes) in seeds() {
         std::fs::write(corpus.join(name), bytes)?;
     }
-    let inputs: Vec<_> = std::fs::read_dir(&corpus)?.collect::<Result<_, _>>()?;
+    let inputs: Vec<_> = std::fs::read_dir(corpus)?.collect::<Result<_, _>>()?;
     let mut heard = 0;
     for input in &inputs {
         heard += usize::from(message::input(&std::fs::read(input.path())?) > 0);
