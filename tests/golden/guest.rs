@@ -224,11 +224,33 @@ fn a_plan_promises_no_reader_for_what_a_guest_measured_by_hand() {
 }
 
 #[test]
-fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
+fn two_runs_that_missed_the_same_kernel_took_it_from_under_each_other() {
     let cache = tempfile::tempdir().expect("a folder");
-    let folder = cache.path().join("guest/kernels/debian-6.12");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let fetched = kernel::Fetched {
+    let which = kernel::debian("debian:6.12").expect("known");
+    let fetches = std::sync::atomic::AtomicU32::new(0);
+    let run = || {
+        tardy_lab::guest::fetch::unless_there(cache.path(), which, || {
+            fetches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            // Long enough for the others to come, were they let in.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            let folder = kernel::folder(cache.path(), which.name);
+            std::fs::create_dir_all(&folder).expect("a folder");
+            let bytes = serde_json::to_vec(&fetched()).expect("JSON");
+            std::fs::write(folder.join("kernel.json"), bytes).expect("written");
+            Ok(fetched())
+        })
+    };
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        for run in runs {
+            assert_eq!(run.join().expect("it ends").expect("it is there"), fetched());
+        }
+    });
+    assert_eq!(fetches.into_inner(), 1, "the others found what the first one brought");
+}
+
+fn fetched() -> kernel::Fetched {
+    kernel::Fetched {
         name: "debian:6.12".into(),
         package: "linux-image-6.12.1-amd64".into(),
         version: "6.12.1-1".into(),
@@ -236,8 +258,15 @@ fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
         image_sha256: "0123456789abcdef".repeat(4),
         image: "boot/vmlinuz-6.12.1".into(),
         built: Vec::new(),
-    };
-    std::fs::write(folder.join("kernel.json"), serde_json::to_vec(&fetched).expect("JSON")).expect("written");
+    }
+}
+
+#[test]
+fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let folder = cache.path().join("guest/kernels/debian-6.12");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("kernel.json"), serde_json::to_vec(&fetched()).expect("JSON")).expect("written");
     let mut command = std::process::Command::new(crate::help::tardy());
     let output = command.args(["guest", "list"]).env("TARDY_CACHE", cache.path()).output().expect("tardy runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");

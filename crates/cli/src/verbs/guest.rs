@@ -29,7 +29,7 @@ pub fn call(args: Call) -> Result<Exit> {
                 })?;
                 // What is built belongs to the kernel that is there.
                 if with.is_empty() || kernel::fetched(&kernel::cache(), which.name).is_none() {
-                    fetch_one(which)?;
+                    fetch_one(which, with.is_empty())?;
                 }
                 with.iter().try_for_each(|module| build_one(which, module))?;
             }
@@ -43,10 +43,15 @@ pub fn call(args: Call) -> Result<Exit> {
     }
 }
 
-fn fetch_one(which: Debian) -> Result<()> {
+/// Fetches a kernel: in place of one that is there, or only if there is none.
+fn fetch_one(which: Debian, anew: bool) -> Result<()> {
     let cache = kernel::cache();
-    let fetched = fetch::fetch(&cache, which, &mut |says| eprintln!("{says}"))
-        .map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
+    let mut tell = |says: &str| eprintln!("{says}");
+    let fetched = match anew {
+        true => fetch::anew(&cache, which, &mut tell),
+        false => fetch::unless_there(&cache, which, || fetch::fetch(&cache, which, &mut tell)),
+    };
+    let fetched = fetched.map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
     let folder = kernel::folder(&cache, which.name);
     eprintln!("{}: {} {} in {}", which.name, fetched.package, fetched.version, folder.display());
     Ok(())
@@ -100,7 +105,7 @@ pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
     let (cache, name) = (kernel::cache(), args.kernel.as_deref().unwrap_or(kernel::DEFAULT));
     let found = match (kernel::find(&cache, name), kernel::debian(name)) {
         (Err(KernelError::NotFetched(_)), Some(which)) => {
-            fetch_one(which)?;
+            fetch_one(which, false)?;
             kernel::find(&cache, name)
         }
         (found, _) => found,

@@ -3,10 +3,45 @@
 
 use super::apt::{Apt, FetchError, field, file};
 use super::kernel::{self, Debian, Fetched};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
+/// Keeps other programs from fetching the same kernel until it is dropped: whoever came first would find it replaced while it is read.
+fn alone(cache: &Path, which: Debian) -> Result<File, FetchError> {
+    fs::create_dir_all(cache).map_err(file("create", cache))?;
+    let path = cache.join(format!("{}.lock", which.name.replace(':', "-")));
+    let lock = File::create(&path).map_err(file("create", &path))?;
+    lock.lock().map_err(file("lock", &path))?;
+    Ok(lock)
+}
+
+/// The kernel that is in the cache, or the one that `fetch` brings there, by one program at a time: two runs that miss the same one at
+/// the same time wait for each other, and the second finds it.
+///
+/// # Errors
+/// [`FetchError`].
+pub fn unless_there(
+    cache: &Path,
+    which: Debian,
+    fetch: impl FnOnce() -> Result<Fetched, FetchError>,
+) -> Result<Fetched, FetchError> {
+    let _alone = alone(cache, which)?;
+    match kernel::fetched(cache, which.name) {
+        Some(there) => Ok(there),
+        None => fetch(),
+    }
+}
+
 /// Fetches a kernel into the cache, in place of one that is there. `tell` hears what is being done.
+///
+/// # Errors
+/// [`FetchError`].
+pub fn anew(cache: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<Fetched, FetchError> {
+    let _alone = alone(cache, which)?;
+    fetch(cache, which, tell)
+}
+
+/// The same without looking whether others do so too.
 ///
 /// # Errors
 /// [`FetchError`].
