@@ -126,14 +126,14 @@ pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
     usual.or_else(|| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
 }
 
-/// Where `rx_kernel` was taken of this stream, in words, for a metric that is made of it in a run whose streams differ in that:
-/// figures of two points must not stand in one table.
-pub(crate) fn point_of(results: &Results, metric: &str, stream: &StreamResult) -> Option<String> {
-    let mut all = results.cells.iter().flat_map(|cell| cell.streams.values());
+/// Where `rx_kernel` was taken of this stream of this cell, in words, for a metric that is made of it in a run whose streams differ
+/// in that: figures of two points must not stand in one table. Of a cell that made no trial nothing was taken anywhere.
+pub(crate) fn point_of(results: &Results, metric: &str, cell: &CellResult, stream: &StreamResult) -> Option<String> {
+    let mut all = results.cells.iter().filter(|cell| !cell.trials.is_empty()).flat_map(|cell| cell.streams.values());
     let first = all.next()?.rx_kernel_point();
     let differ = all.any(|stream| stream.rx_kernel_point() != first);
     let made_of_it = Metric::from_str(metric).is_ok_and(Metric::has_rx_kernel);
-    (differ && made_of_it).then(|| stream.rx_kernel_point().replace('-', " "))
+    (differ && made_of_it && !cell.trials.is_empty()).then(|| stream.rx_kernel_point().replace('-', " "))
 }
 
 /// The metric that leads of several streams: of the first one that has any.

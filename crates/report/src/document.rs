@@ -255,9 +255,14 @@ pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     for (name, ()) in picture.facts.in_order(&names) {
         let rows = || cells.iter().filter_map(|cell| cell.streams.get_key_value(name).map(|(who, of)| (cell, who, of)));
         let usual = lead_of(rows().map(|(.., stream)| stream));
+        let usual_at =
+            usual.and_then(|metric| rows().find_map(|(cell, _, of)| point_of(picture.results, metric, cell, of)));
         for (cell, who, stream) in rows() {
             let Some(metric) = lead(stream).or(usual) else { continue };
-            let at = point_of(picture.results, metric, stream);
+            let at = match cell.trials.is_empty() {
+                true => usual_at.clone(),
+                false => point_of(picture.results, metric, cell, stream),
+            };
             match tables.iter_mut().find(|led| led.name == metric && led.at == at) {
                 Some(led) => led.rows.push((cell, who, stream)),
                 None => tables.push(Led { name: metric, at, rows: vec![(cell, who, stream)] }),

@@ -271,7 +271,7 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
     });
     let (stream, name) = first?;
     let mut got: Vec<(i64, &str)> = Vec::new();
-    let points = cells.iter().filter_map(|cell| point_of(picture.results, name, cell.streams.get(stream)?));
+    let points = cells.iter().filter_map(|cell| point_of(picture.results, name, cell, cell.streams.get(stream)?));
     if points.collect::<BTreeSet<_>>().len() > 1 {
         // From the best cell to the worst would be from one point to another.
         return None;

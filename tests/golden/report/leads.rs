@@ -83,6 +83,37 @@ fn cells_whose_rx_kernel_was_moved_stand_in_a_table_of_their_own() {
 }
 
 #[test]
+fn a_refused_cell_does_not_stand_as_if_rx_kernel_had_been_taken_elsewhere_in_it() {
+    let mut run = run(&["qdisc=refused", "qdisc=etf", "qdisc=taprio"]);
+    for (i, cell) in run.results.cells.iter_mut().enumerate() {
+        let stream = cell.streams.get_mut("ctl").expect("the stream");
+        if i == 0 {
+            // As the analysis makes a cell whose device refuses what it needs: the stream's name, and nothing of it.
+            *stream = StreamResult::default();
+            cell.trials.clear();
+            cell.valid = false;
+            cell.verdicts = vec![Verdict::new("no-gates", Level::Invalid, "the device has no clock")];
+        } else {
+            stream.rx_kernel_at = Some("local-delivery".into());
+        }
+    }
+    for format in ["html", "md", "org", "text"] {
+        let text = run.draw(format, 100);
+        assert!(!text.contains("at arrival") && !text.contains("not taken at one point"), "{format}: {text}");
+        assert!(!text.contains("\"at\":\"local delivery\""), "{format}");
+    }
+    let heads = |run: &Run| -> Vec<String> {
+        let leading = rows(&run.draw("md", 100)).into_iter().filter(|row| row[0].starts_with("scheduled..rx_kernel"));
+        leading.filter(|row| row[1] == "valid").map(|row| row[0].clone()).collect()
+    };
+    assert_eq!(heads(&run)[0], "scheduled..rx_kernel, in µs");
+    // Where the others do differ, it stands with the first of them and makes no table.
+    run.results.cells[2].streams.get_mut("ctl").expect("the stream").rx_kernel_at = None;
+    let of_cells = heads(&run).iter().filter(|head| head.contains("(rx_kernel at ")).count();
+    assert_eq!(of_cells, 2, "{:?}", heads(&run));
+}
+
+#[test]
 fn the_stream_that_the_file_names_first_leads_whatever_its_letter() {
     let page = car(&["all"]).draw("html", 100);
     assert!(page.contains("<dt>ctl scheduled..rx_kernel</dt>"), "the sole cell's figures, large");

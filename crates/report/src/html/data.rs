@@ -146,7 +146,7 @@ impl Maker<'_> {
         let limits: Vec<Value> = limits.filter_map(|e| Some(json!([e.of, e.limit_ns?, met(e.met)]))).collect();
         let of = cell.streams.get(stream);
         json!({
-            "at": of.and_then(|stream| point_of(self.picture.results, name, stream)),
+            "at": of.and_then(|stream| point_of(self.picture.results, name, cell, stream)),
             "count": if bars.is_empty() { 0 } else { metric.count },
             "inf": missing,
             "q": quantiles(&metric.figures.quantiles, &metric.infinite),

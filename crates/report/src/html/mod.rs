@@ -158,9 +158,9 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
         return;
     }
     *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n";
-    let (name, streams) = (data::leading(picture), cells.iter().flat_map(|cell| cell.streams.values()));
-    let mut streams = streams.filter_map(|stream| point_of(picture.results, name?, stream));
-    if streams.next().is_some() {
+    let streams = || cells.iter().flat_map(|cell| cell.streams.values().map(move |stream| (cell, stream)));
+    let differ = |name: &str| streams().any(|(cell, of)| point_of(picture.results, name, cell, of).is_some());
+    if data::leading(picture).is_some_and(differ) {
         *out += "<p>rx_kernel was not taken at one point in all of these: where a title names its point, compare it only with those \
                  that name the same one.</p>\n";
     }
