@@ -10,6 +10,7 @@ mod loads;
 mod one_socket;
 mod packet;
 mod placement;
+mod poke;
 mod ready_made;
 mod run;
 mod shapers;

@@ -64,8 +64,13 @@ pub struct Shared {
 
 /// What is done with a packet of the stream at once, before anything else: a reflector answers it.
 pub trait Answer {
-    /// A packet arrived for the first time, of the trial or of the warm-up; its receive call returned at `receive`.
-    fn answer<T: Timer>(&mut self, timer: &mut T, receive: Instant<Tai>, kind: Kind, seq: u32, shared: &Shared);
+    /// True if nobody asks when a packet was received: then it is answered before the clock is read.
+    fn comes_before_the_clock(&self) -> bool {
+        false
+    }
+    /// A packet arrived for the first time, of the trial or of the warm-up; its receive call returned at `receive`, if the clock was
+    /// read.
+    fn answer<T: Timer>(&mut self, timer: &mut T, receive: Option<Instant<Tai>>, kind: Kind, seq: u32, shared: &Shared);
     /// Nothing is there to be received; `since` looks have found nothing.
     fn idle(&mut self, since: u32, shared: &Shared);
 }
@@ -75,7 +80,7 @@ pub struct Silent;
 
 impl Answer for Silent {
     #[inline]
-    fn answer<T: Timer>(&mut self, _: &mut T, _: Instant<Tai>, _: Kind, _: u32, _: &Shared) {}
+    fn answer<T: Timer>(&mut self, _: &mut T, _: Option<Instant<Tai>>, _: Kind, _: u32, _: &Shared) {}
     #[inline]
     fn idle(&mut self, _since: u32, _shared: &Shared) {}
 }
@@ -149,15 +154,16 @@ impl Receiver {
         let mut gaps = SpinGaps::default();
         let mut last = spins.then(|| timer.now());
         let mut in_trial = false;
+        let clock_first = spins || !answer.comes_before_the_clock();
         let (mut latest, mut behind, mut idle) = (None, false, 0_u32);
         while !shared.stop.load(Relaxed) && !port.ended() && goes_on() {
             let received = port.receive(&mut self.inbox, behind);
-            let receive = match received {
-                Ok(Received::Packets(_)) => timer.now(),
-                _ if spins => timer.now(),
-                _ => Instant::from_ns(0),
+            let mut receive = match received {
+                Ok(Received::Packets(_)) if clock_first => Some(timer.now()),
+                _ if spins => Some(timer.now()),
+                _ => None,
             };
-            if let Some(before) = last.replace(receive).filter(|_| spins) {
+            if spins && let (Some(receive), Some(before)) = (receive, std::mem::replace(&mut last, receive)) {
                 let gap = (receive - before).0;
                 if gap > GAP_NS && in_trial {
                     gaps.over_1ms += 1;
@@ -185,12 +191,13 @@ impl Receiver {
                     break;
                 }
             };
-            let before = latest.replace(receive);
-            behind = packets > 1 || before.is_some_and(|before: Instant<Tai>| (receive - before).0 < BEHIND_NS);
             idle = 0;
             for n in 0..packets {
-                in_trial |= self.packet(timer, n, receive, shared, answer);
+                in_trial |= self.packet(timer, n, &mut receive, shared, answer);
             }
+            let receive = receive.unwrap_or_else(|| timer.now());
+            let before = latest.replace(receive);
+            behind = packets > 1 || before.is_some_and(|before: Instant<Tai>| (receive - before).0 < BEHIND_NS);
         }
         if shared.stop.load(Relaxed) && self.counters.broken_errno == 0 {
             self.late(timer, port, shared, answer);
@@ -213,20 +220,21 @@ impl Receiver {
                 break;
             }
             let Ok(Received::Packets(packets)) = port.receive(&mut self.inbox, true) else { break };
-            let receive = timer.now();
+            let mut receive = Some(timer.now());
             for n in 0..packets {
-                self.packet(timer, n, receive, shared, answer);
+                self.packet(timer, n, &mut receive, shared, answer);
             }
         }
     }
 
-    /// Takes the packet at place `n` of the inbox; true if it is the trial's.
+    /// Takes the packet at place `n` of the inbox; true if it is the trial's. Where the clock was not read yet, it is when the packet
+    /// has been answered.
     #[inline]
     fn packet<T: Timer, A: Answer>(
         &mut self,
         timer: &mut T,
         n: usize,
-        receive: Instant<Tai>,
+        receive: &mut Option<Instant<Tai>>,
         shared: &Shared,
         answer: &mut A,
     ) -> bool {
@@ -248,8 +256,9 @@ impl Receiver {
                 let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
                 let is_first = self.seen[word] & bit == 0;
                 if is_first {
-                    answer.answer(timer, receive, frame.kind, frame.seq, shared);
+                    answer.answer(timer, *receive, frame.kind, frame.seq, shared);
                 }
+                let receive = *receive.get_or_insert_with(|| timer.now());
                 let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
                 if self.arrivals.len() < self.arrivals.capacity() {
                     let (tags, receive_ns) = (self.inbox.tags(n), receive.ns());
@@ -266,7 +275,7 @@ impl Receiver {
                 true
             }
             Kind::WarmUp | Kind::WarmUpReply => {
-                answer.answer(timer, receive, frame.kind, frame.seq, shared);
+                answer.answer(timer, *receive, frame.kind, frame.seq, shared);
                 shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);

@@ -5,9 +5,11 @@
 use crate::order::{ReflectOrder, SendOrder};
 use crate::port::{ReceivePort, SendPort, Timer};
 use crate::receiver::{Answer, Receiver, Shared};
-use crate::sender::Sender;
+use crate::sender::{Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::frame::Kind;
+use tardy_model::point::Point;
+use tardy_model::stream::Kind as StreamKind;
 use tardy_model::time::{Instant, Tai};
 
 /// A spinning reflector takes its stamps when so many looks have found nothing: a request may be close behind the last one.
@@ -19,6 +21,8 @@ pub struct Reflector {
     pub receiver: Receiver,
     /// What was answered.
     pub sender: Sender,
+    /// A ping-pong of which nobody asks when a request came or its reply went: no clock is read between the two.
+    timeless: bool,
 }
 
 /// The answering half with its port, while the loop runs.
@@ -26,6 +30,8 @@ struct Answers<'a, P> {
     sender: &'a mut Sender,
     port: &'a mut P,
     in_trial: bool,
+    /// Nobody asks when a request came or its reply went.
+    timeless: bool,
 }
 
 impl<P: SendPort> Answers<'_, P> {
@@ -41,8 +47,19 @@ impl<P: SendPort> Answers<'_, P> {
 }
 
 impl<P: SendPort> Answer for Answers<'_, P> {
+    fn comes_before_the_clock(&self) -> bool {
+        self.timeless
+    }
+
     #[inline]
-    fn answer<T: Timer>(&mut self, timer: &mut T, receive: Instant<Tai>, kind: Kind, seq: u32, shared: &Shared) {
+    fn answer<T: Timer>(
+        &mut self,
+        timer: &mut T,
+        receive: Option<Instant<Tai>>,
+        kind: Kind,
+        seq: u32,
+        shared: &Shared,
+    ) {
         if kind == Kind::Test {
             if !self.in_trial {
                 self.count_warm(shared);
@@ -50,8 +67,8 @@ impl<P: SendPort> Answer for Answers<'_, P> {
                 self.in_trial = true;
             }
             // Where nobody asks for `reply_send`, the clock is not read once more between a request and its answer.
-            let known = (!self.sender.stamps_send()).then_some(receive);
-            self.sender.send_now(timer, self.port, seq, known);
+            let sent_at = if self.sender.stamps_send() { SentAt::Read } else { SentAt::Known(receive) };
+            self.sender.send_now(timer, self.port, seq, sent_at);
             self.sender.drain_in_batches(self.port);
         } else if !self.in_trial {
             self.sender.send_warm_up(self.port, Kind::WarmUpReply, seq);
@@ -78,7 +95,9 @@ impl Reflector {
     /// Allocates for the order.
     pub fn new(order: ReflectOrder) -> Self {
         let ReflectOrder { receive, send } = order;
-        Reflector { receiver: Receiver::new(receive), sender: Sender::new(SendOrder { replies: true, ..send }) }
+        let asked = [Point::Receive, Point::ReplySend].into_iter().any(|point| receive.order.wants(point));
+        let timeless = receive.order.kind == StreamKind::Pingpong && !asked;
+        Reflector { timeless, receiver: Receiver::new(receive), sender: Sender::new(SendOrder { replies: true, ..send }) }
     }
 
     /// Receives and answers until told to stop.
@@ -112,7 +131,8 @@ impl Reflector {
         goes_on: impl Fn() -> bool,
     ) {
         let in_trial = self.sender.is_in_trial();
-        let mut answers = Answers { sender: &mut self.sender, port: back, in_trial };
+        let timeless = self.timeless;
+        let mut answers = Answers { sender: &mut self.sender, port: back, in_trial, timeless };
         self.receiver.run_while(timer, from, shared, &mut answers, goes_on);
     }
 

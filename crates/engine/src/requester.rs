@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The asking end of a ping-pong: a request goes out when a reply has come, so many at a time as are allowed. Closed loop: it
-//! measures round trips, and slows down when they do. Between a reply and the next request stand a stamp and its recording.
+//! measures round trips, and slows down when they do. Between a reply and the next request stands a stamp; it is recorded when the
+//! request is on its way.
 
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED, inbox};
-use crate::sender::Sender;
+use crate::sender::{Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
+use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, Kind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
@@ -75,6 +77,15 @@ struct Progress {
     oldest: u32,
     /// Answered, given up or refused.
     settled: u32,
+}
+
+/// A reply that is still to be recorded.
+struct Taken {
+    seq: u32,
+    /// When the request went out that was still waiting for it, TAI, ns.
+    since_ns: Option<i64>,
+    tags: Tags,
+    rx_kernel: MaybeNanos,
 }
 
 impl Requester {
@@ -149,7 +160,7 @@ impl Requester {
         from: &mut R,
         shared: &Shared,
     ) {
-        let (count, most) = (self.order.send.order.count, self.order.in_flight.max(1));
+        let count = self.order.send.order.count;
         let spins = from.spins();
         let mut gaps = SpinGaps::default();
         let mut last: Option<Instant<Tai>> = None;
@@ -159,9 +170,7 @@ impl Requester {
         let mut at = Progress::default();
         self.sender.begin_trial();
         while at.settled < count && !shared.stop.load(Relaxed) && !from.ended() {
-            while at.waiting < most && at.next < count {
-                self.ask(timer, to, &mut at);
-            }
+            self.ask_all(timer, to, &mut at);
             self.sender.drain_in_batches(to);
             let received = from.receive(&mut self.inbox, false);
             let now = timer.now();
@@ -176,7 +185,15 @@ impl Requester {
             match received {
                 Ok(Received::Packets(packets)) => {
                     (idle, heard) = (0, now);
-                    (0..packets).for_each(|n| self.reply(n, now, shared, &mut at));
+                    for n in 0..packets {
+                        let taken = self.reply(n, &mut at);
+                        if !shared.stop.load(Relaxed) {
+                            self.ask_all(timer, to, &mut at);
+                        }
+                        if let Some(taken) = taken {
+                            self.note(taken, now, shared);
+                        }
+                    }
                 }
                 Ok(Received::Nothing) => {
                     idle = idle.saturating_add(1);
@@ -217,11 +234,19 @@ impl Requester {
         self.sender.end_trial(timer, to, reached);
     }
 
+    /// Sends as many requests as may be on their way.
+    #[inline]
+    fn ask_all<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
+        while at.waiting < self.order.in_flight.max(1) && at.next < self.order.send.order.count {
+            self.ask(timer, to, at);
+        }
+    }
+
     #[inline]
     fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         let packet = at.next;
         at.next += 1;
-        if self.sender.send_now(timer, to, packet, None) {
+        if self.sender.send_now(timer, to, packet, SentAt::Read) {
             let since = self.sender.sent_last_ns();
             self.states[packet as usize] = State::Waiting(since);
             at.waiting += 1;
@@ -230,13 +255,15 @@ impl Requester {
         }
     }
 
-    /// Takes the reply at place `n` of the inbox.
+    /// Takes the reply at place `n` of the inbox; `None` if there is nothing to note of it.
     #[inline]
-    fn reply(&mut self, n: usize, now: Instant<Tai>, shared: &Shared, at: &mut Progress) {
+    fn reply(&mut self, n: usize, at: &mut Progress) -> Option<Taken> {
         let StreamOrder { nonce, stream, .. } = self.order.send.order;
         let (payload, stamp) = self.inbox.packet(n);
         let frame = match Frame::read(payload) {
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == Kind::WarmUpReply => return,
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == Kind::WarmUpReply => {
+                return None;
+            }
             // A reply to a request that was never sent is nobody's.
             Ok(frame)
                 if frame.nonce == nonce
@@ -249,19 +276,29 @@ impl Requester {
             }
             _ => {
                 self.counters.foreign += 1;
-                return;
+                return None;
             }
         };
         let state = std::mem::replace(&mut self.states[frame.seq as usize], State::Answered);
-        if let State::Waiting(since_ns) = state {
-            at.waiting -= 1;
-            at.settled += 1;
+        let since_ns = match state {
+            State::Waiting(since_ns) => Some(since_ns),
+            State::Unsent | State::Answered | State::GivenUp => None,
+        };
+        at.waiting -= u32::from(since_ns.is_some());
+        at.settled += u32::from(since_ns.is_some());
+        let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
+        Some(Taken { seq: frame.seq, since_ns, tags: self.inbox.tags(n), rx_kernel })
+    }
+
+    /// Records a reply that was received `now`.
+    #[inline]
+    fn note(&mut self, taken: Taken, now: Instant<Tai>, shared: &Shared) {
+        let Taken { seq, since_ns, tags, rx_kernel } = taken;
+        if let Some(since_ns) = since_ns {
             shared.live.count(Some(now.ns() - since_ns));
         }
         if self.arrivals.len() < self.arrivals.capacity() {
-            let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-            let (tags, receive_ns) = (self.inbox.tags(n), now.ns());
-            self.arrivals.push(Arrival { seq: frame.seq, tags, rx_kernel, receive_ns });
+            self.arrivals.push(Arrival { seq, tags, rx_kernel, receive_ns: now.ns() });
         } else {
             self.counters.records_dropped += 1;
         }

@@ -46,6 +46,15 @@ pub struct Sender {
     pub counters: SenderCounters,
 }
 
+/// What is known of the instant of a packet that goes out now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentAt {
+    /// Nothing: the clock is read before the send call.
+    Read,
+    /// This, or that nobody asks.
+    Known(Option<Instant<Tai>>),
+}
+
 /// Behind the send there must be this much time until the next packet is due for stamps to be taken from the error queue: what
 /// a full batch costs.
 const DRAIN_SLACK: Nanos = Nanos(8_000);
@@ -187,20 +196,22 @@ impl Sender {
         !self.half.send.is_empty()
     }
 
-    /// Sends packet `packet` now, outside any schedule, and records it; now is `known`, or the clock is read. False if the port
-    /// refused it.
+    /// Sends packet `packet` now, outside any schedule, and records it. False if the port refused it.
     #[inline]
     pub(crate) fn send_now<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
         port: &mut P,
         packet: u32,
-        known: Option<Instant<Tai>>,
+        at: SentAt,
     ) -> bool {
         self.frame(if self.order.replies { Kind::Reply } else { Kind::Test }, packet);
-        let send = known.unwrap_or_else(|| timer.now());
+        let send = match at {
+            SentAt::Read => Some(timer.now()),
+            SentAt::Known(at) => at,
+        };
         let sending = self.send_one(port, packet, send, Sending::default(), None);
-        if let Some(cell) = self.half.scheduled.get_mut(packet as usize) {
+        if let (Some(cell), Some(send)) = (self.half.scheduled.get_mut(packet as usize), send) {
             *cell = MaybeNanos::some(send.ns());
         }
         self.half.sending[packet as usize] = sending;
@@ -314,7 +325,7 @@ impl Sender {
                 continue;
             }
             let send = if self.half.send.is_empty() { woke } else { timer.now() };
-            sending = self.send_one(port, packet, send, sending, launches.then(|| schedule.due(i)));
+            sending = self.send_one(port, packet, Some(send), sending, launches.then(|| schedule.due(i)));
             self.half.sending[row] = sending;
             live.count(None);
             if self.outstanding > 0 {
@@ -350,13 +361,13 @@ impl Sender {
         }
     }
 
-    /// Hands the packet over that stands at the first place, and records it.
+    /// Hands the packet over that stands at the first place, and records it; `send` is `None` where nobody asks for it.
     #[inline]
     fn send_one<P: SendPort>(
         &mut self,
         port: &mut P,
         packet: u32,
-        send: Instant<Tai>,
+        send: Option<Instant<Tai>>,
         mut sending: Sending,
         launch: Option<Instant<Tai>>,
     ) -> Sending {
@@ -367,7 +378,7 @@ impl Sender {
                 self.outstanding += self.stamps;
                 self.counters.went_out(1, send);
                 sending.0 |= Sending::SENT;
-                if let Some(cell) = self.half.send.get_mut(packet as usize) {
+                if let (Some(cell), Some(send)) = (self.half.send.get_mut(packet as usize), send) {
                     *cell = MaybeNanos::some(send.ns());
                 }
             }
@@ -424,7 +435,7 @@ impl Sender {
             }
             live.count(None);
         }
-        self.counters.went_out(sent, woke);
+        self.counters.went_out(sent, Some(woke));
         self.counters.batched += sent as u64;
         if sent < BATCH {
             // The one behind was refused, and may have used a key up.

@@ -108,6 +108,8 @@ pub struct Stations {
 
 /// A station answers within this time, even beside a spinning realtime thread.
 const ANSWER: Duration = Duration::from_secs(20);
+/// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured for a moment.
+const LISTEN: Duration = Duration::from_millis(250);
 /// Between the order to start and the lead-in's first packet.
 const AHEAD: Nanos = Nanos(15_000_000);
 const WARM_UP_PACKETS: u32 = 10;
@@ -331,7 +333,7 @@ impl Trial<'_> {
                     agent.tell(&ToAgent::StopSending)?;
                 }
             }
-            match stations.next(Duration::from_millis(50))? {
+            match stations.next(LISTEN)? {
                 None => {}
                 Some((_, FromAgent::Progress { stream, side, digest })) => {
                     // Only a count that moves is a sign of life.

@@ -94,6 +94,7 @@ impl MaybeNanos {
 }
 
 impl From<Option<i64>> for MaybeNanos {
+    #[inline]
     fn from(value: Option<i64>) -> Self {
         value.map_or(MaybeNanos::NONE, MaybeNanos::some)
     }

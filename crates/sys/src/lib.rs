@@ -16,6 +16,7 @@ pub mod messages;
 pub mod nic;
 pub mod packet;
 pub mod phc;
+pub mod poke;
 pub mod process;
 pub mod stamps;
 pub mod tcp;

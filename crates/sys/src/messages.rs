@@ -40,7 +40,8 @@ pub struct MessagesRx {
     control: ControlBuffer<256>,
 }
 
-/// Makes both halves of a connection that is fresh: nothing has been sent on it. Messages that come have `size` bytes.
+/// Makes both halves of a connection that is fresh: nothing has been sent on it. Messages that come have `size` bytes. A receive call
+/// that waits has no time limit: who must end it pokes its thread ([`crate::poke`]).
 ///
 /// # Errors
 /// The kernel's.
@@ -52,8 +53,9 @@ pub fn split(
     error_queue_bytes: i32,
 ) -> Result<(MessagesTx, MessagesRx), SysError> {
     let failed = |source| SysError { call: "dup", on: "a connection".into(), source };
-    tcp.limit(Duration::from_millis(LIMIT_MS as u64)).map_err(|source| SysError {
-        call: "SO_RCVTIMEO",
+    crate::poke::heed();
+    tcp.limit_sends(Duration::from_millis(LIMIT_MS as u64)).map_err(|source| SysError {
+        call: "SO_SNDTIMEO",
         on: "a connection".into(),
         source,
     })?;
@@ -178,8 +180,8 @@ impl MessagesRx {
         by.wait(&self.fd, LIMIT_MS)
     }
 
-    /// Receives what is missing of one message into place 0 of the inbox; with `wait` it sleeps until it is whole or the time
-    /// limit passes. A message that is not whole yet is no message, and its part is kept. ESHUTDOWN if the peer has ended.
+    /// Receives what is missing of one message into place 0 of the inbox; with `wait` it sleeps until it is whole or its thread is
+    /// poked, which is told as a time limit that passed. A message that is not whole yet is no message, and its part is kept. ESHUTDOWN if the peer has ended.
     #[inline]
     pub fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
         let room = &mut inbox.place(0, self.size)[self.have..];
@@ -214,7 +216,7 @@ impl MessagesRx {
                 inbox.stamp(0, stamp);
                 Ok(Received::Packets(1))
             }
-            Err(libc::EAGAIN) if wait => Ok(Received::TimedOut),
+            Err(libc::EAGAIN | libc::EINTR) if wait => Ok(Received::TimedOut),
             Err(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
             Err(errno) => Err(errno),
         }

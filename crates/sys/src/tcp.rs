@@ -147,6 +147,11 @@ impl Tcp {
     /// A call that waits returns after this long, so that no loop depends on the peer to end.
     pub fn limit(&self, limit: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(limit))?;
+        self.limit_sends(limit)
+    }
+
+    /// The same of send calls alone.
+    pub fn limit_sends(&self, limit: Duration) -> io::Result<()> {
         self.stream.set_write_timeout(Some(limit))
     }
 

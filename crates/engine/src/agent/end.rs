@@ -7,7 +7,6 @@ use crate::live::Digest;
 use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
 use crate::port::packet::{PacketReceive, PacketSend};
-use crate::port::tcp::Waiting;
 use crate::port::udp::{self, UdpReceive, UdpSend};
 use crate::receiver::{Arrival, ReceiverCounters, Shared};
 use crate::sender::{SenderCounters, SenderHalf};
@@ -23,7 +22,7 @@ use tardy_model::stream::{Port, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{SpinGaps, TcpRecord};
 use tardy_sys::udp::Waker;
-use tardy_sys::{SysError, clock, nic};
+use tardy_sys::{SysError, clock, nic, poke};
 
 /// What reaches the agent's control thread.
 pub enum Event {
@@ -66,6 +65,10 @@ pub struct End {
     /// It begins to work when it is made ready, so what it used before the trial is to be taken off.
     works_before: bool,
     waker: Option<Waker>,
+    /// It sleeps in receive calls without a time limit, over a connection: it is poked when nothing moves, and to stop.
+    is_poked: bool,
+    /// What had moved at the last look.
+    moved: (u64, u64),
     napi: Option<mpsc::Receiver<u32>>,
     napi_id: std::cell::Cell<u32>,
     thread: Option<JoinHandle<Half>>,
@@ -81,14 +84,14 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// A receiver whose sender is done goes on for so long at most.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
-/// What is opened for an end before its thread starts.
+/// What is opened for an end before its thread starts. Over TCP the thread opens its sockets itself, in a table of its own.
 enum Doors {
     Send(SendOrder, UdpSend),
     Receive(ReceiveOrder, UdpReceive),
     AskUdp(AskOrder, UdpSend, UdpReceive),
     AskTcp(AskOrder),
     ReflectUdp(ReflectOrder, UdpReceive, UdpSend),
-    ReflectTcp(ReflectOrder, Waiting),
+    ReflectTcp(ReflectOrder),
     SendPacket(SendOrder, PacketSend),
     ReceivePacket(ReceiveOrder, PacketReceive),
     AskPacket(AskOrder, PacketSend, PacketReceive),
@@ -119,10 +122,7 @@ impl Doors {
                 let waker = waker(&from)?;
                 (Doors::AskUdp(order, to, from), waker)
             }
-            EndOrder::Reflect(order) if order.send.order.port == Port::Tcp => {
-                let waiting = Waiting::open(&order.send, &order.receive)?;
-                (Doors::ReflectTcp(order, waiting), None)
-            }
+            EndOrder::Reflect(order) if order.send.order.port == Port::Tcp => (Doors::ReflectTcp(order), None),
             EndOrder::Reflect(order) => {
                 let (back, from) = udp::both(&order.send, &order.receive)?;
                 let waker = waker(&from)?;
@@ -159,7 +159,7 @@ impl Doors {
             Doors::SendPacket(_, to) | Doors::AskPacket(_, to, _) | Doors::ReflectPacket(_, _, to) => {
                 to.error_queue_bytes()
             }
-            Doors::Receive(..) | Doors::ReceivePacket(..) | Doors::AskTcp(_) | Doors::ReflectTcp(..) => 0,
+            Doors::Receive(..) | Doors::ReceivePacket(..) | Doors::AskTcp(_) | Doors::ReflectTcp(_) => 0,
         }
     }
 
@@ -175,7 +175,7 @@ impl Doors {
             Doors::AskTcp(order) => threads::ask_tcp(order, shared, link),
             Doors::ReflectUdp(order, from, back) => threads::reflect(order, (from, back), shared, link),
             Doors::ReflectPacket(order, from, back) => threads::reflect(order, (from, back), shared, link),
-            Doors::ReflectTcp(order, waiting) => threads::reflect_tcp(order, waiting, shared, link),
+            Doors::ReflectTcp(order) => threads::reflect_tcp(order, shared, link),
         }
     }
 }
@@ -212,6 +212,7 @@ impl End {
         let (doors, waker) =
             Doors::open(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
         let error_queue_bytes = doors.error_queue_bytes();
+        let is_poked = matches!(doors, Doors::AskTcp(_) | Doors::ReflectTcp(_));
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
@@ -223,7 +224,8 @@ impl End {
             Side::Rx => "rx",
             Side::Reply => "re",
         };
-        let (handle, record) = start(short, stream, move || doors.work(&theirs, &link), &ready)?;
+        let (handle, record) = start(short, stream, move || doors.work(&theirs, &link), &ready)?
+            .map_err(|error| socket_error(name, &device, &error))?;
         let end = End {
             stream,
             side,
@@ -231,6 +233,8 @@ impl End {
             commands,
             works_before,
             waker,
+            is_poked,
+            moved: (0, 0),
             napi: busy.then_some(napi),
             napi_id: 0.into(),
             thread: Some(handle),
@@ -280,6 +284,20 @@ impl End {
         if let Some(waker) = &self.waker {
             waker.wake();
         }
+        if self.is_poked {
+            poke::poke(self.tid);
+        }
+    }
+
+    /// Waits for the thread, which was told to stop; `None` if it broke.
+    fn join(&mut self) -> Option<Half> {
+        let thread = self.thread.take()?;
+        // A poke that comes before the call that it is to end is lost.
+        while self.is_poked && !thread.is_finished() {
+            poke::poke(self.tid);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        thread.join().ok()
     }
 
     /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and tells.
@@ -310,14 +328,20 @@ impl End {
         {
             self.cpus_seen.push(cpu);
         }
-        self.began.map(|_| self.shared.live.digest())
+        let digest = self.shared.live.digest();
+        let moved = (digest.done, digest.turns);
+        if self.is_poked && moved == self.moved {
+            poke::poke(self.tid);
+        }
+        self.moved = moved;
+        self.began.map(|_| digest)
     }
 
     /// Stops the thread and hands its half over in pieces.
     pub fn collect(mut self, mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>) -> Result<(), MessageError> {
         let ended = worker::usage(self.tid);
         self.stop();
-        let half = self.thread.take().and_then(|thread| thread.join().ok());
+        let half = self.join();
         let seen = std::mem::take(&mut self.cpus_seen);
         let Some(half) = half else {
             return tell(FromAgent::Failed(format!("the {:?} thread of stream {} broke", self.side, self.stream)));
@@ -351,9 +375,7 @@ impl Drop for End {
         self.stop();
         // Without its sender the command channel ends a sending thread that waits for the start.
         self.commands = mpsc::channel().0;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.join();
     }
 }
 
@@ -361,13 +383,13 @@ fn start(
     side: &str,
     stream: u8,
     run: impl FnOnce() -> Half + Send + 'static,
-    ready: &mpsc::Receiver<ThreadRecord>,
-) -> Result<(JoinHandle<Half>, ThreadRecord), String> {
+    ready: &mpsc::Receiver<Result<ThreadRecord, SysError>>,
+) -> Result<Result<(JoinHandle<Half>, ThreadRecord), SysError>, String> {
     let name = format!("tardy-{side}{stream}");
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name(name.clone());
     let handle = thread.spawn(run).map_err(|error| format!("thread {name} could not be started: {error}"))?;
-    let record = ready.recv().map_err(|_| format!("thread {name} broke before it was ready"))?;
-    Ok((handle, record))
+    let ready = ready.recv().map_err(|_| format!("thread {name} broke before it was ready"))?;
+    Ok(ready.map(|record| (handle, record)))
 }
 
 fn socket_error(end: &str, device: &str, error: &SysError) -> String {

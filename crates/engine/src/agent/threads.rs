@@ -17,12 +17,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::stream::Wait;
-use tardy_sys::SysError;
+use tardy_sys::{SysError, thread};
 
 /// How a measuring thread speaks with the agent.
 pub(super) struct Link {
-    /// Told once the thread is set up.
-    pub ready: mpsc::Sender<ThreadRecord>,
+    /// Told once the thread is set up, or why what it opens itself cannot be had.
+    pub ready: mpsc::Sender<Result<ThreadRecord, SysError>>,
     /// Orders.
     pub inbox: mpsc::Receiver<Command>,
     /// To the coordinator.
@@ -32,6 +32,10 @@ pub(super) struct Link {
 }
 
 impl Link {
+    fn is_ready(&self, account: &Account) {
+        let _ = self.ready.send(Ok(account.record().clone()));
+    }
+
     fn say(&self, what: FromAgent) {
         let _ = self.tell.send(Event::Tell(Box::new(what)));
     }
@@ -44,7 +48,7 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
     let mut before = None;
     let mut sender = Sender::new(order);
-    let _ = link.ready.send(account.record().clone());
+    link.is_ready(&account);
     let mut timer = MachineTimer;
     let stream = sender.stream();
     // Ends when the end is dropped: the channel closes.
@@ -77,7 +81,7 @@ pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &
     let mut account = worker::set_up(&order.thread);
     let busy = order.wait == Wait::Busypoll;
     let mut receiver = Receiver::new(order);
-    let _ = link.ready.send(account.record().clone());
+    link.is_ready(&account);
     if busy {
         // The NAPI id is known once a packet has come; the loop proper starts behind it.
         receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
@@ -100,7 +104,7 @@ pub(super) fn reflect(
     let mut account = worker::set_up(&order.receive.thread);
     let busy = order.receive.wait == Wait::Busypoll;
     let mut reflector = Reflector::new(order);
-    let _ = link.ready.send(account.record().clone());
+    link.is_ready(&account);
     answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
     reflected(reflector, account, None)
 }
@@ -124,12 +128,22 @@ fn answer(
 }
 
 /// The same over a connection, which the other end makes.
-pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &Shared, link: &Link) -> Half {
+pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.receive.thread);
+    // The sockets must be opened behind this: refused, the calls are as good as those of any program with threads.
+    let _ = thread::own_descriptors();
+    let waiting = tcp::Waiting::open(&order.send, &order.receive);
     let busy = order.receive.wait == Wait::Busypoll;
     let stream = order.receive.order.stream;
     let mut reflector = Reflector::new(order.clone());
-    let _ = link.ready.send(account.record().clone());
+    let waiting = match waiting {
+        Ok(waiting) => waiting,
+        Err(error) => {
+            let _ = link.ready.send(Err(error));
+            return reflected(reflector, account, None);
+        }
+    };
+    link.is_ready(&account);
     let accepted = waiting.accept(&order.send, &order.receive, || !shared.stop.load(Relaxed));
     let mut tcp = None;
     match accepted {
@@ -146,7 +160,7 @@ pub(super) fn reflect_tcp(order: ReflectOrder, waiting: tcp::Waiting, shared: &S
 
 fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
     let thread = account.end();
-    let Reflector { receiver, sender } = reflector;
+    let Reflector { receiver, sender, .. } = reflector;
     let (counters, gaps, sent) = (receiver.counters, receiver.gaps, sender.counters);
     Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp }
 }
@@ -161,7 +175,7 @@ pub(super) fn ask_on(
     let mut account = worker::set_up(&order.send.thread);
     let busy = order.receive.wait == Wait::Busypoll;
     let mut requester = Requester::new(order);
-    let _ = link.ready.send(account.record().clone());
+    link.is_ready(&account);
     while let Ok(command) = link.inbox.recv() {
         if !ask(command, &mut requester, &mut account, (&mut to, &mut from), shared, link) {
             break;
@@ -177,9 +191,11 @@ pub(super) fn ask_on(
 /// Asks over TCP. It connects with the first warm-up: by then the reflector listens.
 pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
     let mut account = worker::set_up(&order.send.thread);
+    // As of who answers.
+    let _ = thread::own_descriptors();
     let busy = order.receive.wait == Wait::Busypoll;
     let mut requester = Requester::new(order.clone());
-    let _ = link.ready.send(account.record().clone());
+    link.is_ready(&account);
     let mut tcp = None;
     if let Ok(first) = link.inbox.recv() {
         let connected: Result<_, SysError> = tcp::ask(&order.send, &order.receive, order.in_flight);

@@ -23,7 +23,8 @@ pub struct SenderCounters {
     pub invalid: u64,
     /// tx stamps whose key is no packet's of the trial.
     pub unmatched: u64,
-    /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped.
+    /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped, but not of a reflector that reads
+    /// no clock.
     pub sent_ns: Option<(i64, i64)>,
     /// Packets that went out in batches, by a sender that was a whole batch behind.
     pub batched: u64,
@@ -40,10 +41,12 @@ pub struct SenderCounters {
 }
 
 impl SenderCounters {
-    /// So many packets, at least one, were handed over at that instant.
+    /// So many packets, at least one, were handed over at that instant, if it is known.
     #[inline]
-    pub(super) fn went_out(&mut self, packets: usize, at: Instant<Tai>) {
+    pub(super) fn went_out(&mut self, packets: usize, at: Option<Instant<Tai>>) {
         self.sent += packets as u64;
-        self.sent_ns = Some((self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns()));
+        if let Some(at) = at {
+            self.sent_ns = Some((self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns()));
+        }
     }
 }

@@ -67,12 +67,14 @@ impl Inbox {
     }
 
     /// The memory of place `n`, and its length there; a message that comes in pieces is gathered there.
+    #[inline]
     pub(crate) fn place(&mut self, n: usize, length: usize) -> &mut [u8] {
         self.lengths[n] = length.min(self.room);
         &mut self.bytes[n * self.room..][..length.min(self.room)]
     }
 
     /// Says when the message at place `n` came.
+    #[inline]
     pub(crate) fn stamp(&mut self, n: usize, stamp: Option<Instant<Realtime>>) {
         self.stamps[n] = stamp;
     }

@@ -89,7 +89,7 @@ fn recorded(
     (arrivals, rx_counters, gaps): Replies,
     tx_gaps: Option<tardy_model::trial::SpinGaps>,
 ) -> Recorded {
-    let Reflector { receiver, sender } = reflector;
+    let Reflector { receiver, sender, .. } = reflector;
     let (counters, rx_gaps, tx_counters) = (receiver.counters, receiver.gaps, sender.counters);
     let reply = ReplyHalves {
         sent: sender.finish(),

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A connection's receive call has no time limit, and its thread a table of descriptors of its own: what ends the one, and what the
+//! other leaves to the rest of the program.
+
+use std::fs;
+use std::io::{Read, Seek, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+use tardy_sys::messages::split;
+use tardy_sys::poke::poke;
+use tardy_sys::stamps::TxStamps;
+use tardy_sys::tcp::{Buffers, Tcp};
+use tardy_sys::thread;
+use tardy_sys::udp::{Inbox, Received};
+
+const SIZE: usize = 64;
+
+/// Pokes until the thread tells what its call returned.
+fn poke_until<T>(told: &Receiver<T>, tid: u32) -> T {
+    for _ in 0..5_000 {
+        poke(tid);
+        if let Ok(got) = told.recv_timeout(Duration::from_millis(1)) {
+            return got;
+        }
+    }
+    panic!("five thousand pokes do not end a receive call");
+}
+
+#[test]
+fn a_poke_ends_a_receive_call_without_a_limit_and_no_byte_is_lost_by_it() {
+    let far = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = far.local_addr().expect("an address");
+    let tcp = Tcp::connect(None, at, Buffers::default(), Duration::from_secs(5)).expect("a connection");
+    let (mut far, _) = far.accept().expect("the other end");
+    let none = TxStamps { sched: false, software: false, hardware: false };
+    let (_to, mut from) = split(tcp, SIZE, none, false, 1 << 20).expect("both halves");
+    let (tell, told) = mpsc::channel();
+    let (name, tid) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        name.send(thread::id()).expect("the test waits");
+        let mut inbox = Inbox::new(SIZE + 1);
+        loop {
+            let got = from.receive(&mut inbox, true);
+            tell.send(got).expect("the test waits");
+            if got != Ok(Received::TimedOut) {
+                return inbox.packet(0).0.to_vec();
+            }
+        }
+    });
+    let tid = tid.recv().expect("a thread");
+    assert_eq!(poke_until(&told, tid), Ok(Received::TimedOut), "nothing came");
+    let message: Vec<u8> = (0..SIZE as u8).collect();
+    far.write_all(&message[..20]).expect("a part");
+    assert_eq!(poke_until(&told, tid), Ok(Received::TimedOut), "a part is no message");
+    far.write_all(&message[20..]).expect("the rest");
+    // A poke that was under way may be told once more before the whole message.
+    let last = told.iter().find(|got| *got != Ok(Received::TimedOut));
+    assert_eq!(last, Some(Ok(Received::Packets(1))));
+    assert_eq!(thread.join().expect("the thread"), message);
+    // It has ended: poking it is no fault.
+    poke(tid);
+}
+
+#[test]
+fn a_thread_with_descriptors_of_its_own_has_none_of_the_others_and_takes_none_from_them() {
+    let path = std::env::temp_dir().join(format!("tardy-own-{}", std::process::id()));
+    let mut file = fs::File::options().create_new(true).read(true).write(true).open(&path).expect("a file");
+    fs::remove_file(&path).expect("it lives as long as it is open");
+    file.write_all(b"still here").expect("room");
+    let left = std::thread::spawn(|| {
+        thread::own_descriptors().expect("a table of its own");
+        let open = fs::read_dir("/proc/thread-self/fd").expect("the thread's own");
+        let numbers = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        numbers.filter(|number| *number > 2).count()
+    });
+    // The folder that it reads.
+    assert_eq!(left.join().expect("the thread"), 1);
+    let mut text = String::new();
+    file.rewind().expect("still open");
+    file.read_to_string(&mut text).expect("still open");
+    assert_eq!(text, "still here");
+}
