@@ -97,7 +97,11 @@ impl Reflector {
         let ReflectOrder { receive, send } = order;
         let asked = [Point::Receive, Point::ReplySend].into_iter().any(|point| receive.order.wants(point));
         let timeless = receive.order.kind == StreamKind::Pingpong && !asked;
-        Reflector { timeless, receiver: Receiver::new(receive), sender: Sender::new(SendOrder { replies: true, ..send }) }
+        Reflector {
+            timeless,
+            receiver: Receiver::new(receive),
+            sender: Sender::new(SendOrder { replies: true, ..send }),
+        }
     }
 
     /// Receives and answers until told to stop.
