@@ -2,6 +2,7 @@
 //! A connection's receive call has no time limit, and its thread a table of descriptors of its own: what ends the one, and what the
 //! other leaves to the rest of the program.
 
+use crate::command::{Place, can_run};
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::net::TcpListener;
@@ -9,6 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use tardy_sys::messages::split;
 use tardy_sys::poke::poke;
+use tardy_sys::process::signal;
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::tcp::{Buffers, Tcp};
 use tardy_sys::thread;
@@ -80,4 +82,28 @@ fn a_thread_with_descriptors_of_its_own_has_none_of_the_others_and_takes_none_fr
     file.rewind().expect("still open");
     file.read_to_string(&mut text).expect("still open");
     assert_eq!(text, "still here");
+}
+
+#[test]
+fn a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss() {
+    if !can_run("a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss") {
+        return;
+    }
+    let text = "name = \"tcp\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
+                to = \"b\"\ncount = 4_000_000\nstamps = [\"send\", \"reply_receive\"]\n";
+    // Each signal comes at another moment of a round trip.
+    for n in 0..4 {
+        let place = Place::new();
+        let file = place.path("tcp.toml");
+        fs::write(&file, text).expect("a file");
+        let child = place.start(place.run(&[]).arg(&file));
+        place.wait_for("trial");
+        std::thread::sleep(Duration::from_millis(300));
+        signal(child.id(), libc::SIGINT).expect("the signal is sent");
+        let run = place.finish(child);
+        assert_eq!(run.code, Some(130), "{}{}", run.stdout, run.stderr);
+        let outcomes = &run.cell()["streams"]["ctl"]["outcomes"];
+        assert!(outcomes["received"].as_u64() > Some(1_000), "{n}: {outcomes}");
+        assert!(outcomes["lost"] == 0 && outcomes["not_sent"] == 0, "{n}: {outcomes}");
+    }
 }

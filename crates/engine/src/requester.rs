@@ -49,6 +49,10 @@ const GAP_NS: i64 = 1_000_000;
 const LONGEST_WAIT: Nanos = Nanos(LIMIT_MS as i64 * 1_000_000);
 /// So long, or four timeouts if that is longer, a requester asks on though nothing comes back.
 const HOPE: Nanos = Nanos(60_000_000_000);
+/// So long a requester that was told to stop waits for the replies to its last requests.
+const LAST_REPLIES: Nanos = Nanos(100_000_000);
+/// And looks for them so often: a wait that was ended from outside may not wait any more.
+const A_MOMENT: Nanos = Nanos(200_000);
 /// A spinning requester tells that it lives when so many looks have found nothing.
 const LIFE: u32 = 1 << 16;
 
@@ -223,6 +227,9 @@ impl Requester {
                 break;
             }
         }
+        if shared.stop.load(Relaxed) && self.counters.broken_errno == 0 {
+            self.gather(timer, from, shared, &mut at);
+        }
         if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
             self.counters.broken_errno = libc::ESHUTDOWN;
         }
@@ -232,6 +239,29 @@ impl Requester {
         // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
         let reached = if self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.end_trial(timer, to, reached);
+    }
+
+    /// Takes the replies to the last requests, which were on their way when the stop was heard: they are not lost.
+    fn gather<T: Timer, R: ReceivePort>(&mut self, timer: &mut T, from: &mut R, shared: &Shared, at: &mut Progress) {
+        let until = timer.now() + LAST_REPLIES;
+        while at.waiting > 0 && !from.ended() {
+            let received = from.receive(&mut self.inbox, false);
+            let now = timer.now();
+            match received {
+                Ok(Received::Packets(packets)) => {
+                    for n in 0..packets {
+                        if let Some(taken) = self.reply(n, at) {
+                            self.note(taken, now, shared);
+                        }
+                    }
+                }
+                Ok(Received::Nothing | Received::TimedOut) => timer.sleep_until(now + A_MOMENT),
+                Err(_) => return,
+            }
+            if now > until {
+                return;
+            }
+        }
     }
 
     /// Sends as many requests as may be on their way.

@@ -65,7 +65,8 @@ fn mend(says: &str) -> &'static str {
     } else if says.contains("RX class rule") {
         "this device cannot sort what arrives by VLAN priority; leave out path.pcp_queues, or take another device"
     } else if says.contains("qdisc kind is unknown") {
-        "this kernel has no such queue discipline: built without it, or its module is not loaded (`modprobe sch_…`)"
+        "this kernel has no such queue discipline: built without it, or its module is not loaded (`modprobe sch_NAME`); a guest's \
+         kernel has it (`--in guest:exact`)"
     } else if says.contains("not supported") || says.contains("Unknown device type") {
         "this kernel was built without it; `tardy plan` prints all commands, to try by hand"
     } else {

@@ -143,7 +143,8 @@ fn cell(out: &mut String, cell: &CellComparison) {
             // Where trials are not valid that may be all the reason, and the heading tells of it.
             if not_valid.is_empty() {
                 out.push_str(
-                    "\n  a trial's phase follows from its number, the seed, the cycle and the gates: run both with the same ones",
+                    "\n  a trial's phase follows from its number, the seed, the cycle and, where gates decide, from them and the frame's \
+                     size, which must fit in: run both with the same ones",
                 );
             }
         }

@@ -232,6 +232,30 @@ fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
 }
 
 #[test]
+fn slips_of_another_length_were_told_as_the_same_and_those_of_other_numbers_not_at_all() {
+    let said = |packets: &[_], cycle_ns| {
+        let verdict = told(packets, |ctl| {
+            ctl.launching.gate = stream(Keeper::Taprio, 0, None).launching.gate;
+            ctl.cycle_ns = cycle_ns;
+        });
+        verdict.says
+    };
+    // Two cycles of the gates are two thirds of the stream's, which rounds to one: 2 ms are not 3 ms.
+    let other = said(&vec![fixture::received(2_210_000 + 400); 200], 3_000_000);
+    assert!(
+        other.contains(
+            "200 slipped by 2 cycles of the gates (1000.0 µs each) late; in cycles of its own 200 by 1 cycle"
+        ),
+        "{other}"
+    );
+    assert!(!other.contains("which is"), "{other}");
+    let mut packets = vec![fixture::received(1_210_000 + 400); 197];
+    packets.extend(vec![fixture::received(2_210_000 + 400); 3]);
+    let some = said(&packets, 10_000_000);
+    assert!(some.contains("197 slipped by 1 cycle of the gates (1000.0 µs each) late, 3 by others;"), "{some}");
+}
+
+#[test]
 fn stamps_may_be_wrong_by_their_clocks_bound() {
     let mut record = stream(Keeper::Taprio, 0, None);
     record.tx_conversion.bound_ns = 300;

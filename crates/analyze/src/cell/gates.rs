@@ -15,19 +15,26 @@ const KEPT: f64 = 0.995;
 /// The cycles by which packets slipped, in words; `None` if none did.
 fn slips(result: &GateResult) -> Option<String> {
     let told = |slips: &BTreeMap<i64, u64>, cycle_ns: i64, whose: &str| {
-        let (cycles, count) = slips.iter().filter(|(cycles, _)| **cycles != 0).max_by_key(|(_, count)| **count)?;
+        let slipped = || slips.iter().filter(|(cycles, _)| **cycles != 0);
+        let (cycles, count) = slipped().max_by_key(|(_, count)| **count)?;
         let cycle = says::count(cycles.unsigned_abs(), "cycle", "cycles");
         let way = if *cycles < 0 { "early" } else { "late" };
-        Some((*count, format!("{cycle} of {whose} ({} each) {way}", says::time(cycle_ns))))
+        let others = slipped().map(|(_, count)| count).sum::<u64>() - count;
+        let others = if others > 0 { format!(", {others} by others") } else { String::new() };
+        let by = cycles.saturating_mul(cycle_ns);
+        Some((*count, by, format!("{cycle} of {whose} ({} each) {way}{others}", says::time(cycle_ns))))
     };
     let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| told(&result.slips_gate_cycles, cycle_ns, "the gates"));
     let of_stream = told(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
     Some(match (of_gates, of_stream) {
-        (Some((count, gates)), Some((same, stream))) if count == same => {
+        (Some((count, by, gates)), Some((same, as_much, stream))) if (count, by) == (same, as_much) => {
             format!("{count} slipped by {gates}, which is {stream}")
         }
-        // A slow stream may slip by whole cycles of the gates and by none of its own.
-        (_, Some((count, cycles))) | (Some((count, cycles)), None) => format!("{count} slipped by {cycles}"),
+        // A slow stream may slip by whole cycles of the gates and by none of its own, or nearest to one of another length.
+        (Some((count, _, gates)), Some((same, _, stream))) => {
+            format!("{count} slipped by {gates}; in cycles of its own {same} by {stream}")
+        }
+        (None, Some((count, _, cycles))) | (Some((count, _, cycles)), None) => format!("{count} slipped by {cycles}"),
         (None, None) => return None,
     })
 }

@@ -218,7 +218,12 @@ pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<
 /// The commands that start the guest, for a script.
 pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
     let word = |text: &str| tardy_lab::command::Command::new(text, &[]).to_string();
-    let mut pack = format!("tardy guest pack {}", word(&args.experiment));
+    // It is to be run in a folder of its own, where a file's relative path leads nowhere.
+    let file = match tardy_spec::ready_made(&args.experiment) {
+        Some(_) => None,
+        None => std::path::absolute(&args.experiment).ok().and_then(|path| path.into_os_string().into_string().ok()),
+    };
+    let mut pack = format!("tardy guest pack {}", word(file.as_deref().unwrap_or(&args.experiment)));
     let trials = args.trials.map(|trials| format!("trials={trials}"));
     for set in args.set.iter().chain(&trials) {
         let _ = write!(pack, " --set {}", word(set));
