@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, Side, ToAgent};
 use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
-use tardy_model::frame::{Foreign, Frame, HEAD, Kind};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::{ClockReading, Conversion, Instant};
@@ -37,7 +37,51 @@ fn what_is_not_a_frame_is_told_apart() {
     }
 }
 
+fn any_frame() -> impl Strategy<Value = (Frame, Vec<u8>)> {
+    let kind = prop::sample::select(vec![Kind::Test, Kind::WarmUp, Kind::Reply, Kind::WarmUpReply]);
+    (kind, any::<u8>(), any::<u64>(), any::<u32>(), prop::collection::vec(any::<u8>(), HEAD..200)).prop_map(
+        |(kind, stream, nonce, seq, mut payload)| {
+            let frame = Frame { kind, stream, size: payload.len() as u16, nonce, seq };
+            frame.write(&mut payload);
+            (frame, payload)
+        },
+    )
+}
+
+fn heads_of(frame: Frame) -> Heads {
+    Heads::new(frame.kind, frame.stream, frame.size, frame.nonce)
+}
+
 proptest! {
+    #[test]
+    fn heads_write_and_know_the_frames_of_their_packets((frame, payload) in any_frame(), bit in 0..HEAD * 8) {
+        let heads = heads_of(frame);
+        let mut written = payload.clone();
+        written[..HEAD].fill(0xee);
+        heads.write(frame.seq, &mut written);
+        prop_assert_eq!(&written, &payload);
+        prop_assert_eq!(heads.number(&payload), Some(frame.seq));
+        prop_assert_eq!(heads.number(&payload[..payload.len() - 1]), None, "cut");
+        prop_assert_eq!(heads.number(&[&payload[..], &[0]].concat()), None, "longer than it says");
+        let mut damaged = payload.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(heads.number(&damaged), None, "bit {} damaged", bit);
+    }
+
+    #[test]
+    fn heads_do_not_know_the_frames_of_others((frame, payload) in any_frame(), other in 1..u64::MAX) {
+        let kind = if frame.kind == Kind::Test { Kind::Reply } else { Kind::Test };
+        let others = [
+            Frame { kind, ..frame },
+            Frame { stream: frame.stream ^ (other as u8).max(1), ..frame },
+            Frame { size: frame.size ^ (other as u16).max(1), ..frame },
+            Frame { nonce: frame.nonce ^ other, ..frame },
+        ];
+        for other in others {
+            prop_assert_eq!(heads_of(other).number(&payload), None, "{:?}", other);
+        }
+    }
+
     #[test]
     fn arbitrary_payloads_never_become_a_frame_by_chance(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Frame::read(&bytes).is_err());

@@ -5,7 +5,7 @@ use crate::message::Side;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use tardy_model::ethernet::{Mac, Tag};
-use tardy_model::frame::Kind as FrameKind;
+use tardy_model::frame::{Heads, Kind as FrameKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
 use tardy_model::time::Nanos;
@@ -171,6 +171,12 @@ impl ReceiveOrder {
             false => (FrameKind::Test, FrameKind::WarmUp, self.order.size),
             true => (FrameKind::Reply, FrameKind::WarmUpReply, self.order.reply_size),
         }
+    }
+
+    /// How the trial's packets that it receives begin.
+    pub fn heads(&self) -> Heads {
+        let (kind, _, size) = self.expects();
+        Heads::new(kind, self.order.stream, size, self.order.nonce)
     }
 
     /// The point of its kernel's stamps.

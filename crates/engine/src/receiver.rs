@@ -7,7 +7,7 @@ use crate::port::{Inbox, ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
-use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind, PROBE};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Tai};
@@ -39,6 +39,17 @@ pub struct ReceiverCounters {
     pub socket_drops: u64,
     /// errno that ended the loop, 0 if none did.
     pub broken_errno: i32,
+}
+
+impl ReceiverCounters {
+    /// Counts what is not this trial's. In a stream of bytes that is no frame ends it, for nothing tells where the next message would begin.
+    #[cold]
+    pub(crate) fn stranger(&mut self, read: Result<Frame, Foreign>, port: Port) {
+        match (port, read) {
+            (Port::Tcp, Err(_)) => self.broken_errno = libc::EBADMSG,
+            _ => self.foreign += 1,
+        }
+    }
 }
 
 /// What the control thread and the loop share.
@@ -88,6 +99,8 @@ impl Answer for Silent {
 /// A receiver ready to run.
 pub struct Receiver {
     order: ReceiveOrder,
+    /// Of the trial's packets.
+    heads: Heads,
     inbox: Inbox,
     arrivals: Vec<Arrival>,
     /// One bit a packet.
@@ -125,10 +138,11 @@ impl Receiver {
         let mut arrivals = vec![UNTOUCHED; room];
         arrivals.clear();
         let inbox = inbox(&order);
+        let heads = order.heads();
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 1];
         seen.fill(0);
-        Receiver { order, inbox, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
+        Receiver { order, heads, inbox, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
     }
 
     /// Receives until the first warm-up packet has come, or told to stop.
@@ -158,11 +172,8 @@ impl Receiver {
         let (mut latest, mut behind, mut idle) = (None, false, 0_u32);
         while !shared.stop.load(Relaxed) && !port.ended() && goes_on() {
             let received = port.receive(&mut self.inbox, behind);
-            let mut receive = match received {
-                Ok(Received::Packets(_)) if clock_first => Some(timer.now()),
-                _ if spins => Some(timer.now()),
-                _ => None,
-            };
+            let has_come = matches!(received, Ok(Received::Packets(_)));
+            let mut receive = (spins || has_come && clock_first).then(|| timer.now());
             if spins && let (Some(receive), Some(before)) = (receive, std::mem::replace(&mut last, receive)) {
                 let gap = (receive - before).0;
                 if gap > GAP_NS && in_trial {
@@ -171,29 +182,24 @@ impl Receiver {
                     gaps.longest_ns = gaps.longest_ns.max(gap);
                 }
             }
-            let packets = match received {
-                Ok(Received::Packets(packets)) => packets,
-                Ok(Received::Nothing) => {
-                    // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
-                    // Being told to stop looks the same, and is none.
-                    self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
-                    behind = false;
-                    idle = idle.saturating_add(1);
-                    answer.idle(if spins { idle } else { u32::MAX }, shared);
-                    continue;
-                }
-                Ok(Received::TimedOut) => {
-                    answer.idle(u32::MAX, shared);
-                    continue;
-                }
-                Err(errno) => {
+            let Ok(Received::Packets(packets)) = received else {
+                if let Err(errno) = received {
                     self.counters.broken_errno = errno;
                     break;
                 }
+                let timed_out = received == Ok(Received::TimedOut);
+                if !timed_out {
+                    (behind, idle) = (false, idle.saturating_add(1));
+                }
+                self.nothing(timed_out, spins, idle, shared, answer);
+                continue;
             };
             idle = 0;
             for n in 0..packets {
                 in_trial |= self.packet(timer, n, &mut receive, shared, answer);
+            }
+            if self.counters.broken_errno != 0 {
+                break;
             }
             let receive = receive.unwrap_or_else(|| timer.now());
             let before = latest.replace(receive);
@@ -205,6 +211,15 @@ impl Receiver {
         self.counters.socket_drops = port.drops();
         self.counters.foreign += port.strangers();
         self.gaps = spins.then_some(gaps);
+    }
+
+    /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
+    #[cold]
+    fn nothing<A: Answer>(&mut self, timed_out: bool, spins: bool, idle: u32, shared: &Shared, answer: &mut A) {
+        // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
+        // Being told to stop looks the same, and is none.
+        self.counters.empty_wakeups += u64::from(!timed_out && !spins && !shared.stop.load(Relaxed));
+        answer.idle(if spins && !timed_out { idle } else { u32::MAX }, shared);
     }
 
     /// Takes what waits in the port when the stop is heard: it came in time, and it was this thread that was held up.
@@ -229,7 +244,7 @@ impl Receiver {
 
     /// Takes the packet at place `n` of the inbox; true if it is the trial's. Where the clock was not read yet, it is when the packet
     /// has been answered.
-    #[inline]
+    #[inline(always)]
     fn packet<T: Timer, A: Answer>(
         &mut self,
         timer: &mut T,
@@ -238,49 +253,55 @@ impl Receiver {
         shared: &Shared,
         answer: &mut A,
     ) -> bool {
-        let StreamOrder { nonce, stream, cycle, count, .. } = self.order.order;
-        let (test, warm_up, _) = self.order.expects();
-        // Warm-up packets have numbers of their own.
-        let fits = |frame: &Frame| frame.kind == warm_up || frame.kind == test && frame.seq < count;
+        let StreamOrder { cycle, count, .. } = self.order.order;
         let (payload, stamp) = self.inbox.packet(n);
-        let frame = match Frame::read(payload) {
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => return false,
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && fits(&frame) => frame,
-            _ => {
-                self.counters.foreign += 1;
-                return false;
-            }
+        let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count) else {
+            self.other(timer, n, *receive, shared, answer);
+            return false;
         };
-        match frame.kind {
-            Kind::Test | Kind::Reply => {
-                let (word, bit) = (frame.seq as usize / 64, 1u64 << (frame.seq % 64));
-                let is_first = self.seen[word] & bit == 0;
-                if is_first {
-                    answer.answer(timer, *receive, frame.kind, frame.seq, shared);
-                }
-                let receive = *receive.get_or_insert_with(|| timer.now());
-                let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-                if self.arrivals.len() < self.arrivals.capacity() {
-                    let (tags, receive_ns) = (self.inbox.tags(n), receive.ns());
-                    self.arrivals.push(Arrival { seq: frame.seq, tags, rx_kernel, receive_ns });
-                } else {
-                    self.counters.records_dropped += 1;
-                }
-                // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
-                if is_first {
-                    self.seen[word] |= bit;
-                    let base = shared.base_ns.load(Relaxed);
-                    shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(frame.seq) * cycle.0));
-                }
-                true
-            }
-            Kind::WarmUp | Kind::WarmUpReply => {
-                answer.answer(timer, *receive, frame.kind, frame.seq, shared);
+        let (word, bit) = (seq as usize / 64, 1u64 << (seq % 64));
+        let is_first = self.seen[word] & bit == 0;
+        if is_first {
+            answer.answer(timer, *receive, self.order.expects().0, seq, shared);
+        }
+        let receive = *receive.get_or_insert_with(|| timer.now());
+        let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
+        if self.arrivals.len() < self.arrivals.capacity() {
+            self.arrivals.push(Arrival { seq, tags: self.inbox.tags(n), rx_kernel, receive_ns: receive.ns() });
+        } else {
+            self.counters.records_dropped += 1;
+        }
+        // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
+        if is_first {
+            self.seen[word] |= bit;
+            let base = shared.base_ns.load(Relaxed);
+            shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(seq) * cycle.0));
+        }
+        true
+    }
+
+    /// Takes what is no packet of the trial: a warm-up packet, which has a number of its own, or a stranger's.
+    #[cold]
+    fn other<T: Timer, A: Answer>(
+        &mut self,
+        timer: &mut T,
+        n: usize,
+        receive: Option<Instant<Tai>>,
+        shared: &Shared,
+        answer: &mut A,
+    ) {
+        let StreamOrder { nonce, stream, .. } = self.order.order;
+        let (_, warm_up, _) = self.order.expects();
+        let (payload, stamp) = self.inbox.packet(n);
+        match Frame::read(payload) {
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => {}
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == warm_up => {
+                answer.answer(timer, receive, frame.kind, frame.seq, shared);
                 shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);
-                false
             }
+            read => self.counters.stranger(read, self.order.order.port),
         }
     }
 

@@ -51,7 +51,7 @@ impl<P: SendPort> Answer for Answers<'_, P> {
         self.timeless
     }
 
-    #[inline]
+    #[inline(always)]
     fn answer<T: Timer>(
         &mut self,
         timer: &mut T,

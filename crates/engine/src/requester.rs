@@ -9,7 +9,7 @@ use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED, inbox};
 use crate::sender::{Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
-use tardy_model::frame::{Frame, Kind};
+use tardy_model::frame::{Frame, Heads, Kind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -32,6 +32,8 @@ enum State {
 /// A requester ready to run: all memory is allocated and touched.
 pub struct Requester {
     order: AskOrder,
+    /// Of the trial's replies.
+    heads: Heads,
     inbox: Inbox,
     arrivals: Vec<Arrival>,
     states: Vec<State>,
@@ -99,12 +101,12 @@ impl Requester {
         let room = count + count / 8 + 1_024;
         let mut arrivals = vec![UNTOUCHED; room];
         arrivals.clear();
-        let inbox = inbox(&order.receive);
+        let (inbox, heads) = (inbox(&order.receive), order.receive.heads());
         // Written as something else first, so that no page fault waits for the loop.
         let mut states = vec![State::GivenUp; count];
         states.fill(State::Unsent);
         let sender = Sender::new(order.send.clone());
-        Requester { order, inbox, arrivals, states, sender, counters: ReceiverCounters::default(), gaps: None }
+        Requester { order, heads, inbox, arrivals, states, sender, counters: ReceiverCounters::default(), gaps: None }
     }
 
     /// Sends `count` warm-up requests, each when its reply has come or `apart` has passed; returns for how many every tx stamp
@@ -125,7 +127,12 @@ impl Requester {
             let before = shared.warm.load(Relaxed);
             while shared.warm.load(Relaxed) == before && !shared.stop.load(Relaxed) && !from.ended() {
                 match from.receive(&mut self.inbox, false) {
-                    Ok(Received::Packets(packets)) => (0..packets).for_each(|n| self.warm_reply(n, shared)),
+                    Ok(Received::Packets(packets)) => {
+                        (0..packets).for_each(|n| self.other(n, shared));
+                        if self.counters.broken_errno != 0 {
+                            return 0;
+                        }
+                    }
                     Ok(Received::Nothing) => self.sender.drain_idle(to),
                     Ok(Received::TimedOut) => {}
                     Err(errno) => {
@@ -143,7 +150,9 @@ impl Requester {
         self.sender.warm_stamped(count)
     }
 
-    fn warm_reply(&mut self, n: usize, shared: &Shared) {
+    /// Takes what is no reply of the trial: one to a warm-up request, which may still be on its way when the trial runs, or a stranger's.
+    #[cold]
+    fn other(&mut self, n: usize, shared: &Shared) {
         let StreamOrder { nonce, stream, .. } = self.order.send.order;
         let (payload, stamp) = self.inbox.packet(n);
         match Frame::read(payload) {
@@ -152,7 +161,7 @@ impl Requester {
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);
             }
-            _ => self.counters.foreign += 1,
+            read => self.counters.stranger(read, self.order.send.order.port),
         }
     }
 
@@ -164,7 +173,7 @@ impl Requester {
         from: &mut R,
         shared: &Shared,
     ) {
-        let count = self.order.send.order.count;
+        let (count, in_flight) = (self.order.send.order.count, self.order.in_flight.max(1));
         let spins = from.spins();
         let mut gaps = SpinGaps::default();
         let mut last: Option<Instant<Tai>> = None;
@@ -173,12 +182,14 @@ impl Requester {
         let mut heard = timer.now();
         let mut at = Progress::default();
         self.sender.begin_trial();
-        while at.settled < count && !shared.stop.load(Relaxed) && !from.ended() {
-            self.ask_all(timer, to, &mut at);
+        'trial: while at.settled < count && !shared.stop.load(Relaxed) && !from.ended() {
+            if at.waiting < in_flight && at.next < count {
+                self.ask_on(timer, to, &mut at);
+            }
             self.sender.drain_in_batches(to);
             let received = from.receive(&mut self.inbox, false);
             let now = timer.now();
-            if let Some(before) = last.replace(now).filter(|_| spins) {
+            if spins && let Some(before) = last.replace(now) {
                 let gap = (now - before).0;
                 if gap > GAP_NS {
                     gaps.over_1ms += 1;
@@ -186,46 +197,34 @@ impl Requester {
                     gaps.longest_ns = gaps.longest_ns.max(gap);
                 }
             }
-            match received {
-                Ok(Received::Packets(packets)) => {
-                    (idle, heard) = (0, now);
-                    for n in 0..packets {
-                        let taken = self.reply(n, &mut at);
-                        if !shared.stop.load(Relaxed) {
-                            self.ask_all(timer, to, &mut at);
+            if let Ok(Received::Packets(packets)) = received {
+                (idle, heard) = (0, now);
+                for n in 0..packets {
+                    let Some(taken) = self.reply(n, &mut at) else {
+                        self.other(n, shared);
+                        if self.counters.broken_errno != 0 {
+                            break 'trial;
                         }
-                        if let Some(taken) = taken {
-                            self.note(taken, now, shared);
-                        }
+                        continue;
+                    };
+                    if !shared.stop.load(Relaxed) {
+                        self.ask_all(timer, to, &mut at);
                     }
+                    self.note(taken, now, shared);
                 }
-                Ok(Received::Nothing) => {
-                    idle = idle.saturating_add(1);
-                    self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
-                    if !spins {
-                        // A stamp that came back made the socket say that it is readable, and will again until it is taken.
-                        self.sender.drain_woken(to);
-                    } else if idle == LOOKS {
-                        self.sender.drain_idle(to);
-                    }
-                    if idle.is_multiple_of(LIFE) {
-                        shared.live.turn();
-                    }
-                }
-                Ok(Received::TimedOut) => {
-                    self.sender.drain_idle(to);
-                    shared.live.turn();
-                }
-                Err(errno) => {
+            } else {
+                idle = idle.saturating_add(1);
+                if let Err(errno) = received {
                     self.counters.broken_errno = errno;
+                } else if now - heard > hope {
+                    self.counters.broken_errno = libc::ETIME;
+                }
+                if self.counters.broken_errno != 0 {
                     break;
                 }
+                self.nothing(received == Ok(Received::TimedOut), spins, idle, to, shared);
             }
             self.give_up(now, &mut at);
-            if now - heard > hope {
-                self.counters.broken_errno = libc::ETIME;
-                break;
-            }
         }
         if shared.stop.load(Relaxed) && self.counters.broken_errno == 0 {
             self.gather(timer, from, shared, &mut at);
@@ -241,17 +240,38 @@ impl Requester {
         self.sender.end_trial(timer, to, reached);
     }
 
+    /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
+    #[cold]
+    fn nothing<S: SendPort>(&mut self, timed_out: bool, spins: bool, idle: u32, to: &mut S, shared: &Shared) {
+        if timed_out {
+            self.sender.drain_idle(to);
+            shared.live.turn();
+            return;
+        }
+        self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
+        if !spins {
+            // A stamp that came back made the socket say that it is readable, and will again until it is taken.
+            self.sender.drain_woken(to);
+        } else if idle == LOOKS {
+            self.sender.drain_idle(to);
+        }
+        if idle.is_multiple_of(LIFE) {
+            shared.live.turn();
+        }
+    }
+
     /// Takes the replies to the last requests, which were on their way when the stop was heard: they are not lost.
     fn gather<T: Timer, R: ReceivePort>(&mut self, timer: &mut T, from: &mut R, shared: &Shared, at: &mut Progress) {
         let until = timer.now() + LAST_REPLIES;
-        while at.waiting > 0 && !from.ended() {
+        while at.waiting > 0 && !from.ended() && self.counters.broken_errno == 0 {
             let received = from.receive(&mut self.inbox, false);
             let now = timer.now();
             match received {
                 Ok(Received::Packets(packets)) => {
                     for n in 0..packets {
-                        if let Some(taken) = self.reply(n, at) {
-                            self.note(taken, now, shared);
+                        match self.reply(n, at) {
+                            Some(taken) => self.note(taken, now, shared),
+                            None => self.other(n, shared),
                         }
                     }
                 }
@@ -265,14 +285,20 @@ impl Requester {
     }
 
     /// Sends as many requests as may be on their way.
-    #[inline]
+    #[inline(always)]
     fn ask_all<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         while at.waiting < self.order.in_flight.max(1) && at.next < self.order.send.order.count {
             self.ask(timer, to, at);
         }
     }
 
-    #[inline]
+    /// The same where no reply has just come: at the beginning, and when one was given up.
+    #[cold]
+    fn ask_on<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
+        self.ask_all(timer, to, at);
+    }
+
+    #[inline(always)]
     fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         let packet = at.next;
         at.next += 1;
@@ -285,43 +311,27 @@ impl Requester {
         }
     }
 
-    /// Takes the reply at place `n` of the inbox; `None` if there is nothing to note of it.
-    #[inline]
+    /// Takes the reply at place `n` of the inbox; `None` if no reply to a request of the trial is there.
+    #[inline(always)]
     fn reply(&mut self, n: usize, at: &mut Progress) -> Option<Taken> {
-        let StreamOrder { nonce, stream, .. } = self.order.send.order;
         let (payload, stamp) = self.inbox.packet(n);
-        let frame = match Frame::read(payload) {
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == Kind::WarmUpReply => {
-                return None;
-            }
-            // A reply to a request that was never sent is nobody's.
-            Ok(frame)
-                if frame.nonce == nonce
-                    && frame.stream == stream
-                    && frame.kind == Kind::Reply
-                    && frame.seq < at.next
-                    && self.states[frame.seq as usize] != State::Unsent =>
-            {
-                frame
-            }
-            _ => {
-                self.counters.foreign += 1;
-                return None;
-            }
-        };
-        let state = std::mem::replace(&mut self.states[frame.seq as usize], State::Answered);
-        let since_ns = match state {
+        let seq = self.heads.number(payload).filter(|seq| *seq < at.next)?;
+        let state = &mut self.states[seq as usize];
+        let since_ns = match *state {
             State::Waiting(since_ns) => Some(since_ns),
-            State::Unsent | State::Answered | State::GivenUp => None,
+            State::Answered | State::GivenUp => None,
+            // A reply to a request that was never sent is nobody's.
+            State::Unsent => return None,
         };
+        *state = State::Answered;
         at.waiting -= u32::from(since_ns.is_some());
         at.settled += u32::from(since_ns.is_some());
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-        Some(Taken { seq: frame.seq, since_ns, tags: self.inbox.tags(n), rx_kernel })
+        Some(Taken { seq, since_ns, tags: self.inbox.tags(n), rx_kernel })
     }
 
     /// Records a reply that was received `now`.
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, taken: Taken, now: Instant<Tai>, shared: &Shared) {
         let Taken { seq, since_ns, tags, rx_kernel } = taken;
         if let Some(since_ns) = since_ns {

@@ -15,7 +15,7 @@ use crate::order::{SendOrder, StreamOrder};
 use crate::port::{BATCH, DRAIN, SendPort, Timer};
 use crate::schedule::{Schedule, base_time, lead_in};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tardy_model::frame::{Frame, Kind};
+use tardy_model::frame::{Frame, Heads, Kind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Overrun;
@@ -27,6 +27,8 @@ pub struct Sender {
     order: SendOrder,
     /// The packets of a batch, one behind the other; the first place is also that of a packet by itself.
     payload: Vec<u8>,
+    /// Of the trial's packets.
+    heads: Heads,
     half: SenderHalf,
     keys: Keys,
     /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
@@ -82,15 +84,18 @@ impl Sender {
         // Written once, so that no page fault waits for the loop.
         let mut payload = vec![1; usize::from(order.size()) * BATCH];
         payload.fill(0);
-        let keys = Keys::new(order.order.count);
         let [_, sched, driver] = order.points();
         let stamps: u32 = [sched, driver].map(|point| u32::from(order.order.wants(point))).into_iter().sum();
         let stamps = stamps + u32::from(order.hardware());
         // Reports of what was dropped come back the same way.
         let stamps = stamps.max(u32::from(order.launch.is_some()));
+        let keys = Keys::new(if stamps > 0 { order.order.count } else { 0 });
+        let StreamOrder { stream, nonce, .. } = order.order;
+        let heads = Heads::new(if order.replies { Kind::Reply } else { Kind::Test }, stream, order.size(), nonce);
         Sender {
             order,
             payload,
+            heads,
             half,
             keys,
             in_trial: false,
@@ -104,17 +109,17 @@ impl Sender {
         }
     }
 
-    /// Writes a packet at place `n` of the payloads.
-    #[inline]
-    fn frame_at(&mut self, n: usize, kind: Kind, seq: u32) {
-        let (StreamOrder { stream, nonce, .. }, size) = (&self.order.order, self.order.size());
-        let (stream, nonce, place) = (*stream, *nonce, usize::from(size));
-        Frame { kind, stream, size, nonce, seq }.write(&mut self.payload[n * place..][..place]);
+    /// Writes packet `seq` of the trial at place `n` of the payloads.
+    #[inline(always)]
+    fn packet_at(&mut self, n: usize, seq: u32) {
+        let size = self.size();
+        self.heads.write(seq, &mut self.payload[n * size..][..size]);
     }
 
-    #[inline]
-    fn frame(&mut self, kind: Kind, seq: u32) {
-        self.frame_at(0, kind, seq);
+    /// Writes a packet at the first place that no sample comes of.
+    fn warm_frame(&mut self, kind: Kind, seq: u32) {
+        let (StreamOrder { stream, nonce, .. }, size) = (&self.order.order, self.order.size());
+        Frame { kind, stream: *stream, size, nonce: *nonce, seq }.write(&mut self.payload[..usize::from(size)]);
     }
 
     fn size(&self) -> usize {
@@ -147,7 +152,7 @@ impl Sender {
         self.warm_stamps = [0; 2];
         let mut at = timer.now();
         for i in 0..count {
-            self.frame(Kind::WarmUp, i);
+            self.warm_frame(Kind::WarmUp, i);
             let launch = self.order.launch.map(|launch| {
                 // One cycle more than is needed, so that it is never too late.
                 let cycle = self.order.order.cycle;
@@ -169,7 +174,7 @@ impl Sender {
 
     /// Sends one packet that no sample comes of.
     pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: Kind, seq: u32) {
-        self.frame(kind, seq);
+        self.warm_frame(kind, seq);
         self.send_unrecorded(port, None);
     }
 
@@ -197,7 +202,7 @@ impl Sender {
     }
 
     /// Sends packet `packet` now, outside any schedule, and records it. False if the port refused it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_now<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
@@ -205,7 +210,7 @@ impl Sender {
         packet: u32,
         at: SentAt,
     ) -> bool {
-        self.frame(if self.order.replies { Kind::Reply } else { Kind::Test }, packet);
+        self.packet_at(0, packet);
         let send = match at {
             SentAt::Read => Some(timer.now()),
             SentAt::Known(at) => at,
@@ -247,7 +252,7 @@ impl Sender {
                 continue;
             }
             timer.sleep_until(target);
-            self.frame(Kind::WarmUp, 0);
+            self.warm_frame(Kind::WarmUp, 0);
             self.send_unrecorded(port, launches.then(|| schedule.due(i)));
             self.drain_all(port);
         }
@@ -283,7 +288,7 @@ impl Sender {
             let packet = reached;
             let i = i64::from(packet);
             let target = schedule.due(i) - advance;
-            self.frame(Kind::Test, packet);
+            self.packet_at(0, packet);
             // A long wait is cut, so that a stop is heard.
             while target - known > LONG_WAIT {
                 if stop.load(Relaxed) {
@@ -362,7 +367,7 @@ impl Sender {
     }
 
     /// Hands the packet over that stands at the first place, and records it; `send` is `None` where nobody asks for it.
-    #[inline]
+    #[inline(always)]
     fn send_one<P: SendPort>(
         &mut self,
         port: &mut P,
@@ -373,7 +378,9 @@ impl Sender {
     ) -> Sending {
         match port.send(&self.payload[..self.size()], self.next_key, launch) {
             Ok(key) => {
-                self.keys.put(key, packet);
+                if self.stamps > 0 {
+                    self.keys.put(key, packet);
+                }
                 self.next_key = self.next_key.wrapping_add(1);
                 self.outstanding += self.stamps;
                 self.counters.went_out(1, send);
@@ -383,16 +390,22 @@ impl Sender {
                 }
             }
             Err(errno) => {
-                if self.counters.refused == 0 {
-                    self.counters.first_errno = errno;
-                }
-                self.counters.refused += 1;
                 sending.0 |= Sending::REFUSED;
-                self.drain_all(port);
-                port.renew_keys();
+                self.refused(port, errno);
             }
         }
         sending
+    }
+
+    /// The port refused a packet; it may have used a key up.
+    #[cold]
+    fn refused<P: SendPort>(&mut self, port: &mut P, errno: i32) {
+        if self.counters.refused == 0 {
+            self.counters.first_errno = errno;
+        }
+        self.counters.refused += 1;
+        self.drain_all(port);
+        port.renew_keys();
     }
 
     /// True if packet `first` and a whole batch behind it are overdue at `now`.
@@ -413,14 +426,16 @@ impl Sender {
     ) -> u32 {
         let mut keys = [0; BATCH];
         for (n, key) in keys.iter_mut().enumerate() {
-            self.frame_at(n, Kind::Test, first + n as u32);
+            self.packet_at(n, first + n as u32);
             *key = self.next_key.wrapping_add(n as u32);
         }
         let woke = timer.now();
         let sent = port.send_batch(&self.payload, self.size(), &mut keys).unwrap_or(0);
         self.next_key = self.next_key.wrapping_add(sent as u32);
         for (packet, key) in (first..).zip(&keys[..sent]) {
-            self.keys.put(*key, packet);
+            if self.stamps > 0 {
+                self.keys.put(*key, packet);
+            }
             let row = packet as usize;
             let mut sending = Sending(Sending::SENT);
             if schedule.is_past(i64::from(packet), woke) {

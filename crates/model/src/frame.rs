@@ -72,31 +72,27 @@ pub enum Foreign {
 /// damage is enough, nobody attacks the ruler.
 #[inline]
 fn check(first: u64, nonce: u64, seq: u32) -> u32 {
-    let mix = |hash: u64, word: u64| {
-        let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash ^ hash >> 32
-    };
-    let hash = mix(mix(mix(0, first), nonce), u64::from(seq));
+    check_behind(mix(mix(0, first), nonce), seq)
+}
+
+/// The same where the words before the number are hashed already.
+#[inline]
+fn check_behind(hash: u64, seq: u32) -> u32 {
+    let hash = mix(hash, u64::from(seq));
     (hash ^ hash >> 32) as u32
+}
+
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ hash >> 32
 }
 
 impl Frame {
     /// Writes the head. `payload` must hold at least [`HEAD`] bytes.
     #[inline]
     pub fn write(&self, payload: &mut [u8]) {
-        let kind: u8 = match self.kind {
-            Kind::Test => 1,
-            Kind::WarmUp => 2,
-            Kind::Reply => 3,
-            Kind::WarmUpReply => 4,
-        };
-        let first =
-            u64::from(MAGIC) << 32 | u64::from(kind) << 24 | u64::from(self.stream) << 16 | u64::from(self.size);
-        let last = u64::from(self.seq) << 32 | u64::from(check(first, self.nonce, self.seq));
-        let head = &mut payload[..HEAD];
-        head[0..8].copy_from_slice(&first.to_be_bytes());
-        head[8..16].copy_from_slice(&self.nonce.to_be_bytes());
-        head[16..24].copy_from_slice(&last.to_be_bytes());
+        Heads::new(self.kind, self.stream, self.size, self.nonce).write(self.seq, payload);
     }
 
     /// Reads a head; `payload` is all that was received.
@@ -124,5 +120,54 @@ impl Frame {
             return Err(Foreign::Truncated);
         }
         Ok(Frame { kind, stream: head[5], size, nonce, seq: be32(16) })
+    }
+}
+
+/// The heads of a stream's packets of one kind and size. They differ in their numbers alone, so that what they share is put together
+/// and hashed once: this stands between a packet and its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads {
+    /// The first two words as they lie in a payload.
+    shared: [u8; 16],
+    /// What these hash to.
+    hash: u64,
+    /// Payload bytes.
+    size: u16,
+}
+
+impl Heads {
+    /// Of the packets of this kind; the rest as in [`Frame`].
+    pub fn new(kind: Kind, stream: u8, size: u16, nonce: u64) -> Self {
+        let kind: u8 = match kind {
+            Kind::Test => 1,
+            Kind::WarmUp => 2,
+            Kind::Reply => 3,
+            Kind::WarmUpReply => 4,
+        };
+        let first = u64::from(MAGIC) << 32 | u64::from(kind) << 24 | u64::from(stream) << 16 | u64::from(size);
+        let shared = u128::from(first) << 64 | u128::from(nonce);
+        Heads { shared: shared.to_be_bytes(), hash: mix(mix(0, first), nonce), size }
+    }
+
+    /// Writes the head of packet `seq`. `payload` must hold at least [`HEAD`] bytes.
+    #[inline]
+    pub fn write(&self, seq: u32, payload: &mut [u8]) {
+        let last = u64::from(seq) << 32 | u64::from(check_behind(self.hash, seq));
+        let head = &mut payload[..HEAD];
+        head[..16].copy_from_slice(&self.shared);
+        head[16..].copy_from_slice(&last.to_be_bytes());
+    }
+
+    /// The number of the packet that `payload` is, all that was received; `None` if [`Frame::read`] finds no frame there, or one of another
+    /// kind, stream, size or nonce.
+    #[inline]
+    pub fn number(&self, payload: &[u8]) -> Option<u32> {
+        let head: &[u8; HEAD] = payload.get(..HEAD).and_then(|head| head.try_into().ok())?;
+        let seq = u32::from_be_bytes([head[16], head[17], head[18], head[19]]);
+        let check = u32::from_be_bytes([head[20], head[21], head[22], head[23]]);
+        let is_one = head[..16] == self.shared
+            && payload.len() == usize::from(self.size)
+            && check == check_behind(self.hash, seq);
+        is_one.then_some(seq)
     }
 }

@@ -12,6 +12,7 @@ use crate::wait::{LIMIT_MS, Waiter};
 use std::mem;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+use tardy_model::time::{Instant, Realtime};
 
 /// A send call that the peer does not let through is given up after so many time limits.
 const PATIENCE: u32 = 50;
@@ -23,7 +24,8 @@ const OPT_ID_TCP: u32 = 1 << 16;
 pub struct MessagesTx {
     fd: OwnedFd,
     tcp: Tcp,
-    /// Bytes sent. The kernel's key of a stamp is the number of the last byte of its send call, modulo 2^32.
+    /// Messages sent, and their bytes. The kernel's key of a stamp is the number of the last byte of its send call, modulo 2^32.
+    messages: u32,
     bytes: u64,
     /// Bytes of a message; all have the same.
     size: u64,
@@ -80,30 +82,43 @@ pub fn split(
             ask(flags)?;
         }
     }
-    let sender = MessagesTx { fd, tcp, bytes: 0, size: 1, error_queue_bytes, control: stamps::buffers() };
+    let sender = MessagesTx { fd, tcp, messages: 0, bytes: 0, size: 1, error_queue_bytes, control: stamps::buffers() };
     Ok((sender, MessagesRx { fd: other, size, have: 0, stamped: rx, control: ControlBuffer::default() }))
 }
 
 impl MessagesTx {
     /// Sends one message; returns the key under which its stamps come back, which counts messages, or errno. A broken
     /// connection stays broken.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, message: &[u8]) -> Result<u32, i32> {
-        let (mut sent, mut waited) = (0, 0);
-        while sent < message.len() {
-            let rest = &message[sent..];
-            // MSG_NOSIGNAL: a connection that is gone is an errno, not a signal.
-            match call::send(&self.fd, rest, libc::MSG_NOSIGNAL) {
+        // MSG_NOSIGNAL: a connection that is gone is an errno, not a signal.
+        let sent = call::send(&self.fd, message, libc::MSG_NOSIGNAL);
+        if sent != Ok(message.len()) {
+            self.send_rest(message, sent)?;
+        }
+        self.size = message.len().max(1) as u64;
+        self.bytes += message.len() as u64;
+        self.messages = self.messages.wrapping_add(1);
+        Ok(self.messages.wrapping_sub(1))
+    }
+
+    /// Goes on with a message that the first call did not send whole.
+    #[cold]
+    fn send_rest(&mut self, message: &[u8], first: Result<usize, i32>) -> Result<(), i32> {
+        let (mut sent, mut waited, mut last) = (0, 0, first);
+        loop {
+            match last {
                 Ok(took) => sent += took,
                 Err(libc::EINTR) => {}
                 Err(libc::EAGAIN) if waited < PATIENCE => waited += 1,
                 Err(libc::EAGAIN) => return Err(libc::ETIMEDOUT),
                 Err(errno) => return Err(errno),
             }
+            if sent >= message.len() {
+                return Ok(());
+            }
+            last = call::send(&self.fd, &message[sent..], libc::MSG_NOSIGNAL);
         }
-        self.size = sent.max(1) as u64;
-        self.bytes += sent as u64;
-        Ok((self.bytes / self.size - 1) as u32)
     }
 
     /// Takes stamps that wait in the error queue; see [`stamps::drain`].
@@ -182,39 +197,45 @@ impl MessagesRx {
 
     /// Receives what is missing of one message into place 0 of the inbox; with `wait` it sleeps until it is whole or its thread is
     /// poked, which is told as a time limit that passed. A message that is not whole yet is no message, and its part is kept. ESHUTDOWN if the peer has ended.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
-        let room = &mut inbox.place(0, self.size)[self.have..];
-        let missing = room.len();
         let flags = if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT };
-        let mut stamp = None;
-        let got = if self.stamped {
-            let mut io = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: missing };
-            // SAFETY: msghdr is plain data.
-            let mut message: libc::msghdr = unsafe { mem::zeroed() };
-            message.msg_iov = &raw mut io;
-            message.msg_iovlen = 1;
-            message.msg_control = self.control.0.as_mut_ptr().cast();
-            message.msg_controllen = self.control.0.len();
-            // SAFETY: buffer and control memory are writable for their stated sizes.
-            let got = unsafe { call::recvmsg(&self.fd, &mut message, flags) };
-            if got.is_ok() {
-                stamp = rx_stamp(&message);
-            }
-            got
-        } else {
-            call::recv(&self.fd, room, flags)
+        let (size, have) = (self.size, self.have);
+        let room = &mut inbox.place(0, size)[have..];
+        let missing = room.len();
+        let (got, stamp) = match self.stamped {
+            false => (call::recv(&self.fd, room, flags), None),
+            true => self.receive_stamped(room, flags),
         };
+        if got == Ok(missing) && missing > 0 {
+            self.have = 0;
+            inbox.stamp(0, stamp);
+            return Ok(Received::Packets(1));
+        }
+        self.not_whole(got, wait)
+    }
+
+    fn receive_stamped(&mut self, room: &mut [u8], flags: i32) -> (Result<usize, i32>, Option<Instant<Realtime>>) {
+        let mut io = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        // SAFETY: msghdr is plain data.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut io;
+        message.msg_iovlen = 1;
+        message.msg_control = self.control.0.as_mut_ptr().cast();
+        message.msg_controllen = self.control.0.len();
+        // SAFETY: buffer and control memory are writable for their stated sizes.
+        let got = unsafe { call::recvmsg(&self.fd, &mut message, flags) };
+        let stamp = got.is_ok().then(|| rx_stamp(&message)).flatten();
+        (got, stamp)
+    }
+
+    #[cold]
+    fn not_whole(&mut self, got: Result<usize, i32>, wait: bool) -> Result<Received, i32> {
         match got {
             Ok(0) => Err(libc::ESHUTDOWN),
-            Ok(got) if got < missing => {
+            Ok(got) => {
                 self.have += got;
                 Ok(Received::TimedOut)
-            }
-            Ok(_) => {
-                self.have = 0;
-                inbox.stamp(0, stamp);
-                Ok(Received::Packets(1))
             }
             Err(libc::EAGAIN | libc::EINTR) if wait => Ok(Received::TimedOut),
             Err(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The test frame: any payload is a frame of this trial or foreign, and what was written is read back.
 
-use tardy_model::frame::{Foreign, Frame, HEAD, Kind};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind};
 
 /// One input.
 pub fn input(bytes: &[u8]) {
     if let Ok(frame) = Frame::read(bytes) {
+        assert_eq!(heads(&frame).number(bytes), Some(frame.seq));
         let mut again = bytes.to_vec();
         frame.write(&mut again);
         assert_eq!(again, bytes, "a frame has one way to be written");
@@ -26,11 +27,17 @@ pub fn input(bytes: &[u8]) {
     let mut payload = [&[0; HEAD][..], rest].concat();
     frame.write(&mut payload);
     assert_eq!(Frame::read(&payload), Ok(frame));
+    assert_eq!(heads(&frame).number(&payload), Some(frame.seq));
     cut_short(&payload);
     // A bit that was turned over on the way is seen.
     let bit = usize::from(*kind) % (HEAD * 8);
     payload[bit / 8] ^= 1 << (bit % 8);
     assert!(Frame::read(&payload).is_err(), "bit {bit}");
+    assert_eq!(heads(&frame).number(&payload), None, "bit {bit}");
+}
+
+fn heads(frame: &Frame) -> Heads {
+    Heads::new(frame.kind, frame.stream, frame.size, frame.nonce)
 }
 
 fn cut_short(payload: &[u8]) {

@@ -5,7 +5,6 @@ use super::{Inbox, ReceivePort, Received, SendPort, TxStamp};
 use crate::order::{ReceiveOrder, SendOrder};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tardy_model::frame::Frame;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::TcpRecord;
@@ -138,7 +137,7 @@ impl TcpSend {
 
 impl TcpReceive {
     /// Receives; a peer that has ended is no error here, for who answers need not know how many will ask.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
         match self.socket.receive(inbox, wait) {
             Err(libc::ESHUTDOWN) => {
@@ -151,7 +150,7 @@ impl TcpReceive {
 }
 
 impl SendPort for TcpSend {
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, payload: &[u8], _key: u32, _launch: Option<Instant<Tai>>) -> Result<u32, i32> {
         self.socket.send(payload).inspect_err(|_| self.socket.end())
     }
@@ -165,18 +164,13 @@ impl SendPort for TcpSend {
 }
 
 impl ReceivePort for TcpReceive {
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
-        let received = match &self.waiter {
-            Some(waiter) if !self.socket.wait(waiter) => Received::TimedOut,
-            Some(_) => self.take(inbox, false)?,
-            None => self.take(inbox, !self.spins)?,
-        };
-        // In a stream of bytes nothing tells where the next message would begin.
-        if received == Received::Packets(1) && Frame::read(inbox.packet(0).0).is_err() {
-            return Err(libc::EBADMSG);
+        match &self.waiter {
+            Some(waiter) if !self.socket.wait(waiter) => Ok(Received::TimedOut),
+            Some(_) => self.take(inbox, false),
+            None => self.take(inbox, !self.spins),
         }
-        Ok(received)
     }
     fn spins(&self) -> bool {
         self.spins

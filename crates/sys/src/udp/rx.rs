@@ -33,13 +33,20 @@ pub enum Received {
 pub struct Inbox {
     bytes: Vec<u8>,
     room: usize,
-    lengths: [usize; BATCH],
-    stamps: [Option<Instant<Realtime>>; BATCH],
+    places: [Place; BATCH],
+}
+
+/// What is known of the datagram at a place. It lies together: a loop looks at one place as a rule, and has lost the CPU's caches to the
+/// kernel each time.
+#[derive(Clone, Copy)]
+struct Place {
+    length: usize,
     /// Where the payload begins, in what was received.
-    starts: [usize; BATCH],
+    start: usize,
+    stamp: Option<Instant<Realtime>>,
     /// The tag that the kernel has taken out of a frame.
-    taken: [Option<Taken>; BATCH],
-    tags: [Tags; BATCH],
+    taken: Option<Taken>,
+    tags: Tags,
 }
 
 impl Inbox {
@@ -48,67 +55,71 @@ impl Inbox {
     pub fn new(room: usize) -> Self {
         let mut bytes = vec![1; room * BATCH];
         bytes.fill(0);
-        Inbox {
-            bytes,
-            room,
-            lengths: [0; BATCH],
-            stamps: [None; BATCH],
-            starts: [0; BATCH],
-            taken: [None; BATCH],
-            tags: [Tags::UNSEEN; BATCH],
-        }
+        let empty = Place { length: 0, start: 0, stamp: None, taken: None, tags: Tags::UNSEEN };
+        Inbox { bytes, room, places: [empty; BATCH] }
     }
 
     /// Puts a datagram in at place `n`, cut at the room.
     pub fn put(&mut self, n: usize, payload: &[u8], stamp: Option<Instant<Realtime>>) {
         let length = payload.len().min(self.room);
         self.bytes[n * self.room..][..length].copy_from_slice(&payload[..length]);
-        (self.lengths[n], self.stamps[n]) = (length, stamp);
+        self.came(n, length, stamp);
+    }
+
+    /// Says how long the datagram at place `n` is, and when it came.
+    #[inline]
+    fn came(&mut self, n: usize, length: usize, stamp: Option<Instant<Realtime>>) {
+        let place = &mut self.places[n];
+        (place.length, place.stamp) = (length, stamp);
     }
 
     /// The memory of place `n`, and its length there; a message that comes in pieces is gathered there.
     #[inline]
     pub(crate) fn place(&mut self, n: usize, length: usize) -> &mut [u8] {
-        self.lengths[n] = length.min(self.room);
+        self.places[n].length = length.min(self.room);
         &mut self.bytes[n * self.room..][..length.min(self.room)]
     }
 
     /// Says when the message at place `n` came.
     #[inline]
     pub(crate) fn stamp(&mut self, n: usize, stamp: Option<Instant<Realtime>>) {
-        self.stamps[n] = stamp;
+        self.places[n].stamp = stamp;
     }
 
     /// Says what VLAN tags the packet at place `n` came with.
     pub fn tag(&mut self, n: usize, tags: Tags) {
-        self.tags[n] = tags;
+        self.places[n].tags = tags;
     }
 
     /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags are known. A frame of another
     /// type has no payload.
     #[inline]
     pub fn open(&mut self, n: usize, ethertype: u16) {
-        let frame = &self.bytes[n * self.room..][..self.lengths[n]];
-        let (start, tags) = ethernet::open(frame, self.taken[n], ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
+        let (frame, taken) = self.frame(n);
+        let (start, tags) = ethernet::open(frame, taken, ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
         let length = ethernet::unfilled(&frame[start..]).len();
-        (self.starts[n], self.lengths[n], self.tags[n]) = (start, length, tags);
+        let place = &mut self.places[n];
+        (place.start, place.length, place.tags) = (start, length, tags);
     }
 
     /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the kernel took out of it.
+    #[inline]
     pub fn frame(&self, n: usize) -> (&[u8], Option<Taken>) {
-        (&self.bytes[n * self.room..][..self.lengths[n]], self.taken[n])
+        let place = &self.places[n];
+        (&self.bytes[n * self.room..][..place.length], place.taken)
     }
 
     /// The datagram at place `n`, and the kernel's stamp if it took one.
     #[inline]
     pub fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        (&self.bytes[n * self.room + self.starts[n]..][..self.lengths[n]], self.stamps[n])
+        let place = &self.places[n];
+        (&self.bytes[n * self.room + place.start..][..place.length], place.stamp)
     }
 
     /// The VLAN tags that the packet at place `n` came with.
     #[inline]
     pub fn tags(&self, n: usize) -> Tags {
-        self.tags[n]
+        self.places[n].tags
     }
 }
 
@@ -241,9 +252,9 @@ impl UdpRx {
         if self.is_none(&message, length) {
             return Ok(0);
         }
-        (inbox.lengths[0], inbox.stamps[0]) = (length, rx_stamp(&message));
+        inbox.came(0, length, rx_stamp(&message));
         if self.tells_tags {
-            inbox.taken[0] = rx_tag(&message);
+            inbox.places[0].taken = rx_tag(&message);
         }
         Ok(1)
     }
@@ -257,7 +268,7 @@ impl UdpRx {
         if length == 0 && self.woken.load(Relaxed) {
             return Ok(0);
         }
-        (inbox.lengths[0], inbox.stamps[0]) = (length, None);
+        inbox.came(0, length, None);
         Ok(1)
     }
 
@@ -284,9 +295,9 @@ impl UdpRx {
             if self.is_none(&message.msg_hdr, length) {
                 continue;
             }
-            (inbox.lengths[packets], inbox.stamps[packets]) = (length, rx_stamp(&message.msg_hdr));
+            inbox.came(packets, length, rx_stamp(&message.msg_hdr));
             if self.tells_tags {
-                inbox.taken[packets] = rx_tag(&message.msg_hdr);
+                inbox.places[packets].taken = rx_tag(&message.msg_hdr);
             }
             packets += 1;
         }
