@@ -5,19 +5,24 @@ use crate::raw::Raw;
 use crate::row::{self, Bound, Row};
 use crate::{Bench, child, peer, samples};
 use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tardy_model::point::Metric;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const COUNT: &str = "40000";
+const COUNT: &str = "80000";
 /// How often both sides run within a pair. A round trip is up to a fifth slower in one tenth of a second than in the next, whoever makes
 /// it, so that a pair of single runs tells little; a side's figure is the median of these.
 const ROUNDS: usize = 5;
 /// The same where a bound is to be met.
 const ROUNDS_OF_BOUND: usize = 9;
 const STAMPED: &str = "stream.ctl.stamps=[\"send\",\"tx_kernel\",\"rx_kernel\",\"receive\",\"reply_send\",\"reply_tx_kernel\",\"reply_rx_kernel\",\"reply_receive\"]";
+
+const TCP: &str = "stream.ctl.port=tcp";
+const ONE_CPU: &str = "stream.ctl.rx.cpu=0";
 
 /// What is compared of a side: the median round trip in µs, or round trips a second.
 #[derive(Clone, Copy, PartialEq)]
@@ -90,10 +95,48 @@ fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)
     })
 }
 
+/// While it is open an idle CPU stays awake, ready to be woken: PM QoS allows it no time to wake up. Two of its wake-ups are most of a
+/// round trip in a virtual machine, and the hypervisor's; they drown what the programs differ by.
+fn awake() -> Result<File> {
+    const DEVICE: &str = "/dev/cpu_dma_latency";
+    let hold = || {
+        let mut device = File::options().write(true).open(DEVICE)?;
+        device.write_all(&0_i32.to_ne_bytes())?;
+        Ok::<_, std::io::Error>(device)
+    };
+    hold().with_context(|| format!("idle CPUs cannot be kept awake by {DEVICE}: run it as root"))
+}
+
 type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
 
-/// Name, what is measured, unit, keys, what of it, the peer, who that is, its command, the bound.
-type Side<'a> = (&'a str, &'a str, &'static str, &'a [&'a str], Of, Peer<'a>, &'a str, &'a str, Bound);
+/// Who stands beside.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    run: Peer<'a>,
+    who: &'static str,
+    command: &'static str,
+}
+
+/// A row to be measured.
+struct Side<'a> {
+    name: &'static str,
+    what: &'static str,
+    of: Of,
+    set: &'a [&'a str],
+    beside: Beside<'a>,
+    /// Idle CPUs sleep as they like.
+    halts: bool,
+    bound: Bound,
+}
+
+impl Of {
+    fn unit(self) -> &'static str {
+        match self {
+            Of::MedianUs => "µs",
+            Of::Rate => "k/s",
+        }
+    }
+}
 
 /// All of them.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
@@ -102,98 +145,94 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let (udp_on_one, tcp_on_one) =
         (|| sockperf(bench, false, "0", Of::MedianUs), || sockperf(bench, true, "0", Of::Rate));
     let bare = || bare(bench, &program);
-    let sides: [Side<'_>; 5] = [
-        (
+    let doubled = |run| Beside { run, who: "sockperf, doubled", command: "sockperf ping-pong -m 64 -t 1" };
+    let over_tcp = |run| Beside { run, who: "sockperf", command: "sockperf ping-pong --tcp -m 64 -t 1" };
+    let loops = Beside {
+        run: &bare,
+        who: "C loop, the same stamps",
+        command: "pong far ADDRESS 9000 80000 1; pong near ADDRESS 9000 80000 0",
+    };
+    let side = |name, what, of, set, beside, bound| Side { name, what, of, set, beside, halts: false, bound };
+    let sides: [Side<'_>; 7] = [
+        side(
             "udp",
             "round trip, UDP, blocking, no kernel stamps, p50",
-            "µs",
-            &[],
             Of::MedianUs,
-            &udp,
-            "sockperf, doubled",
-            "sockperf ping-pong -m 64 -t 1",
+            &[],
+            doubled(&udp),
             Bound::RatioAtMost(1.0),
         ),
-        (
+        side(
             "stamped",
             "round trip, UDP, blocking, kernel stamps, p50",
-            "µs",
-            &[STAMPED],
             Of::MedianUs,
-            &bare,
-            "C loop, the same stamps",
-            "pong far ADDRESS 9000 40000 1; pong near ADDRESS 9000 40000 0",
+            &[STAMPED],
+            loops,
             Bound::RatioAtMost(1.05),
         ),
-        (
+        side(
             "tcp",
             "transactions/s, TCP, blocking, no kernel stamps",
-            "k/s",
-            &["stream.ctl.port=tcp"],
             Of::Rate,
-            &tcp,
-            "sockperf",
-            "sockperf ping-pong --tcp -m 64 -t 1",
+            &[TCP],
+            over_tcp(&tcp),
             Bound::RatioAtLeast(1.0),
         ),
-        // On one CPU no idle CPU is woken, which is most of a round trip here and the hypervisor's doing.
-        (
+        side(
             "udp-one-cpu",
             "the same over UDP, both ends on one CPU, p50",
-            "µs",
-            &["stream.ctl.rx.cpu=0"],
             Of::MedianUs,
-            &udp_on_one,
-            "sockperf, doubled",
-            "sockperf ping-pong -m 64 -t 1",
+            &[ONE_CPU],
+            doubled(&udp_on_one),
             Bound::None,
         ),
-        (
+        side(
             "tcp-one-cpu",
             "the same over TCP, both ends on one CPU",
-            "k/s",
-            &["stream.ctl.port=tcp", "stream.ctl.rx.cpu=0"],
             Of::Rate,
-            &tcp_on_one,
-            "sockperf",
-            "sockperf ping-pong --tcp -m 64 -t 1",
+            &[TCP, ONE_CPU],
+            over_tcp(&tcp_on_one),
             Bound::None,
         ),
+        Side {
+            halts: true,
+            ..side(
+                "udp-halts",
+                "the same over UDP, idle CPUs halted, p50",
+                Of::MedianUs,
+                &[],
+                doubled(&udp),
+                Bound::None,
+            )
+        },
+        Side {
+            halts: true,
+            ..side("tcp-halts", "the same over TCP, idle CPUs halted", Of::Rate, &[TCP], over_tcp(&tcp), Bound::None)
+        },
     ];
     let mut rows = Vec::new();
     // What a ratio is worth here: the same program on both sides, in the same rounds.
-    for (name, what, unit, peer, command) in [
-        (
-            "udp-itself",
-            "round trip, UDP, sockperf beside itself, p50",
-            "µs",
-            &udp as Peer<'_>,
-            "sockperf ping-pong -m 64 -t 1",
-        ),
-        (
-            "tcp-itself",
-            "transactions/s, TCP, sockperf beside itself",
-            "k/s",
-            &tcp,
-            "sockperf ping-pong --tcp -m 64 -t 1",
-        ),
+    let hold = awake()?;
+    for (name, what, of, beside) in [
+        ("udp-itself", "round trip, UDP, sockperf beside itself, p50", Of::MedianUs, doubled(&udp)),
+        ("tcp-itself", "transactions/s, TCP, sockperf beside itself", Of::Rate, over_tcp(&tcp)),
     ] {
         let mut pairs = Vec::new();
         for pair in 0..bench.pairs {
             let mut sides = [Vec::new(), Vec::new()];
             for turn in 0..2 * ROUNDS {
                 let (round, side) = (turn / 2, (pair + turn + turn / 2) % 2);
-                let (figure, text) = peer()?;
+                let (figure, text) = (beside.run)()?;
                 sides[side].push(figure);
                 raw.keep(pair, &format!("{name}-{side}-{round}"), &text)?;
             }
             let [one, other] = sides;
             pairs.push((row::median(one).context("no round")?, row::median(other)));
         }
-        let (what, command) = (what.to_owned(), command.to_owned());
+        let (what, command) = (what.to_owned(), beside.command.to_owned());
         rows.push(Row {
             what,
-            unit,
+            unit: of.unit(),
             peer: "sockperf".to_owned(),
             command: command.clone(),
             peer_command: command,
@@ -201,7 +240,9 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             bound: Bound::None,
         });
     }
-    for (name, what, unit, set, of, peer, who, peer_command, bound) in sides {
+    drop(hold);
+    for Side { name, what, of, set, beside, halts, bound } in sides {
+        let hold = (!halts).then(awake).transpose()?;
         let (mut pairs, mut command) = (Vec::new(), String::new());
         let rounds = if matches!(bound, Bound::None) { ROUNDS } else { ROUNDS_OF_BOUND };
         for pair in 0..bench.pairs {
@@ -215,15 +256,16 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
                     raw.keep(pair, &format!("{name}-tardy-{round}"), &run.trial()?.0)?;
                     command = run.command;
                 } else {
-                    let (figure, text) = peer()?;
+                    let (figure, text) = (beside.run)()?;
                     theirs.push(figure);
                     raw.keep(pair, &format!("{name}-peer-{round}"), &text)?;
                 }
             }
             pairs.push((row::median(mine).context("no round")?, row::median(theirs)));
         }
-        let (what, peer, peer_command) = (what.to_owned(), who.to_owned(), peer_command.to_owned());
-        rows.push(Row { what, unit, peer, command, peer_command, pairs, bound });
+        drop(hold);
+        let (what, peer, peer_command) = (what.to_owned(), beside.who.to_owned(), beside.command.to_owned());
+        rows.push(Row { what, unit: of.unit(), peer, command, peer_command, pairs, bound });
     }
     Ok(rows)
 }

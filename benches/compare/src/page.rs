@@ -93,15 +93,21 @@ pub fn machine(bench: &Bench) -> Result<String> {
     ))
 }
 
-/// Puts rows that were measured anew in the place of those of a page.
+/// Puts rows that were measured anew in the place of those of a page; one that is new there goes behind the one before it.
 pub fn renew(page: &Path, rows: &[Row]) -> Result<()> {
     let mut text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+    let mut before: Option<String> = None;
     for row in rows {
         let new = line(row);
-        let Some(old) = text.lines().find(|old| key(old).is_some() && key(old) == key(&new)).map(str::to_owned) else {
-            bail!("{} has no row for {}: measure all of it first, naming no comparison", page.display(), row.what);
+        let old = text.lines().find(|old| key(old).is_some() && key(old) == key(&new)).map(str::to_owned);
+        text = match (old, before) {
+            (Some(old), _) => text.replacen(&old, &new, 1),
+            (None, Some(before)) => text.replacen(&before, &format!("{before}\n{new}"), 1),
+            (None, None) => {
+                bail!("{} has no row for {}: measure all of it first, naming no comparison", page.display(), row.what)
+            }
         };
-        text = text.replacen(&old, &new, 1);
+        before = Some(new);
     }
     std::fs::write(page, text).with_context(|| format!("{} cannot be written", page.display()))
 }
