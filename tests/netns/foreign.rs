@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A million foreign datagrams thrown at a running receiver: each is counted, and no sample is changed. Over TCP a message that is no
-//! frame ends the reflector, for nothing tells where the next one would begin.
+//! A million foreign datagrams thrown at a running receiver: each is counted, and no sample is changed.
 
-use crate::answered::orders;
 use crate::command::{Finished, Place, can_run, wait};
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use tardy_engine::port::tcp::Waiting;
-use tardy_engine::port::udp::MachineTimer;
-use tardy_engine::receiver::Shared;
-use tardy_engine::reflector::Reflector;
 use tardy_model::frame::{Frame, HEAD, Kind};
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
@@ -267,47 +260,4 @@ fn dropped(netns: &str) -> bool {
     let output = Command::new("ip").args(["netns", "exec", netns, "cat", "/proc/net/udp"]).output().expect("ip");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().skip(1).any(|line| line.split_whitespace().last().is_some_and(|drops| drops != "0"))
-}
-
-#[test]
-fn bytes_that_are_no_request_end_a_reflector_on_a_connection_and_foreign_frames_do_not() {
-    for warm in [false, true] {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
-        let (_, order) = orders(port, 10);
-        let of = &order.receive.order;
-        let frame = Frame { kind: Kind::WarmUp, stream: of.stream, size: of.size, nonce: of.nonce, seq: 0 };
-        let waiting = Waiting::open(&order.send, &order.receive).expect("it listens");
-        let asking = std::thread::spawn(move || {
-            let mut peer = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-            let mut message = [0; SIZE as usize];
-            let mut say = |frame: Frame| {
-                frame.write(&mut message);
-                peer.write_all(&message).expect("sent");
-            };
-            say(frame);
-            say(Frame { nonce: frame.nonce + 1, ..frame });
-            let asked = if warm { 0 } else { 3 };
-            for seq in 0..asked {
-                say(Frame { kind: Kind::Test, seq, ..frame });
-            }
-            peer.write_all(&[0x5a; SIZE as usize]).expect("sent");
-            // The warm-up's answer too; then the reflector hangs up.
-            let mut answers = Vec::new();
-            let _ = peer.read_to_end(&mut answers);
-            let kinds = answers.chunks(SIZE.into()).map(|answer| Frame::read(answer).expect("a frame").kind);
-            let expected = [Kind::WarmUpReply].into_iter().chain((0..asked).map(|_| Kind::Reply));
-            assert!(kinds.eq(expected), "{answers:?}");
-        });
-        let (own, strangers) = waiting.accept(&order.send, &order.receive, || true).expect("accepted");
-        let (mut back, mut from) = own.expect("the peer's");
-        let mut reflector = Reflector::new(order);
-        reflector.run(&mut MachineTimer, &mut from, &mut back, &Shared::default());
-        drop((back, from));
-        asking.join().expect("the peer ends");
-        let counters = reflector.receiver.counters;
-        assert_eq!((counters.broken_errno, counters.foreign, strangers), (libc::EBADMSG, 1, 0));
-        assert_eq!(reflector.receiver.finish().len(), if warm { 0 } else { 3 });
-    }
 }

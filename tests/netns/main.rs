@@ -7,6 +7,7 @@ mod foreign;
 mod kill;
 mod lab;
 mod loads;
+mod messages;
 mod one_socket;
 mod packet;
 mod placement;

@@ -2,7 +2,7 @@
 //! A connection's receive call has no time limit, and its thread a table of descriptors of its own: what ends the one, and what the
 //! other leaves to the rest of the program.
 
-use crate::command::{Place, can_run};
+use crate::command::{Place, can_run, wait};
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::net::TcpListener;
@@ -84,6 +84,17 @@ fn a_thread_with_descriptors_of_its_own_has_none_of_the_others_and_takes_none_fr
     assert_eq!(text, "still here");
 }
 
+/// How often the thread that asks has waited: once a request.
+fn asked(agent: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{agent}/task")).into_iter().flatten().flatten();
+    let statuses = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    let asks = statuses.filter(|status| status.starts_with("Name:\ttardy-tx"));
+    let waits = |status: String| {
+        status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
+    asks.filter_map(waits).sum()
+}
+
 #[test]
 fn a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss() {
     if !can_run("a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss") {
@@ -98,7 +109,9 @@ fn a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss() {
         fs::write(&file, text).expect("a file");
         let child = place.start(place.run(&[]).arg(&file));
         place.wait_for("trial");
-        std::thread::sleep(Duration::from_millis(300));
+        let asker = place.agent("a");
+        let under_way = || (asked(asker) > 3_000).then_some(());
+        wait(Duration::from_secs(30), under_way).expect("three thousand requests within 30 s");
         signal(child.id(), libc::SIGINT).expect("the signal is sent");
         let run = place.finish(child);
         assert_eq!(run.code, Some(130), "{}{}", run.stdout, run.stderr);

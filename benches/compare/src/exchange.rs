@@ -14,8 +14,8 @@ use tardy_model::point::Metric;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const COUNT: &str = "80000";
-/// How often both sides run within a pair. A round trip is up to a fifth slower in one tenth of a second than in the next, whoever makes
-/// it, so that a pair of single runs tells little; a side's figure is the median of these.
+/// How often both sides run within a pair. A round trip takes a third longer for some seconds than for others, whoever makes it, so that a
+/// pair of single runs tells little; a side's figure is the median of these.
 const ROUNDS: usize = 5;
 /// The same where a bound is to be met.
 const ROUNDS_OF_BOUND: usize = 9;
@@ -95,8 +95,8 @@ fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)
     })
 }
 
-/// While it is open an idle CPU stays awake, ready to be woken: PM QoS allows it no time to wake up. Two of its wake-ups are most of a
-/// round trip in a virtual machine, and the hypervisor's; they drown what the programs differ by.
+/// While it is open an idle CPU stays awake, ready to be woken: PM QoS allows it no time to wake up, which a kernel with an idle driver heeds.
+/// Two of its wake-ups are most of a round trip in a virtual machine, and the hypervisor's; they drown what the programs differ by.
 fn awake() -> Result<File> {
     const DEVICE: &str = "/dev/cpu_dma_latency";
     let hold = || {
@@ -104,7 +104,9 @@ fn awake() -> Result<File> {
         device.write_all(&0_i32.to_ne_bytes())?;
         Ok::<_, std::io::Error>(device)
     };
-    hold().with_context(|| format!("idle CPUs cannot be kept awake by {DEVICE}: run it as root"))
+    hold().with_context(|| {
+        format!("idle CPUs cannot be kept awake by {DEVICE}, which a kernel with PM QoS gives to root")
+    })
 }
 
 type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;

@@ -50,6 +50,12 @@ impl ReceiverCounters {
             _ => self.foreign += 1,
         }
     }
+
+    /// True behind such bytes.
+    #[inline]
+    pub(crate) fn is_out_of_step(&self) -> bool {
+        self.broken_errno == libc::EBADMSG
+    }
 }
 
 /// What the control thread and the loop share.
@@ -198,7 +204,7 @@ impl Receiver {
             for n in 0..packets {
                 in_trial |= self.packet(timer, n, &mut receive, shared, answer);
             }
-            if self.counters.broken_errno != 0 {
+            if self.counters.is_out_of_step() {
                 break;
             }
             let receive = receive.unwrap_or_else(|| timer.now());
@@ -238,6 +244,9 @@ impl Receiver {
             let mut receive = Some(timer.now());
             for n in 0..packets {
                 self.packet(timer, n, &mut receive, shared, answer);
+            }
+            if self.counters.is_out_of_step() {
+                break;
             }
         }
     }

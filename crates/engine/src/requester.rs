@@ -129,7 +129,7 @@ impl Requester {
                 match from.receive(&mut self.inbox, false) {
                     Ok(Received::Packets(packets)) => {
                         (0..packets).for_each(|n| self.other(n, shared));
-                        if self.counters.broken_errno != 0 {
+                        if self.counters.is_out_of_step() {
                             return 0;
                         }
                     }
@@ -202,7 +202,7 @@ impl Requester {
                 for n in 0..packets {
                     let Some(taken) = self.reply(n, &mut at) else {
                         self.other(n, shared);
-                        if self.counters.broken_errno != 0 {
+                        if self.counters.is_out_of_step() {
                             break 'trial;
                         }
                         continue;
@@ -216,17 +216,18 @@ impl Requester {
                 idle = idle.saturating_add(1);
                 if let Err(errno) = received {
                     self.counters.broken_errno = errno;
-                } else if now - heard > hope {
-                    self.counters.broken_errno = libc::ETIME;
+                    break;
                 }
-                if self.counters.broken_errno != 0 {
+                if now - heard > hope {
+                    self.counters.broken_errno = libc::ETIME;
                     break;
                 }
                 self.nothing(received == Ok(Received::TimedOut), spins, idle, to, shared);
             }
             self.give_up(now, &mut at);
         }
-        if shared.stop.load(Relaxed) && self.counters.broken_errno == 0 {
+        let stopped = shared.stop.load(Relaxed) && self.counters.broken_errno == 0;
+        if stopped {
             self.gather(timer, from, shared, &mut at);
         }
         if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
@@ -236,7 +237,7 @@ impl Requester {
         self.counters.foreign += from.strangers();
         self.gaps = spins.then_some(gaps);
         // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
-        let reached = if self.counters.broken_errno == 0 { at.next } else { count };
+        let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.end_trial(timer, to, reached);
     }
 
@@ -263,7 +264,7 @@ impl Requester {
     /// Takes the replies to the last requests, which were on their way when the stop was heard: they are not lost.
     fn gather<T: Timer, R: ReceivePort>(&mut self, timer: &mut T, from: &mut R, shared: &Shared, at: &mut Progress) {
         let until = timer.now() + LAST_REPLIES;
-        while at.waiting > 0 && !from.ended() && self.counters.broken_errno == 0 {
+        while at.waiting > 0 && !from.ended() && !self.counters.is_out_of_step() {
             let received = from.receive(&mut self.inbox, false);
             let now = timer.now();
             match received {

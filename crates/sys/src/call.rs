@@ -53,6 +53,7 @@ unsafe fn kernel(number: libc::c_long, [a, b, c, d, e, f]: [usize; 6]) -> libc::
     }
 }
 
+#[inline(always)]
 fn number(fd: &OwnedFd) -> usize {
     fd.as_raw_fd() as usize
 }

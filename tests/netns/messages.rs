@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages on a connection: one that comes or goes in parts, and bytes that are none, behind which nothing tells where the next one
+//! begins.
+
+use crate::answered::orders;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tardy_engine::port::tcp::{self, Waiting};
+use tardy_engine::port::udp::MachineTimer;
+use tardy_engine::receiver::Shared;
+use tardy_engine::reflector::Reflector;
+use tardy_engine::requester::Requester;
+use tardy_model::frame::{Frame, Kind};
+use tardy_sys::messages::{MessagesRx, MessagesTx, split};
+use tardy_sys::stamps::TxStamps;
+use tardy_sys::tcp::{Buffers, Tcp};
+use tardy_sys::udp::{Inbox, Received};
+
+const SIZE: usize = 64;
+
+/// Bytes that are no frame.
+const GARBAGE: [u8; SIZE] = [0x5a; SIZE];
+
+/// Both halves of a connection with these buffers, and its other end.
+fn joined(size: usize, rx_stamps: bool, buffers: Buffers) -> (MessagesTx, MessagesRx, TcpStream) {
+    let far = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = far.local_addr().expect("an address");
+    let tcp = Tcp::connect(None, at, buffers, Duration::from_secs(5)).expect("a connection");
+    let (far, _) = far.accept().expect("the other end");
+    let none = TxStamps { sched: false, software: false, hardware: false };
+    let (to, from) = split(tcp, size, none, rx_stamps, 1 << 20).expect("both halves");
+    (to, from, far)
+}
+
+#[test]
+fn a_message_that_comes_in_parts_is_one_stamped_when_it_was_whole() {
+    for stamped in [false, true] {
+        let (_to, mut from, mut far) = joined(SIZE, stamped, Buffers::default());
+        let mut inbox = Inbox::new(SIZE + 1);
+        let message: Vec<u8> = (0..SIZE as u8).collect();
+        // The kernel begins to stamp a moment after it was asked to.
+        for _ in 0..1_000 {
+            far.write_all(&message).expect("sent");
+            assert_eq!(from.receive(&mut inbox, true), Ok(Received::Packets(1)));
+            if inbox.packet(0).1.is_some() == stamped {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for round in 0..3 {
+            assert_eq!(from.receive(&mut inbox, false), Ok(Received::Nothing), "round {round}");
+            far.write_all(&message[..20]).expect("a part");
+            assert_eq!(from.receive(&mut inbox, false), Ok(Received::TimedOut), "a part is no message");
+            far.write_all(&message[20..]).expect("the rest");
+            assert_eq!(from.receive(&mut inbox, false), Ok(Received::Packets(1)));
+            let (payload, stamp) = inbox.packet(0);
+            assert_eq!((payload, stamp.is_some()), (&message[..], stamped));
+        }
+        drop(far);
+        assert_eq!(from.receive(&mut inbox, true), Err(libc::ESHUTDOWN), "the peer has ended");
+    }
+}
+
+#[test]
+fn a_message_that_a_slow_peer_takes_in_parts_goes_out_whole_and_once() {
+    const LARGE: usize = 1 << 20;
+    let small = Buffers { send: Some(4_096), receive: None };
+    let (mut to, from, mut far) = joined(SIZE, false, small);
+    drop(from);
+    let message: Vec<u8> = (0..LARGE).map(|n| (n / 7) as u8).collect();
+    let sent = message.clone();
+    let sending = std::thread::spawn(move || [to.send(&sent), to.send(&sent)]);
+    let mut got = vec![0; 2 * LARGE];
+    for part in got.chunks_mut(LARGE / 2) {
+        // Longer than a send call waits.
+        std::thread::sleep(Duration::from_millis(300));
+        far.read_exact(part).expect("it comes");
+    }
+    assert_eq!(sending.join().expect("the sender"), [Ok(0), Ok(1)], "keys count messages");
+    assert!(got[..LARGE] == message && got[LARGE..] == message, "bytes were lost or sent twice");
+    assert_eq!(far.read(&mut [0; 1]).expect("it ends"), 0, "and nothing more");
+}
+
+/// Runs a reflector, which was told to stop before it looked if `stopped`, against a peer that sends a warm-up request, one of another
+/// trial, `asked` requests, bytes that are none, and one request more. Returns what it received, its errno, foreign packets, and what it
+/// answered.
+fn reflected(asked: u32, stopped: bool) -> (usize, i32, u64, Vec<Kind>) {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let (_, order) = orders(port, 10);
+    let of = &order.receive.order;
+    let frame = Frame { kind: Kind::WarmUp, stream: of.stream, size: of.size, nonce: of.nonce, seq: 0 };
+    let waiting = Waiting::open(&order.send, &order.receive).expect("it listens");
+    let asking = std::thread::spawn(move || {
+        let mut peer = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        let mut bytes = Vec::new();
+        let mut say = |frame: Frame| {
+            let mut message = [0; SIZE];
+            frame.write(&mut message);
+            bytes.extend(message);
+        };
+        say(frame);
+        say(Frame { nonce: frame.nonce + 1, ..frame });
+        (0..asked).for_each(|seq| say(Frame { kind: Kind::Test, seq, ..frame }));
+        let mut more = [0; SIZE];
+        Frame { kind: Kind::Test, seq: asked, ..frame }.write(&mut more);
+        peer.write_all(&[&bytes[..], &GARBAGE, &more].concat()).expect("sent");
+        peer
+    });
+    let (own, strangers) = waiting.accept(&order.send, &order.receive, || true).expect("accepted");
+    assert_eq!(strangers, 0);
+    let (mut back, mut from) = own.expect("the peer's");
+    let mut peer = asking.join().expect("all is sent");
+    let shared = Shared::default();
+    shared.stop.store(stopped, Relaxed);
+    let mut reflector = Reflector::new(order);
+    reflector.run(&mut MachineTimer, &mut from, &mut back, &shared);
+    drop((back, from));
+    let mut answers = Vec::new();
+    // What was not read resets the connection behind the answers.
+    let _ = peer.read_to_end(&mut answers);
+    let kinds = answers.chunks(SIZE).map(|answer| Frame::read(answer).expect("a frame").kind).collect();
+    let counters = reflector.receiver.counters;
+    (reflector.receiver.finish().len(), counters.broken_errno, counters.foreign, kinds)
+}
+
+#[test]
+fn bytes_that_are_no_request_end_a_reflector_and_foreign_frames_do_not() {
+    for (asked, stopped) in [(0, false), (3, false), (0, true), (3, true)] {
+        let (received, errno, foreign, answers) = reflected(asked, stopped);
+        assert_eq!((received, errno, foreign), (asked as usize, libc::EBADMSG, 1), "{asked} asked, stopped: {stopped}");
+        // A reset may overtake answers.
+        let expected: Vec<Kind> = [Kind::WarmUpReply].into_iter().chain((0..asked).map(|_| Kind::Reply)).collect();
+        assert!(expected.starts_with(&answers), "{answers:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_reply_after_a_stop_leave_what_was_never_asked_out_of_the_trial() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let shared = Arc::new(Shared::default());
+    let stop = shared.clone();
+    let far = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("a connection");
+        let mut requests = [0; 2 * SIZE];
+        peer.read_exact(&mut requests).expect("two requests");
+        let reply = Frame { kind: Kind::Reply, ..Frame::read(&requests[..SIZE]).expect("a frame") };
+        let mut bytes = [GARBAGE; 2].concat();
+        reply.write(&mut bytes[..SIZE]);
+        stop.stop.store(true, Relaxed);
+        peer.write_all(&bytes).expect("sent");
+        peer
+    });
+    let (order, _) = orders(port, 1_000);
+    let (mut to, mut from) = tcp::ask(&order.send, &order.receive, 2).expect("connected");
+    let mut requester = Requester::new(tardy_engine::order::AskOrder { in_flight: 2, ..order });
+    requester.run(&mut MachineTimer, &mut to, &mut from, &shared);
+    drop(far.join().expect("the peer ends"));
+    assert_eq!((requester.counters.broken_errno, requester.counters.foreign), (libc::EBADMSG, 0));
+    assert_eq!(requester.take_arrivals().iter().map(|arrival| arrival.seq).collect::<Vec<_>>(), [0]);
+    assert_eq!(requester.sender.finish().len(), 2, "two were asked");
+}
