@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR := $(TARDY_CACHE)/target
 PAGE := crates/report/page
 RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
 # Tests and runs make network namespaces: as root, or by sudo.
-AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS,PATH)
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS)
 
 .PHONY: help setup setup-test setup-bench setup-soak page build build-all demo test bench soak book lint clean
 
@@ -18,7 +18,7 @@ help:
 	@echo 'make soak   build, then the slow tests and a minute of each fuzz target'
 	@echo 'make build  the static binary at dist/tardy, man pages and completions beside it'
 	@echo 'make book   build, then the manual as a book at $(TARDY_CACHE)/book'
-	@echo 'make lint   format and clippy'
+	@echo 'make lint   format, clippy, and the crates against deny.toml'
 
 setup:
 	@packaging/setup.sh build
@@ -79,6 +79,7 @@ book: $(if $(BUILT),,build)
 lint: page
 	cargo fmt --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	packaging/deny.sh
 
 clean:
 	rm -rf dist $(CARGO_TARGET_DIR) $(PAGE)/node_modules

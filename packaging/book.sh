@@ -11,7 +11,7 @@ gather() {
   rm -rf "$1"
   mkdir -p "$1/src"
   cp book.toml "$1"
-  cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$1/src"
+  cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md deny.toml LICENSE-MIT LICENSE-APACHE "$1/src"
   cp -R docs experiments "$1/src"
   reference="$1/src/docs/reference"
   "$TARDY" man --reference "$reference"

@@ -83,7 +83,7 @@ case " $* " in *" test "* | *" bench "*)
     rm -rf "$venv"
     # The copy comes last: it says that all of them are there.
     if /usr/bin/python3 -m venv "$venv" >&2 &&
-      "$venv/bin/pip" install --quiet --disable-pip-version-check -r packaging/requirements.txt >&2; then
+      "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r packaging/requirements.txt >&2; then
       cp packaging/requirements.txt "$venv/"
     else
       echo "setup: the Python packages cannot be fetched: tests that need them will be skipped" >&2

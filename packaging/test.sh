@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped and why. More skips
 # than packaging/skips.txt lists fail the run: a machine that cannot test is not a green machine.
-# TARDY_ONLY="soak:: kill::" runs only the tests of these names.
+# TARDY_ONLY="soak:: kill::" runs only the tests of these names. Only the layers that build paths and look for what a killed guest leaves
+# run as root, and root gets sudo's own PATH.
 set -eu
 
-as_root=""
-[ "$(id -u)" = 0 ] || as_root="sudo --preserve-env=TARDY,TARDY_CACHE,TARDY_SKIPS,TARDY_SOAK,PATH"
+sudo=""
+[ "$(id -u)" = 0 ] || sudo="sudo --preserve-env=TARDY,TARDY_CACHE,TARDY_SKIPS,TARDY_SOAK"
 : "${TARDY_SKIPS:=$TARDY_CACHE/skips}"
 : > "$TARDY_SKIPS"
 
@@ -16,12 +17,14 @@ built=$(cargo test --release --locked --no-run --message-format=json 2>/dev/null
 
 for layer in "$@"; do
   threads=2
+  as_root=""
+  case $layer in netns | vm) as_root=$sudo ;; esac
   # Tests of this layer measure: one at a time.
   [ "$layer" = netns ] && threads=1
   echo "== $layer"
   # Its guests boot this kernel; fetched once, into the cache.
   if [ "$layer" = vm ] && "$TARDY" guest list | grep -q "^debian:6.12 .*not fetched"; then
-    $as_root "$TARDY" guest fetch debian:6.12
+    "$TARDY" guest fetch debian:6.12
   fi
   binary=$(echo "$built" | grep "/$layer-" | tail -n 1)
   [ -x "$binary" ] || { echo "test: the binary of layer $layer was not built" >&2; exit 1; }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tardy_analyze::compare::phases::{self, Drawn};
+use tardy_analyze::compare::phases::{self, Drawn, Phases};
 use tardy_analyze::compare::{Run, compare};
-use tardy_model::comparison::{Claim, Comparison, Group};
+use tardy_model::comparison::{Claim, Comparison, Group, INFINITE, PhaseComparison};
 use tardy_model::manifest::{Manifest, ReadBack};
 use tardy_model::result::Results;
 use tardy_model::verdict::Figure;
@@ -55,6 +55,54 @@ fn a_claim_rests_on_the_signs_of_twenty_phases() {
     assert_eq!((two.a_ns, two.b_ns, two.differences_ns), (vec![1_000; 2], vec![1_003, 996], vec![3, -4]));
 }
 
+#[test]
+fn a_run_is_not_lower_for_losing_its_latest_packets() {
+    // B would be 100 ns lower in each phase, but in ten of twenty its figure is that of a packet that never arrived.
+    let drawn = |infinite: u32| -> Vec<Drawn> {
+        let figures = |n| [1_000, if n <= infinite { INFINITE } else { 900 }];
+        (1..=20).map(|n| Drawn { trial: n, phase_ns: i64::from(n), figures_ns: figures(n) }).collect()
+    };
+    let judged = phases::judge(&drawn(10), true).expect("differences");
+    assert_eq!((judged.claim, judged.higher, judged.lower), (Claim::None, 10, 10));
+    let judged = phases::judge(&drawn(15), true).expect("differences");
+    assert_eq!((judged.claim, judged.interval_ns), (Claim::Higher, None.or(Some([INFINITE; 2]))));
+    let json = serde_json::to_value(&judged).expect("JSON");
+    assert_eq!((&json["b_ns"][0], &json["median_ns"], &json["b_ns"][19]), (&Value::Null, &Value::Null, &900.into()));
+    let back: PhaseComparison = serde_json::from_value(json).expect("a comparison");
+    assert_eq!((back.b_ns, back.median_ns), (judged.b_ns, f64::INFINITY));
+    // What never arrived in both is equal.
+    let both = [Drawn { trial: 1, phase_ns: 1, figures_ns: [INFINITE; 2] }];
+    assert_eq!(phases::judge(&both, true).map(|judged| (judged.equal, judged.median_ns)), Some((1, 0.0)));
+}
+
+#[test]
+fn nothing_is_claimed_of_a_mean_of_fewer_packets() {
+    let exact = |print: &str, lost: u64| {
+        side(|run, _| {
+            run.results.fingerprint = Some(print.into());
+            let cell = &mut run.results.cells[0];
+            cell.fingerprint = Some(print.into());
+            for stream in cell.trials.iter_mut().filter_map(|trial| trial.streams.get_mut("ctl")) {
+                stream.outcomes.lost = lost;
+                stream.outcomes.received = stream.outcomes.intended - lost;
+                let lead = stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric");
+                if lost > 0 {
+                    lead.infinite = vec!["max".into()];
+                    lead.received_only_max_ns = lead.figures.max_ns.take();
+                }
+            }
+        })
+    };
+    let figure = |of: &str| {
+        let said = compared(&exact("aa", 0), &exact("bb", 1));
+        let figures = &said.cells[0].streams["ctl"].metrics["scheduled..rx_kernel"].figures;
+        figures.iter().find(|figure| figure.of == of).expect("a figure").phases.clone()
+    };
+    assert_eq!(figure("mean"), None);
+    let max = figure("max").expect("pairs");
+    assert_eq!(max.higher as usize, max.trials.len(), "B lost a packet in each");
+}
+
 /// Trials from 1 on whose figures are 1 µs in A and differ by so much in B.
 fn drawn(differences: Vec<i64>) -> Vec<Drawn> {
     let of = |(n, difference): (u32, i64)| Drawn {
@@ -84,8 +132,12 @@ fn side(change: impl FnOnce(&mut sample::Run, &mut BTreeMap<String, String>)) ->
 type Side = (sample::Run, BTreeMap<String, String>);
 
 fn compared(a: &Side, b: &Side) -> Comparison {
-    let cells = a.0.results.cells.iter();
-    let phases = cells.flat_map(|cell| (1..=5).map(|n| ((cell.id.clone(), n), i64::from(n) * 17))).collect();
+    let mut phases = Phases::default();
+    for cell in &a.0.results.cells {
+        for stream in cell.streams.keys() {
+            (1..=5).for_each(|n| phases.note(&cell.id, n, stream, i64::from(n) * 17));
+        }
+    }
     let run = |name, side: &'_ Side| Of {
         name,
         manifest: side.0.manifest.clone(),
@@ -105,7 +157,7 @@ struct Of {
 }
 
 impl Of {
-    fn run<'a>(&'a self, phases: &'a BTreeMap<(String, u32), i64>) -> Run<'a> {
+    fn run<'a>(&'a self, phases: &'a Phases) -> Run<'a> {
         let (manifest, results, keys) = (&self.manifest, &self.results, &self.keys);
         Run { name: self.name, folder: None, manifest, results, keys, phases }
     }
@@ -358,6 +410,33 @@ fn verb(arguments: &[&Path], more: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn a_second_stream_was_paired_by_the_phase_of_the_first() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let before = simulated(dir.path(), "before", &[]);
+    // The second stream's cycle is another, so its phases are; the first one's are as before.
+    let text = std::fs::read_to_string(before.join("experiment.toml")).expect("the experiment");
+    let second = "[stream.second]\nfrom = \"b\"\nto = \"a\"\nport = \"sim\"\ncount = 200\n";
+    let file = dir.path().join("two.toml");
+    std::fs::write(&file, format!("{text}\n{second}")).expect("it is written");
+    let run = |name: &str, set: &str| {
+        let out = dir.path().join(name);
+        let ran = Command::new(tardy()).arg("run").arg(&file).args(["--set", set, "--out"]).arg(&out).output();
+        let ran = ran.expect("it starts");
+        assert!(matches!(ran.status.code(), Some(0 | 4)), "{}", String::from_utf8_lossy(&ran.stderr));
+        out
+    };
+    let (a, b) = (run("a", "stream.second.cycle=500us"), run("b", "stream.second.cycle=700us"));
+    exact(&a, "1a");
+    exact(&b, "2b");
+    let (code, json, said) = verb(&[&a, &b], &["--format", "json"]);
+    assert_eq!(code, Some(0), "{said}");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let compared = |stream: &str| &json["cells"][0]["streams"][stream]["metrics"]["scheduled..wakeup"]["figures"][0];
+    assert_eq!(compared("ctl")["phases"]["trials"].as_array().map(Vec::len), Some(20), "{json}");
+    assert!(compared("second")["phases"].is_null(), "{}", compared("second"));
+}
+
+#[test]
 fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let before = simulated(dir.path(), "before", &[]);
@@ -432,7 +511,7 @@ fn the_verb_refuses_what_is_no_run_and_warns_of_what_is_not_valid() {
     let mut lossy = Command::new(tardy());
     lossy.args(["run", "--trials", "2", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=400"]);
     let output = lossy.args(["--set", "stream.ctl.sim.loss=0.1", "--out"]).arg(&out).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(output.status.code(), Some(1), "host-to-host allows no loss, whatever the validity");
     let (code, said, _) = verb(&[&good, &out], &[]);
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("NOT VALID") && said.contains("not valid in B: do not use these figures"), "{said}");

@@ -22,13 +22,13 @@ const SIMULATED: &str = "\
 ip netns add tardy-0-a
 ip netns add tardy-0-b
 # a simulated device of one port, born in its namespace
-ip netns exec tardy-0-a sh -c 'echo 1952710656 1 2 >/sys/bus/netdevsim/new_device && cd \
-/sys/bus/netdevsim/devices/netdevsim1952710656/net && for device in *; do ip link set dev $device name tardy0-0; done'
+ip netns exec tardy-0-a sh -c 'echo 1952710656 1 2 >/sys/bus/netdevsim/new_device'
+ip netns exec tardy-0-a sh -c 'cd /sys/bus/netdevsim/devices/netdevsim1952710656/net && for device in *; do ip link set dev $device name tardy0-0; done'
 # the path's MTU, and an address that the other end knows
 ip -n tardy-0-a link set dev tardy0-0 mtu 1400 address 02:74:64:00:00:00
 # a simulated device of one port, born in its namespace
-ip netns exec tardy-0-b sh -c 'echo 1952710657 1 2 >/sys/bus/netdevsim/new_device && cd \
-/sys/bus/netdevsim/devices/netdevsim1952710657/net && for device in *; do ip link set dev $device name tardy0-1; done'
+ip netns exec tardy-0-b sh -c 'echo 1952710657 1 2 >/sys/bus/netdevsim/new_device'
+ip netns exec tardy-0-b sh -c 'cd /sys/bus/netdevsim/devices/netdevsim1952710657/net && for device in *; do ip link set dev $device name tardy0-1; done'
 # the path's MTU, and an address that the other end knows
 ip -n tardy-0-b link set dev tardy0-1 mtu 1400 address 02:74:64:00:00:01
 # the two devices joined

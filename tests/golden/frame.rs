@@ -168,6 +168,7 @@ fn proc_files_are_read_by_field() {
     let cpus = state::cpus(stat);
     assert_eq!(cpus.keys().copied().collect::<Vec<_>>(), [0, 12]);
     assert_eq!((cpus[&0].busy_ns, cpus[&0].idle_ns, cpus[&0].steal_ns), (190_000_000, 450_000_000, 80_000_000));
+    assert_eq!((cpus[&0].irq_ns, cpus[&0].softirq_ns), (60_000_000, 70_000_000), "parts of the busy time");
     let stat = format!("42 (a) b (c) S {} 3 0", (0..35).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
     assert_eq!(state::task(&stat), Some(("a) b (c".to_owned(), 18, 3)), "a name may hold brackets and spaces");
 }
@@ -187,4 +188,31 @@ fn a_conversion_between_clocks_states_its_bound() {
     assert_eq!(exact.to_tai(Instant::from_ns(5)).ns(), 37 * s + 5);
     let changed = Conversion::between(&read(137 * s, 100 * s, 37), &read(137 * s, 101 * s, 36));
     assert_eq!((changed.tai_minus_realtime_ns, changed.bound_ns), (37 * s, s), "a change in the trial is the bound");
+}
+
+#[test]
+fn what_tardy_looks_at_itself_lies_outside_the_trial() {
+    use tardy_host::state::{Moment, Part, order};
+    // The clocks are read on the trial's side of everything else.
+    assert_eq!(order(Moment::Before).last(), Some(&Part::Cpus));
+    assert_eq!(order(Moment::Behind).first(), Some(&Part::Cpus));
+    for moment in [Moment::Before, Moment::Behind] {
+        assert!(order(moment).contains(&Part::Tasks) && order(moment).contains(&Part::Settings));
+    }
+}
+
+#[test]
+fn tasks_that_ended_count_from_the_trials_beginning_and_by_name_and_cpu() {
+    use tardy_model::machine::{Ended, EndedTasks, TaskTime};
+    use tardy_sys::exits::Exit;
+    let exit = |tid, name: &str, cpu, run_ns| Exit { tid, name: name.into(), cpu, run_ns };
+    let exits = [exit(7, "cc1", 0, 90), exit(8, "cc1", 0, 30), exit(9, "cc1", 1, 5), exit(10, "sh", 0, 200)];
+    let before = [(7, TaskTime { name: "cc1".into(), start: 1, cpu: 0, run_ns: 60 })].into();
+    let ended = |name: &str, cpu, count, run_ns| EndedTasks { name: name.into(), cpu, count, run_ns };
+    let tasks = vec![ended("sh", 0, 1, 200), ended("cc1", 0, 2, 60), ended("cc1", 1, 1, 5)];
+    assert_eq!(state::ended(&exits, true, &before), Ended { tasks, incomplete: true });
+    // Bytes that are no such message are nobody's end.
+    for bytes in [&[][..], &[0; 19], &[0xff; 64], &[0; 4_096]] {
+        assert_eq!(tardy_sys::exits::exit(bytes, 0), None);
+    }
 }

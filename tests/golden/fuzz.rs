@@ -70,6 +70,28 @@ fn the_corpus_of_fuzz_target_message_does_not_stay_behind_the_protocol() {
 }
 
 #[test]
+fn any_number_of_a_record_or_of_samples_may_be_anything() {
+    // Leaf after leaf of the first records: gates, launch times and counters among them.
+    for file in 0..=u8::MAX {
+        let Some(leaves) = run_folder::leaves_of_record(file) else { continue };
+        for leaf in 0..leaves as u16 {
+            let [high, low] = leaf.to_be_bytes();
+            for worse in [0, 3] {
+                run_folder::input(&[10, file, high, low, worse], false);
+            }
+        }
+    }
+    // Column after column of the samples, the first and a later row.
+    for column in 0..25 {
+        for row in [0, 5] {
+            for number in 0..7 {
+                run_folder::input(&[0xff, 0, 0, 0, column, 0, row, number], false);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_corpus_of_fuzz_target_run_folder_holds() {
     run_folder::sound_is_reported();
     replay("run_folder", |name, input| {

@@ -3,6 +3,7 @@
 //! come from, QEMU's arguments.
 
 mod archive;
+mod cache;
 mod frames;
 
 use tardy_lab::guest::apt::{deb822, one_line};
@@ -12,7 +13,15 @@ use tardy_lab::guest::modules::Index;
 use tardy_lab::guest::qemu::{Accelerator, Machine, Mode};
 
 fn machine(mode: Mode, accelerator: Accelerator) -> Machine {
-    Machine { mode, accelerator, cpus: 1, memory_mib: 256, kernel: "/k/vmlinuz".into(), append: String::new() }
+    Machine {
+        mode,
+        accelerator,
+        cpus: 1,
+        memory_mib: 256,
+        kernel: "/k/vmlinuz".into(),
+        append: String::new(),
+        sandbox: true,
+    }
 }
 
 #[test]
@@ -53,6 +62,21 @@ fn real_time_counts_nothing() {
         let line = machine(Mode::RealTime, accelerator).arguments().join(" ");
         assert!(!line.contains("icount") && !line.contains("clock=vm"), "{line}");
         assert!(line.contains(&format!("-accel {}", accelerator.name())), "{line}");
+    }
+}
+
+#[test]
+fn qemu_could_start_programs_and_take_other_rights() {
+    for (mode, accelerator) in
+        [(Mode::Exact, Accelerator::Tcg), (Mode::RealTime, Accelerator::Tcg), (Mode::RealTime, Accelerator::Kvm)]
+    {
+        let filtered = machine(mode, accelerator);
+        let line = filtered.arguments().join(" ");
+        let wanted = " -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny ";
+        assert!(line.contains(wanted), "{line}");
+        // A QEMU that cannot have the filter starts without, and is the same machine else.
+        let bare = Machine { sandbox: false, ..filtered }.arguments().join(" ");
+        assert_eq!(bare, line.replace(wanted, " "));
     }
 }
 
@@ -257,6 +281,8 @@ fn fetched() -> kernel::Fetched {
         package_sha256: String::new(),
         image_sha256: "0123456789abcdef".repeat(4),
         image: "boot/vmlinuz-6.12.1".into(),
+        modules_sha256: String::new(),
+        origin: "Debian".into(),
         built: Vec::new(),
     }
 }
@@ -368,7 +394,7 @@ fn a_default_that_nobody_wrote_is_not_refused_as_if_it_had_been() {
 
 #[test]
 fn what_a_killed_probe_leaves_is_known_to_undo() {
-    let rm = tardy_lab::guest::remove(std::path::Path::new("/runs/x/guest")).to_string();
+    let rm = tardy_lab::guest::remove(std::path::Path::new("/runs/x/guest")).commands()[0].to_string();
     assert_eq!(rm, "rm -rf /runs/x/guest/initramfs /runs/x/guest/port /runs/x/guest/probe");
 }
 

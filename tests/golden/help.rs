@@ -226,7 +226,11 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
         let keys = offered(&["tardy", verb, "--set", ""]);
         for key in tardy_spec::schema::KEYS.iter().filter(|key| key.pattern != "expect.*.*") {
             // Every ready-made experiment's stream is called ctl, its stations a and b.
-            let name = if key.pattern.starts_with("station.") { "b" } else { "ctl" };
+            let name = match key.pattern.split('.').next() {
+                Some("station") => "b",
+                Some("validity") => "competing-cpu",
+                _ => "ctl",
+            };
             assert!(keys.contains(&format!("{}=", key.pattern.replace('*', name))), "{} in {keys:?}", key.pattern);
         }
         assert!(!keys.iter().any(|key| key.contains('*')), "{keys:?}");

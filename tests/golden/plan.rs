@@ -2,19 +2,21 @@
 //! The plan, its names, its journal, and what becomes of a step that fails: with a runner that only writes down.
 
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{Batch, Command, Step};
+use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::names::{Names, SLOTS, Side, Slot, other_runs};
 use tardy_lab::path::{Found, PathError};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{Failure, Output, RunError, Runner, failures};
-use tardy_lab::undo::{UndoError, leftovers, undo_all};
+use tardy_lab::runner::{Failure, Output, RunError, Runner};
+use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 fn setup(stations: &[&str]) -> Setup {
@@ -28,7 +30,7 @@ fn setup(stations: &[&str]) -> Setup {
     }
 }
 
-fn two() -> Plan {
+pub fn two() -> Plan {
     plan(&setup(&["a", "b"]), Names::FIRST, &Found::default()).expect("two stations can be joined")
 }
 
@@ -175,34 +177,21 @@ fn neighbours_share_a_process_and_odd_words_do_not() {
     assert_eq!(batches[0].clone().keep_going(true).process().argv, ["ip", "-force", "-batch", "-"]);
 }
 
-#[test]
-fn complaints_of_a_batch_are_told_apart_by_line() {
-    let failure = |index, says: &str| Failure { index, says: says.to_owned() };
-    let stderr = "Cannot find device \"x\"\nCommand failed -:2\nError: one.\nand two\nCommand failed -:5\n";
-    assert_eq!(
-        failures(stderr, "exit status: 1"),
-        [failure(1, "Cannot find device \"x\""), failure(4, "Error: one.; and two")]
-    );
-    let early = "Cannot open network namespace \"x\": No such file or directory\n";
-    assert_eq!(failures(early, "exit status: 255"), [failure(0, early.trim_end())]);
-    assert_eq!(failures("", "signal: 9 (SIGKILL)"), [failure(0, "signal: 9 (SIGKILL)")]);
-}
-
-type Fails<'a> = Box<dyn FnMut(&Command) -> Result<Option<String>, RunError> + 'a>;
+pub type Fails<'a> = Box<dyn FnMut(&Command) -> Result<Option<String>, RunError> + 'a>;
 
 /// Writes down what it is asked to run; `fails` says which commands fail, and how.
-struct Recorder<'a> {
-    ran: Vec<String>,
-    fails: Fails<'a>,
+pub struct Recorder<'a> {
+    pub ran: Vec<String>,
+    pub fails: Fails<'a>,
 }
 
 impl<'a> Recorder<'a> {
-    fn new(fails: impl FnMut(&Command) -> Option<String> + 'a) -> Self {
+    pub fn new(fails: impl FnMut(&Command) -> Option<String> + 'a) -> Self {
         let mut fails = fails;
         Recorder { ran: Vec::new(), fails: Box::new(move |command| Ok(fails(command))) }
     }
 
-    fn fine() -> Self {
+    pub fn fine() -> Self {
         Recorder::new(|_| None)
     }
 }
@@ -214,7 +203,7 @@ impl Runner for Recorder<'_> {
         for (index, command) in batch.commands().iter().enumerate() {
             self.ran.push(command.to_string());
             if let Some(says) = (self.fails)(command)? {
-                output.failures.push(Failure { index, says });
+                output.failures.push(Failure { at: Some(index), says });
                 if !forced {
                     break;
                 }
@@ -224,11 +213,11 @@ impl Runner for Recorder<'_> {
     }
 }
 
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-fn is_empty(state: &Path) -> bool {
+pub fn is_empty(state: &Path) -> bool {
     fs::read_dir(state.join("slots")).map_or(true, |mut entries| entries.next().is_none())
 }
 
@@ -248,9 +237,8 @@ fn a_failure_undoes_what_was_begun_last_first_and_nothing_else() {
 
         // A command before the failing one has been run, so its step is undone; a batch that tolerates something goes on.
         let begun = |step: &Step| flat[..k].iter().any(|(of, _)| std::ptr::eq(*of, step));
-        let wanted: Vec<String> =
-            plan.steps.iter().rev().filter(|s| begun(s)).flat_map(|s| &s.undoes).map(Command::to_string).collect();
-        let undoes: Vec<String> = plan.undo().map(Command::to_string).collect();
+        let wanted: Vec<String> = commands(plan.steps.iter().rev().filter(|s| begun(s)).flat_map(|s| &s.undoes));
+        let undoes: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
         let undone: Vec<String> = runner.ran.iter().filter(|ran| undoes.contains(ran)).cloned().collect();
         assert_eq!(undone, wanted, "at {command}");
         assert_eq!(runner.ran[..k].to_vec(), flat[..k].iter().map(|(_, c)| c.to_string()).collect::<Vec<_>>());
@@ -265,7 +253,7 @@ fn inverses_are_on_disk_before_their_step_begins() {
     let state = folder();
     let slot = Slot::claim(state.path()).unwrap();
     let plan = two();
-    let path = state.path().join(format!("slots/{}/journal.jsonl", slot.number()));
+    let path = state.path().join(format!("slots/{}", slot.number()));
     let mut seen = 0;
     let mut runner = Recorder::new(|asked| {
         if let Some(step) = plan.steps.iter().find(|step| step.does.contains(asked)) {
@@ -291,7 +279,7 @@ fn a_dropped_plan_is_put_back() {
     let plan = two();
     let mut runner = Recorder::fine();
     drop(apply(&plan, slot.journal().unwrap(), &mut runner).unwrap());
-    assert_eq!(runner.ran[13..].to_vec(), plan.undo().map(Command::to_string).collect::<Vec<_>>());
+    assert_eq!(runner.ran[13..].to_vec(), plan.undo().map(|command| command.to_string()).collect::<Vec<_>>());
 }
 
 #[test]
@@ -324,8 +312,12 @@ fn a_missing_program_and_missing_rights_are_named() {
     assert!(error.to_string().contains("needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"), "{error}");
 }
 
+fn commands<'a>(inverses: impl IntoIterator<Item = &'a Inverse>) -> Vec<String> {
+    inverses.into_iter().flat_map(Inverse::commands).map(|command| command.to_string()).collect()
+}
+
 /// A slot folder as a killed run leaves it. Numbers are high, so that no test claims them meanwhile.
-fn killed(state: &Path, slot: u16, journal: &str) -> PathBuf {
+pub fn killed(state: &Path, slot: u16, journal: &str) -> PathBuf {
     let dir = state.join(format!("slots/{slot}"));
     fs::create_dir_all(&dir).unwrap();
     let ended = Identity { start: 0, ..Identity::of(std::process::id()).unwrap() };
@@ -334,34 +326,49 @@ fn killed(state: &Path, slot: u16, journal: &str) -> PathBuf {
     dir
 }
 
-const STEPS: &str = "{\"step\":0,\"undo\":[[\"ip\",\"netns\",\"del\",\"x\"]]}\n{\"step\":1,\"undo\":[[\"ip\",\"netns\",\"del\",\"y\"]]}\n";
+/// The first line of a journal of this boot.
+pub fn head() -> String {
+    format!("{{\"v\":2,\"boot\":\"{}\"}}\n", Identity::of(std::process::id()).unwrap().boot)
+}
 
-fn quiet(_: u16, _: Result<tardy_lab::undo::PutBack, &UndoError>) {}
+pub fn line(number: u32, undo: &[Inverse]) -> String {
+    json!({"v": 2, "step": {"number": number, "undo": undo}}).to_string() + "\n"
+}
+
+pub fn delete(name: &str) -> Inverse {
+    Inverse::here(Action::DeleteNamespace { name: format!("tardy-{name}") })
+}
+
+/// Two steps.
+pub fn steps() -> String {
+    head() + &line(0, &[delete("x")]) + &line(1, &[delete("y")])
+}
+
+pub fn quiet(_: u16, _: Result<&PutBack, &UndoError>) {}
 
 #[test]
 fn a_torn_last_line_was_never_begun() {
     let state = folder();
-    let path =
-        killed(state.path(), 4001, &format!("{STEPS}{{\"step\":2,\"undo\":[[\"ip\",\"net")).join("journal.jsonl");
-    let contents = journal::read(&path).unwrap();
+    let dir = killed(state.path(), 4001, &format!("{}{{\"v\":2,\"step\":{{\"number\":2,\"un", steps()));
+    let contents = journal::read(&dir).unwrap();
     assert_eq!(contents.steps.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 1]);
     // Also where only the line's end is missing.
-    fs::write(&path, STEPS.trim_end()).unwrap();
-    assert_eq!(journal::read(&path).unwrap().steps.len(), 1);
+    fs::write(dir.join("journal.jsonl"), steps().trim_end()).unwrap();
+    assert_eq!(journal::read(&dir).unwrap().steps.len(), 1);
 
     let mut runner = Recorder::fine();
     let mut told = Vec::new();
     let done = undo_all(state.path(), &mut runner, &mut |slot, put| told.push((slot, put.unwrap().steps))).unwrap();
     assert_eq!((done.undone.len(), done.live, told), (1, 0, vec![(4001, 1)]));
-    assert_eq!(runner.ran, ["ip netns del x"]);
+    assert_eq!(runner.ran, ["ip netns del tardy-x"]);
     assert!(is_empty(state.path()));
 }
 
 #[test]
 fn a_damaged_line_is_named_and_nothing_is_thrown_away() {
     let state = folder();
-    let dir = killed(state.path(), 4002, &format!("nonsense\n{STEPS}"));
-    let error = journal::read(&dir.join("journal.jsonl")).expect_err("the first line is damaged");
+    let dir = killed(state.path(), 4002, &format!("nonsense\n{}", steps()));
+    let error = journal::read(&dir).expect_err("the first line is damaged");
     assert!(matches!(error, JournalError::Damaged { line: 1, .. }), "{error}");
     let done = undo_all(state.path(), &mut Recorder::fine(), &mut quiet).unwrap();
     assert_eq!((done.undone.len(), done.failed.len()), (0, 1));
@@ -371,14 +378,14 @@ fn a_damaged_line_is_named_and_nothing_is_thrown_away() {
 #[test]
 fn what_never_came_to_be_is_undone_without_complaint() {
     let state = folder();
-    killed(state.path(), 4003, STEPS);
+    killed(state.path(), 4003, &steps());
     let left = leftovers(state.path()).unwrap();
     assert_eq!((left.len(), left[0].slot, left[0].steps, left[0].agents), (1, 4003, 2, 0));
     let gone = "Cannot remove namespace file \"/run/netns/x\": No such file or directory";
     let mut runner = Recorder::new(|_| Some(gone.to_owned()));
     let done = undo_all(state.path(), &mut runner, &mut quiet).unwrap();
     assert_eq!((done.undone.len(), done.failed.len()), (1, 0));
-    assert_eq!(runner.ran, ["ip netns del y", "ip netns del x"]);
+    assert_eq!(runner.ran, ["ip netns del tardy-y", "ip netns del tardy-x"]);
     assert!(is_empty(state.path()));
     assert!(leftovers(state.path()).unwrap().is_empty());
     let again = undo_all(state.path(), &mut runner, &mut quiet).unwrap();
@@ -388,13 +395,16 @@ fn what_never_came_to_be_is_undone_without_complaint() {
 #[test]
 fn what_cannot_be_undone_stays_in_the_journal() {
     let state = folder();
-    let dir = killed(state.path(), 4004, STEPS);
+    let dir = killed(state.path(), 4004, &steps());
     let mut busy =
         Recorder::new(|asked| asked.to_string().ends_with('y').then(|| "Device or resource busy".to_owned()));
     let done = undo_all(state.path(), &mut busy, &mut quiet).unwrap();
-    assert_eq!(busy.ran, ["ip netns del y", "ip netns del x"], "the rest is tried all the same");
+    assert_eq!(busy.ran, ["ip netns del tardy-y", "ip netns del tardy-x"], "the rest is tried all the same");
     let told = done.failed[0].1.to_string();
-    assert!(told.contains("`ip netns del y` (Device or resource busy)") && !told.contains("del x"), "{told}");
+    assert!(
+        told.contains("`ip netns del tardy-y` (Device or resource busy)") && !told.contains("del tardy-x"),
+        "{told}"
+    );
     assert!(dir.join("journal.jsonl").exists());
     let done = undo_all(state.path(), &mut Recorder::fine(), &mut quiet).unwrap();
     assert_eq!(done.undone.len(), 1);
@@ -404,21 +414,18 @@ fn what_cannot_be_undone_stays_in_the_journal() {
 #[test]
 fn an_undo_that_is_cut_off_is_taken_up_again() {
     let state = folder();
-    let steps: String = ["x", "y", "z"]
-        .iter()
-        .enumerate()
-        .map(|(i, ns)| format!("{{\"step\":{i},\"undo\":[[\"ip\",\"-n\",\"{ns}\",\"link\",\"del\",\"dev\",\"l\"]]}}\n"))
-        .collect();
-    let path = killed(state.path(), 4005, &steps).join("journal.jsonl");
+    let link = |netns: &str| Inverse::within(&format!("tardy-{netns}"), Action::DeleteLink { device: "l".to_owned() });
+    let lines = (0..).zip(["x", "y", "z"]).map(|(number, netns)| line(number, &[link(netns)]));
+    let dir = killed(state.path(), 4005, &(head() + &lines.collect::<String>()));
     let cut = || RunError::Process { command: String::new(), source: io::Error::other("cut off") };
-    let dies = |asked: &Command| if asked.argv()[2] == "x" { Err(cut()) } else { Ok(None) };
+    let dies = |asked: &Command| if asked.argv()[2] == "tardy-x" { Err(cut()) } else { Ok(None) };
     let mut runner = Recorder { ran: Vec::new(), fails: Box::new(dies) };
     let done = undo_all(state.path(), &mut runner, &mut quiet).unwrap();
     assert_eq!(done.failed.len(), 1);
-    assert_eq!(journal::read(&path).unwrap().steps.len(), 1, "two are marked as done");
+    assert_eq!(journal::read(&dir).unwrap().steps.len(), 1, "two are marked as done");
     let mut runner = Recorder::fine();
     undo_all(state.path(), &mut runner, &mut quiet).unwrap();
-    assert_eq!(runner.ran, ["ip -n x link del dev l"]);
+    assert_eq!(runner.ran, ["ip -n tardy-x link del dev l"]);
     assert!(is_empty(state.path()));
 }
 
@@ -434,8 +441,8 @@ fn a_recycled_process_number_is_never_killed() {
     for other in others {
         assert!(!other.is_alive());
         let state = folder();
-        let line = BTreeMap::from([("agent", other)]);
-        killed(state.path(), 4006, &format!("{}\n", serde_json::to_string(&line).unwrap()));
+        let line = json!({"v": 2, "agent": other});
+        killed(state.path(), 4006, &format!("{}{line}\n", head()));
         let mut runner = Recorder::fine();
         let done = undo_all(state.path(), &mut runner, &mut quiet).unwrap();
         assert_eq!((done.undone[0].1.agents, runner.ran.len()), (0, 0));
@@ -474,7 +481,7 @@ fn a_slot_belongs_to_one_and_goes_with_it() {
 fn a_leftover_is_not_claimed_and_an_empty_folder_is() {
     let state = folder();
     for slot in 0..64 {
-        killed(state.path(), slot, STEPS);
+        killed(state.path(), slot, &steps());
     }
     let slot = Slot::claim(state.path()).unwrap();
     assert!(slot.number() >= 64);

@@ -72,7 +72,7 @@ fn only_the_device_that_streams_leave_by_is_shaped_and_it_is_put_back() {
     let plan = planned(&setup(MQPRIO));
     let mqprio = "root handle 100: mqprio num_tc 3 map 2 2 1 0 2 2 2 2 2 2 2 2 2 2 2 2 queues 1@0 1@1 2@2 hw 0";
     assert_eq!(tc(&plan), [mqprio, "parent 100:1 etf clockid CLOCK_TAI delta 500000"]);
-    let undo: Vec<String> = plan.undo().map(ToString::to_string).collect();
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
     assert_eq!(undo[0], "tc -n tardy-0-a qdisc del dev tardy0-0 root");
     assert!(!plan.script().contains("tardy-0-b qdisc replace"), "{}", plan.script());
     let read: Vec<String> = plan.read_back.iter().map(ToString::to_string).collect();

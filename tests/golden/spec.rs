@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiment files: what is read, what is refused and in which words, and what the effective file keeps.
 
+mod stamps;
+
 use proptest::prelude::*;
 use std::fs;
 use std::io::Write as _;
@@ -91,10 +93,7 @@ fn every_default_is_filled_in() {
     assert_eq!((stream.tx.policy, stream.rx.policy), (Policy::Other, Policy::Other));
     assert_eq!((stream.tx.advance, stream.tx.spin), (Nanos::ZERO, Nanos::ZERO));
     assert_eq!(stream.metrics, Metric::DEFAULT);
-    let all = Point::ALL
-        .into_iter()
-        .filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp) && !point.is_of_reply());
-    assert_eq!(stream.stamps, all.collect::<Vec<_>>());
+    assert_eq!(stream.stamps, [Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive]);
     assert_eq!(good("port = \"sim\"", &[]).cells[0].setup.streams[0].sim, Sim::default());
 }
 
@@ -257,7 +256,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
         ),
         (
             "=1",
-            "there is no key `` (known here: name, trials, seed, reference, station, path, shaper, stream, load, expect, case, matrix)",
+            "there is no key `` (known here: name, trials, seed, reference, station, path, shaper, stream, load, validity, expect, case, matrix)",
         ),
     ] {
         assert_eq!(wrong("", &["trials=4", set]), format!("--set {set}: {said}"));
@@ -424,6 +423,8 @@ fn the_json_schema_has_every_key_and_host_to_host() {
         let mut at = &schema;
         for segment in key.pattern.split('.') {
             at = if segment == "*" { &at["additionalProperties"] } else { &at["properties"][segment] };
+            // A word may stand instead of the table.
+            at = at["anyOf"].as_array().and_then(|all| all.iter().find(|one| one["type"] == "object")).unwrap_or(at);
         }
         assert_eq!(at["description"], key.doc, "{}", key.pattern);
     }
@@ -493,5 +494,69 @@ proptest! {
         let body = format!("cycle = \"{shown}\"\ncount = {most}\nsize = \"{size}B\"\nport = \"sim\"\nsim.drop = {drop:?}");
         let stream = good(&body, &[]).cells[0].setup.streams[0].clone();
         prop_assert_eq!((stream.cycle, stream.count, i64::from(stream.size), stream.sim.drop), (Nanos(ns), most, size, drop));
+    }
+}
+
+#[test]
+fn validity_sets_a_rules_limit_and_level_and_says_what_it_may_not() {
+    use tardy_model::validity::{Limit, Setting};
+    use tardy_model::verdict::Level;
+    let set = |body: &str, more: &[&str]| good(body, more).validity.set;
+    let warning = Setting { limit: None, level: Some(Level::Warning) };
+    let both = Setting { limit: Some(Limit::Share(0.6)), level: Some(Level::Warning) };
+    assert_eq!(set("", &[]), [].into());
+    assert_eq!(set("[validity]\ncompeting-cpu = \"warning\"\n", &[]), [("competing-cpu".into(), warning)].into());
+    let long = "[validity]\ncompeting-cpu = { limit = \"60%\", level = \"warning\" }\n";
+    assert_eq!(set(long, &[]), [("competing-cpu".into(), both)].into());
+    assert_eq!(set("", &["validity.competing-cpu=warning"]), [("competing-cpu".into(), warning)].into());
+    let dotted = ["validity.competing-cpu.limit=0.6", "validity.competing-cpu.level=warning"];
+    assert_eq!(set("", &dotted), [("competing-cpu".into(), both)].into());
+    let timer = Setting { limit: Some(Limit::Ns(5_000_000)), level: None };
+    assert_eq!(set("[validity.guest-timer]\nlimit = \"5ms\"\n", &[]), [("guest-timer".into(), timer)].into());
+    let refused = |body: &str, says: &str| {
+        let error = wrong(body, &[]);
+        assert!(error.contains(says), "{error}");
+    };
+    refused(
+        "[validity]\ncompeting-cpus = \"note\"\n",
+        "there is no rule of validity `competing-cpus` (did you mean `competing-cpu`?)",
+    );
+    refused("[validity]\nsteal = \"warn\"\n", "`validity.steal.level`: `warn` is not known (did you mean `warning`?)");
+    refused("[validity]\nsteal = { limits = \"60%\" }\n", "did you mean `limit`?");
+    refused("[validity]\nsteal = { limit = \"5ms\" }\n", "is a share of the time");
+    refused("[validity]\nguest-timer = { limit = \"5%\" }\n", "is a duration");
+    refused("[validity]\npolicy = { limit = \"5%\" }\n", "has no limit that can be set");
+    refused("[validity]\nrecorder = \"warning\"\n", "recorder can only be invalid");
+    refused("[validity]\nloss = \"note\"\n", "loss can only be invalid");
+    refused(
+        "[[case]]\nname = \"x\"\nset = { \"validity.steal.level\" = \"note\" }\n",
+        "holds for the whole experiment",
+    );
+}
+
+#[test]
+fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
+    let built = |pattern: &str| {
+        let key = tardy_spec::schema::KEYS.iter().find(|key| key.pattern == pattern).expect("a key");
+        match &key.kind {
+            tardy_spec::schema::Kind::Choice { built, .. } => *built,
+            other => panic!("{pattern} is {other:?}"),
+        }
+    };
+    let setup = |station: &str, path: &str| {
+        let devices = if path == "wire" { "a = \"eth8\"\nb = \"eth9\"\n" } else { "" };
+        let text = format!(
+            "[station.a]\n[station.b]\nkind = \"{station}\"\n[path]\nkind = \"{path}\"\n{devices}[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n"
+        );
+        let source = tardy_spec::Source { name: "x.toml".into(), text };
+        tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{station}, {path}: {error}"))
+    };
+    for path in built("path.kind") {
+        assert_eq!(setup("netns", path).cells[0].setup.path.kind(), *path);
+    }
+    for station in built("station.*.kind") {
+        // The only one so far. Another must be told from it here.
+        assert_eq!(*station, "netns");
+        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"], tardy_spec::experiment::Station::Netns);
     }
 }

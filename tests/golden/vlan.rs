@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use tardy_engine::order::EndOrder;
-use tardy_lab::command::Command;
 use tardy_lab::names::{Names, SLOTS, Side};
 use tardy_lab::path::Found;
 use tardy_lab::plan::plan;
@@ -33,7 +32,7 @@ fn vlan_devices_lie_over_both_ends_and_go_before_them() {
     has("ip -n tardy-0-b addr add fd74:6172:6479:0:65::2/80 dev tdy0-1.100 nodad");
     has("ip -n tardy-0-b neigh replace 198.18.0.9 lladdr 02:74:64:00:00:00 dev tdy0-1.100 nud permanent");
     assert!(!script.contains("id 9 "), "port packet writes its tags itself: {script}");
-    let undo: Vec<String> = plan.undo().map(Command::to_string).collect();
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
     let place = |line: &str| undo.iter().position(|have| have == line).expect(line);
     assert!(place("ip -n tardy-0-a link del dev tdy0-0.100") < place("ip -n tardy-0-a link del dev tardy0-0"));
     let vlan = &plan.ends["b"].vlans[&100];
@@ -60,7 +59,8 @@ fn the_ends_of_a_tagged_stream_are_given_their_device_and_addresses() {
         let plan = plan(&setup, Names::FIRST, &Found::default()).expect("a plan");
         let (chosen, _) = tardy_lab::orders::place_on(&setup, &[0, 1]).expect("placed");
         let (_, ordered) =
-            tardy_lab::orders::orders(&setup, &plan, &chosen, &mut tardy_lab::orders::random_of(1, "all", 1));
+            tardy_lab::orders::orders(&setup, &plan, &chosen, &mut tardy_lab::orders::random_of(1, "all", 1))
+                .expect("its stations are there");
         ordered[0].ends.clone()
     };
     let (b, a) = ([2, 0x74, 0x64, 0, 0, 1], [2, 0x74, 0x64, 0, 0, 0]);

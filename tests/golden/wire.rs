@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use tardy_host::nic::{self, Nic};
-use tardy_lab::command::{Batch, Command};
+use tardy_lab::command::{Batch, Command, Step};
 use tardy_lab::journal;
+use tardy_lab::loads;
 use tardy_lab::names::Names;
-use tardy_lab::path::wire::{asked, names_end_here, setting};
+use tardy_lab::orders;
+use tardy_lab::path::wire::{asked, claim, names_end_here, setting};
 use tardy_lab::path::{Found, PathError};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
@@ -214,9 +216,12 @@ ip netns del tardy-0-a
 ip netns del tardy-0-_home
 ";
 
+/// A figure of the devices' stamps, so that the devices are set to take them.
+const BY_DEVICES: &str = "metrics = [\"tx_hw..rx_hw\"]";
+
 #[test]
 fn the_script_of_a_wire_gives_back_what_it_takes() {
-    let plan = wire("", |_| ());
+    let plan = wire(BY_DEVICES, |_| ());
     assert_eq!(plan.script(), SCRIPT);
     assert_eq!((plan.ends["a"].device.as_str(), plan.ends["b"].device.as_str()), ("enp1s0", "enp2s0"));
     let error = tardy_lab::plan::plan(&setup(""), Names::FIRST, &Found::default()).expect_err("not looked at");
@@ -226,15 +231,16 @@ fn the_script_of_a_wire_gives_back_what_it_takes() {
 #[test]
 fn a_device_that_stamps_nothing_is_set_to_nothing() {
     let says = |plan: Plan| plan.script().matches("hwtstamp").count();
-    assert_eq!(says(wire("", |nic| nic.stamps = Err("Operation not supported".to_owned()))), 0);
+    assert_eq!(says(wire(BY_DEVICES, |nic| nic.stamps = Err("Operation not supported".to_owned()))), 0);
+    assert_eq!(says(wire("", |_| ())), 2, "no figure is made of the device's stamps");
     assert_eq!(says(wire("stamps = [\"rx_kernel\"]\nmetrics = []", |_| ())), 2, "shown, not set");
     let kept = HwStamp { flags: 0, tx: 1, rx: 1 };
-    assert_eq!(says(wire("", |nic| nic.stamps = Ok(kept))), 2, "it is as it should be");
+    assert_eq!(says(wire(BY_DEVICES, |nic| nic.stamps = Ok(kept))), 2, "it is as it should be");
 }
 
 #[test]
 fn a_setting_is_what_the_device_can_of_what_is_asked() {
-    let setup = setup("");
+    let setup = setup(BY_DEVICES);
     let (tx, rx) = (asked(&setup)["a"], asked(&setup)["b"]);
     let to = |tx, rx| Some(HwStamp { flags: 0, tx, rx });
     assert_eq!((setting(&CAN, OFF, tx), setting(&CAN, OFF, rx)), (to(1, 0), to(0, 1)));
@@ -255,7 +261,7 @@ impl Runner for Fails {
         let mut output = Output::default();
         for (index, command) in batch.commands().iter().map(Command::to_string).enumerate() {
             if command.contains(self.0) {
-                output.failures.push(Failure { index, says: self.1.to_owned() });
+                output.failures.push(Failure { at: Some(index), says: self.1.to_owned() });
             }
             self.2.push(command);
         }
@@ -271,9 +277,11 @@ fn a_namespace_stays_while_a_device_could_not_leave_it() {
     fs::create_dir_all(&dir).expect("a folder");
     let ended = Identity { start: 0, ..Identity::of(std::process::id()).expect("this process") };
     fs::write(dir.join("lock"), serde_json::to_string(&ended).expect("JSON") + "\n").expect("a lock");
-    let lines =
-        plan.steps.iter().enumerate().map(|(i, step)| json!({"step": i, "undo": step.undoes}).to_string() + "\n");
-    fs::write(dir.join("journal.jsonl"), lines.collect::<String>()).expect("a journal");
+    let head = json!({"v": 2, "boot": ended.boot}).to_string() + "\n";
+    let line =
+        |(i, step): (usize, &Step)| json!({"v": 2, "step": {"number": i, "undo": step.undoes}}).to_string() + "\n";
+    let lines: String = plan.steps.iter().enumerate().map(line).collect();
+    fs::write(dir.join("journal.jsonl"), head + &lines).expect("a journal");
 
     let mut stuck = Fails("enp1s0 netns", "RTNETLINK answers: File exists", Vec::new());
     let done = undo_all(state.path(), &mut stuck, &mut |_, _| ()).expect("the state folder can be read");
@@ -284,8 +292,8 @@ fn a_namespace_stays_while_a_device_could_not_leave_it() {
     assert!(ran.contains("ip netns del tardy-0-b"), "the other station's goes");
     assert!(!ran.contains("ip netns del tardy-0-a") && !ran.contains("ip netns del tardy-0-_home"));
     // What was done is not done again; what was not done stands there whole, with what follows from it.
-    let left = journal::read(&dir.join("journal.jsonl")).expect("it reads").steps;
-    let left: Vec<String> = left.iter().flat_map(|(_, undo)| undo).map(Command::to_string).collect();
+    let left = journal::read(&dir).expect("it reads").commands();
+    let left: Vec<String> = left.iter().map(Command::to_string).collect();
     assert!(left.iter().any(|command| command.contains("enp1s0 netns")), "{left:?}");
     assert!(!left.iter().any(|command| command.contains("enp2s0")), "{left:?}");
 
@@ -302,4 +310,36 @@ fn a_mount_namespace_of_its_own_is_known() {
     let service = "27 1 254:0 / / rw shared:4 master:1 - ext4 /dev/vda rw\n";
     let elsewhere = "27 1 254:0 / / rw - ext4 /dev/vda rw\n30 27 0:9 / /runner rw master:1 - tmpfs tmpfs rw\n";
     assert_eq!([host, exec, service, elsewhere, ""].map(names_end_here), [false, true, true, false, false]);
+}
+
+#[test]
+fn a_device_is_taken_by_each_of_its_names() {
+    let mut one = claim(&experiment("")).expect("nobody has them");
+    one.also(["enp1s0", "enp1s0-real"]).expect("nobody has it");
+    let other = Experiment { cells: Vec::new(), ..experiment("") };
+    let mut other = claim(&other).expect("it names no device");
+    let error = other.also(["enp1s0-real"]).expect_err("another has it");
+    assert!(error.to_string().contains("another run of tardy has network device `enp1s0-real`"), "{error}");
+    assert!(claim(&experiment("")).is_err(), "the first one holds it until it is dropped");
+    drop(one);
+    other.also(["enp1s0-real"]).expect("it is free again");
+    claim(&experiment("")).expect("these too");
+}
+
+#[test]
+fn an_unknown_station_is_an_error_and_not_the_first_one() {
+    let (setup, plan) = (setup(""), wire("", |_| ()));
+    let (chosen, _) = orders::place_on(&setup, &[0, 1]).expect("placed");
+    let random = || orders::random_of(1, "all", 1);
+    let (_, ordered) = orders::orders(&setup, &plan, &chosen, &mut random()).expect("both are there");
+    assert_eq!((ordered[0].from, ordered[0].to), (0, 1));
+    let mut lost = setup.clone();
+    lost.streams[0].to = "ghost".to_owned();
+    let error = orders::orders(&lost, &plan, &chosen, &mut random()).expect_err("nobody is called so");
+    assert_eq!(error.to_string(), "there is no station `ghost`: write a section [station.ghost]");
+    let mut loaded = self::setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
+    let (places, _) = loads::place(&loaded, &chosen, &[0, 1]).expect("placed");
+    assert!(loads::Loads::of(&loaded, &plan, &places, &mut random()).is_ok());
+    loaded.loads[0].from = "ghost".to_owned();
+    assert!(loads::Loads::of(&loaded, &plan, &places, &mut random()).is_err());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signals and deaths: nothing measured is lost, nothing changed is left behind.
 
-use crate::command::{Place, SHORT, agents, can_run, machine, same, wait};
+use crate::command::{Finished, Place, SHORT, agents, can_run, machine, same, wait};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::time::{Duration, Instant};
@@ -126,6 +126,62 @@ fn sigint_finalises_the_trial_under_way() {
 #[test]
 fn sigterm_finalises_the_trial_under_way() {
     signal_ends_it_in_good_order("sigterm_finalises_the_trial_under_way", libc::SIGTERM);
+}
+
+/// Sends two signals, so long apart, while the run's path stands; with `hangs` a station answers no more.
+fn two_signals(place: &Place, apart: Duration, hangs: bool) -> Finished {
+    let child =
+        place.start(&mut place.run(&["--trials", "5", "--set", "stream.ctl.cycle=20s", "--set", "stream.ctl.count=5"]));
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(300));
+    if hangs {
+        signal(place.agent("b"), libc::SIGSTOP).expect("the agent is stopped");
+    }
+    signal(child.id(), libc::SIGINT).expect("the first signal is sent");
+    std::thread::sleep(apart);
+    // It may have ended by then.
+    let _ = signal(child.id(), libc::SIGINT);
+    place.finish(child)
+}
+
+#[test]
+fn two_signals_in_a_row_leave_nothing_behind() {
+    if !can_run("two_signals_in_a_row_leave_nothing_behind") {
+        return;
+    }
+    for _ in 0..3 {
+        let (place, before) = (Place::new(), machine());
+        let run = two_signals(&place, Duration::ZERO, false);
+        assert_eq!(run.code, Some(130), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("a second signal ends the run at once"),
+            "the first one is answered: {}",
+            run.stderr
+        );
+        assert!(place.out().join("results.json").exists(), "{}", run.stderr);
+        same(&before);
+        assert_eq!(place.undo().stderr.trim(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_run_and_puts_everything_back() {
+    if !can_run("a_second_signal_ends_the_run_and_puts_everything_back") {
+        return;
+    }
+    let (place, before) = (Place::new(), machine());
+    // Who waits for a station that hangs is not heard in good order.
+    let run = two_signals(&place, Duration::from_millis(1_100), true);
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("ended at once by a second signal; what this run has changed is put back"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("ip netns del tardy-"), "and how: {}", run.stderr);
+    same(&before);
+    assert!(agents(&place).is_empty());
+    assert_eq!(place.undo().stderr.trim(), "nothing is left behind");
 }
 
 /// Kills a station's agent in the middle of trial `in_trial`.

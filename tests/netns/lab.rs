@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{self as lab, Step};
+use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::names::{Names, Slot, other_runs};
 use tardy_lab::path::{Found, LinkEnd};
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::Processes;
+use tardy_lab::runner::{Output, Processes, RunError, Runner};
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
@@ -188,16 +189,20 @@ fn a_name_that_another_has_taken_stays_the_others() {
 
 /// This test, as a process of its own.
 fn again(test: &str, state: &Path) -> Child {
+    again_command(test, state).spawn().expect("this program starts")
+}
+
+fn with_moment(mut command: Command, name: &str, moment: usize) -> Child {
+    command.env(name, moment.to_string()).spawn().expect("this program starts")
+}
+
+fn again_command(test: &str, state: &Path) -> Command {
     let module = module_path!().split_once("::").map_or("", |(_, module)| module);
     let name = if module.is_empty() { test.to_owned() } else { format!("{module}::{test}") };
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", &name, "--nocapture"])
-        .env(STATE, state)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("this program starts")
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", &name, "--nocapture"]).env(STATE, state);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
 }
 
 fn wait_for(child: &mut Child, word: &str) -> Option<String> {
@@ -290,9 +295,9 @@ fn a_name_whose_namespace_was_never_attached_does_not_stop_undo() {
         let torn = Step {
             does: vec![lab::Command::new("sh", &["-c", &format!("mkdir -p /run/netns; : >/run/netns/{home}")])],
             undoes: vec![
-                lab::Command::ip_in(&home, &["link", "set", "dev", "enp1s0", "mtu", "1500"]),
-                lab::Command::ip_in(&home, &["link", "set", "dev", "enp1s0", "up"]),
-                lab::Command::ip(&["netns", "del", &home]),
+                Inverse::within(&home, Action::DeleteLink { device: "enp1s0".to_owned() }),
+                Inverse::within(&home, Action::DeleteQdisc { device: "enp1s0".to_owned() }),
+                Inverse::here(Action::DeleteNamespace { name: home.clone() }),
             ],
             why: "a name without a namespace",
             tolerates: &[],
@@ -323,7 +328,7 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
         let late = slot.names().netns("late");
         let slow = Step {
             does: vec![lab::Command::new("sh", &["-c", &format!("sleep 0.5; ip netns add {late}")])],
-            undoes: vec![lab::Command::ip(&["netns", "del", &late])],
+            undoes: vec![Inverse::here(Action::DeleteNamespace { name: late })],
             why: "a command that is still at work when its run is killed",
             tolerates: &[],
         };
@@ -346,6 +351,115 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
     // Had undo not waited, the namespace would come after it.
     std::thread::sleep(Duration::from_millis(600));
     assert!(namespaces_of(number).is_empty() && slots(state.path()).is_empty());
+}
+
+/// Runs batches until so many are done, then ends its own process, as the kernel would at that moment.
+struct Dies<'a> {
+    runner: Processes<'a>,
+    batches: usize,
+    seen: usize,
+    /// When the batch's commands are done, and not before.
+    behind: bool,
+}
+
+impl Runner for Dies<'_> {
+    fn run(&mut self, batch: &lab::Batch) -> Result<Output, RunError> {
+        let die = || {
+            println!("DIES");
+            let _ = tardy_sys::process::signal(std::process::id(), libc::SIGKILL);
+            std::thread::sleep(Duration::from_secs(600));
+        };
+        let is_last = self.seen == self.batches;
+        self.seen += 1;
+        if is_last && !self.behind {
+            die();
+        }
+        let output = self.runner.run(batch);
+        if is_last {
+            die();
+        }
+        output
+    }
+}
+
+/// A path with a queue that steers and, where the kernel has VLAN devices, with devices over devices.
+fn elaborate(names: Names) -> Plan {
+    let add = ["-n", "ip", "link", "add", "link", "lo", "name", "v", "type", "vlan", "id", "5"];
+    let has_vlan = Command::new("unshare").args(add).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
+    let tag = if has_vlan { "vlan = 5\npcp = 3\n" } else { "" };
+    let text = format!("[station.a]\n[station.b]\nsoftirq = 0\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n{tag}");
+    let source = tardy_spec::Source { name: "x.toml".into(), text };
+    let experiment = tardy_spec::load(&source, &[]).expect("it loads");
+    let found = Found { usable: tardy_host::cpus::usable(), ..Found::default() };
+    plan(&experiment.cells[0].setup, names, &found).expect("it can be planned")
+}
+
+#[test]
+fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_back() {
+    const TEST: &str = "sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_back";
+    const MOMENT: &str = "TARDY_TEST_LAB_MOMENT";
+    if let Some(state) = std::env::var_os(STATE) {
+        let moment: usize = std::env::var(MOMENT).expect("a moment").parse().expect("a number");
+        let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
+        println!("SLOT {}", slot.number());
+        let plan = elaborate(slot.names());
+        let runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
+        let mut runner = Dies { runner, batches: moment / 2, seen: 0, behind: moment % 2 == 1 };
+        let mut applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+        let inside = ["netns", "exec", &plan.ends["a"].netns, "sleep", "600"];
+        let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
+        applied.agent(agent.id()).expect("it can be noted");
+        applied.undo().expect("it can be put back");
+        agent.wait().expect("it was ended");
+        println!("WHOLE");
+        return;
+    }
+    skip_unless_possible!("sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_back");
+    let before = host();
+    // Before and behind each batch, of the building and of the tearing down; and for each, lines of the last group that did not
+    // come to the disk.
+    let (mut moment, mut torn, mut lines_before) = (0, 0, 0);
+    // A soak tries each number of lines; else none of the group came to the disk, or all of it did.
+    let each = std::env::var_os("TARDY_SOAK").is_some();
+    loop {
+        assert!(moment < 200, "no run came to its end");
+        let state = tempfile::tempdir().expect("a temporary folder");
+        let complaint = tempfile::NamedTempFile::new().expect("a temporary file");
+        let mut again = again_command(TEST, state.path());
+        again.stderr(complaint.reopen().expect("the same file"));
+        let mut run = with_moment(again, MOMENT, moment);
+        let said: Vec<String> =
+            BufReader::new(run.stdout.take().expect("piped")).lines().map_while(Result::ok).collect();
+        run.wait().expect("it ends");
+        let whole = said.iter().any(|line| line.contains("WHOLE"));
+        // One that failed by itself would be tried for ever.
+        let died = said.iter().any(|line| line.contains("DIES"));
+        assert!(whole || died, "moment {moment}: {}", std::fs::read_to_string(complaint.path()).unwrap_or_default());
+        let number: u16 = said.iter().find_map(|l| l.split_once("SLOT ")?.1.parse().ok()).expect("it has begun");
+        let path = state.path().join(format!("slots/{number}/journal.jsonl"));
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        // Behind a batch nothing may be missing: it was on disk before.
+        let group = if moment % 2 == 0 && !whole { lines.len().saturating_sub(lines_before) } else { 0 };
+        let kept = lines[..lines.len() - torn.min(group)].concat();
+        if path.exists() {
+            std::fs::write(&path, kept).expect("the journal");
+        }
+        let done = undo_killed(state.path());
+        let left = (namespaces_of(number), slots(state.path()));
+        assert!(done.failed.is_empty() && done.live == 0, "moment {moment}, {torn} lines torn: {done:?}");
+        assert!(left.0.is_empty() && left.1.is_empty(), "moment {moment}, {torn} lines torn: {left:?}");
+        if whole {
+            break;
+        }
+        if torn < group {
+            torn = if each { torn + 1 } else { group };
+        } else {
+            (moment, torn, lines_before) = (moment + 1, 0, lines.len());
+        }
+    }
+    assert!(moment > 10, "it was killed at {moment} moments");
+    assert_eq!(host(), before);
 }
 
 #[test]

@@ -21,7 +21,7 @@ const HEAD: &str = "name = 'loads'\ntrials = 1\n[station.a]\n[station.b]\n[strea
 fn run(place: &Place, body: &str) -> Finished {
     let file = place.path("loads.toml");
     std::fs::write(&file, format!("{HEAD}{body}")).expect("a file");
-    place.call(place.run(&[]).arg(&file))
+    place.call(place.run(&["--allow-commands"]).arg(&file))
 }
 
 fn bulk(place: &Place, body: &str) -> (Finished, Value) {
@@ -269,7 +269,7 @@ fn what_a_program_leaves_behind_ends_with_its_trial() {
     let body = format!("[load.bulk]\nfrom = 'a'\nkind = 'command'\ncommand = ['sh', '{}']", script.display());
     let file = place.path("loads.toml");
     std::fs::write(&file, format!("{HEAD}{body}").replace("trials = 1", "trials = 3")).expect("a file");
-    let run = place.call(place.run(&[]).arg(&file));
+    let run = place.call(place.run(&["--allow-commands"]).arg(&file));
     run.ran();
     let heard: Vec<String> = (1..=3)
         .map(|n| std::fs::read_to_string(place.out().join(format!("trials/all/{n}/loads/bulk-1.log"))).expect("output"))
@@ -308,7 +308,7 @@ fn a_killed_run_leaves_no_program() {
         HEAD.replace("count = 500", "count = 60000")
     );
     std::fs::write(&file, body).expect("a file");
-    let mut child = place.start(place.run(&[]).arg(&file));
+    let mut child = place.start(place.run(&["--allow-commands"]).arg(&file));
     let started = wait(Duration::from_secs(30), || (processes(&sleep).len() == 2).then_some(()));
     assert!(started.is_some(), "the program starts: {:?}", place.events());
     let pids = processes(&sleep);
@@ -415,4 +415,40 @@ fn a_load_shares_the_streams_cpu_or_does_not() {
         assert_eq!(cpu("bulk.from") == cpu("ctl.tx"), shared, "{choice}: {rows:?}");
         assert_eq!(cpu("bulk.to") == cpu("ctl.rx"), shared, "{choice}: {rows:?}");
     }
+}
+
+#[test]
+fn a_program_of_a_load_gets_none_of_the_callers_environment() {
+    if !can_run("a_program_of_a_load_gets_none_of_the_callers_environment") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("loads.toml");
+    let load =
+        "[load.bulk]\nkind = 'command'\nfrom = 'a'\ncommand = ['sh', '-c', 'cat /proc/self/environ; sleep 1000']\n";
+    std::fs::write(&file, format!("{HEAD}{load}")).expect("a file");
+    let mut command = place.run(&["--allow-commands"]);
+    place.call(command.arg(&file).env("SECRET_TOKEN", "hunter2").env("LANG", "C.UTF-8")).ran();
+    let log = std::fs::read(place.out().join("trials/all/1/loads/bulk-1.log")).expect("its output");
+    let log = String::from_utf8_lossy(&log);
+    let mut names: Vec<&str> = log.split('\0').filter_map(|entry| Some(entry.split_once('=')?.0)).collect();
+    names.sort_unstable();
+    // What the shell itself sets comes on top.
+    names.retain(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name));
+    assert_eq!(names, ["LANG", "PATH", "TARDY_LOAD"], "{log:?}");
+}
+
+#[test]
+fn a_program_needs_the_callers_word() {
+    if !can_run("a_program_needs_the_callers_word") {
+        return;
+    }
+    let place = Place::new();
+    let (file, ran) = (place.path("loads.toml"), place.path("ran"));
+    let load = format!("[load.bulk]\nkind = 'command'\nfrom = 'a'\ncommand = ['touch', '{}']\n", ran.display());
+    std::fs::write(&file, format!("{HEAD}{load}")).expect("a file");
+    let run = place.call(place.run(&[]).arg(&file));
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("load `bulk`") && run.stderr.contains("--allow-commands"), "{}", run.stderr);
+    assert!(!ran.exists() && !place.out().exists(), "nothing was done");
 }

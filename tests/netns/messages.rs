@@ -2,7 +2,7 @@
 //! Messages on a connection: one that comes or goes in parts, and bytes that are none, behind which nothing tells where the next one
 //! begins.
 
-use crate::answered::orders;
+use crate::answered::{orders, request};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -147,9 +147,8 @@ fn bytes_that_are_no_reply_after_a_stop_leave_what_was_never_asked_out_of_the_tr
     let stop = shared.clone();
     let far = std::thread::spawn(move || {
         let (mut peer, _) = listener.accept().expect("a connection");
-        let mut requests = [0; 2 * SIZE];
-        peer.read_exact(&mut requests).expect("two requests");
-        let reply = Frame { kind: Kind::Reply, ..Frame::read(&requests[..SIZE]).expect("a frame") };
+        let [first, _] = [request(&mut peer), request(&mut peer)];
+        let reply = Frame { kind: Kind::Reply, ..first };
         let mut bytes = [GARBAGE; 2].concat();
         reply.write(&mut bytes[..SIZE]);
         stop.stop.store(true, Relaxed);

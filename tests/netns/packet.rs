@@ -268,7 +268,12 @@ impl Switched {
         let file = write(&self.place, &format!("{HEAD}{path}{stream}"));
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(tardy()).arg("run").arg(file);
-        command.arg("--out").arg(self.place.out()).env("TARDY_STATE", self.place.state()).stdin(Stdio::null());
+        command
+            .arg("--allow-nics")
+            .arg("--out")
+            .arg(self.place.out())
+            .env("TARDY_STATE", self.place.state())
+            .stdin(Stdio::null());
         self.place.call(&mut command)
     }
 }

@@ -163,10 +163,33 @@ fn what_was_asked_is_read_back() {
         assert!(ruler["timer_p99_ns"].as_i64() >= ruler["timer_p50_ns"].as_i64(), "{ruler}");
         assert!(ruler["longest_gap_ns"].as_i64().is_some_and(|ns| ns > 0), "{ruler}");
     }
-    assert_eq!(manifest["ruler"].as_array().map(Vec::len), Some(2));
+    assert_eq!(manifest["ruler"].as_array().map(Vec::len), Some(4), "two threads, before the trials and behind them");
     let placement = run.cell()["placement"].as_array().expect("placement");
     assert_eq!(placement.len(), 2);
     assert!(placement.iter().all(|thread| thread["policy_granted"] == thread["policy_asked"]), "{placement:?}");
+}
+
+#[test]
+fn the_slack_of_a_measuring_threads_timer_is_recorded() {
+    if !can_run("the_slack_of_a_measuring_threads_timer_is_recorded") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(place.run(&["--trials", "1", "--set", "stream.ctl.count=50"]).args([
+        "--set",
+        "stream.ctl.tx.policy=other",
+        "--set",
+        "stream.ctl.rx.policy=other",
+    ]));
+    run.ran();
+    // Threads inherit it from the one that started them: that of this test, unless somebody has set another.
+    let own = std::fs::read_to_string("/proc/self/timerslack_ns").expect("the kernel says it");
+    let own: u64 = own.trim().parse().expect("a number");
+    let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
+    let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+    for end in ["tx", "rx"] {
+        assert_eq!(record["streams"]["ctl"][end]["timer_slack_ns"], own, "{end}");
+    }
 }
 
 #[test]
@@ -273,4 +296,30 @@ fn two_runs_in_one_second_get_folders_of_their_own() {
         assert_eq!(run.code, Some(0), "{}", run.stderr);
     }
     assert_eq!(std::fs::read_dir(place.path("here/runs")).map_or(0, Iterator::count), 4);
+}
+
+#[test]
+fn a_record_names_no_task_that_slept_through_the_trial() {
+    if !can_run("a_record_names_no_task_that_slept_through_the_trial") {
+        return;
+    }
+    let place = Place::new();
+    place.call(&mut place.run(&SHORT)).ran();
+    let folder = RunFolder::open(place.out()).expect("the run folder opens");
+    for id in folder.trials().expect("trials") {
+        let record = folder.record(&id.cell, id.n).expect("a record");
+        let of = &record.streams["ctl"];
+        let cpus: Vec<u32> = of.tx.cpus_seen.iter().chain(&of.rx.cpus_seen).copied().collect();
+        assert!(!cpus.is_empty());
+        for (tid, task) in &record.after.tasks {
+            let earlier = record.before.tasks.get(tid).map_or(0, |earlier| earlier.run_ns);
+            assert!(task.run_ns > earlier, "{task:?} slept");
+            assert!(cpus.contains(&task.cpu), "{task:?} ran beside {cpus:?}");
+        }
+        assert!(record.before.tasks.keys().all(|tid| record.after.tasks.contains_key(tid)));
+        // All of the machine's are more: this test's own process runs, and sleeps.
+        let all = std::fs::read_dir("/proc").expect("processes").flatten();
+        let all = all.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok()).count();
+        assert!(record.after.tasks.len() < all, "{} of {all}", record.after.tasks.len());
+    }
 }

@@ -33,7 +33,7 @@ fn left_behind(place: &Place) -> BTreeMap<&'static str, BTreeSet<String>> {
     let state = place.state();
     let slots = state.join("slots");
     let journals = names_in(&slots).into_iter().filter(|slot| {
-        let journal = std::fs::metadata(slots.join(slot).join("journal"));
+        let journal = std::fs::metadata(slots.join(slot).join("journal.jsonl"));
         journal.is_ok_and(|journal| journal.len() > 0)
     });
     BTreeMap::from([

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults put into the real kernel: the figures show exactly the fault, and its verdict appears and no other.
 
-use crate::command::{Finished, Place, can_run, wait};
+use crate::command::{Place, can_run, wait};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use tardy_host::state::{Moment, Reader};
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::time::Tai;
@@ -46,7 +47,9 @@ fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
     }
     let place = Place::new();
     let allowed = ["--set", "stream.ctl.max_loss=0.05", "--set", "expect.ctl.lost=20"];
-    let child = place.start(place.run(&ONE).args(["--set", "stream.ctl.count=3000"]).args(allowed));
+    let stamps = "stream.ctl.stamps=[\"wakeup\", \"tx_sched\", \"tx_kernel\", \"rx_kernel\", \"receive\"]";
+    let count = ["--set", "stream.ctl.count=3000", "--set", stamps];
+    let child = place.start(place.run(&ONE).args(count).args(allowed));
     let netns = place.netns("a");
     let drops: Vec<u32> = (0..20).map(|i| 900 + 97 * i).collect();
     // Redirected into a link that is down, a packet is gone before its driver. The sequence number stands 16 bytes into
@@ -147,46 +150,6 @@ fn a_stopped_receiver_delays_only_the_last_stage() {
     );
 }
 
-struct Hog(Child);
-
-impl Hog {
-    fn on(cpu: u32) -> Hog {
-        let script = format!("exec taskset -c {cpu} sh -c 'while :; do :; done'");
-        Hog(Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn().expect("a busy loop"))
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn healthy(place: &Place) -> Finished {
-    place.call(place.run(&ONE).args(["--set", "stream.ctl.count=2000"]))
-}
-
-#[test]
-fn a_hog_on_the_senders_cpu_is_the_verdict_and_goes_with_it() {
-    if !can_run("a_hog_on_the_senders_cpu_is_the_verdict_and_goes_with_it") {
-        return;
-    }
-    let place = Place::new();
-    let cpu = tardy_host::cpus::usable().into_iter().max().expect("a CPU");
-    let run = {
-        let _hog = Hog::on(cpu);
-        let cpu = format!("stream.ctl.tx.cpu={cpu}");
-        place.call(place.run(&ONE).args(["--set", &cpu, "--set", "stream.ctl.count=2000"]))
-    };
-    run.only("competing-cpu");
-    assert_eq!(run.code, Some(4));
-    assert!(run.stdout.contains("sh"), "the hog is named: {}", run.stdout);
-    let place = Place::new();
-    let without = healthy(&place);
-    assert!(!without.ids("invalid").contains(&"competing-cpu".to_owned()), "{}", without.stdout);
-}
-
 #[test]
 fn a_refused_policy_is_the_verdict() {
     if !can_run("a_refused_policy_is_the_verdict") {
@@ -208,7 +171,7 @@ fn the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver() {
     if !can_run("the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver") {
         return;
     }
-    let limit = tardy_host::state::read(0, &[]).rt_limit;
+    let limit = Reader::new(Vec::new()).read(Moment::Before, 0).rt_limit;
     if limit.is_none_or(|limit| limit.period_ns - limit.runtime_ns < 10_000_000) {
         tardy_tests::skip(
             "the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver",
@@ -233,7 +196,9 @@ fn a_cycle_too_short_says_by_how_much_it_was_missed() {
     }
     let place = Place::new();
     let run = place.call(place.run(&ONE).args(["--set", "stream.ctl.cycle=300ns", "--set", "stream.ctl.count=20000"]));
-    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    // host-to-host allows no loss, and a receiver that cannot follow loses: that outweighs "not valid".
+    let lost = run.cell()["streams"]["ctl"]["outcomes"]["lost"].as_u64().unwrap_or_default();
+    assert_eq!(run.code, Some(if lost > 0 { 1 } else { 4 }), "{}{}", run.stdout, run.stderr);
     assert!(run.ids("invalid").contains(&"rate".to_owned()), "{:?}", run.ids("invalid"));
     let rate = run.cell()["trials"][0]["verdicts"].as_array().into_iter().flatten().find(|v| v["id"] == "rate");
     let says = rate.and_then(|rate| rate["says"].as_str()).unwrap_or_default();

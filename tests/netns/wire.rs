@@ -54,7 +54,12 @@ impl Host {
         std::fs::write(&file, text).expect("a file");
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(tardy()).arg("run").arg(file).args(args);
-        command.arg("--out").arg(place.out()).env("TARDY_STATE", self.place.state()).stdin(Stdio::null());
+        command
+            .arg("--allow-nics")
+            .arg("--out")
+            .arg(place.out())
+            .env("TARDY_STATE", self.place.state())
+            .stdin(Stdio::null());
         command
     }
 
@@ -130,7 +135,8 @@ fn a_wire_is_measured_and_its_devices_come_back() {
     }
     let host = Host::new();
     let before = host.devices();
-    let run = host.call(&TAKE);
+    let by_devices = "stream.ctl.metrics=[\"scheduled..rx_kernel\", \"tx_hw..rx_hw\"]";
+    let run = host.call(&[TAKE[0], TAKE[1], "--set", by_devices]);
     run.ran();
     assert!(run.stdout.contains("wire, udp"), "{}", run.stdout);
     assert_eq!(received(run.cell()), [600; 2], "{}", run.stdout);
@@ -175,6 +181,20 @@ fn wire_and_veth_are_two_cells_of_one_run() {
         [Some("path.kind=veth"), Some("path.kind=wire")]
     );
     assert_eq!(cells.iter().map(received).collect::<Vec<_>>(), [[400; 2]; 2], "{}", run.stdout);
+    host.same(&before);
+}
+
+#[test]
+fn a_stamp_that_the_file_names_and_the_device_lacks_left_an_empty_column() {
+    if !can_run("a_stamp_that_the_file_names_and_the_device_lacks_left_an_empty_column") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let stamps = "stream.ctl.stamps=[\"wakeup\", \"tx_hw\", \"rx_kernel\", \"receive\"]";
+    let run = host.call(&[TAKE[0], TAKE[1], "--set", stamps]);
+    assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("tx_hw") && run.stderr.contains("offers no hardware"), "{}", run.stderr);
     host.same(&before);
 }
 
@@ -241,6 +261,55 @@ fn a_kill_then_undo_gives_the_devices_back() {
         host.same(&before);
         assert_eq!(host.place.undo().stderr.trim(), "nothing is left behind");
     }
+}
+
+#[test]
+fn a_device_that_was_renamed_in_its_station_comes_back_under_its_own_name() {
+    if !can_run("a_device_that_was_renamed_in_its_station_comes_back_under_its_own_name") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let mut child = host.place.start(host.run(&host.place, &TAKE).args(["--trials", "50"]));
+    let built = host.place.wait_for("built");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    let netns = built["stations"]["a"]["netns"].as_str().expect("a namespace");
+    for words in [&["enp1s0", "down"][..], &["enp1s0", "name", "lan0"], &["lan0", "up"]] {
+        ip(&[&["-n", netns, "link", "set", "dev"], words].concat());
+    }
+    let undo = host.place.undo();
+    assert_eq!(undo.code, Some(0), "{}", undo.stderr);
+    assert!(undo.stderr.contains("network device enp1s0 is called lan0 now"), "{}", undo.stderr);
+    host.same(&before);
+    assert_eq!(host.place.undo().stderr.trim(), "nothing is left behind");
+}
+
+#[test]
+fn a_device_that_is_nowhere_is_reported() {
+    if !can_run("a_device_that_is_nowhere_is_reported") {
+        return;
+    }
+    let host = Host::empty();
+    host.ip("link add br0 type bridge");
+    for n in 1..=2 {
+        host.ip(&format!("link add enp{n}s0 type veth peer name far{n}"));
+        host.ip(&format!("link set dev far{n} master br0 up"));
+    }
+    host.ip("link set dev br0 up");
+    let mut child = host.place.start(host.run(&host.place, &TAKE).args(["--trials", "50"]));
+    let built = host.place.wait_for("built");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    ip(&["-n", built["stations"]["a"]["netns"].as_str().expect("a namespace"), "link", "del", "dev", "enp1s0"]);
+    let undo = host.place.undo();
+    assert_eq!(undo.code, Some(0), "{}", undo.stderr);
+    assert!(
+        undo.stderr.contains("network device enp1s0 (") && undo.stderr.contains("is in neither"),
+        "{}",
+        undo.stderr
+    );
+    assert_eq!(host.place.undo().stderr.trim(), "nothing is left behind");
 }
 
 #[test]
@@ -337,4 +406,20 @@ fn what_a_device_stamps_is_told_with_the_kernels_reason() {
     assert!(set.stderr.contains("SIOCSHWTSTAMP on enp1s0: Operation not supported"), "{}", set.stderr);
     let gone = verb(&["restore", "enp9s0", "--netns", &host.name, "--tx", "0", "--rx", "0"]);
     assert!(gone.stderr.contains("No such device"), "what is gone is no error of an undo: {}", gone.stderr);
+}
+
+#[test]
+fn devices_need_the_callers_word() {
+    if !can_run("devices_need_the_callers_word") {
+        return;
+    }
+    let host = Host::new();
+    let before = host.devices();
+    let command = host.run(&host.place, &TAKE);
+    let args: Vec<_> =
+        command.get_args().filter(|word| *word != "--allow-nics").map(std::ffi::OsStr::to_owned).collect();
+    let run = host.place.call(Command::new("nsenter").args(args).env("TARDY_STATE", host.place.state()));
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("`enp1s0` and `enp2s0`") && run.stderr.contains("--allow-nics"), "{}", run.stderr);
+    host.same(&before);
 }

@@ -45,5 +45,10 @@ def metrics(results):
                 yield cell, name, stream, metric, figures
 
 
+def greatest(figures):
+    """The greatest value among the received packets."""
+    return figures.get("received_only_max_ns", figures["max_ns"])
+
+
 def is_infinite(figures, stem, name):
     return bool({stem, name} & set(figures.get("infinite", [])))

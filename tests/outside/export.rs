@@ -36,7 +36,7 @@ fn a_folder_that_is_no_run_is_refused() {
 
 #[test]
 fn stdout_and_file_hold_the_same_bytes_and_a_file_is_replaced_whole() {
-    let run = Run::simulated("lossy", LOSSY, 4);
+    let run = Run::simulated("lossy", LOSSY, 1);
     for (to, extension) in [("hlog", "hlog"), ("csv", "csv"), ("prometheus", "prom")] {
         let printed = run.export(to);
         assert_eq!(printed.status.code(), Some(0));
@@ -58,7 +58,7 @@ fn stdout_and_file_hold_the_same_bytes_and_a_file_is_replaced_whole() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is_one() {
-    let run = Run::simulated("lossy", LOSSY, 4);
+    let run = Run::simulated("lossy", LOSSY, 1);
     for to in ["hlog", "csv", "prometheus"] {
         let mut command = tardy(&["export", "--to", to]);
         let mut child =

@@ -5,7 +5,7 @@ import json
 import math
 import sys
 
-from expect import QUANTILES, finish, is_infinite, metrics, same, true
+from expect import QUANTILES, finish, greatest, is_infinite, metrics, same, true
 from prometheus_client.parser import text_string_to_metric_families
 
 NAN = math.nan
@@ -42,7 +42,7 @@ def main(results, text):
     for e in results["expectations"]:
         limit = f"{e['limit_ns'] / 1e9:.9f}".rstrip("0").rstrip(".") if "limit_ns" in e else str(e["limit"])
         labels = {key: e[key] for key in ("cell", "stream", "metric", "of")}
-        take("tardy_expectation_met", e["met"] if results["valid"] else NAN, limit=limit, **labels)
+        take("tardy_expectation_met", NAN if e["met"] is None else e["met"], limit=limit, **labels)
     for cell in results["cells"]:
         take("tardy_cell_valid", cell["valid"], cell=cell["id"])
         for valid in (True, False):
@@ -69,8 +69,12 @@ def main(results, text):
         for family in ("tardy_latency_seconds", "tardy_latency_received_seconds"):
             take(f"{family}_count", figures["count"], **labels)
             take(f"{family}_sum", total, **labels)
-        for stem in ("min", "max", "mean", "stddev"):
+        for stem in ("min", "mean", "stddev"):
             take(f"tardy_latency_{stem}_seconds", or_nan(figures[f"{stem}_ns"]), **labels)
+        unbounded = is_infinite(figures, "max", "max")
+        take("tardy_latency_max_seconds", math.inf if unbounded else or_nan(figures["max_ns"]), **labels)
+        if unbounded:
+            take("tardy_latency_received_max_seconds", or_nan(greatest(figures)), **labels)
         take("tardy_latency_coverage_ratio", figures["coverage"], **labels)
         take("tardy_latency_negative", figures.get("negative", 0), **labels)
     same(samples, {}, "samples that the results do not explain")

@@ -41,7 +41,7 @@ fn hdrhistogram_decodes_the_percentiles_of_the_results() {
     assert_eq!(told, "", "nothing to be told of a sound run");
     check(&python, "hlog.py", &args([sound.results(), log, sound.out()]), 100);
 
-    let lossy = Run::simulated("lossy", LOSSY, 4);
+    let lossy = Run::simulated("lossy", LOSSY, 1);
     let (log, told) = lossy.exported("hlog");
     assert!(told.contains("packets were lost or not sent: each is counted at 3600 s"), "{told}");
     assert!(told.contains("values are below 0, which an HdrHistogram cannot hold: counted at 0"), "{told}");
@@ -91,7 +91,7 @@ fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
     let Some(python) = python(test) else { return };
     let mut runs = vec![
         Run::simulated("sound", SOUND, 0),
-        Run::simulated("lossy", LOSSY, 4),
+        Run::simulated("lossy", LOSSY, 1),
         Run::killed(),
         Run::simulated("closed", PING_PONG, 0),
     ];
@@ -128,7 +128,7 @@ fn duckdb_and_polars_read_the_samples_as_the_results_say() {
     let Some(python) = python("duckdb_and_polars_read_the_samples_as_the_results_say") else { return };
     for (run, least) in [
         (Run::simulated("sound", SOUND, 0), 80),
-        (Run::simulated("lossy", LOSSY, 4), 250),
+        (Run::simulated("lossy", LOSSY, 1), 250),
         (Run::killed(), 60),
         (Run::simulated("closed", PING_PONG, 0), 60),
     ] {
@@ -145,7 +145,7 @@ fn prometheus_parses_every_figure() {
     let Some(python) = python(test) else { return };
     let mut runs = vec![
         Run::simulated("sound", SOUND, 0),
-        Run::simulated("lossy", LOSSY, 4),
+        Run::simulated("lossy", LOSSY, 1),
         Run::killed(),
         Run::simulated("closed", PING_PONG, 0),
     ];

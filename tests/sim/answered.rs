@@ -2,10 +2,14 @@
 //! Answered streams on simulated clocks: the requester's, the reflector's and the matcher's figures are known beforehand.
 
 use crate::engine::{all, run, spans, stream};
-use tardy_engine::port::sim::TO_DRIVER_NS;
+use tardy_analyze::distribution::{Wanted, distribution};
+use tardy_analyze::packets::{Packets, Reach};
+use tardy_engine::halves::join;
+use tardy_engine::port::sim::{self, TO_DRIVER_NS};
 use tardy_engine::requester::longest_wait;
 use tardy_model::point::{Metric, Point};
-use tardy_model::sample::{Flags, Outcome};
+use tardy_model::sample::{Batch, Flags, Outcome};
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 
@@ -43,6 +47,55 @@ fn a_round_trip_is_both_ways_and_never_halved() {
         assert_eq!(reply.counters.tx_stamps_missing + reply.counters.tx_stamps_unmatched, 0);
         assert_eq!(reply.thread.is_some(), stream.kind == Kind::Reflected, "a ping-pong asks and waits in one thread");
     }
+}
+
+#[test]
+fn a_lost_reply_takes_nothing_from_the_interval_between_requests() {
+    let stream = answered(Kind::Reflected, Sim::default());
+    let mut trial = sim::trial(&stream, 0, 7, Nanos(123), &Shaper::None);
+    trial.halves.reply.as_mut().expect("it is answered").arrivals.retain(|reply| reply.seq % 10 != 3);
+    let (batch, _) = join(&stream, trial.base, &trial.halves);
+    assert_eq!(batch.outcome.iter().filter(|outcome| **outcome == Outcome::Lost).count(), 100);
+    let wanted = Wanted { metrics: vec![Metric::Delta], ..Wanted::default() };
+    let delta = distribution(1, &wanted, [&batch]).metrics.remove(&Metric::Delta).expect("it was wanted");
+    let found = delta.finish("sim", None);
+    assert_eq!((found.count, found.coverage, found.infinite.len()), (999, 1.0, 0));
+    assert_eq!((found.figures.min_ns, found.figures.max_ns), (Some(stream.cycle.0), Some(stream.cycle.0)));
+    // Each packet's own, as exports have it.
+    let mut reach = Reach::new(Point::RxKernel);
+    reach.push(&batch);
+    let (mut packets, mut values) = (Packets::new(reach), Vec::new());
+    let mut each = |_: &Batch, _: usize, delta: Option<i64>| {
+        values.push(delta);
+        Ok::<(), ()>(())
+    };
+    packets.push(batch, &mut each).and_then(|()| packets.finish(&mut each)).expect("nothing fails");
+    assert!(values[0].is_none() && values[1..].iter().all(|delta| *delta == Some(stream.cycle.0)));
+}
+
+#[test]
+fn requests_that_were_never_asked_do_not_go_back_in_time() {
+    // No reply comes any more from the third on: the requester gives up before it has asked them all.
+    let stream = pingpong(Sim { drop: (3..1_000).collect(), ..Sim::default() });
+    let (batch, _) = run(&stream);
+    assert_eq!(batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count(), 3);
+    assert!(batch.outcome.contains(&Outcome::NotSent), "some were never asked");
+    assert!(batch.scheduled_ns.is_sorted(), "{:?}", batch.scheduled_ns);
+}
+
+#[test]
+fn a_request_that_comes_before_its_instant_is_early() {
+    let mut stream = answered(Kind::Reflected, Sim { wake: Nanos::ZERO, ..Sim::default() });
+    stream.tx.advance = Nanos(50_000);
+    let (batch, _) = run(&stream);
+    assert!(spans(&batch, "scheduled..rx_kernel").iter().all(|ns| ns.is_some_and(|ns| ns < 0)));
+    assert!(batch.flags.iter().all(|flags| flags.has(Flags::EARLY)));
+    // Its reply may be late enough.
+    let mut stream = answered(Kind::Reflected, Sim { wake: Nanos::ZERO, ..Sim::default() });
+    stream.tx.advance = Nanos(ONE_WAY_NS);
+    let (batch, _) = run(&stream);
+    assert!(spans(&batch, "scheduled..reply_rx_kernel").iter().all(|ns| ns.is_some_and(|ns| ns > 0)));
+    assert!(batch.flags.iter().all(|flags| flags.has(Flags::EARLY)), "the request came before its instant");
 }
 
 #[test]
@@ -138,6 +191,8 @@ fn a_peer_that_falls_silent_ends_the_trial_and_not_the_run() {
 fn a_request_lost_among_several_in_flight_gives_its_place_back() {
     let mut stream = pingpong(Sim { drop: vec![100], delay: Nanos(100_000), ..Sim::default() });
     (stream.reply.in_flight, stream.reply.timeout) = (4, Nanos::from_millis(5));
+    // Without stamps that come back there are no pauses, before which a stretch waits for its last reply.
+    stream.stamps = vec![Point::Send, Point::ReplyReceive];
     let (batch, _) = run(&stream);
     assert_eq!((0..1_000).filter(|row| batch.outcome[*row] == Outcome::Lost).collect::<Vec<_>>(), [100]);
     let sent: Vec<i64> = (0..1_000).map(|row| batch.stamp_ns(row, Point::Send).expect("sent")).collect();
@@ -152,6 +207,41 @@ fn a_request_lost_among_several_in_flight_gives_its_place_back() {
         "its place is taken until it is given up"
     );
     assert_eq!(most(&|n| since(*n) > 6_000_000), Some(4), "and free again then");
+}
+
+/// Transactions a second as the results say, of a path without faults but these drops.
+fn rate(in_flight: u32, stamps: Option<Vec<Point>>, drop: Vec<u32>) -> f64 {
+    let mut stream = pingpong(Sim { drop, delay: Nanos(100_000), ..Sim::default() });
+    (stream.reply.in_flight, stream.reply.timeout) = (in_flight, Nanos::from_millis(5));
+    stream.stamps = stamps.unwrap_or(stream.stamps);
+    let (batch, record) = run(&stream);
+    let received = batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count();
+    let reply = record.reply.as_ref().expect("answered");
+    assert_eq!(reply.counters.tx_stamps_unmatched + record.counters.tx_stamps_unmatched, 0);
+    received as f64 * 1e9 / reply.span_ns.expect("replies") as f64
+}
+
+#[test]
+fn pauses_took_half_of_the_rate_where_several_requests_are_in_flight() {
+    for in_flight in [1, 2, 4, 16] {
+        let (stamped, bare) =
+            (rate(in_flight, None, vec![]), rate(in_flight, Some(vec![Point::Send, Point::ReplyReceive]), vec![]));
+        assert!((0.9..1.1).contains(&(stamped / bare)), "{in_flight} in flight: {stamped:.0} and {bare:.0} a second");
+    }
+}
+
+#[test]
+fn lost_requests_made_the_rate_greater() {
+    for in_flight in [1, 2, 4] {
+        let whole = rate(in_flight, None, vec![]);
+        for drop in [vec![7], (100..164).collect(), (3..1_000).step_by(4).collect::<Vec<u32>>()] {
+            let with_loss = rate(in_flight, None, drop);
+            assert!(
+                0.0 < with_loss && with_loss <= whole * 1.1,
+                "{in_flight} in flight: {with_loss:.0} and {whole:.0}"
+            );
+        }
+    }
 }
 
 #[test]

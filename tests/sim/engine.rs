@@ -43,6 +43,7 @@ pub fn stream(sim: Sim) -> Stream {
         deadline: Nanos(500_000),
         max_loss: 0.001,
         warmup: Nanos::ZERO,
+        stamps_named: false,
         stamps: Point::ALL
             .into_iter()
             .filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p) && !p.is_of_reply())

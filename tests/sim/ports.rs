@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loops against ports that misbehave: a readiness that lies, a full error queue, refused sends, a broken socket.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use tardy_engine::live::Live;
 use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{BATCH, DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::receiver::{Receiver, Shared};
 use tardy_engine::sender::Sender;
-use tardy_model::frame::{Frame, Kind};
+use tardy_model::frame::{Frame, Kind, LEAD};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::trial::OwnReason;
 
 /// A clock that moves by 10 ns a look and sleeps exactly.
 #[derive(Default)]
@@ -25,6 +28,24 @@ impl Timer for Clock {
     }
     fn sleep_until(&mut self, at: Instant<Tai>) {
         self.0 = self.0.max(at.ns());
+    }
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+        self.sleep_until(at);
+        Nanos::ZERO
+    }
+}
+
+/// The same, seen by others.
+#[derive(Clone, Default)]
+struct Shown(Rc<Cell<i64>>);
+
+impl Timer for Shown {
+    fn now(&mut self) -> Instant<Tai> {
+        self.0.set(self.0.get() + 10);
+        Instant::from_ns(self.0.get())
+    }
+    fn sleep_until(&mut self, at: Instant<Tai>) {
+        self.0.set(self.0.get().max(at.ns()));
     }
     fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
         self.sleep_until(at);
@@ -86,6 +107,21 @@ struct Socket {
     refuse_once: Vec<u32>,
     /// The device stamps too, but for every third packet.
     device: bool,
+    /// There is a VLAN device before it, which stamps too.
+    vlan: bool,
+    /// A queue discipline holds the last packets, so many: their stamps come later.
+    holds: usize,
+    held: Vec<TxStamp>,
+    /// The room that it says it has.
+    said: usize,
+    /// Packets of the lead-in and the lead-out: how many of the trial's had been sent by then.
+    leads: Vec<u32>,
+    /// Looks at the queue behind the first packet, the most that waited in it, and the least time between a send and such a look.
+    drains: u32,
+    most_waiting: usize,
+    least_apart_ns: i64,
+    now: Shown,
+    sent_ns: i64,
 }
 
 impl Socket {
@@ -100,6 +136,16 @@ impl Socket {
             batches: Vec::new(),
             refuse_once: Vec::new(),
             device: false,
+            vlan: false,
+            holds: 0,
+            held: Vec::new(),
+            said: room,
+            leads: Vec::new(),
+            drains: 0,
+            most_waiting: 0,
+            least_apart_ns: i64::MAX,
+            now: Shown::default(),
+            sent_ns: 0,
         }
     }
 }
@@ -109,7 +155,10 @@ impl SendPort for Socket {
         let frame = Frame::read(payload).expect("a test frame");
         let key = self.next_key;
         self.next_key += 1;
-        if frame.kind == Kind::Test {
+        self.sent_ns = self.now.0.get();
+        if frame.seq == LEAD {
+            self.leads.push(self.sends);
+        } else if frame.kind == Kind::Test {
             self.sends += 1;
             if self.refuse.contains(&frame.seq) {
                 return Err(105);
@@ -123,7 +172,20 @@ impl SendPort for Socket {
         if self.queue.len() < self.room {
             // The stamp tells the packet it belongs to, for the test to check.
             let ns = 1_000_000 + i64::from(frame.seq);
-            self.queue.push_back(TxStamp { key, at: TxPoint::Software, ns });
+            self.most_waiting = self.most_waiting.max(self.queue.len() + 1);
+            if self.vlan {
+                let sched = |ns| TxStamp { key, at: TxPoint::Sched, ns };
+                self.queue.extend([sched(ns - 200), sched(ns - 100)]);
+            }
+            let stamp = TxStamp { key, at: TxPoint::Software, ns };
+            if self.holds > 0 {
+                self.held.push(stamp);
+                if self.held.len() > self.holds {
+                    self.queue.push_back(self.held.remove(0));
+                }
+            } else {
+                self.queue.push_back(stamp);
+            }
             if self.device && !frame.seq.is_multiple_of(3) {
                 self.queue.push_back(TxStamp { key, at: TxPoint::Hardware, ns: ns + 7_000_000 });
             }
@@ -143,6 +205,10 @@ impl SendPort for Socket {
     }
     fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
         let taken = self.queue.len().min(DRAIN);
+        self.drains += u32::from(self.sent_ns > 0);
+        if self.sent_ns > 0 {
+            self.least_apart_ns = self.least_apart_ns.min(self.now.0.get() - self.sent_ns);
+        }
         self.queue.drain(..taken).for_each(&mut each);
         taken
     }
@@ -150,13 +216,18 @@ impl SendPort for Socket {
         self.next_key = 0;
     }
     fn error_queue(&self) -> (u64, u64) {
-        (self.queue.len() as u64 * 1_024, self.room as u64 * 1_024)
+        (self.queue.len() as u64 * 1_024, self.said as u64 * 1_024)
     }
 }
 
 fn run(sender: &mut Sender, socket: &mut Socket) {
-    let base = Instant::from_ns(1_000_000_000);
-    sender.run(&mut Clock::default(), socket, base, &AtomicBool::new(false), &Live::default());
+    run_from(sender, socket, Instant::from_ns(1_000_000_000), Clock::default());
+}
+
+/// The whole trial, and what happens when it is collected.
+fn run_from(sender: &mut Sender, socket: &mut Socket, base: Instant<Tai>, mut clock: Clock) {
+    sender.run(&mut clock, socket, base, &AtomicBool::new(false), &Live::default());
+    sender.gather_stamps(&mut clock, socket);
 }
 
 #[test]
@@ -198,15 +269,44 @@ fn stamps_of_the_device_stand_beside_the_drivers_and_those_that_do_not_come_are_
 }
 
 #[test]
+fn before_two_queue_disciplines_the_shapers_counts_and_the_room_is_for_both() {
+    let mut order = sender_order(200, 100_000);
+    order.order.stamps.push(Point::TxSched);
+    order.order.tag = Some(tardy_model::ethernet::Tag { vlan: 5, pcp: 3 });
+    assert_eq!(order.stamps(), 3, "two before queue disciplines, one in the driver");
+    let mut sender = Sender::new(order);
+    let mut socket = Socket { vlan: true, ..Socket::new(10_000, Vec::new()) };
+    assert_eq!(sender.warm_up(&mut Clock::default(), &mut socket, 10, Nanos(1_000_000)), 10, "each packet counts once");
+    run(&mut sender, &mut socket);
+    assert_eq!((sender.missing(), sender.counters.unmatched), (0, 0));
+    let half = sender.finish();
+    for seq in 0..200 {
+        let at = 1_000_000 + seq as i64;
+        assert_eq!((half.tx_sched[seq].get(), half.tx_kernel[seq].get()), (Some(at - 100), Some(at)), "{seq}");
+    }
+}
+
+#[test]
+fn stamps_of_packets_that_a_queue_discipline_held_beyond_the_trial_are_not_cut_off() {
+    let mut sender = sender(200, 500_000);
+    let mut socket = Socket { holds: 80, ..Socket::new(10_000, Vec::new()) };
+    let mut clock = Clock::default();
+    sender.run(&mut clock, &mut socket, Instant::from_ns(1_000_000_000), &AtomicBool::new(false), &Live::default());
+    // The receiver has waited for them: by the time that the halves are collected they have left.
+    let held = std::mem::take(&mut socket.held);
+    socket.queue.extend(held);
+    sender.gather_stamps(&mut clock, &mut socket);
+    assert_eq!(sender.missing(), 0);
+}
+
+#[test]
 fn a_full_error_queue_is_counted_and_costs_stamps_but_no_packet() {
-    // No time between packets to take stamps, and room for few: what does not fit is gone, as in the kernel.
+    // Cycles too short to take stamps between packets, and a kernel that grants far less room than it said.
     let mut sender = sender(20_000, 5_000);
-    let mut socket = Socket::new(8_000, Vec::new());
+    let mut socket = Socket { said: 100_000, ..Socket::new(8_000, Vec::new()) };
     run(&mut sender, &mut socket);
     assert_eq!(sender.counters.sent, 20_000);
     assert!(sender.missing() > 0, "some stamps did not fit");
-    assert!(sender.counters.queue_overflows > 0, "and that is told");
-    assert_eq!(sender.counters.queue_high_bytes, 8_000 * 1_024);
     let half = sender.finish();
     assert!(half.sending.iter().all(|sending| sending.sent()));
     for (seq, stamp) in half.tx_kernel.iter().enumerate() {
@@ -215,16 +315,53 @@ fn a_full_error_queue_is_counted_and_costs_stamps_but_no_packet() {
 }
 
 #[test]
-fn a_sender_without_slack_takes_stamps_in_small_batches_and_counts_it() {
+fn stamps_that_fit_into_the_queue_are_left_there_while_packets_follow_each_other_closely() {
     let mut sender = sender(30_000, 5_000);
     let mut socket = Socket::new(100_000, Vec::new());
+    let (base, mut clock) = (Instant::from_ns(1_000_000_000), socket.now.clone());
+    sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    assert_eq!((socket.drains, sender.counters.forced_drains), (0, 0));
+    assert_eq!(sender.own.take(), (Vec::new(), 0));
+    sender.gather_stamps(&mut Clock::default(), &mut socket);
+    assert_eq!(sender.missing(), 0, "they come when the trial is collected");
+}
+
+#[test]
+fn a_queue_too_small_for_the_trial_is_relieved_between_packets_and_each_time_is_noted() {
+    let mut sender = sender(30_000, 5_000);
+    let mut socket = Socket::new(2_000, Vec::new());
     run(&mut sender, &mut socket);
     assert_eq!(sender.missing(), 0, "every stamp came in the end");
     let forced = sender.counters.forced_drains;
     assert!(forced > 0 && forced < 30_000, "{forced}");
-    let mut calm = self::sender(2_000, 500_000);
-    run(&mut calm, &mut Socket::new(100_000, Vec::new()));
-    assert_eq!((calm.counters.forced_drains, calm.counters.queue_overflows), (0, 0));
+    let (work, left_out) = sender.own.take();
+    assert_eq!(work.len() as u64 + left_out, forced);
+    assert!(work.iter().all(|work| work.reason == OwnReason::Room && work.start_ns <= work.end_ns));
+}
+
+#[test]
+fn the_stamps_of_a_packet_are_taken_in_the_middle_between_it_and_the_next() {
+    let mut sender = sender(2_000, 500_000);
+    let mut socket = Socket::new(100_000, Vec::new());
+    let (base, mut clock) = (Instant::from_ns(1_000_000_000), socket.now.clone());
+    sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    assert_eq!((sender.counters.forced_drains, sender.counters.queue_overflows), (0, 0));
+    assert_eq!(socket.drains, 2_000 + 2 * 20, "once a packet, also in the lead-in and the lead-out");
+    assert_eq!(socket.most_waiting, 1, "so that the kernel uses the same memory again");
+    assert!(socket.least_apart_ns > 200_000, "{}", socket.least_apart_ns);
+}
+
+#[test]
+fn the_last_packet_of_a_trial_is_followed_by_packets_like_it_and_by_a_quiet_cycle() {
+    let mut sender = sender(100, 500_000);
+    let mut socket = Socket::new(100_000, Vec::new());
+    let (base, mut clock) = (Instant::from_ns(1_000_000_000), Clock::default());
+    sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    let lead = tardy_engine::schedule::lead_in(Nanos(500_000)) as usize;
+    assert_eq!(socket.leads, [vec![0; lead], vec![100; lead]].concat(), "as many before the trial as behind it");
+    let last_ns = base.ns() + (100 + lead as i64 - 1) * 500_000;
+    assert!(clock.0 >= last_ns + 500_000, "nothing is done until the last of them had its time");
+    assert_eq!(sender.finish().len(), 100, "and nothing is recorded of them");
 }
 
 #[test]
@@ -233,9 +370,7 @@ fn a_sender_that_is_a_batch_behind_sends_batches_and_every_packet_keeps_its_row(
     let refuse = vec![3, 68, 69, 500, 999];
     let mut sender = sender(1_000, 20);
     let mut socket = Socket::new(10_000, refuse.clone());
-    let base = Instant::from_ns(5);
-    let mut clock = Clock(1_000_000);
-    sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    run_from(&mut sender, &mut socket, Instant::from_ns(5), Clock(1_000_000));
     assert!(socket.batches.iter().all(|length| *length == BATCH));
     assert_eq!((sender.counters.sent, sender.counters.refused), (995, 5));
     assert!(sender.counters.batched > 900 && sender.counters.batched < 995, "{}", sender.counters.batched);
@@ -259,8 +394,7 @@ fn a_batch_refused_once_moves_no_stamp_to_another_packet() {
     for once in [vec![0], vec![64], vec![50], vec![63], vec![0, 40, 104, 200]] {
         let mut sender = sender(1_000, 20);
         let mut socket = Socket { refuse_once: once.clone(), ..Socket::new(10_000, Vec::new()) };
-        let mut clock = Clock(1_000_000);
-        sender.run(&mut clock, &mut socket, Instant::from_ns(5), &AtomicBool::new(false), &Live::default());
+        run_from(&mut sender, &mut socket, Instant::from_ns(5), Clock(1_000_000));
         assert_eq!((sender.counters.sent, sender.counters.refused), (1_000, 0), "{once:?}");
         let half = sender.finish();
         for seq in 0..1_000u32 {

@@ -9,7 +9,7 @@ use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_engine::dropped::unreported;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim;
-use tardy_lab::coordinator::{Event, Options, Sink, run};
+use tardy_lab::coordinator::{Event, Options, Sink, possible, run};
 use tardy_model::gates::Gates;
 use tardy_model::point::Point;
 use tardy_model::result::{GateResult, StreamResult};
@@ -59,7 +59,8 @@ fn trial(experiment: &Experiment) -> Trial {
     let stop = AtomicBool::new(false);
     let options = Options { state: Path::new("/nonexistent"), program: "tardy".into(), version: "0", stop: &stop };
     let mut kept = Kept::default();
-    let ended = run(experiment, &options, &mut kept);
+    let possible = possible(experiment, std::process::id()).expect("nothing stands against a simulation");
+    let ended = run(experiment, possible, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let (record, mut streams) = kept.0.remove(0);
     let setup = &experiment.cells[0].setup;

@@ -133,6 +133,7 @@ fn trials(size: &Size) {
             loads: std::collections::BTreeMap::new(),
             placement: PlacementRecord::default(),
             shapers: BTreeMap::new(),
+            observer: Vec::new(),
         };
         let asked = [("ctl".to_owned(), std::mem::take(&mut stream.metrics))].into();
         let mut cell = CellAnalysis::new("all", [].into(), asked, Vec::new());

@@ -10,7 +10,7 @@ use tardy_model::ethernet::{Tag, Tags};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Sim, Stream, Wait};
+use tardy_model::stream::{Policy, Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
@@ -36,6 +36,7 @@ fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
+        observer: Vec::new(),
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());
@@ -67,7 +68,12 @@ fn a_healthy_trial_has_no_verdict() {
 
 #[test]
 fn a_hog_gives_competing_cpu() {
-    only(&stream(Sim { hog: 0.8, ..Sim::default() }), "competing-cpu");
+    let mut stream = stream(Sim { hog: 0.8, ..Sim::default() });
+    assert_eq!(judge(&stream), [], "a realtime thread does not wait for an ordinary task");
+    let noted = verdicts(&stream, |_| {});
+    assert!(noted.iter().any(|verdict| verdict.id == "competing-cpu" && verdict.level == Level::Note), "{noted:?}");
+    stream.tx.policy = Policy::Other;
+    only(&stream, "competing-cpu");
 }
 
 #[test]
@@ -91,6 +97,13 @@ fn stamps_that_start_late_give_late_stamps() {
 #[test]
 fn a_stepped_clock_gives_clock_step() {
     only(&stream(Sim { step: Nanos(200_000), ..Sim::default() }), "clock-step");
+}
+
+#[test]
+fn a_small_step_of_the_clock_is_not_told_as_missing_stamps() {
+    for step in [-10_000, -3_000, 3_000, 10_000] {
+        only(&stream(Sim { step: Nanos(step), ..Sim::default() }), "clock-step");
+    }
 }
 
 #[test]

@@ -134,4 +134,14 @@ fn a_guest_in_real_time_measures_and_says_what_it_is() {
         assert_eq!(outcomes["intended"], 300);
         assert!(outcomes["received"].as_u64().is_some_and(|n| n > 0), "{outcomes}");
     }
+    // How late the emulator's timer is, is the host's affair; that its latencies are not valid when it is late by milliseconds is not.
+    let manifest = std::fs::read(place.out().join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+    let ruler = manifest["ruler"].as_array().expect("a ruler").iter();
+    let of_sender = ruler.filter(|record| record["threads"][0] == "ctl.tx").filter_map(|r| r["timer_p99_ns"].as_i64());
+    let woke = run.metric("scheduled..wakeup")["p99_ns"].as_i64();
+    let latest = of_sender.chain(woke).max().expect("a timer");
+    let told = run.ids("invalid").contains(&"guest-timer".to_owned());
+    assert_eq!(told, latest >= 1_000_000, "{latest} ns: {}", run.stdout);
+    assert!(!told || run.code == Some(4), "{:?}", run.code);
 }

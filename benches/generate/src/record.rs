@@ -35,12 +35,13 @@ fn clocks(at_ns: i64) -> ClockReading {
 }
 
 fn machine(at_ns: i64) -> MachineState {
-    let cpu = CpuTimes { busy_ns: 0, idle_ns: at_ns, steal_ns: 0 };
+    let cpu = CpuTimes { busy_ns: 0, idle_ns: at_ns, steal_ns: 0, ..CpuTimes::default() };
     MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu), (1, cpu)]),
         work: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
+        ended: None,
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,
@@ -76,13 +77,16 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
     let stream = StreamRecord {
         intended: count,
         cycle_ns: CYCLE_NS,
+        phase_ns: None,
         intended_span_ns: span,
         sent_span_ns: Some(span),
+        lateness_by_tenth_ns: Vec::new(),
         max_loss: 1.0,
         sources: POINTS.into_iter().chain([Point::Scheduled]).map(|point| (point, source(point))).collect(),
         absent: BTreeMap::new(),
         tx_conversion: Conversion::between(&both[0], &both[1]),
         rx_conversion: Conversion::between(&both[0], &both[1]),
+        tx_hw_bound_ns: 0,
         tx_clocks: both,
         rx_clocks: both,
         tx: thread(101, 0),
@@ -95,6 +99,8 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         tags: None,
         reply: None,
         launching: LaunchRecord::default(),
+        own_work: Vec::new(),
+        own_work_left_out: 0,
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -112,5 +118,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
+        observer: Vec::new(),
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `delta`: the stamp of a packet minus that of the packet received before it, in arrival order.
 //!
+//! Of an answered stream the packets are the requests: a reply that is lost takes nothing from the interval between two of them.
+//!
 //! Rows come in scheduled order; arrivals may not. Arrivals wait until no later row can come before them: a packet cannot
 //! arrive long before it is scheduled, so what was stamped [`EARLIEST_NS`] before the newest row's scheduled instant is
 //! settled. Where that fails (a clock was set back), the trial is sorted as a whole, up to [`KEPT_ROWS`] rows.
@@ -70,7 +72,7 @@ pub struct ArrivalPass {
     point: Point,
     trial: u32,
     digest: MetricDigest,
-    received: u64,
+    arrived: u64,
     /// Place in the order of the last stamped row, for those without a stamp.
     place: (i64, i32),
     in_order: InOrder,
@@ -100,7 +102,7 @@ impl ArrivalPass {
             point,
             trial,
             digest: MetricDigest::new(trial),
-            received: 0,
+            arrived: 0,
             place: (i64::MIN, i32::MIN),
             in_order: InOrder::default(),
             mixed: VecDeque::new(),
@@ -157,7 +159,7 @@ impl ArrivalPass {
             }
         }
         rows.seqs.extend_from_slice(chunk.seq);
-        self.received += chunk.len() as u64;
+        self.arrived += chunk.len() as u64;
         if let (Some(stamp), Some(wait)) = (rows.stamps.last(), rows.waits.last()) {
             self.place = (*stamp, *wait);
         }
@@ -197,8 +199,8 @@ impl ArrivalPass {
 
     fn push_row(&mut self, chunk: &Chunk<'_>, row: usize) {
         let seq = chunk.seq[row];
-        let (value, stamp) = if chunk.is_received(row) {
-            self.received += 1;
+        let (value, stamp) = if chunk.has_arrived(row, self.point) {
+            self.arrived += 1;
             match chunk.offset(row, self.point) {
                 Some(offset) => {
                     let stamp = chunk.scheduled_ns[row].wrapping_add(offset);
@@ -288,7 +290,7 @@ impl ArrivalPass {
         {
             self.digest = sorted(self.trial, &rows);
         }
-        self.digest.expect(self.received.saturating_sub(1));
+        self.digest.expect(self.arrived.saturating_sub(1));
         self.digest
     }
 }

@@ -4,18 +4,22 @@
 //! Each trial is judged alone. What spoilt a trial decides what becomes of it ([`crate::validity::Spoils`]): one that was
 //! measured badly is left out where a strict majority is sound, with a warning that names it; one in which the path failed
 //! stays in the pool, and its cell is invalid, for losing the worst must not improve a figure. So the cell is valid if no
-//! trial's path failed and every trial, or a strict majority, was measured well.
+//! trial's path failed and every trial, or a strict majority, was measured well. What is certain of the packets is kept of every
+//! finished trial, in the pool or not ([`crate::seen`]).
 
 mod gates;
 mod pool;
 mod verdicts;
 
+use crate::clusters::INFINITE;
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;
 use crate::gates::GatePass;
 use crate::loads::{self, Loads};
+use crate::own_trace::{self, CellTrace};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
+use crate::seen::Certain;
 use crate::validity::{is_valid, judge_trial, path_failed};
 use gates::Classes;
 use pool::{Pool, stream_result};
@@ -24,15 +28,14 @@ use std::collections::BTreeMap;
 use tardy_model::expect::{Expectation, Limit};
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{CellResult, ExpectationResult, TrialResult};
+use tardy_model::result::{CellResult, ExpectationResult, Quantiles, TrialResult};
 use tardy_model::sample::Batch;
+use tardy_model::stream::UNDER_TEST;
 use tardy_model::trial::{StreamRecord, TrialRecord};
+use tardy_model::validity::Validity;
 
 /// The rule that leaves a trial without figures.
 const NO_GATES: &str = "no-gates";
-
-/// The stream whose repeatability is judged if there is one of this name; else the one that the experiment names first.
-const UNDER_TEST: &str = "ctl";
 
 /// A cell whose trials are being added.
 #[derive(Debug)]
@@ -41,10 +44,14 @@ pub struct CellAnalysis {
     axes: BTreeMap<String, String>,
     /// The stream that the experiment names first, if that was told.
     first: Option<String>,
+    /// What the experiment set of the rules.
+    validity: Validity,
     /// By stream: asked for or expected.
     metrics: BTreeMap<String, Vec<Metric>>,
     expectations: Vec<Expectation>,
     trials: Vec<TrialResult>,
+    /// By stream: what became of the packets of every finished trial.
+    certain: BTreeMap<String, Certain>,
     pool: Pool,
     /// True once the pool holds a trial that counts; it then takes no others.
     pool_counts: bool,
@@ -55,6 +62,7 @@ pub struct CellAnalysis {
     without_figures: Option<String>,
     lead: Option<(String, Metric)>,
     blocks: Vec<TrialBlocks>,
+    own_trace: CellTrace,
 }
 
 /// One trial whose rows are being added.
@@ -62,6 +70,7 @@ pub struct CellAnalysis {
 pub struct TrialPass<'a> {
     record: &'a TrialRecord,
     streams: BTreeMap<String, StreamPass>,
+    own_trace: own_trace::TrialPass,
 }
 
 /// One trial's results.
@@ -78,10 +87,12 @@ pub struct TrialAnswer {
 pub struct CellAnswer {
     /// Results and verdicts.
     pub result: CellResult,
-    /// Each of the cell's expectations, judged on the pooled figures.
+    /// Each of the cell's expectations, as the figures and the counts say, whether the cell is valid or not.
     pub expectations: Vec<ExpectationResult>,
     /// By stream and metric, pooled as the figures are.
     pub histograms: BTreeMap<(String, Metric), Histogram>,
+    /// What the whole run is searched by for traces of tardy itself.
+    pub own_trace: CellTrace,
 }
 
 impl TrialPass<'_> {
@@ -91,6 +102,7 @@ impl TrialPass<'_> {
         if let Some(pass) = self.streams.get_mut(stream) {
             pass.push(batch);
         }
+        self.own_trace.push(stream, batch);
     }
 }
 
@@ -116,9 +128,11 @@ impl CellAnalysis {
             id: id.into(),
             axes,
             first: None,
+            validity: Validity::default(),
             metrics,
             expectations,
             trials: Vec::new(),
+            certain: BTreeMap::new(),
             pool: Pool::default(),
             pool_counts: false,
             placements: Placements::default(),
@@ -127,12 +141,19 @@ impl CellAnalysis {
             without_figures: None,
             lead: None,
             blocks: Vec::new(),
+            own_trace: CellTrace::default(),
         }
     }
 
     /// Tells which stream the experiment names first: it is the one under test, unless one is called `ctl`.
     pub fn first(mut self, stream: Option<&str>) -> Self {
         self.first = stream.map(str::to_owned);
+        self
+    }
+
+    /// Tells what the experiment set of the rules of validity.
+    pub fn validity(mut self, set: &Validity) -> Self {
+        self.validity = set.clone();
         self
     }
 
@@ -152,12 +173,14 @@ impl CellAnalysis {
             };
             (stream.clone(), StreamPass::new(record.n, &wanted))
         };
-        TrialPass { record, streams: record.streams.iter().map(pass).collect() }
+        let metrics = |stream: &str| self.metrics.get(stream).map_or(&[][..], Vec::as_slice);
+        let own_trace = own_trace::TrialPass::new(record, metrics);
+        TrialPass { record, streams: record.streams.iter().map(pass).collect(), own_trace }
     }
 
     /// Ends a trial: judges it and takes it into the cell.
     pub fn end(&mut self, pass: TrialPass<'_>) -> TrialAnswer {
-        let TrialPass { record, streams } = pass;
+        let TrialPass { record, streams, own_trace } = pass;
         let digests: BTreeMap<String, StreamDigest> =
             streams.into_iter().map(|(stream, pass)| (stream, pass.finish())).collect();
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
@@ -168,7 +191,7 @@ impl CellAnalysis {
             histograms.extend(found.into_iter().map(|(metric, histogram)| ((stream.clone(), metric), histogram)));
         }
         let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
-        let verdicts = judge_trial(record, &results, &coverage);
+        let verdicts = judge_trial(record, &results, &coverage, &self.validity);
         if let Some(why) = verdicts.iter().find(|verdict| verdict.id == NO_GATES) {
             // No figure of what was not measured.
             self.without_figures.get_or_insert_with(|| why.says.clone());
@@ -180,7 +203,11 @@ impl CellAnalysis {
         let valid = is_valid(&verdicts);
         let loads = loads::of_trial(&record.loads);
         let result = TrialResult { n: record.n, valid, streams: results, loads, verdicts };
-        self.take(record, &result, digests);
+        for (stream, of) in &record.streams {
+            let Some(digest) = digests.get(stream) else { continue };
+            self.certain.entry(stream.clone()).or_default().add(record, of, &digest.outcomes);
+        }
+        self.take(record, &result, digests, own_trace);
         self.trials.push(result.clone());
         TrialAnswer { result, histograms }
     }
@@ -199,7 +226,13 @@ impl CellAnalysis {
     }
 
     /// Pools a judged trial.
-    fn take(&mut self, record: &TrialRecord, result: &TrialResult, digests: BTreeMap<String, StreamDigest>) {
+    fn take(
+        &mut self,
+        record: &TrialRecord,
+        result: &TrialResult,
+        digests: BTreeMap<String, StreamDigest>,
+        own_trace: own_trace::TrialPass,
+    ) {
         let counts = counts(result);
         if counts && !self.pool_counts {
             // The first trial that counts drives out those that stood in.
@@ -207,6 +240,7 @@ impl CellAnalysis {
             self.placements = Placements::default();
             self.loads = Loads::default();
             self.classes = Classes::default();
+            self.own_trace = CellTrace::default();
             self.pool_counts = true;
         }
         if counts != self.pool_counts {
@@ -215,18 +249,24 @@ impl CellAnalysis {
         self.placements.add(record);
         self.loads.add(&record.loads);
         self.classes.add(&record.shapers);
+        self.own_trace.add(record, own_trace.finish(record));
         for (stream, digest) in digests {
             let Some(of) = record.streams.get(&stream) else { continue };
             let mut digest = digest;
             if let (true, Some(blocks)) = (result.valid, digest.blocks.take()) {
-                let figures = self.lead.as_ref().and_then(|(lead, metric)| {
-                    result.streams.get(lead)?.metrics.get(&metric.to_string()).map(|metric| &metric.figures.quantiles)
-                });
+                let lead = self
+                    .lead
+                    .as_ref()
+                    .and_then(|(lead, metric)| result.streams.get(lead)?.metrics.get(&metric.to_string()));
+                let figure = |name: &str, of: fn(&Quantiles) -> Option<i64>| {
+                    let is_infinite = lead?.infinite.iter().any(|infinite| infinite == name);
+                    of(&lead?.figures.quantiles).or(is_infinite.then_some(INFINITE))
+                };
                 self.blocks.push(TrialBlocks {
                     n: result.n,
                     blocks,
-                    p50_ns: figures.and_then(|figures| figures.p50_ns),
-                    p99_ns: figures.and_then(|figures| figures.p99_ns),
+                    p50_ns: figure("p50", |of| of.p50_ns),
+                    p99_ns: figure("p99", |of| of.p99_ns),
                 });
             }
             self.pool.add(stream, digest, of, delta_of(of));
@@ -276,7 +316,7 @@ impl CellAnalysis {
         let told = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(told);
         let classes = self.classes.finish(&streams);
-        let expectations = expectations::judge(&self.id, &self.expectations, &streams);
+        let expectations = expectations::judge(&self.id, &self.expectations, &streams, &self.certain);
         let mut result = CellResult {
             id: self.id,
             axes: self.axes,
@@ -292,14 +332,13 @@ impl CellAnalysis {
             verdicts,
         };
         self.placements.finish(&mut result);
-        CellAnswer { result, expectations, histograms }
+        CellAnswer { result, expectations, histograms, own_trace: self.own_trace }
     }
 }
 
 /// The trials whose rows a cell's figures are of.
 pub fn counted(trials: &[TrialResult]) -> Vec<u32> {
-    let any = trials.iter().any(counts);
-    trials.iter().filter(|trial| counts(trial) || !any).map(|trial| trial.n).collect()
+    in_figures(trials).map(|trial| trial.n).collect()
 }
 
 /// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the path's doing.
@@ -309,8 +348,13 @@ fn counts(trial: &TrialResult) -> bool {
 
 /// The trials that a cell's figures are of.
 pub fn pooled(cell: &CellResult) -> impl Iterator<Item = &TrialResult> {
-    let some_count = cell.trials.iter().any(counts);
-    cell.trials.iter().filter(move |trial| counts(trial) == some_count)
+    in_figures(&cell.trials)
+}
+
+/// Those that count; all of them where none does.
+fn in_figures(trials: &[TrialResult]) -> impl Iterator<Item = &TrialResult> {
+    let some_count = trials.iter().any(counts);
+    trials.iter().filter(move |trial| counts(trial) == some_count)
 }
 
 /// The stamp that `delta` is of: `rx_kernel`, or `rx_xdp` where packets never reach the kernel's stack.

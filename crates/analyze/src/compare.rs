@@ -8,6 +8,7 @@ mod figures;
 pub mod phases;
 mod qdiscs;
 
+use phases::Phases;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tardy_model::FORMAT;
@@ -28,8 +29,8 @@ pub struct Run<'a> {
     pub results: &'a Results,
     /// The experiment's keys with their values.
     pub keys: &'a BTreeMap<String, String>,
-    /// The phase of each finished trial, ns, by cell and number.
-    pub phases: &'a BTreeMap<(String, u32), i64>,
+    /// The phase of each stream of each finished trial, ns.
+    pub phases: &'a Phases,
 }
 
 impl Run<'_> {
@@ -41,6 +42,7 @@ impl Run<'_> {
             valid: self.results.valid,
             fingerprint: print(self).cloned(),
             trials: self.results.cells.iter().map(|cell| cell.trials.len() as u32).sum(),
+            validity: self.results.validity.clone(),
         }
     }
 
@@ -90,11 +92,11 @@ fn cell(id: &str, a: &Run<'_>, b: &Run<'_>) -> CellComparison {
     if compared.identical == Some(true) {
         return compared;
     }
-    let pairs = compared.identical.map(|_| phases::pairs([(a, in_a), (b, in_b)]));
-    compared.pairs = pairs.as_ref().map_or(0, |pairs| pairs.len() as u32);
     for (name, of_a) in &in_a.streams {
         let Some(of_b) = in_b.streams.get(name) else { continue };
         let judged = in_a.valid && in_b.valid;
+        let pairs = compared.identical.map(|_| phases::pairs(name, [(a, in_a), (b, in_b)]));
+        compared.pairs = compared.pairs.max(pairs.as_ref().map_or(0, |pairs| pairs.len() as u32));
         compared.streams.insert(name.clone(), figures::stream(name, [of_a, of_b], pairs.as_deref(), judged));
     }
     compared

@@ -7,8 +7,8 @@ use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
 use crate::counts::{Counts, Places};
 use crate::moments::Moments;
 use crate::quantiles::{Quantile, named, rank_of};
-use tardy_model::histogram::Histogram;
-use tardy_model::result::{Figures, MetricResult, QUANTILES};
+use tardy_model::histogram::{Bucket, Histogram};
+use tardy_model::result::{Figures, MAX, MetricResult, QUANTILES};
 
 /// Up to so many rows in the pooled cell, quantiles are exact; above, they come from the histogram.
 pub const EXACT_ROWS: usize = 10_000_000;
@@ -313,10 +313,12 @@ impl MetricDigest {
         };
         if count == 0 {
             result.why = why;
+        }
+        if count + self.infinite == 0 {
             return (result, summary.all.histogram);
         }
         let all = named(QUANTILES.map(|(_, _, q)| self.quantile_of(&summary, q, true)));
-        if self.infinite > 0 {
+        if self.infinite > 0 && count > 0 {
             let received = named(QUANTILES.map(|(_, _, q)| self.quantile_of(&summary, q, false))).quantiles;
             result.received_only = (received != all.quantiles).then_some(received);
         }
@@ -327,7 +329,12 @@ impl MetricDigest {
             max_ns: summary.all.histogram.max(),
             quantiles: all.quantiles,
         };
-        (result.infinite, result.unresolved) = (all.infinite, all.unresolved);
+        (result.infinite, result.unresolved, result.between_ns) = (all.infinite, all.unresolved, all.between_ns);
+        if self.infinite > 0 {
+            // Without its worst packets a run must not seem better than with them.
+            result.infinite.push(MAX.to_owned());
+            result.received_only_max_ns = result.figures.max_ns.take();
+        }
         result.max_seq = self.greatest.map(|greatest| greatest.seq);
         result.max_trial = self.greatest.map(|greatest| greatest.trial);
         result.negative = summary.all.negative;
@@ -341,26 +348,89 @@ impl MetricDigest {
 
     fn quantile_of(&self, summary: &Summary, q: f64, with_infinite: bool) -> Quantile {
         let count = self.count();
-        let rank = rank_of(q, if with_infinite { count + self.infinite } else { count });
+        let never = if with_infinite { self.infinite } else { 0 };
+        let rank = rank_of(q, count + never);
+        let found = match self.at(summary, rank) {
+            Some(at) => self.resolve(&at, rank, gap_of(q), with_infinite),
+            // Packets that never arrived are all equal, and equal ones are resolved by their number. An outage is not taken for one
+            // event: the longer it is, the surer is what it says.
+            None if count + never - rank < u64::from(NEEDED) => Quantile::Unresolved,
+            None => Quantile::Infinite,
+        };
+        // Packets that were received without a stamp are in no rank. Were they all the fastest, or all the slowest, the
+        // figure must be the same.
+        let holes = self.possible.saturating_sub(count);
+        if holes == 0 || found == Quantile::Unresolved {
+            return found;
+        }
+        let rank = rank_of(q, count + never + holes);
+        let least = rank.checked_sub(holes).filter(|rank| *rank > 0);
+        let bounds = [least, Some(rank)].map(|rank| self.at(summary, rank?).map(|at| at.value_ns));
+        match (bounds, least) {
+            ([None, None], Some(_)) => found,
+            ([Some(least), Some(greatest)], _) if is_same(least, greatest) => found,
+            _ => Quantile::Between(bounds),
+        }
+    }
+
+    /// What stands at a rank; `None` where that is no packet that arrived.
+    fn at(&self, summary: &Summary, rank: u64) -> Option<At> {
         let histogram = &summary.all.histogram;
-        let Some((bucket, before)) = histogram.bucket_at_rank(rank) else { return Quantile::Infinite };
-        let gap = gap_of(q);
+        let (bucket, before) = histogram.bucket_at_rank(rank)?;
         let exact = summary.upto.as_ref().and_then(|upto| at_rank(upto, rank));
-        let value_ns = exact.map_or(bucket.high_ns.min(histogram.max().unwrap_or(bucket.high_ns)), |(value, ..)| value);
-        match (&self.rows, exact) {
+        let rough = bucket.high_ns.min(histogram.max().unwrap_or(bucket.high_ns));
+        Some(At { value_ns: exact.map_or(rough, |(value, ..)| value), exact, bucket, before })
+    }
+
+    fn resolve(&self, at: &At, rank: u64, gap: usize, with_infinite: bool) -> Quantile {
+        let value_ns = at.value_ns;
+        match (&self.rows, at.exact) {
             (Rows::Kept { values, trials }, Some((_, below, tied))) => {
                 let beyond = Beyond { value_ns, tied, tied_beyond: below + tied - rank, gap, with_infinite };
                 resolved(value_ns, separate(slices(values, trials), &beyond).into())
             }
             (Rows::Counted(counted), _) => {
-                // Those of the same bucket that rank beyond have no places any more: one in `gap` counts.
-                let tied = (before + bucket.count - rank) / gap as u64;
-                resolved(value_ns, counted.beyond(value_ns, gap, with_infinite) + tied)
+                let beyond = counted.beyond(value_ns, gap, with_infinite);
+                resolved(value_ns, beyond.max(self.tied_clusters(counted, at, rank, gap, with_infinite)))
             }
             // Values that are kept are counted exactly too.
             (Rows::Kept { .. }, None) => Quantile::Unresolved,
         }
     }
+
+    /// Clusters, at least, of packets that share the quantile's bucket and rank beyond it, where no places are kept. They count as
+    /// evenly spaced among those of the bucket, as equal values do. So each is a cluster if the bucket holds more than
+    /// `gap` times as many besides, and each packet in a higher bucket joins at most two of them. One stall that fills a bucket is one
+    /// event all the same: unless most packets are in the bucket, no more count than there are clusters that reach it.
+    fn tied_clusters(&self, counted: &Counted, at: &At, rank: u64, gap: usize, with_infinite: bool) -> u64 {
+        let all = self.count() + if with_infinite { self.infinite } else { 0 };
+        let upto = at.before + at.bucket.count;
+        let beyond = upto - rank;
+        if beyond == 0 || at.bucket.count / beyond <= gap as u64 {
+            return 0;
+        }
+        let clusters = beyond.saturating_sub(all - upto);
+        if at.bucket.count * 2 > all {
+            return clusters;
+        }
+        clusters.min(counted.beyond(at.bucket.low_ns.saturating_sub(1), gap, with_infinite))
+    }
+}
+
+/// A rank's value, and where it stands.
+struct At {
+    value_ns: i64,
+    /// The value, how many are less, and how many are equal; `None` above the bound up to which values are exact.
+    exact: Option<(i64, u64, u64)>,
+    bucket: Bucket,
+    /// Values in lower buckets.
+    before: u64,
+}
+
+/// True if two figures are no farther apart than a bucket of the histogram is wide.
+fn is_same(least: i64, greatest: i64) -> bool {
+    let apart = i128::from(greatest) - i128::from(least);
+    apart <= i128::from(least.unsigned_abs().max(1024)) / 1024
 }
 
 /// The value of a rank, how many values are less, and how many are equal to it.

@@ -175,11 +175,18 @@ impl Follow {
     }
 }
 
+/// The bucket of a packet.
+fn bucket_of(seq: i64, each: u64, last: usize) -> usize {
+    ((u64::try_from(seq).unwrap_or(0) / each) as usize).min(last)
+}
+
 /// A trial's stream whose rows are being added.
 #[derive(Debug)]
 pub struct TracePass {
     trace: Trace,
     base_ns: i64,
+    /// The last bucket there may be: a trial with more packets than were intended has them there.
+    last_bucket: usize,
     /// When the newest packet was due, after the base time.
     newest_ns: i64,
     follow: Vec<(Metric, Follow)>,
@@ -206,6 +213,7 @@ impl TracePass {
                 ..Trace::default()
             },
             base_ns: record.base_tai_ns,
+            last_bucket: grain.buckets.max(1) - 1,
             newest_ns: 0,
             follow: spans.map(|metric| (*metric, follow())).collect(),
             stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
@@ -215,8 +223,8 @@ impl TracePass {
 
     /// Adds the next rows.
     pub fn push(&mut self, batch: &Batch) {
-        let each = self.trace.packets_each;
-        let bucket_of = |seq: i64| (u64::try_from(seq).unwrap_or(0) / each) as usize;
+        let (each, last) = (self.trace.packets_each, self.last_bucket);
+        let bucket_of = |seq: i64| bucket_of(seq, each, last);
         for (row, outcome) in batch.outcome.iter().enumerate() {
             let seq = batch.seq[row];
             let at = bucket_of(seq);
@@ -257,14 +265,15 @@ impl TracePass {
     /// What was found.
     pub fn finish(mut self) -> Trace {
         let each = self.trace.packets_each;
-        let buckets = self.trace.packets.div_ceil(each) as usize;
+        let last = self.last_bucket;
+        let buckets = (self.trace.packets.div_ceil(each) as usize).min(last + 1).max(self.trace.starts_ns.len());
         // The last packet takes as long as there is between two: what is scheduled, or the mean.
         let gaps = i64::try_from(self.trace.packets.saturating_sub(1)).unwrap_or(i64::MAX).max(1);
         let step_ns = if self.trace.cycle_ns > 0 { self.trace.cycle_ns } else { (self.newest_ns / gaps).max(1) };
         self.trace.end_ns = if self.trace.packets > 0 { self.newest_ns.saturating_add(step_ns) } else { 0 };
         if let Some((delta, mut follow)) = self.delta.take() {
             delta.finish(|seq, came_ns, value| {
-                let at = ((u64::try_from(seq).unwrap_or(0) / each) as usize).max(follow.open_at);
+                let at = bucket_of(seq, each, last).max(follow.open_at);
                 // What comes after the last was due belongs to it: there is no time behind it.
                 follow.add(at, came_ns.saturating_sub(self.base_ns).min(self.newest_ns), seq, value);
             });

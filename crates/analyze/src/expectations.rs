@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Did the cell keep the limits that the user wrote? Judged on the pooled figures; a figure that could not be had is not kept.
+//! Did the cell keep the limits that the user wrote? Limits of figures, and of `early` and `late`, are judged on the pooled
+//! figures, and a figure that could not be had is not kept. What became of the packets is judged over every finished trial,
+//! whatever the validity ([`crate::seen`]), so that losing more packets never costs less.
 
 use crate::clusters::NEEDED;
 use crate::quantiles::packets_for;
 use crate::says;
+use crate::seen::{Certain, Seen};
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::point::Metric;
 use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, QUANTILES, StreamResult};
 
-/// Judges each expectation of a cell on its pooled results.
+/// Judges each expectation of a cell: on its pooled results, and on what is certain of all its finished trials. Whether the cell is
+/// valid is not asked here; [`crate::run::run`] does.
 pub fn judge(
     cell: &str,
     expectations: &[Expectation],
     streams: &BTreeMap<String, StreamResult>,
+    certain: &BTreeMap<String, Certain>,
 ) -> Vec<ExpectationResult> {
-    expectations.iter().map(|expectation| one(cell, expectation, streams.get(&expectation.stream))).collect()
+    let of = |expectation: &Expectation| {
+        let (stream, certain) = (streams.get(&expectation.stream), certain.get(&expectation.stream));
+        one(cell, expectation, stream, certain)
+    };
+    expectations.iter().map(of).collect()
 }
 
-fn one(cell: &str, expectation: &Expectation, stream: Option<&StreamResult>) -> ExpectationResult {
+fn one(
+    cell: &str,
+    expectation: &Expectation,
+    stream: Option<&StreamResult>,
+    certain: Option<&Certain>,
+) -> ExpectationResult {
     let mut result = ExpectationResult {
         cell: cell.to_owned(),
         stream: expectation.stream.clone(),
@@ -28,18 +42,27 @@ fn one(cell: &str, expectation: &Expectation, stream: Option<&StreamResult>) -> 
         got_ns: None,
         limit: None,
         got: None,
-        met: false,
+        met: Some(false),
         why: None,
     };
     match expectation.limit {
         Limit::Count { count, at_most } => {
             result.metric = count.name().to_owned();
             result.limit = Some(at_most);
+            if count.needs_no_validity() {
+                match certain.filter(|certain| certain.intended > 0).and_then(|certain| certain.of(count)) {
+                    Some(seen) => (result.got, result.met, result.why) = limited(seen, count, at_most),
+                    None => {
+                        (result.met, result.why) = (None, Some("no packet of the stream was on its way".to_owned()));
+                    }
+                }
+                return result;
+            }
             match stream.filter(|stream| stream.outcomes.intended > 0) {
                 Some(stream) => {
                     let got = counted(&stream.outcomes, count);
                     result.got = Some(got);
-                    result.met = got <= at_most;
+                    result.met = Some(got <= at_most);
                 }
                 None => result.why = Some("the stream has no packets".to_owned()),
             }
@@ -49,10 +72,11 @@ fn one(cell: &str, expectation: &Expectation, stream: Option<&StreamResult>) -> 
             result.of = of.to_string();
             result.limit_ns = Some(limit_ns);
             let found = stream.and_then(|stream| Some((stream, stream.metrics.get(&metric.to_string())?)));
-            match found.map(|(stream, found)| figure(metric, found, of, &stream.outcomes)) {
+            let within = |got: f64| if inclusive { got <= limit_ns as f64 } else { got < limit_ns as f64 };
+            match found.map(|(stream, found)| figure(metric, found, of, &stream.outcomes, within)) {
                 Some(Ok(got)) => {
                     result.got_ns = Some(got.round() as i64);
-                    result.met = if inclusive { got <= limit_ns as f64 } else { got < limit_ns as f64 };
+                    result.met = Some(within(got));
                 }
                 Some(Err(why)) => result.why = Some(why),
                 None => result.why = Some("the metric was not computed".to_owned()),
@@ -60,6 +84,23 @@ fn one(cell: &str, expectation: &Expectation, stream: Option<&StreamResult>) -> 
         }
     }
     result
+}
+
+/// What was counted, whether the limit was kept, and why that is not known. More than the limit is broken whatever else there may
+/// be.
+fn limited(seen: &Seen, count: Count, at_most: u64) -> (Option<u64>, Option<bool>, Option<String>) {
+    let got = seen.at_least;
+    if got > at_most {
+        let by_outage = (seen.by_outage > 0 && count == Count::Lost).then(|| {
+            let packets = says::count(seen.by_outage, "packet", "packets");
+            format!("{packets} of them could not be sent, for path or peer was gone")
+        });
+        return (Some(got), Some(false), by_outage);
+    }
+    let Some((trial, why)) = seen.unseen.first() else { return (Some(got), Some(true), None) };
+    let others: Vec<u32> = seen.unseen.iter().skip(1).map(|(trial, _)| *trial).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" (alike in {})", says::trials(&others)) };
+    (None, None, Some(format!("tardy did not see what became of all packets in trial {trial}: {why}{others}")))
 }
 
 fn counted(outcomes: &Outcomes, count: Count) -> u64 {
@@ -73,12 +114,24 @@ fn counted(outcomes: &Outcomes, count: Count) -> u64 {
     }
 }
 
-/// The figure in ns, or why there is none.
-fn figure(metric: Metric, found: &MetricResult, of: Of, outcomes: &Outcomes) -> Result<f64, String> {
+/// The figure in ns, or why there is none. Of one that packets without a stamp could change, it is the bound that decides
+/// whether the limit was kept, if one does.
+fn figure(
+    metric: Metric,
+    found: &MetricResult,
+    of: Of,
+    outcomes: &Outcomes,
+    within: impl Fn(f64) -> bool,
+) -> Result<f64, String> {
     if found.count == 0 {
         return Err(found.why.clone().unwrap_or_else(|| "there are no values".to_owned()));
     }
     let figures = &found.figures;
+    if found.is_unbounded() && matches!(of, Of::Max | Of::Mean | Of::Stddev) {
+        let received = found.greatest_received_ns().filter(|_| of == Of::Max);
+        let received = received.map_or_else(String::new, |ns| format!("; of those received it is {}", says::time(ns)));
+        return Err(format!("{of} is infinite: {}{received}", missing(outcomes)));
+    }
     let (name, quantile) = match of {
         Of::Min => return figures.min_ns.map(|ns| ns as f64).ok_or_else(|| "there are no values".to_owned()),
         Of::Max => return figures.max_ns.map(|ns| ns as f64).ok_or_else(|| "there are no values".to_owned()),
@@ -86,16 +139,19 @@ fn figure(metric: Metric, found: &MetricResult, of: Of, outcomes: &Outcomes) -> 
         Of::Stddev => return figures.stddev_ns.ok_or_else(|| "it needs two values".to_owned()),
         Of::Quantile(index) => {
             let (_, name, q) = QUANTILES.get(index).ok_or_else(|| "there is no such percentile".to_owned())?;
-            let ns = figures.quantiles.as_array()[index];
-            (*name, ns.map(|ns| ns as f64).ok_or(*q))
+            let [least, greatest] =
+                found.between_ns.get(*name).map_or([None; 2], |bounds| bounds.map(|ns| Some(ns? as f64)));
+            let decides = greatest.filter(|ns| within(*ns)).or(least.filter(|ns| !within(*ns)));
+            let ns = figures.quantiles.as_array()[index].map(|ns| ns as f64).or(decides);
+            (*name, ns.ok_or(*q))
         }
     };
     quantile.map_err(|q| {
         if found.infinite.iter().any(|infinite| infinite == name) {
-            return format!(
-                "{name} is infinite: {} of {} packets were lost and {} not sent",
-                outcomes.lost, outcomes.intended, outcomes.not_sent
-            );
+            return format!("{name} is infinite: {}", missing(outcomes));
+        }
+        if let Some(bounds) = found.between_ns.get(name) {
+            return says::between(name, bounds);
         }
         let values = says::count(found.count, "value", "values");
         format!(
@@ -104,4 +160,8 @@ fn figure(metric: Metric, found: &MetricResult, of: Of, outcomes: &Outcomes) -> 
             packets_for(q, NEEDED).max(outcomes.intended.saturating_add(1))
         )
     })
+}
+
+fn missing(outcomes: &Outcomes) -> String {
+    format!("{} of {} packets were lost and {} not sent", outcomes.lost, outcomes.intended, outcomes.not_sent)
 }

@@ -19,7 +19,7 @@ struct Sum {
     retransmits: Option<u64>,
     timeouts: Option<u64>,
     busy_ns: Option<i64>,
-    /// Time of each instance added up, ns.
+    /// Time of each instance added up, its lead included, ns: `busy_ns` is the clock of its thread's whole life.
     worked_ns: i64,
     /// Time from the first beginning to the last end, ns.
     span_ns: i64,
@@ -102,14 +102,12 @@ fn of_all(record: &LoadRecord) -> Sum {
 }
 
 /// What an instance did in the trial; what was lost is counted over all of it, for what is on its way as the trial begins was sent
-/// before and arrives in it.
+/// before and arrives in it. `worked_ns` is its whole time too, for so is `busy_ns`.
 fn of_instance(kind: &LoadKind, whole: &InstanceRecord) -> Sum {
     let lost = whole.receiver(kind).map_or(0, |to| whole.sender(kind).sends.saturating_sub(to.receives));
     let instance = &whole.in_trial();
     let sender = instance.sender(kind);
-    let (began, ended) = instance.span(kind).unwrap_or((0, 0));
-    let worked_ns = ended.saturating_sub(began);
-    let arrival_span_ns = instance.arrival_span(kind).map_or(0, |(began, ended)| ended.saturating_sub(began));
+    let length = |span: Option<(i64, i64)>| span.map_or(0, |(began, ended)| ended.saturating_sub(began));
     let both = |of: fn(&SideRecord) -> Option<u64>| {
         instance.sides().filter_map(|(_, side)| of(side)).reduce(|sum, more| sum.saturating_add(more))
     };
@@ -126,9 +124,9 @@ fn of_instance(kind: &LoadKind, whole: &InstanceRecord) -> Sum {
         retransmits: both(|side| side.tcp.map(|tcp| tcp.retransmits)),
         timeouts: both(|side| side.tcp.and_then(|tcp| tcp.timeouts)),
         busy_ns: instance.from.busy_ns,
-        worked_ns,
-        span_ns: worked_ns,
-        arrival_span_ns,
+        worked_ns: length(whole.span(kind)),
+        span_ns: length(instance.span(kind)),
+        arrival_span_ns: length(instance.arrival_span(kind)),
         exits: instance.sides().filter_map(|(role, side)| Some(exit(role, side.exit.as_ref()?))).collect(),
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use tardy_model::point::Point;
-use tardy_model::sample::{Batch, Outcome};
+use tardy_model::sample::Batch;
 
 /// Stamp, wait from it to receive, number.
 type Key = (i64, i32, i64);
@@ -16,7 +16,7 @@ type Key = (i64, i32, i64);
 /// Where the next arrival without a stamp stands.
 const NOWHERE: (i64, i32) = (i64::MIN, i32::MIN);
 
-/// A row that was received: where it stands among the arrivals, and its stamp's value if it has one. `place` is that of
+/// A row whose packet arrived: where it stands among the arrivals, and its stamp's value if it has one. `place` is that of
 /// the last stamped row, and becomes this one's.
 fn arrival(batch: &Batch, row: usize, point: Point, place: &mut (i64, i32)) -> (Key, bool) {
     let stamp = batch.offset(row, point);
@@ -49,7 +49,7 @@ impl Reach {
     pub fn push(&mut self, batch: &Batch) {
         for row in 0..batch.len() {
             self.newest = self.newest.max(batch.scheduled_ns[row]);
-            if batch.outcome[row] == Outcome::Received {
+            if batch.has_arrived(row, self.point) {
                 let ((stamp, ..), _) = arrival(batch, row, self.point, &mut self.place);
                 // Those before the first stamp come before everything else in any case.
                 if stamp != i64::MIN {
@@ -108,7 +108,7 @@ impl Packets {
     ) -> Result<(), E> {
         for row in 0..batch.len() {
             self.newest = self.newest.max(batch.scheduled_ns[row]);
-            let delta = if batch.outcome[row] == Outcome::Received {
+            let delta = if batch.has_arrived(row, self.point) {
                 let (key, stamped) = arrival(&batch, row, self.point, &mut self.place);
                 self.open.push((key, stamped, self.rows + row));
                 None

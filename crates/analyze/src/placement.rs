@@ -2,11 +2,16 @@
 //! Where each measuring thread was asked to run and where it ran, where packets were taken in, and what the CPUs did, over the
 //! trials of a cell.
 
+use crate::validity::{Evidence, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::placement::{CpuWork, SoftirqRecord};
 use tardy_model::result::{CellResult, CpuPlacement, Placement, SoftirqPlacement};
 use tardy_model::trial::TrialRecord;
+use tardy_model::validity::Validity;
+
+/// So many names of others are kept of each CPU.
+const MOST_USERS: usize = 10;
 
 /// Placements by thread, gathered trial by trial.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +24,27 @@ pub struct Placements {
 /// What a CPU did during a trial; `None` if one of the readings lacks it.
 pub(crate) fn work(record: &TrialRecord, cpu: u32) -> Option<CpuWork> {
     Some(record.after.work.get(&cpu)?.since(*record.before.work.get(&cpu)?))
+}
+
+/// Adds who used the CPU in a trial. Of one trial not known: the sum is not known either.
+fn used(sum: &mut CpuPlacement, record: &TrialRecord) {
+    let (results, coverage, settings) = (BTreeMap::new(), BTreeMap::new(), Validity::default());
+    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings };
+    let used = cpu_use::of(&evidence, sum.cpu);
+    sum.others_ns = sum.others_ns.zip(used.as_ref()).map(|(sum, used)| sum.saturating_add(used.others_ns));
+    let Some(used) = used else { return };
+    sum.elapsed_ns = sum.elapsed_ns.saturating_add(used.elapsed_ns);
+    sum.irq_ns = sum.irq_ns.saturating_add(used.irq_ns);
+    sum.softirq_ns = sum.softirq_ns.saturating_add(used.softirq_ns);
+    for user in used.users {
+        match sum.others.iter_mut().find(|known| known.name == user.name) {
+            Some(known) => {
+                known.run_ns = known.run_ns.saturating_add(user.run_ns);
+                known.ended += user.ended;
+            }
+            None => sum.others.push(user),
+        }
+    }
 }
 
 impl Placements {
@@ -42,12 +68,13 @@ impl Placements {
         }
         for cpu in record.after.work.keys() {
             let Some(work) = work(record, *cpu) else { continue };
-            let none = CpuPlacement { cpu: *cpu, net_rx: 0, net_tx: 0, packets: 0, interrupts: 0 };
+            let none = CpuPlacement { cpu: *cpu, others_ns: Some(0), ..CpuPlacement::default() };
             let sum = self.cpus.entry(*cpu).or_insert(none);
             sum.net_rx += work.net_rx;
             sum.net_tx += work.net_tx;
             sum.packets += work.packets;
             sum.interrupts += work.interrupts;
+            used(sum, record);
         }
     }
 
@@ -107,5 +134,9 @@ impl Placements {
         into.placement = self.threads.into_values().collect();
         into.softirq = self.softirq.into_values().collect();
         into.cpus = self.cpus.into_values().collect();
+        for cpu in &mut into.cpus {
+            cpu.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));
+            cpu.others.truncate(MOST_USERS);
+        }
     }
 }

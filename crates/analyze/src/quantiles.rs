@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nearest ranks, and what is said of a quantile that has no figure.
 
+use std::collections::BTreeMap;
 use tardy_model::result::{QUANTILES, Quantiles};
 
 /// A quantile as parts of ten thousand, so that ranks are whole-number arithmetic: `0.9999 × n` in floating point may lie
@@ -29,6 +30,9 @@ pub enum Quantile {
     Infinite,
     /// Too few separate clusters lie beyond it.
     Unresolved,
+    /// It depends on packets that were received without a stamp: the least and the greatest that it can be, ns; `None` where
+    /// nothing is known.
+    Between([Option<i64>; 2]),
 }
 
 /// Figures, and the names of those that are null with the reason.
@@ -36,18 +40,24 @@ pub(crate) struct Named {
     pub quantiles: Quantiles,
     pub infinite: Vec<String>,
     pub unresolved: Vec<String>,
+    pub between_ns: BTreeMap<String, [Option<i64>; 2]>,
 }
 
 pub(crate) fn named(found: [Quantile; QUANTILES.len()]) -> Named {
-    let names = |wanted: Quantile| {
-        QUANTILES.iter().zip(found).filter(|(_, q)| *q == wanted).map(|((_, name, _), _)| (*name).to_owned()).collect()
-    };
+    let each = || QUANTILES.iter().zip(found).map(|((_, name, _), q)| ((*name).to_owned(), q));
+    let names = |is: fn(&Quantile) -> bool| each().filter(|(_, q)| is(q)).map(|(name, _)| name).collect();
     Named {
         quantiles: Quantiles::from_array(found.map(|q| match q {
             Quantile::Value(ns) => Some(ns),
-            Quantile::Infinite | Quantile::Unresolved => None,
+            Quantile::Infinite | Quantile::Unresolved | Quantile::Between(_) => None,
         })),
-        infinite: names(Quantile::Infinite),
-        unresolved: names(Quantile::Unresolved),
+        infinite: names(|q| *q == Quantile::Infinite),
+        unresolved: names(|q| matches!(q, Quantile::Unresolved | Quantile::Between(_))),
+        between_ns: each()
+            .filter_map(|(name, q)| match q {
+                Quantile::Between(bounds) => Some((name, bounds)),
+                _ => None,
+            })
+            .collect(),
     }
 }

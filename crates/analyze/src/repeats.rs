@@ -2,24 +2,28 @@
 //! Does the cell repeat: would another trial have given the same figures?
 //!
 //! Packets of one trial hang together, so trials are not compared packet by packet: each is cut into blocks of time, and the
-//! blocks' medians (and 99th percentiles) are compared by the Kruskal–Wallis test. A difference that is statistically sure
-//! but too small to matter still counts as repeating.
+//! blocks' medians (and 99th percentiles) are compared by a rank test that reckons with blocks that hang together too
+//! ([`apart`]). A difference that is statistically sure but too small to matter still counts as repeating.
 
+pub mod apart;
 pub mod blocks;
-pub mod kruskal;
+pub mod scores;
+pub mod student;
 
+use crate::clusters::INFINITE;
 use crate::says;
+use apart::{Apart, apart};
 use blocks::Blocks;
-use kruskal::{KruskalWallis, kruskal_wallis};
 use tardy_model::point::Metric;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// Fewer valid trials than this say nothing of repeatability.
 pub const LEAST_TRIALS: usize = 5;
-/// Fewer blocks than this in a trial cannot be ranked against the others'.
+/// Fewer blocks than this in a trial say too little of how much they hang together.
 pub const LEAST_BLOCKS: usize = 5;
-/// Below this chance the trials differ by more than luck. One in a hundred, for every cell of a matrix is tested.
-pub const LEAST_P: f64 = 0.01;
+/// Below this chance the trials differ by more than luck. It is the chance for both figures of a cell together: of cells whose
+/// trials are alike, one in fifty is warned of.
+pub const LEAST_P: f64 = 0.02;
 /// A spread of the trials' medians up to this share of their median does not matter in practice.
 pub const P50_SHARE: f64 = 0.10;
 /// The same for the 99th percentiles, which are noisier by nature.
@@ -36,7 +40,7 @@ pub struct TrialBlocks {
     pub blocks: Blocks,
     /// Median of the whole trial, ns.
     pub p50_ns: Option<i64>,
-    /// 99th percentile of the whole trial, ns; `None` if it is not resolved.
+    /// 99th percentile of the whole trial, ns, [`INFINITE`] on a packet that never arrived; `None` if it is not resolved.
     pub p99_ns: Option<i64>,
 }
 
@@ -47,35 +51,70 @@ struct Spread {
     spread_ns: i64,
     /// Of the middle one; `None` if that is 0.
     share: Option<f64>,
-    test: KruskalWallis,
-    repeats: bool,
+    /// The greatest spread that does not matter, ns.
+    allowed_ns: f64,
+    test: Apart,
+    /// The test's chance, for several figures are tested.
+    p_value: f64,
+    /// True if some trial has no such figure of its own, so that the medians of the trials' blocks stand in.
+    by_blocks: bool,
 }
 
 impl Spread {
-    fn of(name: &'static str, share: f64, values: Option<Vec<i64>>, blocks: &[&[i64]]) -> Option<Spread> {
-        let values = values?;
+    fn of(name: &'static str, share: f64, of_trials: &[Option<i64>], blocks: &[&[i64]]) -> Option<Spread> {
+        let own: Option<Vec<i64>> = of_trials.iter().copied().collect();
+        let by_blocks = own.is_none();
+        // Nearest rank, as of the figure itself.
+        let middle = |blocks: &[i64]| {
+            let mut sorted = blocks.to_vec();
+            sorted.sort_unstable();
+            sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+        };
+        let values = own.or_else(|| blocks.iter().map(|blocks| middle(blocks)).collect())?;
         let mut sorted = values.clone();
         sorted.sort_unstable();
         let (first, last, middle) = (*sorted.first()?, *sorted.last()?, *sorted.get(sorted.len() / 2)?);
-        let spread_ns = last.saturating_sub(first);
-        let test = kruskal_wallis(blocks)?;
-        let allowed = (middle.unsigned_abs() as f64 * share).max(LEAST_SPREAD_NS as f64);
-        let repeats = test.p_value >= LEAST_P || spread_ns as f64 <= allowed;
-        let share = (middle != 0).then(|| spread_ns as f64 / middle.unsigned_abs() as f64);
-        Some(Spread { name, values, spread_ns, share, test, repeats })
+        let spread_ns = if last == INFINITE && first != INFINITE { INFINITE } else { last.saturating_sub(first) };
+        let test = apart(blocks)?;
+        let allowed_ns = (middle.unsigned_abs() as f64 * share).max(LEAST_SPREAD_NS as f64);
+        let share = (middle != 0 && spread_ns != INFINITE).then(|| spread_ns as f64 / middle.unsigned_abs() as f64);
+        Some(Spread { name, values, spread_ns, share, allowed_ns, test, p_value: test.p_value, by_blocks })
+    }
+
+    fn repeats(&self) -> bool {
+        self.p_value >= LEAST_P || (self.spread_ns != INFINITE && self.spread_ns as f64 <= self.allowed_ns)
+    }
+
+    /// How far the trials lie apart, in words.
+    fn says(&self) -> String {
+        if self.spread_ns == INFINITE { "infinitely far".to_owned() } else { says::time(self.spread_ns) }
     }
 
     fn tells(&self, verdict: Verdict) -> Verdict {
-        let values = self.values.iter().map(|value| Figure::Int(*value)).collect();
+        let figure = |ns: i64| if ns == INFINITE { Figure::from("infinite") } else { Figure::Int(ns) };
+        let values = self.values.iter().map(|value| figure(*value)).collect();
         let verdict = match self.share {
             Some(share) => verdict.with(&format!("{}_spread_share", self.name), share),
             None => verdict,
         };
         verdict
-            .with(&format!("{}_spread_ns", self.name), self.spread_ns)
-            .with(&format!("{}_p_value", self.name), self.test.p_value)
+            .with(&format!("{}_spread_ns", self.name), figure(self.spread_ns))
+            .with(&format!("{}_p_value", self.name), self.p_value)
+            .with(&format!("{}_correlation", self.name), self.test.correlation)
             .with(&format!("{}_by_trial_ns", self.name), Figure::List(values))
     }
+}
+
+/// Makes up for testing several figures (Hochberg 1988): the least chance counts as many times as there are figures, but none
+/// counts for more than a greater one.
+fn adjust(spreads: &mut [Spread]) {
+    spreads.sort_by(|a, b| b.test.p_value.total_cmp(&a.test.p_value));
+    let mut least = 1.0_f64;
+    for (at, spread) in spreads.iter_mut().enumerate() {
+        least = least.min(spread.test.p_value * (at + 1) as f64);
+        spread.p_value = least;
+    }
+    spreads.sort_by_key(|spread| spread.name);
 }
 
 /// Judges a cell by one span metric of one stream. The trials are the valid ones.
@@ -93,18 +132,25 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     }
     let p50_blocks: Vec<&[i64]> = trials.iter().map(|trial| trial.blocks.p50_ns.as_slice()).collect();
     let p99_blocks: Vec<&[i64]> = trials.iter().map(|trial| trial.blocks.p99_ns.as_slice()).collect();
-    let p50 = Spread::of("p50", P50_SHARE, trials.iter().map(|trial| trial.p50_ns).collect(), &p50_blocks);
-    let p99 = Spread::of("p99", P99_SHARE, trials.iter().map(|trial| trial.p99_ns).collect(), &p99_blocks);
+    let p50s: Vec<Option<i64>> = trials.iter().map(|trial| trial.p50_ns).collect();
+    let p99s: Vec<Option<i64>> = trials.iter().map(|trial| trial.p99_ns).collect();
+    let p50 = Spread::of("p50", P50_SHARE, &p50s, &p50_blocks).filter(|p50| !p50.by_blocks);
+    let p99 = Spread::of("p99", P99_SHARE, &p99s, &p99_blocks);
     let Some(p50) = p50 else {
         return not_told(format!("a trial has no p50 of {metric}"));
     };
+    let unresolved = match p99.as_ref().map(|p99| p99.by_blocks) {
+        Some(false) => "",
+        Some(true) => " (p99 is not resolved in every trial: the medians of its blocks stand in)",
+        None => " (p99 is not resolved in every trial)",
+    };
     let many = says::number(trials.len());
-    let spreads: Vec<&Spread> = [Some(&p50), p99.as_ref()].into_iter().flatten().collect();
-    let differing: Vec<&&Spread> = spreads.iter().filter(|spread| !spread.repeats).collect();
+    let mut spreads: Vec<Spread> = std::iter::once(p50).chain(p99).collect();
+    adjust(&mut spreads);
+    let differing: Vec<&Spread> = spreads.iter().filter(|spread| !spread.repeats()).collect();
     let mut verdict = if differing.is_empty() {
         let within: Vec<String> =
-            spreads.iter().map(|spread| format!("{} at {}", says::time(spread.spread_ns), spread.name)).collect();
-        let unresolved = if p99.is_none() { " (p99 is not resolved in every trial)" } else { "" };
+            spreads.iter().map(|spread| format!("{} at {}", spread.says(), spread.name)).collect();
         let says = format!("yes: {many} trials agree within {}{unresolved}", says::list(&within));
         Verdict::new("repeats", Level::Ok, says)
     } else {
@@ -112,17 +158,17 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
             .iter()
             .map(|spread| {
                 let share = spread.share.map_or_else(String::new, |share| format!(" ({})", says::share(share)));
-                format!("{}{share} at {}", says::time(spread.spread_ns), spread.name)
+                format!("{}{share} at {}", spread.says(), spread.name)
             })
             .collect();
-        let p = differing.iter().map(|spread| spread.test.p_value).fold(1.0, f64::min);
+        let p = differing.iter().map(|spread| spread.p_value).fold(1.0, f64::min);
         let says = format!(
-            "no: {many} trials of {metric} lie {} apart, which is not chance (p = {p:.1e})",
+            "no: {many} trials of {metric} lie {} apart, more than the changes within a trial explain (p = {p:.1e}){unresolved}",
             says::list(&apart)
         );
         Verdict::new("repeats", Level::Warning, says)
     };
-    for spread in spreads {
+    for spread in &spreads {
         verdict = spread.tells(verdict);
     }
     complete(verdict).with("blocks_per_trial", p50_blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0) as u64)

@@ -6,10 +6,21 @@ use crate::says;
 use tardy_model::FORMAT;
 use tardy_model::qdisc::RxKernelAt;
 use tardy_model::result::{CellResult, Results};
+use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-/// Combines cells, in the experiment's order. The run is valid if there are cells and each is; expectations are judged only
-/// then. `verdicts` are those of the whole run.
+/// What a run comes to, by which its exit code is chosen; the later, the harsher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Valid, and no expectation was broken.
+    Good,
+    /// Not valid, or an expectation could not be judged.
+    Unknown,
+    /// An expectation was broken.
+    Unmet,
+}
+
+/// Combines cells, in the experiment's order. The run is valid if there are cells and each is. `verdicts` are those of the whole run.
 pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Vec<Verdict>) -> Results {
     let (mut results, mut expectations) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -19,16 +30,51 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
     let mut verdicts = verdicts;
     verdicts.extend(moved_points(&results));
     let valid = !results.is_empty() && results.iter().all(|cell| cell.valid) && crate::validity::is_valid(&verdicts);
-    let judged = valid && !expectations.is_empty();
-    Results {
+    let mut results = Results {
         format: FORMAT,
         name: name.to_owned(),
         valid,
-        expectations_met: judged.then(|| expectations.iter().all(|expectation| expectation.met)),
+        expectations_met: None,
         expectations,
         fingerprint: None,
+        validity: Validity::default(),
         cells: results,
         verdicts,
+    };
+    judge_expectations(&mut results);
+    results
+}
+
+/// Takes the judgement from limits whose figures must not be used, and says whether the expectations were met. What became of the
+/// packets needs no validity. Every other limit needs that of its cell, and that nothing spoilt the whole run; but where the
+/// measuring was sound and only the path failed, a limit that is broken stays so, or losing more packets would excuse it.
+pub fn judge_expectations(results: &mut Results) {
+    let run_is_valid = crate::validity::is_valid(&results.verdicts);
+    for expectation in results.expectations.iter_mut().filter(|expectation| !expectation.needs_no_validity()) {
+        let stands = |cell: &CellResult| {
+            cell.valid || (expectation.met == Some(false) && crate::validity::was_measured_well(&cell.verdicts))
+        };
+        let of_cell = || results.cells.iter().filter(|cell| cell.id == expectation.cell);
+        if !(run_is_valid && of_cell().next().is_some() && of_cell().all(stands)) {
+            expectation.met = None;
+            expectation.why.get_or_insert_with(|| "the figures are not valid".to_owned());
+        }
+    }
+    let all = || results.expectations.iter().map(|expectation| expectation.met);
+    results.expectations_met = match () {
+        () if all().any(|met| met == Some(false)) => Some(false),
+        () if results.expectations.is_empty() || all().any(|met| met.is_none()) => None,
+        () => Some(true),
+    };
+}
+
+/// What the run comes to. A broken expectation outweighs that others could not be judged.
+pub fn outcome(results: &Results) -> Outcome {
+    match results.expectations_met {
+        Some(false) => Outcome::Unmet,
+        _ if !results.valid => Outcome::Unknown,
+        None if !results.expectations.is_empty() => Outcome::Unknown,
+        None | Some(true) => Outcome::Good,
     }
 }
 

@@ -13,6 +13,19 @@ pub(crate) fn time(ns: i64) -> String {
     }
 }
 
+/// Why a percentile is not told that packets without a stamp could change.
+pub(crate) fn between(name: &str, [least, greatest]: &[Option<i64>; 2]) -> String {
+    let why = "packets that were received without a stamp could change it";
+    match (least, greatest) {
+        (Some(least), Some(greatest)) => {
+            format!("{name} lies between {} and {}: {why}", time(*least), time(*greatest))
+        }
+        (Some(least), None) => format!("{name} is {} or more: {why}", time(*least)),
+        (None, Some(greatest)) => format!("{name} is {} or less: {why}", time(*greatest)),
+        (None, None) => format!("{name} is not known: {why}"),
+    }
+}
+
 /// A share as per cent, with more digits where it is small.
 pub(crate) fn share(share: f64) -> String {
     let percent = share * 100.0;

@@ -7,13 +7,15 @@
 mod advance;
 mod causality;
 mod clock_step;
-mod competing_cpu;
+pub(crate) mod competing_cpu;
 mod coverage;
+pub(crate) mod cpu_use;
 mod evidence;
 mod failed;
 mod foreign;
 mod interrupted;
 mod late_stamps;
+mod late_start;
 mod launch_drops;
 mod launch_ignored;
 mod load;
@@ -45,7 +47,8 @@ pub use evidence::Evidence;
 use std::collections::BTreeMap;
 use tardy_model::result::StreamResult;
 use tardy_model::trial::TrialRecord;
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::validity::Validity;
+use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// What a rule's [`Level::Invalid`] says of the trial. Losing the worst must not improve a figure, so a trial is left out for
 /// how it was measured, never for what was found in it.
@@ -57,7 +60,12 @@ pub enum Spoils {
     /// The path or the load did it: packets were lost or refused, or the rate was not kept. That is the finding itself: the
     /// trial stays in the pool, and the cell is invalid.
     Path,
+    /// The one or the other, which each verdict says in its evidence: [`SPOILS`] is `measuring` or `path`.
+    Told,
 }
+
+/// The figure by which a verdict of a rule that is [`Spoils::Told`] says what it spoils.
+const SPOILS: &str = "spoils";
 
 /// A rule: its id, which its verdicts bear, and how it judges.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +79,9 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 34] = [
+pub const RULES: [Rule; 35] = [
     failed::RULE,
+    late_start::RULE,
     receiver_broke::RULE,
     interrupted::RULE,
     tai_offset::RULE,
@@ -108,14 +117,15 @@ pub const RULES: [Rule; 34] = [
     foreign::RULE,
 ];
 
-/// Judges one trial by every rule.
+/// Judges one trial by every rule, as `settings` have it.
 pub fn judge_trial(
     record: &TrialRecord,
     results: &BTreeMap<String, StreamResult>,
     coverage: &BTreeMap<String, CoverageByBurst>,
+    settings: &Validity,
 ) -> Vec<Verdict> {
-    let evidence = Evidence { record, results, coverage };
-    RULES.iter().flat_map(|rule| (rule.judge)(&evidence)).collect()
+    let evidence = Evidence { record, results, coverage, settings };
+    RULES.iter().flat_map(|rule| (rule.judge)(&evidence)).map(|verdict| settings.weigh(verdict)).collect()
 }
 
 /// True if no verdict forbids the numbers.
@@ -125,6 +135,18 @@ pub fn is_valid(verdicts: &[Verdict]) -> bool {
 
 /// True if the path or the load made the trial invalid, whatever else did too: it must not be left out.
 pub fn path_failed(verdicts: &[Verdict]) -> bool {
-    let by_path = |id: &str| RULES.iter().any(|rule| rule.id == id && rule.spoils == Spoils::Path);
-    verdicts.iter().any(|verdict| verdict.level >= Level::Invalid && by_path(&verdict.id))
+    verdicts.iter().any(|verdict| verdict.level >= Level::Invalid && is_by_path(verdict))
+}
+
+/// True if the path or the load did all that is invalid here: the measuring was sound.
+pub fn was_measured_well(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().all(|verdict| verdict.level < Level::Invalid || is_by_path(verdict))
+}
+
+fn is_by_path(verdict: &Verdict) -> bool {
+    match RULES.iter().find(|rule| rule.id == verdict.id).map(|rule| rule.spoils) {
+        Some(Spoils::Path) => true,
+        Some(Spoils::Told) => verdict.evidence.get(SPOILS) == Some(&Figure::from("path")),
+        Some(Spoils::Measuring) | None => false,
+    }
 }

@@ -34,11 +34,14 @@ pub enum Verb {
     /// Fetch and list kernels for guests; pack what one boots
     Guest(Guest),
     /// Put back what a killed run left behind
-    Undo,
+    Undo(Undo),
     /// Print the schema of a file
     Schema(Schema),
     /// Print the manual page of a verb, or write all of them
     Man(Man),
+    /// Print the licences of everything in this program
+    #[command(hide = true)]
+    Notices,
     /// Print what a shell needs to complete verbs and flags
     Completions(Completions),
     /// Be a station (started by `run`; speaks on stdin and stdout)
@@ -52,7 +55,7 @@ pub enum Verb {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Experiment")]
 pub struct Experiment {
-    /// A file, or a ready-made one's name
+    /// A file or a ready-made name
     #[arg(default_value = "host-to-host", value_name = "EXPERIMENT", value_hint = ValueHint::FilePath, display_order = 0)]
     pub experiment: String,
     /// Set a dotted key, such as stream.ctl.count=400
@@ -88,6 +91,12 @@ pub struct Run {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
+    /// Let loads of kind command run their programs as root
+    #[arg(long, help_heading = "Experiment", display_order = 5)]
+    pub allow_commands: bool,
+    /// Let a path wire take network devices of this machine
+    #[arg(long, help_heading = "Experiment", display_order = 6)]
+    pub allow_nics: bool,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -272,6 +281,13 @@ pub struct Export {
     /// Write to a file, or into a folder that exists, instead of stdout
     #[arg(short, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, help_heading = "Output")]
     pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, ClapArgs)]
+pub struct Undo {
+    /// Only what this very process has changed, before a second signal made it begin anew (used by `run`)
+    #[arg(long, hide = true)]
+    pub own: bool,
 }
 
 /// As linuxptp's hwstamp_ctl, which a machine may lack: commands of a plan must run everywhere.

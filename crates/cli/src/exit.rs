@@ -15,13 +15,13 @@ use tardy_store::StoreError;
 pub enum Exit {
     /// Ran, valid, expectations met or none.
     Good = 0,
-    /// An expectation failed.
+    /// An expectation was broken.
     Unmet = 1,
     /// Usage, experiment file, unreadable or newer run folder.
     Usage = 2,
     /// This machine cannot do it.
     Cannot = 3,
-    /// Ran, but the numbers are not valid, or an agent or the disk failed after a finished trial.
+    /// Ran, but the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial.
     Invalid = 4,
     /// A fault of tardy's own.
     Internal = 5,
@@ -40,7 +40,10 @@ impl Exit {
             Exit::Good => {
                 ("good", "It was done. After a run: the numbers are valid, and expectations are met or there are none.")
             }
-            Exit::Unmet => ("an expectation failed", "It ran, the numbers are valid, and an expectation failed."),
+            Exit::Unmet => (
+                "an expectation failed",
+                "It ran, and an expectation was broken: a figure of valid numbers is over its limit, or more packets were lost, not sent, doubled or reordered than allowed, which is counted whatever the validity. Outweighs 4.",
+            ),
             Exit::Usage => (
                 "wrong usage",
                 "The command line or the experiment file is wrong, or a run folder is damaged or newer than this version.",
@@ -51,7 +54,7 @@ impl Exit {
             ),
             Exit::Invalid => (
                 "not valid",
-                "It ran, but the numbers are not valid, or an agent or the disk failed after a finished trial. Outweighs 1: figures that must not be used are not judged.",
+                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial. No expectation is known to be broken.",
             ),
             Exit::Internal => ("own fault", "A fault of tardy's own."),
             Exit::Interrupted => ("interrupted", "A signal ended it; what was measured is written."),
@@ -104,8 +107,7 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
 /// A text that moves no terminal's cursor and sets no colour: a path, a name or another program's words may hold anything.
 /// Lines stay lines.
 pub fn printable(text: &str) -> String {
-    let escaped = |c: char| if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escaped).collect()
+    tardy_model::harmless::spelled(text)
 }
 
 /// Tells the error and returns its code.

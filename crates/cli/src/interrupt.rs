@@ -1,20 +1,77 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGINT and SIGTERM: the first one lets the trial under way be finished and kept, the second one ends at once; `undo`
-//! then puts back what is left.
+//! SIGINT, SIGTERM and SIGHUP. The first one lets the trial under way be finished and kept. A later one ends the run at once: the
+//! process begins anew as `tardy undo`, which puts back what the run has changed. Signals within a second count as one, for
+//! `timeout` and a terminal send the same wish twice.
 
+use crate::exit::Exit;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tardy_lab::undo::own_leftovers;
 
-/// The flag that a signal sets.
-pub fn on_signal() -> io::Result<Arc<AtomicBool>> {
+const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+/// Signals so close to the one before are the same wish.
+const ONE_WISH: Duration = Duration::from_secs(1);
+
+/// The flag that the first signal sets. Slots and journals lie in `state`.
+///
+/// # Errors
+/// If the signals cannot be caught.
+pub fn on_signal(state: PathBuf) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // In this order: the shutdown acts only if the flag was set before, that is, on the second signal.
-        flag::register_conditional_shutdown(signal, i32::from(super::exit::Exit::Interrupted as u8), stop.clone())?;
-        flag::register(signal, stop.clone())?;
-    }
+    let mut signals = Signals::new(SIGNALS)?;
+    let flag = stop.clone();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        let mut first: Option<Instant> = None;
+        for _ in signals.forever() {
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    flag.store(true, Ordering::Relaxed);
+                    eprintln!(
+                        "tardy: stopping: the trial under way is ended and kept, then everything is put back; a second signal ends \
+                         the run at once"
+                    );
+                }
+                Some(at) if at.elapsed() < ONE_WISH => {}
+                Some(_) => at_once(&state),
+            }
+        }
+    })?;
     Ok(stop)
+}
+
+/// Says something and ends, at the first signal.
+///
+/// # Errors
+/// If the signals cannot be caught.
+pub fn end_with(says: &'static str) -> io::Result<()> {
+    let mut signals = Signals::new(SIGNALS)?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            eprintln!("tardy: {says}");
+            exit(Exit::Interrupted as i32);
+        }
+    })?;
+    Ok(())
+}
+
+/// Ends the run. To begin anew closes its locks and its agents' orders, as a kill would, and leaves somebody who puts back.
+fn at_once(state: &Path) -> ! {
+    let left = own_leftovers(state);
+    if left.is_empty() {
+        eprintln!("tardy: ended at once by a second signal; nothing is left behind");
+        exit(Exit::Interrupted as i32);
+    }
+    eprintln!("tardy: ended at once by a second signal; what this run has changed is put back:");
+    let error = Command::new("/proc/self/exe").args(["undo", "--own"]).env("TARDY_STATE", state).exec();
+    eprintln!("tardy: that cannot be done ({error}): run `tardy undo`, or these commands by hand:");
+    left.iter().for_each(|command| eprintln!("  {command}"));
+    exit(Exit::Interrupted as i32)
 }

@@ -6,12 +6,18 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
 use tardy_analyze::fingerprint::{self, Rows};
+use tardy_analyze::ruler::{self, Sender};
+use tardy_analyze::{observer, own_trace};
 use tardy_lab::guest::qemu::{INSTRUCTION_NS, Mode};
 use tardy_model::histogram::Histogram;
+use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{GuestEntry, Manifest};
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
+use tardy_model::stream::Stream;
+use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
+use tardy_model::validity::{Changed, Validity};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::Facts;
 use tardy_spec::experiment::{Cell, Experiment};
@@ -21,8 +27,12 @@ use tardy_store::{RunFolder, StoreError};
 pub struct Judge {
     name: String,
     cells: Vec<(String, CellAnalysis)>,
+    senders: BTreeMap<String, Vec<Sender>>,
+    validity: Validity,
     said: BTreeMap<String, Vec<Verdict>>,
     run: Vec<Verdict>,
+    /// Cost of a stamp by the ruler, ns.
+    stamp_ns: i64,
     /// In exact time: each trial's fingerprint, by cell and number.
     prints: Option<BTreeMap<String, BTreeMap<u32, String>>>,
 }
@@ -42,22 +52,39 @@ impl Judged {
     }
 }
 
-fn analysis(cell: &Cell) -> CellAnalysis {
+fn senders(cell: &Cell) -> Vec<Sender> {
+    let sender = |stream: &Stream| Sender {
+        stream: stream.name.clone(),
+        advance_ns: stream.tx.advance.0,
+        spins: stream.tx.spin > Nanos::ZERO,
+    };
+    cell.setup.streams.iter().map(sender).collect()
+}
+
+fn analysis(cell: &Cell, validity: &Validity) -> CellAnalysis {
     let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
     let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
-    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone()).first(first)
+    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone()).first(first).validity(validity)
 }
 
 impl Judge {
     /// Nothing measured yet.
     pub fn new(experiment: &Experiment) -> Self {
-        let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell))).collect();
-        Judge { name: experiment.name.clone(), cells, said: BTreeMap::new(), run: Vec::new(), prints: None }
+        let validity = experiment.validity.clone();
+        let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell, &validity))).collect();
+        let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell))).collect();
+        let (said, run, stamp_ns) = (BTreeMap::new(), Vec::new(), own_trace::stamp_ns(&[]));
+        Judge { name: experiment.name.clone(), cells, senders, validity, said, run, stamp_ns, prints: None }
     }
 
     /// The run is one in exact time: its trials get fingerprints. Before the first trial.
     pub fn exact(&mut self) {
         self.prints.get_or_insert_default();
+    }
+
+    /// What the ruler said: differences that it cannot tell are none.
+    pub fn ruler(&mut self, records: &[RulerRecord]) {
+        self.stamp_ns = own_trace::stamp_ns(records);
     }
 
     fn print(&mut self, cell: &str, n: u32, rows: Option<Rows>) {
@@ -75,6 +102,7 @@ impl Judge {
         let mut rows = self.rows();
         rows.iter_mut().for_each(|rows| streams.iter().for_each(|(name, batch)| rows.push(name, batch)));
         self.print(&record.cell, record.n, rows);
+        self.run.extend(observer::judge(record));
         let (_, cell) = self.cells.iter_mut().find(|(id, _)| *id == record.cell)?;
         Some(cell.trial(record, streams.iter().map(|(name, batch)| (name, batch))))
     }
@@ -89,8 +117,10 @@ impl Judge {
         self.run.push(verdict);
     }
 
-    /// The results.
-    pub fn finish(self) -> Judged {
+    /// The results. The manifest has the ruler's figures, and says whether it ran in a guest.
+    pub fn finish(mut self, manifest: &Manifest) -> Judged {
+        self.run.extend(set(&self.validity));
+        let emulated = manifest.guest.as_ref().is_some_and(is_emulated);
         let mut histograms = BTreeMap::new();
         let mut answers = Vec::new();
         for (id, cell) in self.cells {
@@ -100,7 +130,9 @@ impl Judge {
                 // Why no trial was finished is known, so that there was none need not be said too.
                 answer.result.verdicts.retain(|verdict| verdict.id != "failed");
             }
-            for verdict in said {
+            let senders = self.senders.get(&id).map(Vec::as_slice).unwrap_or_default();
+            let by_ruler = ruler::judge(&answer.result, senders, &manifest.ruler, emulated, &self.validity);
+            for verdict in said.iter().chain(&by_ruler) {
                 answer.result.valid &= verdict.level < Level::Invalid;
                 answer.result.verdicts.push(verdict.clone());
             }
@@ -112,7 +144,10 @@ impl Judge {
             answer.result.fingerprint = prints.map(fingerprint::over);
             answers.push(answer);
         }
+        let traced = answers.iter().map(|answer| (&answer.result, &answer.own_trace));
+        self.run.extend(own_trace::judge(traced, self.stamp_ns));
         let mut results = tardy_analyze::run::run(&self.name, answers, self.run);
+        results.validity = self.validity;
         let cells = results.cells.iter().filter_map(|cell| Some((cell.id.clone(), cell.fingerprint.clone()?)));
         // Of no trial there is none: the hash of nothing would be equal to that of any other run that came to nothing.
         results.fingerprint = self.prints.filter(|prints| !prints.is_empty()).map(|_| fingerprint::over(cells));
@@ -128,6 +163,25 @@ pub fn refused(why: &str) -> Verdict {
 /// Something was asked for and could not be had.
 pub fn short(what: &str) -> Verdict {
     Verdict::new("placement", Level::Warning, what)
+}
+
+/// What the experiment set of the rules of validity, where that is not the default: it stands wherever the figures do.
+fn set(validity: &Validity) -> Option<Verdict> {
+    let changed = validity.changed();
+    let level = if changed.iter().any(|changed| changed.milder) { Level::Warning } else { Level::Note };
+    let told: Vec<String> = changed.iter().map(ToString::to_string).collect();
+    let says = format!("judged by what `[validity]` sets: {}", told.join(", "));
+    let verdict = Verdict::new("validity", level, says);
+    let with = |verdict: Verdict, changed: &Changed| {
+        let name = format!("{}_{}", changed.rule.replace('-', "_"), changed.what);
+        verdict.with(&name, changed.is.as_str()).with(&format!("{name}_default"), changed.default.as_str())
+    };
+    (!changed.is_empty()).then(|| changed.iter().fold(verdict, with))
+}
+
+/// True of a guest in real time whose instructions are emulated.
+fn is_emulated(guest: &GuestEntry) -> bool {
+    guest.mode != Mode::Exact.name() && guest.accelerator != "kvm"
 }
 
 /// What figures from a guest are, and are not.
@@ -154,6 +208,7 @@ pub fn in_guest(guest: &GuestEntry) -> Verdict {
 /// Judges a run folder anew, from its trials.
 pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged> {
     let mut judge = Judge::new(experiment);
+    judge.ruler(&manifest.ruler);
     if manifest.guest.as_ref().is_some_and(|guest| guest.mode == Mode::Exact.name()) {
         judge.exact();
     }
@@ -161,6 +216,7 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
     for id in run.trials()? {
         let record = run.record(&id.cell, id.n)?;
         let mut rows = judge.rows();
+        judge.run.extend(observer::judge(&record));
         let Some((_, cell)) = judge.cells.iter_mut().find(|(cell, _)| *cell == id.cell) else { continue };
         let mut pass = cell.begin(&record);
         let samples = run.samples(&id.cell, id.n)?;
@@ -187,13 +243,20 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
         let verdict = Verdict::new("killed", Level::Note, says).with("unfinished_trials", unfinished as u64);
         judge.say_of_run(verdict);
     }
-    let mut judged = judge.finish();
+    let mut judged = judge.finish(manifest);
     if let Some(written) = written(run)? {
-        // What the run itself said at its end, and only it could know, stands; it makes nothing valid that is not.
+        // What the run itself said at its end, and only it could know, stands; it makes nothing valid that is not. What follows
+        // from the samples is judged anew.
         let results = &mut judged.results;
-        results.verdicts = written.verdicts;
+        let of_samples = |verdict: &Verdict| verdict.id == own_trace::ID;
+        let found = std::mem::take(&mut results.verdicts).into_iter().filter(of_samples);
+        let at = written.verdicts.iter().position(of_samples);
+        let mut verdicts: Vec<Verdict> = written.verdicts.into_iter().filter(|verdict| !of_samples(verdict)).collect();
+        let at = at.unwrap_or(verdicts.len());
+        verdicts.splice(at..at, found);
+        results.verdicts = verdicts;
         results.valid &= written.valid;
-        results.expectations_met = results.expectations_met.filter(|_| results.valid);
+        tardy_analyze::run::judge_expectations(results);
     }
     Ok(judged)
 }

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     if tardy_sys::machine::called("modprobe") {
         return verbs::init::modprobe();
     }
+    tardy_sys::search::trust_path();
     let args = args::read();
     // A panic is a fault of tardy's own; the hook has told it by then.
     let end = std::panic::catch_unwind(|| verbs::call(args.verb));

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
+use tardy_model::point::Metric;
 
 /// One line that says which trial runs, how far it is, and how late its packets are so far.
 pub struct Progress {
@@ -32,15 +33,15 @@ impl Progress {
         self.bar.set_length(0);
     }
 
-    /// Live figures: the receiver's are shown, the sender's tell how far the trial is.
-    pub fn figures(&self, side: Side, digest: Digest, count: u32) {
+    /// Live figures: those of the metric that leads in the table are shown, the sender's say how far the trial is.
+    pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<Metric>) {
         self.bar.set_length(u64::from(count));
         if side == Side::Tx {
             self.bar.set_position(digest.done);
-            return;
         }
+        let Some(metric) = metric else { return };
         let us = |ns: Option<i64>| ns.map_or("–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
-        self.bar.set_message(format!("scheduled..receive p50 {} p99 {} µs", us(digest.p50_ns), us(digest.p99_ns)));
+        self.bar.set_message(format!("{metric} p50 {} p99 {} µs", us(digest.p50_ns), us(digest.p99_ns)));
     }
 
     /// Writes a line above the progress line.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a run's events and samples go: the run folder, the judge, the progress line.
 
+use crate::exit::printable;
 use crate::judge::{self, Judge};
 use crate::progress::Progress;
 use crate::traces::Traces;
 use serde::Serialize;
 use std::error::Error;
-use std::fmt::Write;
 use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
 use tardy_lab::coordinator::{Event, Sink};
+use tardy_lab::script::Script;
 use tardy_model::manifest::{Manifest, ReadBack};
 use tardy_model::sample::Batch;
 use tardy_model::time::Nanos;
@@ -128,9 +129,9 @@ impl<'a> Recorder<'a> {
 impl Sink for Recorder<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Progress { side, digest, count, .. } => self.progress.figures(side, digest, count),
+            Event::Progress { side, digest, count, metric, .. } => self.progress.figures(side, digest, count, metric),
             Event::Trial { cell, n, order, of } => {
-                self.progress.trial(cell, n, order, of);
+                self.progress.trial(&printable(cell), n, order, of);
                 for read in &self.queueing {
                     let same = |known: &ReadBack| known.cell.as_deref() == Some(cell) && known.command == read.command;
                     if !self.manifest.read_back.iter().any(same) {
@@ -139,10 +140,15 @@ impl Sink for Recorder<'_> {
                 }
                 self.log("trial", serde_json::json!({ "cell": cell, "n": n, "order": order }));
             }
-            Event::Commands { commands, took, ago, failed } => {
-                let mut script = String::new();
-                commands.iter().for_each(|command| _ = writeln!(script, "{command}"));
-                let written = self.folder.append_commands(&script);
+            Event::Commands { commands, took, ago, failed, elsewhere } => {
+                let mut script = Script::default();
+                let mut line = |command: &String| match elsewhere {
+                    // Run here they would meet this machine's own devices; and a guest may say anything.
+                    true => script.comment(command),
+                    false => script.line(command),
+                };
+                commands.iter().for_each(&mut line);
+                let written = self.folder.append_commands(script.text());
                 self.note(written);
                 let took_ns = took.as_nanos() as u64;
                 let what = serde_json::json!({ "commands": commands, "took_ns": took_ns, "failed": failed });
@@ -164,7 +170,8 @@ impl Sink for Recorder<'_> {
                 self.log("built", serde_json::json!({ "stations": stations, "pids": pids }));
             }
             Event::Ruler(records) => {
-                self.manifest.ruler = records.to_vec();
+                self.manifest.ruler.extend_from_slice(records);
+                self.judge.ruler(&self.manifest.ruler);
                 self.write_manifest();
                 self.log("ruler", serde_json::json!({ "records": records }));
             }

@@ -2,6 +2,7 @@
 //! The station side: `tardy agent` on stdin and stdout. It obeys, measures, answers; when the other side goes away it
 //! stops its threads and ends, so that a dead coordinator leaves nothing running.
 
+pub mod advice;
 mod end;
 mod hardware;
 mod threads;

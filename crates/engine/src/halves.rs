@@ -12,7 +12,7 @@ use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
-use tardy_model::trial::{Counters, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
+use tardy_model::trial::{Counters, OwnWork, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +66,8 @@ pub struct Halves {
     pub warmup: WarmUp,
     /// Replies, where the stream is answered.
     pub reply: Option<ReplyHalves>,
+    /// What the threads of all ends did for tardy itself in the trial, and how much of that found no room.
+    pub own: (Vec<OwnWork>, u64),
 }
 
 fn source_of(port: Port, point: Point) -> Source {
@@ -83,9 +85,7 @@ fn source_of(port: Port, point: Point) -> Source {
 pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
     let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
-    let mut tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
-    // What the device stamps came by one clock more.
-    tx_conversion.bound_ns = tx_conversion.bound_ns.saturating_add(halves.tx_counters.hardware_bound_ns);
+    let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
     let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
     let matched = Match {
         base_ns: base.ns(),
@@ -130,12 +130,15 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     let record = StreamRecord {
         intended: stream.count,
         cycle_ns: stream.cycle.0,
+        phase_ns: None,
         intended_span_ns: rows_between as i64 * stream.cycle.0,
         sent_span_ns,
+        lateness_by_tenth_ns: lateness_by_tenth(stream, &matched.batch),
         max_loss: stream.max_loss,
         sources: sources.into_iter().collect(),
         absent: halves.absent.clone(),
         tx_conversion,
+        tx_hw_bound_ns: halves.tx_counters.hardware_bound_ns,
         rx_conversion,
         tx_clocks: halves.tx_clocks,
         rx_clocks: halves.rx_clocks,
@@ -149,8 +152,29 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tags: tags(stream.tag, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
+        own_work: halves.own.0.clone(),
+        own_work_left_out: halves.own.1,
     };
     (matched.batch, record)
+}
+
+/// Fewer packets than this make no tenths.
+const LEAST_FOR_TENTHS: usize = 20;
+
+/// The median lateness of sending in each tenth of the rows, by the stamp that lies nearest to it.
+fn lateness_by_tenth(stream: &Stream, batch: &Batch) -> Vec<i64> {
+    let point = [Point::Send, Point::Wakeup].into_iter().find(|point| batch.has(*point));
+    let (Some(point), true) = (point.filter(|_| stream.kind.is_scheduled()), batch.len() >= LEAST_FOR_TENTHS) else {
+        return Vec::new();
+    };
+    let tenth = |n: usize| {
+        let rows = batch.len() * n / 10..batch.len() * (n + 1) / 10;
+        let mut late: Vec<i64> = rows.filter_map(|row| batch.offset(row, point)).collect();
+        late.sort_unstable();
+        late.get(late.len() / 2).copied()
+    };
+    // One tenth of which nothing was sent, and there is no line through them.
+    (0..10).map(tenth).collect::<Option<_>>().unwrap_or_default()
 }
 
 fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) -> ReplyRecord {
@@ -176,7 +200,7 @@ fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: 
             ..Counters::default()
         },
         spin_gaps: reply.gaps,
-        span_ns: first.zip(last).map(|(first, last)| last - first),
+        span_ns: first.zip(last).map(|(first, last)| last - first - halves.tx_counters.paused_ns),
         tcp: reply.tcp[0],
         tcp_reflector: reply.tcp[1],
         error_queue_bytes: reply.error_queue_bytes,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const SUB: u32 = 8;
 const BINS: usize = 40 * SUB as usize;
 
-/// Counters and a coarse histogram of `scheduled..receive` (8 bins an octave, so within 9 %).
+/// Counters and a coarse histogram of what leads of the stream (`tardy_model::stream::live`; 8 bins an octave, so within 9 %).
 pub struct Live {
     done: AtomicU64,
     turns: AtomicU64,
@@ -82,7 +82,7 @@ pub struct Digest {
     pub done: u64,
     /// Waits that ended without a packet, of who asks.
     pub turns: u64,
-    /// Median of `scheduled..receive`, ns, within 9 %.
+    /// Median, ns, within 9 %, of what `tardy_model::stream::live` says.
     pub p50_ns: Option<i64>,
     /// 99th percentile, ns.
     pub p99_ns: Option<i64>,

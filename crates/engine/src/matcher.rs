@@ -71,8 +71,13 @@ impl Match<'_> {
     /// Joins the halves.
     pub fn run(&self) -> Matched {
         let rows = self.sent.len();
+        // What was never due, of a closed loop that was cut short, stands where the last one that was due stands.
+        let mut last_due = self.base_ns;
         let due = |row: usize| match self.sent.scheduled.get(row) {
-            Some(due) => due.get().unwrap_or(self.base_ns),
+            Some(due) => {
+                last_due = due.get().unwrap_or(last_due);
+                last_due
+            }
             None => self.base_ns + (row as i64 + i64::from(self.sent.first)) * self.cycle.0,
         };
         let mut batch = Batch {
@@ -203,6 +208,9 @@ impl Match<'_> {
             if let Some(column) = &mut receive {
                 column[row] = MaybeNanos::some(app);
             }
+            if kernel.unwrap_or(app) < 0 {
+                batch.flags[row].set(Flags::EARLY);
+            }
             if !ends {
                 continue;
             }
@@ -211,9 +219,6 @@ impl Match<'_> {
                 batch.pcp[row] = arrival.tags.outermost().map(|tag| tag.pcp);
             }
             let flags = &mut batch.flags[row];
-            if kernel.unwrap_or(app) < 0 {
-                flags.set(Flags::EARLY);
-            }
             if app > self.deadline.0 {
                 flags.set(Flags::LATE);
             }

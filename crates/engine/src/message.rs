@@ -13,11 +13,12 @@ use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
+pub use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::{SpinGaps, TcpRecord};
+use tardy_model::trial::{OwnWork, SpinGaps, TcpRecord};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -48,17 +49,6 @@ pub enum MessageError {
         /// Our version.
         ours: String,
     },
-}
-
-/// Which end of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Side {
-    /// The sender; of a ping-pong the end that asks.
-    Tx,
-    /// The receiver, or the reflector.
-    Rx,
-    /// Who receives the replies of a reflected stream.
-    Reply,
 }
 
 /// To the agent.
@@ -161,6 +151,8 @@ pub struct Collected {
     pub clocks: ClockReading,
     /// What the kernel says of its TCP connection.
     pub tcp: Option<TcpRecord>,
+    /// What its thread did for tardy itself in the trial, and how much of that found no room.
+    pub own: (Vec<OwnWork>, u64),
 }
 
 /// From the agent.

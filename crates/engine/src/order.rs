@@ -136,6 +136,22 @@ impl SendOrder {
         !self.replies && self.order.port != Port::Sim && self.order.wants(Point::TxHw)
     }
 
+    /// True if its packets pass two queue disciplines, that of a VLAN device and that of the device below it, and the kernel stamps
+    /// them before both.
+    pub fn passes_two_devices(&self) -> bool {
+        self.order.port == Port::Udp && self.order.tag.is_some()
+    }
+
+    /// Stamps, or reports of dropped packets, that come back for each packet.
+    pub fn stamps(&self) -> u32 {
+        let [_, sched, driver] = self.points();
+        let [before, below] = [sched, driver].map(|point| u32::from(self.order.wants(point)));
+        let devices = 1 + u32::from(self.passes_two_devices());
+        let stamps = before * devices + below + u32::from(self.hardware());
+        // Reports of what was dropped come back the same way.
+        stamps.max(u32::from(self.launch.is_some()))
+    }
+
     /// The points of its send call and of its kernel's stamps: before the queue discipline, in the driver.
     pub fn points(&self) -> [Point; 3] {
         match self.replies {

@@ -7,10 +7,10 @@ use crate::port::{Inbox, ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
-use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind, PROBE};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind, LEAD, PAUSE, PROBE};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
-use tardy_model::time::{Instant, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
 
 /// One arrival, raw clock values.
@@ -71,12 +71,26 @@ pub struct Shared {
     pub warm_unstamped: AtomicU32,
     /// True if the latest one had it.
     pub warm_last_stamped: AtomicBool,
-    /// Scheduled instant of packet 0 for the live figures; 0 while unknown.
+    /// Scheduled instant of packet 0 for the live figures, TAI; 0 while unknown.
     pub base_ns: AtomicI64,
+    /// The same by the clock of the kernel's stamps, where the live figures are of these; else 0.
+    pub base_realtime_ns: AtomicI64,
     /// Warm-up packets that were answered.
     pub warm_answered: AtomicU32,
     /// Answers for which every tx stamp that is asked for came back.
     pub warm_answers_stamped: AtomicU32,
+}
+
+impl Shared {
+    /// How late packet `seq` is for the live figures, by the same points as the metric that leads in the table.
+    #[inline]
+    fn lateness(&self, seq: u32, cycle: Nanos, rx_kernel: Option<i64>, receive: Instant<Tai>) -> Option<i64> {
+        let since = |base: i64, at: i64| (base != 0).then(|| at - base - i64::from(seq) * cycle.0);
+        match self.base_realtime_ns.load(Relaxed) {
+            0 => since(self.base_ns.load(Relaxed), receive.ns()),
+            base => since(base, rx_kernel?),
+        }
+    }
 }
 
 /// What is done with a packet of the stream at once, before anything else: a reflector answers it.
@@ -89,7 +103,7 @@ pub trait Answer {
     /// read.
     fn answer<T: Timer>(&mut self, timer: &mut T, receive: Option<Instant<Tai>>, kind: Kind, seq: u32, shared: &Shared);
     /// Nothing is there to be received; `since` looks have found nothing.
-    fn idle(&mut self, since: u32, shared: &Shared);
+    fn idle<T: Timer>(&mut self, timer: &mut T, since: u32, shared: &Shared);
 }
 
 /// A receiver that answers nothing.
@@ -99,7 +113,7 @@ impl Answer for Silent {
     #[inline]
     fn answer<T: Timer>(&mut self, _: &mut T, _: Option<Instant<Tai>>, _: Kind, _: u32, _: &Shared) {}
     #[inline]
-    fn idle(&mut self, _since: u32, _shared: &Shared) {}
+    fn idle<T: Timer>(&mut self, _: &mut T, _since: u32, _shared: &Shared) {}
 }
 
 /// A receiver ready to run.
@@ -109,7 +123,7 @@ pub struct Receiver {
     heads: Heads,
     inbox: Inbox,
     arrivals: Vec<Arrival>,
-    /// One bit a packet.
+    /// One bit a packet, behind a word for those of the lead-in.
     seen: Vec<u64>,
     /// Events.
     pub counters: ReceiverCounters,
@@ -146,7 +160,7 @@ impl Receiver {
         let inbox = inbox(&order);
         let heads = order.heads();
         // Written once, so that the kernel has given the memory before the loop runs.
-        let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 1];
+        let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 2];
         seen.fill(0);
         Receiver { order, heads, inbox, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
     }
@@ -197,7 +211,7 @@ impl Receiver {
                 if !timed_out {
                     (behind, idle) = (false, idle.saturating_add(1));
                 }
-                self.nothing(timed_out, spins, idle, shared, answer);
+                self.nothing(timer, timed_out, spins, idle, shared, answer);
                 continue;
             };
             idle = 0;
@@ -221,11 +235,19 @@ impl Receiver {
 
     /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
     #[cold]
-    fn nothing<A: Answer>(&mut self, timed_out: bool, spins: bool, idle: u32, shared: &Shared, answer: &mut A) {
+    fn nothing<T: Timer, A: Answer>(
+        &mut self,
+        timer: &mut T,
+        timed_out: bool,
+        spins: bool,
+        idle: u32,
+        shared: &Shared,
+        answer: &mut A,
+    ) {
         // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
         // Being told to stop looks the same, and is none.
         self.counters.empty_wakeups += u64::from(!timed_out && !spins && !shared.stop.load(Relaxed));
-        answer.idle(if spins && !timed_out { idle } else { u32::MAX }, shared);
+        answer.idle(timer, if spins && !timed_out { idle } else { u32::MAX }, shared);
     }
 
     /// Takes what waits in the port when the stop is heard: it came in time, and it was this thread that was held up.
@@ -251,7 +273,7 @@ impl Receiver {
         }
     }
 
-    /// Takes the packet at place `n` of the inbox; true if it is the trial's. Where the clock was not read yet, it is when the packet
+    /// Takes the packet at place `n` of the inbox; true if it is the trial's. One of the lead-in goes the same way and is not recorded. Where the clock was not read yet, it is when the packet
     /// has been answered.
     #[inline(always)]
     fn packet<T: Timer, A: Answer>(
@@ -264,16 +286,21 @@ impl Receiver {
     ) -> bool {
         let StreamOrder { cycle, count, .. } = self.order.order;
         let (payload, stamp) = self.inbox.packet(n);
-        let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count) else {
+        let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count || *seq == LEAD) else {
             self.other(timer, n, *receive, shared, answer);
             return false;
         };
-        let (word, bit) = (seq as usize / 64, 1u64 << (seq % 64));
+        // [`LEAD`] wraps around into the first word.
+        let place = seq.wrapping_add(64);
+        let (word, bit) = (place as usize / 64, 1u64 << (place % 64));
         let is_first = self.seen[word] & bit == 0;
         if is_first {
             answer.answer(timer, *receive, self.order.expects().0, seq, shared);
         }
         let receive = *receive.get_or_insert_with(|| timer.now());
+        if seq == LEAD {
+            return false;
+        }
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
         if self.arrivals.len() < self.arrivals.capacity() {
             self.arrivals.push(Arrival { seq, tags: self.inbox.tags(n), rx_kernel, receive_ns: receive.ns() });
@@ -283,8 +310,7 @@ impl Receiver {
         // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
         if is_first {
             self.seen[word] |= bit;
-            let base = shared.base_ns.load(Relaxed);
-            shared.live.count((base != 0).then(|| receive.ns() - base - i64::from(seq) * cycle.0));
+            shared.live.count(shared.lateness(seq, cycle, stamp.map(Instant::ns), receive));
         }
         true
     }
@@ -306,6 +332,9 @@ impl Receiver {
             Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => {}
             Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == warm_up => {
                 answer.answer(timer, receive, frame.kind, frame.seq, shared);
+                if frame.seq == PAUSE {
+                    return;
+                }
                 shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);

@@ -7,13 +7,10 @@ use crate::port::{ReceivePort, SendPort, Timer};
 use crate::receiver::{Answer, Receiver, Shared};
 use crate::sender::{Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
-use tardy_model::frame::Kind;
+use tardy_model::frame::{Kind, PAUSE};
 use tardy_model::point::Point;
-use tardy_model::stream::Kind as StreamKind;
-use tardy_model::time::{Instant, Tai};
-
-/// A spinning reflector takes its stamps when so many looks have found nothing: a request may be close behind the last one.
-const LOOKS: u32 = 8;
+use tardy_model::stream::{Kind as StreamKind, Wait};
+use tardy_model::time::{Instant, Nanos, Tai};
 
 /// A reflector ready to run: all memory is allocated and touched.
 pub struct Reflector {
@@ -23,21 +20,24 @@ pub struct Reflector {
     pub sender: Sender,
     /// A ping-pong of which nobody asks when a request came or its reply went: no clock is read between the two.
     timeless: bool,
+    /// Time between requests; zero where a request follows its reply, or the thread never sleeps.
+    cycle: Nanos,
 }
 
 /// The answering half with its port, while the loop runs.
 struct Answers<'a, P> {
     sender: &'a mut Sender,
     port: &'a mut P,
-    in_trial: bool,
     /// Nobody asks when a request came or its reply went.
     timeless: bool,
+    /// Time between requests; zero where a request follows its reply, or the thread never sleeps.
+    cycle: Nanos,
 }
 
 impl<P: SendPort> Answers<'_, P> {
     /// Warm-up answers whose stamps have come back.
     fn count_warm(&mut self, shared: &Shared) {
-        self.sender.drain_idle(self.port);
+        self.sender.drain_warm(self.port);
         let answered = shared.warm_answered.load(Relaxed);
         let stamped = self.sender.warm_stamped(0);
         let all =
@@ -60,32 +60,55 @@ impl<P: SendPort> Answer for Answers<'_, P> {
         seq: u32,
         shared: &Shared,
     ) {
+        // Those of the lead-in and the lead-out come this way too: else the trial's first request would find this code and its data cold.
         if kind == Kind::Test {
-            if !self.in_trial {
-                self.count_warm(shared);
-                self.sender.begin_trial();
-                self.in_trial = true;
+            if !self.sender.is_in_trial() {
+                self.begin();
             }
             // Where nobody asks for `reply_send`, the clock is not read once more between a request and its answer.
             let sent_at = if self.sender.stamps_send() { SentAt::Read } else { SentAt::Known(receive) };
             self.sender.send_now(timer, self.port, seq, sent_at);
-            self.sender.drain_in_batches(self.port);
-        } else if !self.in_trial {
-            self.sender.send_warm_up(self.port, Kind::WarmUpReply, seq);
-            shared.warm_answered.fetch_add(1, Relaxed);
-            self.count_warm(shared);
+            self.sender.drain_answering(timer, self.port, self.cycle);
+        } else {
+            self.beside(seq, shared);
         }
     }
 
-    fn idle(&mut self, since: u32, shared: &Shared) {
-        if since < LOOKS || (since > LOOKS && since < u32::MAX) {
+    fn idle<T: Timer>(&mut self, timer: &mut T, since: u32, shared: &Shared) {
+        if since != LOOKS && since < u32::MAX {
             return;
         }
-        if self.in_trial && since == u32::MAX {
-            self.sender.drain_woken(self.port);
-        } else if self.in_trial {
-            self.sender.drain_idle(self.port);
-        } else {
+        if !self.sender.is_in_trial() {
+            self.count_warm(shared);
+        } else if since == u32::MAX {
+            self.sender.drain_woken(timer, self.port);
+        }
+    }
+}
+
+/// A spinning reflector takes the stamps of its warm-up when so many looks have found nothing.
+const LOOKS: u32 = 8;
+
+impl<P: SendPort> Answers<'_, P> {
+    #[cold]
+    fn begin(&mut self) {
+        self.sender.measure_room(self.port);
+        self.sender.begin_trial();
+    }
+
+    /// Answers a warm-up packet.
+    #[cold]
+    fn beside(&mut self, seq: u32, shared: &Shared) {
+        match seq {
+            // Nothing is in flight: the requester waits for this answer before it asks on.
+            PAUSE if self.sender.is_in_trial() => self.sender.drain_paused(self.port),
+            // A late packet of the warm-up.
+            _ if self.sender.is_in_trial() => return,
+            _ => {}
+        }
+        self.sender.send_warm_up(self.port, Kind::WarmUpReply, seq);
+        if !self.sender.is_in_trial() {
+            shared.warm_answered.fetch_add(1, Relaxed);
             self.count_warm(shared);
         }
     }
@@ -99,6 +122,7 @@ impl Reflector {
         let timeless = receive.order.kind == StreamKind::Pingpong && !asked;
         Reflector {
             timeless,
+            cycle: if receive.wait == Wait::Spin { Nanos::ZERO } else { receive.order.cycle },
             receiver: Receiver::new(receive),
             sender: Sender::new(SendOrder { replies: true, ..send }),
         }
@@ -134,15 +158,16 @@ impl Reflector {
         shared: &Shared,
         goes_on: impl Fn() -> bool,
     ) {
-        let in_trial = self.sender.is_in_trial();
-        let timeless = self.timeless;
-        let mut answers = Answers { sender: &mut self.sender, port: back, in_trial, timeless };
+        let (timeless, cycle) = (self.timeless, self.cycle);
+        let mut answers = Answers { sender: &mut self.sender, port: back, timeless, cycle };
         self.receiver.run_while(timer, from, shared, &mut answers, goes_on);
+        if self.receiver.counters.broken_errno == 0 && from.ended() {
+            self.receiver.counters.broken_errno = self.sender.connection_ended;
+        }
     }
 
-    /// Takes the last stamps, when the loop is over.
+    /// Takes the stamps, when the trial is over at all ends.
     pub fn end<T: Timer, S: SendPort>(&mut self, timer: &mut T, back: &mut S) {
-        let all = u32::MAX;
-        self.sender.end_trial(timer, back, all);
+        self.sender.gather_stamps(timer, back);
     }
 }

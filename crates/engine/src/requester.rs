@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The asking end of a ping-pong: a request goes out when a reply has come, so many at a time as are allowed. Closed loop: it
-//! measures round trips, and slows down when they do. Between a reply and the next request stands a stamp; it is recorded when the
-//! request is on its way.
+//! measures round trips, and slows down when they do. Between a reply and the next request only a stamp is taken; it is recorded when
+//! the request is on its way.
+//!
+//! Where stamps come back, the trial's requests go out in stretches. Between two stretches nothing is in flight, and both ends empty
+//! their error queues. Before and behind each stretch requests go out that are not measured, so that its first and its last request
+//! meet what the others meet.
 
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED, inbox};
-use crate::sender::{Sender, SentAt};
+use crate::sender::{STRETCH, Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
-use tardy_model::frame::{Frame, Heads, Kind};
+use tardy_model::frame::{Frame, Heads, Kind, LEAD, PAUSE};
+use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -43,6 +48,12 @@ pub struct Requester {
     pub counters: ReceiverCounters,
     /// Gaps of a spinning wait.
     pub gaps: Option<SpinGaps>,
+    /// When the latest reply came, TAI, ns.
+    replied_last_ns: i64,
+    /// When the latest replies came, as many as may be in flight, TAI, ns.
+    recent_ns: Vec<i64>,
+    /// Time between stretches, ns: from the last reply of one to the first request of the next.
+    paused_ns: i64,
 }
 
 /// From which length on a gap in a spinning loop is counted, ns.
@@ -55,6 +66,13 @@ const HOPE: Nanos = Nanos(60_000_000_000);
 const LAST_REPLIES: Nanos = Nanos(100_000_000);
 /// And looks for them so often: a wait that was ended from outside may not wait any more.
 const A_MOMENT: Nanos = Nanos(200_000);
+/// Requests before a trial's first stretch that are not measured, and before and behind each stretch; at least one for each that may
+/// be in flight.
+const FIRST_ROUNDS: u32 = 20;
+const LEAD_IN: u32 = 3;
+const LEAD_OUT: u32 = 1;
+/// One of those that has no reply for so long is given up, and with it the rest of its kind.
+const LEAD_LIMIT: Nanos = Nanos(250_000_000);
 /// A spinning requester tells that it lives when so many looks have found nothing.
 const LIFE: u32 = 1 << 16;
 
@@ -69,12 +87,27 @@ pub(crate) fn longest_wait_ms(timeout: Nanos) -> i32 {
     longest_wait(timeout).0.div_euclid(1_000_000).max(1) as i32
 }
 
-/// A spinning requester takes its stamps when so many looks have found nothing.
-const LOOKS: u32 = 8;
-
 /// Where the loop stands.
 #[derive(Clone, Copy, Default)]
 struct Progress {
+    /// The present stretch ends before this number.
+    until: u32,
+    /// Unmeasured requests that are still to go out before the stretch, and behind it.
+    lead_in: u32,
+    lead_out: u32,
+    /// Unmeasured requests on their way, and when the latest went out (TAI, ns).
+    beside: u32,
+    beside_since_ns: i64,
+    /// Further ones that may fill up what is in flight until the stretch's last reply has come.
+    fillers: u32,
+    /// When the stretch's last request was settled, TAI, ns; 0 before it.
+    ended_ns: i64,
+    /// When the latest request was given up, TAI, ns.
+    gave_up_ns: i64,
+    /// Where several are in flight: replies of the stretch, the sum of their round trips, and the mean of those of the stretch before, ns.
+    replies: u32,
+    round_trips_ns: i64,
+    round_trip_ns: i64,
     /// Requests tried, the next one's number.
     next: u32,
     /// On their way.
@@ -83,6 +116,40 @@ struct Progress {
     oldest: u32,
     /// Answered, given up or refused.
     settled: u32,
+}
+
+impl Progress {
+    /// The next stretch begins: of at most so many requests of a trial of `count`, with so many unmeasured ones before and behind.
+    fn begin(&mut self, stretch: u32, count: u32, [lead_in, lead_out]: [u32; 2]) {
+        self.until = self.next.saturating_add(stretch).min(count);
+        (self.lead_in, self.lead_out, self.fillers) = (lead_in, lead_out, lead_out);
+    }
+
+    /// Counts a reply where several requests are in flight, `before_ns` being when the reply came that had its place before it. The first
+    /// ones of a stretch go out one by one, as unmeasured ones come back, so the pause before it lasts to its first reply, less a round
+    /// trip from the reply before, or from where a request was given up since. Returns it, ns.
+    fn count_reply(&mut self, now_ns: i64, round_trip_ns: i64, before_ns: i64) -> i64 {
+        self.replies += 1;
+        self.round_trips_ns += round_trip_ns;
+        match std::mem::take(&mut self.ended_ns) {
+            0 => 0,
+            _ => (now_ns - before_ns.max(self.gave_up_ns) - self.round_trip_ns).max(0),
+        }
+    }
+
+    /// The stretch is over.
+    fn end_replies(&mut self) {
+        if self.replies > 0 {
+            self.round_trip_ns = self.round_trips_ns / i64::from(self.replies);
+        }
+        (self.replies, self.round_trips_ns) = (0, 0);
+    }
+
+    /// True if all requests of the stretch are settled and nothing is in flight.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.next >= self.until && self.waiting + self.beside + self.lead_in + self.lead_out == 0
+    }
 }
 
 /// A reply that is still to be recorded.
@@ -106,7 +173,22 @@ impl Requester {
         let mut states = vec![State::GivenUp; count];
         states.fill(State::Unsent);
         let sender = Sender::new(order.send.clone());
-        Requester { order, heads, inbox, arrivals, states, sender, counters: ReceiverCounters::default(), gaps: None }
+        let counters = ReceiverCounters::default();
+        let (replied_last_ns, paused_ns) = (0, 0);
+        let recent_ns = vec![0; order.in_flight.max(1) as usize];
+        Requester {
+            order,
+            heads,
+            inbox,
+            arrivals,
+            states,
+            sender,
+            counters,
+            gaps: None,
+            replied_last_ns,
+            recent_ns,
+            paused_ns,
+        }
     }
 
     /// Sends `count` warm-up requests, each when its reply has come or `apart` has passed; returns for how many every tx stamp
@@ -128,12 +210,12 @@ impl Requester {
             while shared.warm.load(Relaxed) == before && !shared.stop.load(Relaxed) && !from.ended() {
                 match from.receive(&mut self.inbox, false) {
                     Ok(Received::Packets(packets)) => {
-                        (0..packets).for_each(|n| self.other(n, shared));
+                        (0..packets).for_each(|n| self.other(n, shared, &mut Progress::default()));
                         if self.counters.is_out_of_step() {
                             return 0;
                         }
                     }
-                    Ok(Received::Nothing) => self.sender.drain_idle(to),
+                    Ok(Received::Nothing) => self.sender.drain_warm(to),
                     Ok(Received::TimedOut) => {}
                     Err(errno) => {
                         self.counters.broken_errno = errno;
@@ -145,18 +227,26 @@ impl Requester {
                 }
             }
             timer.sleep_until(until);
-            self.sender.drain_idle(to);
+            self.sender.drain_warm(to);
         }
         self.sender.warm_stamped(count)
     }
 
     /// Takes what is no reply of the trial: one to a warm-up request, which may still be on its way when the trial runs, or a stranger's.
     #[cold]
-    fn other(&mut self, n: usize, shared: &Shared) {
+    fn other(&mut self, n: usize, shared: &Shared, at: &mut Progress) {
         let StreamOrder { nonce, stream, .. } = self.order.send.order;
         let (payload, stamp) = self.inbox.packet(n);
+        let is_ours = |frame: &Frame| frame.nonce == nonce && frame.stream == stream;
         match Frame::read(payload) {
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == Kind::WarmUpReply => {
+            Ok(frame) if is_ours(&frame) && frame.kind == Kind::Reply && frame.seq == LEAD => {
+                at.beside = at.beside.saturating_sub(1);
+            }
+            Ok(frame) if is_ours(&frame) && frame.kind == Kind::WarmUpReply => {
+                if frame.seq == PAUSE {
+                    at.beside = at.beside.saturating_sub(1);
+                    return;
+                }
                 shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
                 shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
                 shared.warm.fetch_add(1, Relaxed);
@@ -181,12 +271,29 @@ impl Requester {
         let hope = HOPE.max(Nanos(self.order.timeout.0.saturating_mul(4)));
         let mut heard = timer.now();
         let mut at = Progress::default();
+        let mut recent = 0;
+        self.sender.drain_warm(to);
+        self.sender.measure_room(to);
         self.sender.begin_trial();
-        'trial: while at.settled < count && !shared.stop.load(Relaxed) && !from.ended() {
-            if at.waiting < in_flight && at.next < count {
+        let (stretch, lead) = (self.stretch(), [LEAD_IN.max(in_flight), LEAD_OUT.max(in_flight)]);
+        // Where there are several, one without measured requests comes first: it finds the memory of stamps that the others use again.
+        at.begin(if stretch < count { 0 } else { count }, count, lead);
+        at.lead_in = FIRST_ROUNDS.max(in_flight);
+        'trial: while !shared.stop.load(Relaxed) && !from.ended() {
+            if at.is_over() {
+                if at.next >= count {
+                    break;
+                }
+                at.ended_ns = self.replied_last_ns.max(at.gave_up_ns);
+                at.end_replies();
+                if stretch < count {
+                    self.pause(timer, to, &mut at);
+                }
+                at.begin(stretch, count, lead);
+            }
+            if at.waiting + at.beside < in_flight {
                 self.ask_on(timer, to, &mut at);
             }
-            self.sender.drain_in_batches(to);
             let received = from.receive(&mut self.inbox, false);
             let now = timer.now();
             if spins && let Some(before) = last.replace(now) {
@@ -198,17 +305,25 @@ impl Requester {
                 }
             }
             if let Ok(Received::Packets(packets)) = received {
-                (idle, heard) = (0, now);
+                idle = 0;
                 for n in 0..packets {
                     let Some(taken) = self.reply(n, &mut at) else {
-                        self.other(n, shared);
+                        self.other(n, shared, &mut at);
                         if self.counters.is_out_of_step() {
                             break 'trial;
                         }
                         continue;
                     };
+                    heard = now;
                     if !shared.stop.load(Relaxed) {
                         self.ask_all(timer, to, &mut at);
+                    }
+                    if in_flight > 1
+                        && let Some(since_ns) = taken.since_ns
+                    {
+                        let before_ns = std::mem::replace(&mut self.recent_ns[recent], now.ns());
+                        recent = (recent + 1) % self.recent_ns.len();
+                        self.paused_ns += at.count_reply(now.ns(), now.ns() - since_ns, before_ns);
                     }
                     self.note(taken, now, shared);
                 }
@@ -222,7 +337,7 @@ impl Requester {
                     self.counters.broken_errno = libc::ETIME;
                     break;
                 }
-                self.nothing(received == Ok(Received::TimedOut), spins, idle, to, shared);
+                self.nothing(timer, received == Ok(Received::TimedOut), spins, idle, to, shared);
             }
             self.give_up(now, &mut at);
         }
@@ -231,30 +346,75 @@ impl Requester {
             self.gather(timer, from, shared, &mut at);
         }
         if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
-            self.counters.broken_errno = libc::ESHUTDOWN;
+            self.counters.broken_errno = match self.sender.connection_ended {
+                0 => libc::ESHUTDOWN,
+                errno => errno,
+            };
         }
         self.counters.socket_drops = from.drops();
         self.counters.foreign += from.strangers();
         self.gaps = spins.then_some(gaps);
         // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
         let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
-        self.sender.end_trial(timer, to, reached);
+        self.sender.truncate(reached);
+        self.sender.counters.paused_ns = self.paused_ns;
+    }
+
+    /// Requests of one stretch: all of them where no stamps come back at either end.
+    fn stretch(&self) -> u32 {
+        let stamped = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
+        let order = &self.order.send.order;
+        // TCP joins messages where several are in flight, and no stamp is kept of them.
+        let kept = order.port != Port::Tcp || self.order.in_flight == 1;
+        if kept && stamped.into_iter().any(|point| order.wants(point)) {
+            STRETCH.max(self.order.in_flight)
+        } else {
+            u32::MAX
+        }
+    }
+
+    /// Lets both ends empty their error queues while nothing is in flight.
+    #[cold]
+    fn pause<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
+        self.ask_beside(timer, to, at, PAUSE);
+        self.sender.drain_paused(to);
+    }
+
+    /// Sends a request that is not measured.
+    #[cold]
+    fn ask_beside<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress, number: u32) {
+        let went_out = match number {
+            LEAD => self.sender.send_lead_now(to),
+            _ => self.sender.send_warm_up(to, Kind::WarmUp, number),
+        };
+        if went_out {
+            at.beside += 1;
+            at.beside_since_ns = timer.now().ns();
+        } else {
+            // The trial's will meet the same, and count it.
+            (at.lead_in, at.lead_out, at.fillers) = (0, 0, 0);
+        }
     }
 
     /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
     #[cold]
-    fn nothing<S: SendPort>(&mut self, timed_out: bool, spins: bool, idle: u32, to: &mut S, shared: &Shared) {
+    fn nothing<T: Timer, S: SendPort>(
+        &mut self,
+        timer: &mut T,
+        timed_out: bool,
+        spins: bool,
+        idle: u32,
+        to: &mut S,
+        shared: &Shared,
+    ) {
         if timed_out {
-            self.sender.drain_idle(to);
             shared.live.turn();
             return;
         }
         self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
         if !spins {
             // A stamp that came back made the socket say that it is readable, and will again until it is taken.
-            self.sender.drain_woken(to);
-        } else if idle == LOOKS {
-            self.sender.drain_idle(to);
+            self.sender.drain_woken(timer, to);
         }
         if idle.is_multiple_of(LIFE) {
             shared.live.turn();
@@ -264,7 +424,8 @@ impl Requester {
     /// Takes the replies to the last requests, which were on their way when the stop was heard: they are not lost.
     fn gather<T: Timer, R: ReceivePort>(&mut self, timer: &mut T, from: &mut R, shared: &Shared, at: &mut Progress) {
         let until = timer.now() + LAST_REPLIES;
-        while at.waiting > 0 && !from.ended() && !self.counters.is_out_of_step() {
+        // Over a connection the unmeasured ones too: what nobody reads would break it for the reflector.
+        while at.waiting + at.beside > 0 && !from.ended() && !self.counters.is_out_of_step() {
             let received = from.receive(&mut self.inbox, false);
             let now = timer.now();
             match received {
@@ -272,7 +433,7 @@ impl Requester {
                     for n in 0..packets {
                         match self.reply(n, at) {
                             Some(taken) => self.note(taken, now, shared),
-                            None => self.other(n, shared),
+                            None => self.other(n, shared, at),
                         }
                     }
                 }
@@ -288,15 +449,30 @@ impl Requester {
     /// Sends as many requests as may be on their way.
     #[inline(always)]
     fn ask_all<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
-        while at.waiting < self.order.in_flight.max(1) && at.next < self.order.send.order.count {
+        while at.waiting + at.beside < self.order.in_flight.max(1) && at.next < at.until && at.lead_in == 0 {
             self.ask(timer, to, at);
         }
     }
 
-    /// The same where no reply has just come: at the beginning, and when one was given up.
+    /// The same where no reply to a request of the trial has just come: around a stretch, and when one was given up.
     #[cold]
     fn ask_on<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
-        self.ask_all(timer, to, at);
+        while at.waiting + at.beside < self.order.in_flight.max(1) {
+            if at.lead_in > 0 {
+                at.lead_in -= 1;
+            } else if at.next < at.until {
+                self.ask(timer, to, at);
+                continue;
+            } else if at.lead_out > 0 {
+                at.lead_out -= 1;
+            } else if at.waiting > 0 && at.fillers > 0 {
+                at.fillers -= 1;
+            } else {
+                return;
+            }
+            // Until the stretch's last reply has come as much is in flight as in its middle.
+            self.ask_beside(timer, to, at, LEAD);
+        }
     }
 
     #[inline(always)]
@@ -305,6 +481,9 @@ impl Requester {
         at.next += 1;
         if self.sender.send_now(timer, to, packet, SentAt::Read) {
             let since = self.sender.sent_last_ns();
+            if at.ended_ns != 0 && self.order.in_flight <= 1 {
+                self.paused_ns += since - std::mem::take(&mut at.ended_ns);
+            }
             self.states[packet as usize] = State::Waiting(since);
             at.waiting += 1;
         } else {
@@ -335,6 +514,7 @@ impl Requester {
     #[inline(always)]
     fn note(&mut self, taken: Taken, now: Instant<Tai>, shared: &Shared) {
         let Taken { seq, since_ns, tags, rx_kernel } = taken;
+        self.replied_last_ns = now.ns();
         if let Some(since_ns) = since_ns {
             shared.live.count(Some(now.ns() - since_ns));
         }
@@ -351,10 +531,14 @@ impl Requester {
         if self.order.send.order.port == Port::Tcp {
             return;
         }
+        if at.beside > 0 && now.ns() - at.beside_since_ns > self.order.timeout.min(LEAD_LIMIT).0 {
+            (at.beside, at.lead_in, at.lead_out, at.fillers) = (0, 0, 0, 0);
+        }
         while at.oldest < at.next {
             match self.states[at.oldest as usize] {
                 State::Waiting(since_ns) if now.ns() - since_ns > self.order.timeout.0 => {
                     self.states[at.oldest as usize] = State::GivenUp;
+                    at.gave_up_ns = now.ns();
                     at.waiting -= 1;
                     at.settled += 1;
                 }

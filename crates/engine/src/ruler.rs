@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ruler: what a stamp costs here, how late a timer is, how long the CPU is away from an empty loop. Measured before
+//! The ruler: what a stamp costs here, how late a timer is, how long the CPU is away from an empty loop. Measured before and after
 //! the trials by a thread with the stream's own CPU and policy, because a number is no finer than its ruler.
 
 use crate::order::ThreadOrder;
 use crate::worker;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use tardy_model::machine::RulerRecord;
 use tardy_model::stream::Policy;
 use tardy_model::time::{Monotonic, Nanos, Tai};
@@ -29,8 +31,9 @@ pub fn measure(order: &ThreadOrder) -> Result<RulerRecord, String> {
 fn run(order: &ThreadOrder) -> RulerRecord {
     let account = worker::set_up(order);
     let stamp_ns = stamp_cost();
-    let mut errors = timer_errors();
+    let (mut errors, mut waits) = timer_errors();
     errors.sort_unstable();
+    waits.sort_unstable();
     let rank = |q: f64| errors[((q * errors.len() as f64).ceil() as usize).clamp(1, errors.len()) - 1];
     // Under SCHED_DEADLINE the loop would only measure its own budget running out.
     let looped = (!matches!(order.policy, Policy::Deadline { .. })).then(gaps);
@@ -38,6 +41,8 @@ fn run(order: &ThreadOrder) -> RulerRecord {
     let longest_gap_ns = looped.map(|(_, _, longest)| longest);
     RulerRecord {
         station: String::new(),
+        after: false,
+        threads: Vec::new(),
         cpu: order.cpu,
         policy: account.record().policy_granted.clone(),
         stamp_ns,
@@ -46,6 +51,7 @@ fn run(order: &ThreadOrder) -> RulerRecord {
         timer_p99_ns: rank(0.99),
         timer_p99_9_ns: Some(rank(0.999)),
         timer_max_ns: rank(1.0),
+        wake_wait_ns: waits.get(waits.len() / 2).copied(),
         loop_ns,
         gaps_over_10us,
         longest_gap_ns,
@@ -68,15 +74,26 @@ fn stamp_cost() -> i64 {
     blocks[blocks.len() / 2]
 }
 
-fn timer_errors() -> Vec<i64> {
+/// How late each wake-up was, and how long each waited on the run queue, where the kernel says so.
+fn timer_errors() -> (Vec<i64>, Vec<i64>) {
+    let account = File::open("/proc/thread-self/schedstat").ok();
+    let waited = || {
+        let mut text = [0; 96];
+        let got = account.as_ref()?.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..got]).ok()?.split_whitespace().nth(1)?.parse::<i64>().ok()
+    };
+    let (mut errors, mut waits) = (Vec::new(), Vec::new());
     let start = clock::now::<Tai>() + APART;
-    (0..WAKE_UPS)
-        .map(|i| {
-            let at = start + Nanos(i * APART.0);
-            clock::sleep_until(at);
-            (clock::now::<Tai>() - at).0
-        })
-        .collect()
+    let mut before = waited();
+    for i in 0..WAKE_UPS {
+        let at = start + Nanos(i * APART.0);
+        clock::sleep_until(at);
+        errors.push((clock::now::<Tai>() - at).0);
+        let now = waited();
+        waits.extend(before.zip(now).map(|(before, now)| now - before));
+        before = now;
+    }
+    (errors, waits)
 }
 
 fn gaps() -> (i64, u32, i64) {

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or system call; the error
-//! queue is drained in the idle time behind the send, by a sender that is far behind after each batch.
+//! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or system call. Stamps wait in the
+//! error queue until the trial is over (`stamps.rs`).
 
 mod counters;
 mod half;
+mod own;
 mod stamps;
 
 pub use counters::SenderCounters;
 pub use half::{SenderHalf, Sending};
+pub use own::OwnLog;
+pub(crate) use stamps::STRETCH;
 
-use crate::keys::Keys;
+use crate::keys::{Keys, UNMEASURED};
 use crate::live::Live;
 use crate::order::{SendOrder, StreamOrder};
-use crate::port::{BATCH, DRAIN, SendPort, Timer};
+use crate::port::{BATCH, SendPort, Timer};
 use crate::schedule::{Schedule, base_time, lead_in};
+use stamps::Room;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tardy_model::frame::{Frame, Heads, Kind};
+use tardy_model::frame::{Frame, Heads, Kind, LEAD};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::Overrun;
+use tardy_model::stream::{Overrun, Side};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::SpinGaps;
+use tardy_model::trial::{OwnReason, SpinGaps};
 
 /// A sender ready to run: all memory is allocated and touched.
 pub struct Sender {
@@ -38,10 +42,20 @@ pub struct Sender {
     next_key: u32,
     /// Warm-up packets whose stamps came back, before the queue discipline and in the driver.
     warm_stamps: [u32; 2],
+    /// The key of the latest such stamp before a queue discipline.
+    warm_sched: Option<u32>,
     /// Stamps that were asked for and have not come.
     outstanding: u32,
     /// Stamps that come back for each packet.
     stamps: u32,
+    /// When the latest packet was answered.
+    answered_at: Option<Instant<Tai>>,
+    /// The errno by which a send call told that the connection is over, 0 if none did.
+    pub(crate) connection_ended: i32,
+    /// What the error queue holds.
+    room: Room,
+    /// What the thread did for tardy itself in the trial.
+    pub own: OwnLog,
     /// Gaps in the spinning stretch.
     pub gaps: Option<SpinGaps>,
     /// Events.
@@ -57,13 +71,13 @@ pub(crate) enum SentAt {
     Known(Option<Instant<Tai>>),
 }
 
-/// Behind the send there must be this much time until the next packet is due for stamps to be taken from the error queue: what
-/// a full batch costs.
-const DRAIN_SLACK: Nanos = Nanos(8_000);
 /// From which length on a gap in the spinning stretch is counted.
 const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
 const LONG_WAIT: Nanos = Nanos(200_000_000);
+/// Behind its last packet a sender does nothing for a cycle, so that the packet is received as the others are, but at least and at
+/// most so long.
+const QUIET: (Nanos, Nanos) = (Nanos(1_000_000), Nanos(20_000_000));
 
 impl Sender {
     /// Allocates for the order.
@@ -84,11 +98,8 @@ impl Sender {
         // Written once, so that no page fault waits for the loop.
         let mut payload = vec![1; usize::from(order.size()) * BATCH];
         payload.fill(0);
-        let [_, sched, driver] = order.points();
-        let stamps: u32 = [sched, driver].map(|point| u32::from(order.order.wants(point))).into_iter().sum();
-        let stamps = stamps + u32::from(order.hardware());
-        // Reports of what was dropped come back the same way.
-        let stamps = stamps.max(u32::from(order.launch.is_some()));
+        let stamps = order.stamps();
+        let side = if order.replies { Side::Rx } else { Side::Tx };
         let keys = Keys::new(if stamps > 0 { order.order.count } else { 0 });
         let StreamOrder { stream, nonce, .. } = order.order;
         let heads = Heads::new(if order.replies { Kind::Reply } else { Kind::Test }, stream, order.size(), nonce);
@@ -102,8 +113,13 @@ impl Sender {
             schedule: None,
             next_key: 1,
             warm_stamps: [0; 2],
+            warm_sched: None,
             outstanding: 0,
             stamps,
+            answered_at: None,
+            connection_ended: 0,
+            room: Room::new(u64::MAX, 0),
+            own: OwnLog::new(side, stamps > 0),
             gaps: None,
             counters: SenderCounters::default(),
         }
@@ -161,27 +177,26 @@ impl Sender {
             self.send_unrecorded(port, launch);
             at = at + apart;
             timer.sleep_until(at);
-            self.drain_all(port);
+            self.drain_warm(port);
         }
         if self.order.launch.is_some() {
             // They are held until then.
             let last = timer.now() + self.order.advance + Nanos(3 * self.order.order.cycle.0) + Nanos::from_millis(1);
             timer.sleep_until(last);
-            self.drain_all(port);
+            self.drain_warm(port);
         }
         self.warm_stamped(count)
     }
 
-    /// Sends one packet that no sample comes of.
-    pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: Kind, seq: u32) {
+    /// Sends one packet that no sample comes of. False if the port refused it.
+    pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: Kind, seq: u32) -> bool {
         self.warm_frame(kind, seq);
-        self.send_unrecorded(port, None);
+        self.send_unrecorded(port, None)
     }
 
-    /// From now on stamps belong to the trial's packets.
+    /// From now on nothing is taken from the error queue but where a packet may be under way and that is noted.
     pub(crate) fn begin_trial(&mut self) {
         self.in_trial = true;
-        self.outstanding = 0;
     }
 
     /// True once stamps belong to the trial's packets.
@@ -201,7 +216,18 @@ impl Sender {
         !self.half.send.is_empty()
     }
 
-    /// Sends packet `packet` now, outside any schedule, and records it. False if the port refused it.
+    /// Sends one packet of a lead-in or lead-out.
+    fn send_beside<P: SendPort>(&mut self, port: &mut P, launch: Option<Instant<Tai>>) -> bool {
+        self.packet_at(0, LEAD);
+        self.send_unrecorded(port, launch)
+    }
+
+    /// The same outside any schedule.
+    pub(crate) fn send_lead_now<P: SendPort>(&mut self, port: &mut P) -> bool {
+        self.send_beside(port, None)
+    }
+
+    /// Sends packet `packet` now, outside any schedule, and records it, unless it is [`LEAD`]. False if the port refused it.
     #[inline(always)]
     pub(crate) fn send_now<T: Timer, P: SendPort>(
         &mut self,
@@ -215,25 +241,64 @@ impl Sender {
             SentAt::Read => Some(timer.now()),
             SentAt::Known(at) => at,
         };
-        let sending = self.send_one(port, packet, send, Sending::default(), None);
+        let sending = self.send_one(timer, port, packet, send, Sending::default(), None);
         if let (Some(cell), Some(send)) = (self.half.scheduled.get_mut(packet as usize), send) {
             *cell = MaybeNanos::some(send.ns());
         }
-        self.half.sending[packet as usize] = sending;
+        if let Some(cell) = self.half.sending.get_mut(packet as usize) {
+            *cell = sending;
+        }
         sending.sent()
     }
 
-    fn send_unrecorded<P: SendPort>(&mut self, port: &mut P, launch: Option<Instant<Tai>>) {
+    fn send_unrecorded<P: SendPort>(&mut self, port: &mut P, launch: Option<Instant<Tai>>) -> bool {
         match port.send(&self.payload[..self.size()], self.next_key, launch) {
-            Ok(_) => self.next_key = self.next_key.wrapping_add(1),
-            Err(_) => {
+            Ok(key) => {
+                if self.stamps > 0 {
+                    self.keys.put(key, UNMEASURED);
+                }
+                self.outstanding += self.stamps;
+                self.next_key = self.next_key.wrapping_add(1);
+                true
+            }
+            Err(errno) => {
+                self.note_end(errno);
                 self.drain_all(port);
                 port.renew_keys();
+                false
             }
         }
     }
 
-    /// Runs the trial: the lead-in, then every packet of the schedule, or until `stop`.
+    /// Keeps what says that the connection is over: the socket says it once, and here, not to the one who receives next.
+    fn note_end(&mut self, errno: i32) {
+        if self.in_trial && [libc::ECONNRESET, libc::ECONNABORTED, libc::ETIMEDOUT].contains(&errno) {
+            self.connection_ended = errno;
+        }
+    }
+
+    /// Sends the packets of the schedule from number `from` up to `to` without recording them; those whose instant has passed are left
+    /// out. They lie before the trial or behind it.
+    fn send_lead<T: Timer, P: SendPort>(
+        &mut self,
+        timer: &mut T,
+        port: &mut P,
+        schedule: &Schedule,
+        from: i64,
+        to: i64,
+    ) {
+        for i in from..to {
+            let target = schedule.due(i) - self.order.advance;
+            if timer.now() > target {
+                continue;
+            }
+            timer.sleep_until(target);
+            self.send_beside(port, self.order.launch.is_some().then(|| schedule.due(i)));
+            self.drain_between(timer, port, target, target + schedule.cycle - self.order.spin);
+        }
+    }
+
+    /// Runs the trial: the lead-in, then every packet of the schedule, or until `stop`, then the lead-out.
     pub fn run<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
@@ -246,18 +311,11 @@ impl Sender {
         let lead = i64::from(lead_in(schedule.cycle));
         let (advance, spin, overrun) = (self.order.advance, self.order.spin, self.order.overrun);
         let launches = self.order.launch.is_some();
-        for i in -lead..0 {
-            let target = schedule.due(i) - advance;
-            if timer.now() > target {
-                continue;
-            }
-            timer.sleep_until(target);
-            self.warm_frame(Kind::WarmUp, 0);
-            self.send_unrecorded(port, launches.then(|| schedule.due(i)));
-            self.drain_all(port);
-        }
+        self.drain_warm(port);
+        self.measure_room(port);
         self.schedule = Some(schedule);
         self.begin_trial();
+        self.send_lead(timer, port, &schedule, -lead, 0);
         let mut gaps = SpinGaps::default();
         // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
         let mut known = timer.now();
@@ -271,16 +329,7 @@ impl Sender {
                 reached += sent;
                 if sent > 0 {
                     self.outstanding += sent * self.stamps;
-                    // At once, while they lie in the CPU's caches: left to pile up they cost each packet a quarter more.
-                    if self.outstanding > 0 {
-                        // What is taken at once leaves the queue short; a look now and then tells if that is not so.
-                        if self.counters.forced_drains.is_multiple_of(16) {
-                            self.look_at_queue(port);
-                        }
-                        // As many calls as there may be stamps: one that finds nothing would cost as much as one that does.
-                        while self.outstanding > 0 && self.drain(port) == DRAIN {}
-                        self.counters.forced_drains += 1;
-                    }
+                    self.make_room_behind(timer, port);
                     known = timer.now();
                     continue;
                 }
@@ -330,29 +379,29 @@ impl Sender {
                 continue;
             }
             let send = if self.half.send.is_empty() { woke } else { timer.now() };
-            sending = self.send_one(port, packet, Some(send), sending, launches.then(|| schedule.due(i)));
+            sending = self.send_one(timer, port, packet, Some(send), sending, launches.then(|| schedule.due(i)));
             self.half.sending[row] = sending;
             live.count(None);
-            if self.outstanding > 0 {
-                let next = schedule.due(i + 1) - advance;
-                if !self.make_room(port) {
-                    // The stretch that is spun away is time too.
-                    while self.outstanding > 0 && next - timer.now() > DRAIN_SLACK && self.drain(port) == DRAIN {}
-                }
-            }
+            self.drain_between(timer, port, target - spin, schedule.due(i + 1) - advance - spin);
         }
         self.gaps = (spin > Nanos::ZERO).then_some(gaps);
-        if launches {
-            // The last are held until then.
-            timer.sleep_until(schedule.due(i64::from(reached)));
+        let last = i64::from(reached);
+        if reached == schedule.count {
+            self.send_lead(timer, port, &schedule, last, last + lead);
         }
-        self.end_trial(timer, port, reached);
+        let quiet = timer.now() + schedule.cycle.clamp(QUIET.0, QUIET.1);
+        timer.sleep_until(quiet.max(if launches { schedule.due(last + lead) } else { quiet }));
+        self.half.truncate(reached as usize);
+        if launches {
+            self.look_at_queue(port);
+            // Reports of what was dropped: the receiver need not wait for it.
+            self.drain_all(port);
+        }
     }
 
-    /// Ends with the first `reached` packets. Stamps of a queue discipline or a NIC may still be on their way: a bounded
-    /// wait, ended when all are there.
-    pub(crate) fn end_trial<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, reached: u32) {
-        self.half.truncate(reached as usize);
+    /// Takes what came back through the error queue, when the trial is over at all ends. Stamps of a NIC may still be on their way: a
+    /// bounded wait, ended when all are there.
+    pub fn gather_stamps<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P) {
         if self.wants_stamps() {
             self.look_at_queue(port);
             for _ in 0..20 {
@@ -366,10 +415,12 @@ impl Sender {
         }
     }
 
-    /// Hands the packet over that stands at the first place, and records it; `send` is `None` where nobody asks for it.
+    /// Hands the packet over that stands at the first place, and records it if it is the trial's; `send` is `None` where nobody asks
+    /// for it.
     #[inline(always)]
-    fn send_one<P: SendPort>(
+    fn send_one<T: Timer, P: SendPort>(
         &mut self,
+        timer: &mut T,
         port: &mut P,
         packet: u32,
         send: Option<Instant<Tai>>,
@@ -383,7 +434,9 @@ impl Sender {
                 }
                 self.next_key = self.next_key.wrapping_add(1);
                 self.outstanding += self.stamps;
-                self.counters.went_out(1, send);
+                if packet != UNMEASURED {
+                    self.counters.went_out(1, send);
+                }
                 sending.0 |= Sending::SENT;
                 if let (Some(cell), Some(send)) = (self.half.send.get_mut(packet as usize), send) {
                     *cell = MaybeNanos::some(send.ns());
@@ -391,7 +444,7 @@ impl Sender {
             }
             Err(errno) => {
                 sending.0 |= Sending::REFUSED;
-                self.refused(port, errno);
+                self.refused(timer, port, packet, errno);
             }
         }
         sending
@@ -399,13 +452,23 @@ impl Sender {
 
     /// The port refused a packet; it may have used a key up.
     #[cold]
-    fn refused<P: SendPort>(&mut self, port: &mut P, errno: i32) {
-        if self.counters.refused == 0 {
-            self.counters.first_errno = errno;
+    fn refused<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, packet: u32, errno: i32) {
+        self.note_end(errno);
+        if packet != UNMEASURED {
+            if self.counters.refused == 0 {
+                self.counters.first_errno = errno;
+            }
+            self.counters.refused += 1;
         }
-        self.counters.refused += 1;
-        self.drain_all(port);
+        if self.stamps > 0 {
+            self.own_work(timer, port, OwnReason::Refused);
+        }
         port.renew_keys();
+    }
+
+    /// Ends with the first `reached` packets.
+    pub(crate) fn truncate(&mut self, reached: u32) {
+        self.half.truncate(reached as usize);
     }
 
     /// True if packet `first` and a whole batch behind it are overdue at `now`.
@@ -454,7 +517,9 @@ impl Sender {
         self.counters.batched += sent as u64;
         if sent < BATCH {
             // The one behind was refused, and may have used a key up.
-            self.drain_all(port);
+            if self.stamps > 0 {
+                self.own_work(timer, port, OwnReason::Refused);
+            }
             port.renew_keys();
         }
         sent as u32

@@ -5,7 +5,7 @@ use crate::order::ThreadOrder;
 use std::fs;
 use std::sync::OnceLock;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::time::Monotonic;
+use tardy_model::time::{Instant, Monotonic, Tai};
 use tardy_sys::{clock, thread};
 
 /// Stack of a measuring thread: it is locked into memory, so the usual 8 MiB would cost as much.
@@ -72,6 +72,11 @@ pub fn usage(tid: u32) -> Usage {
     }
 }
 
+/// True if a thread of this process has run since it was asked about; where the kernel does not say, it may have.
+pub fn has_run_since(tid: u32, asked: Usage) -> bool {
+    asked.run.zip(schedstat(tid)).is_none_or(|(then, now)| then.0 != now.0)
+}
+
 /// How often a thread of this process was moved to another CPU so far; not every kernel is built to say it.
 fn migrations(tid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/sched")).ok()?;
@@ -121,6 +126,7 @@ pub fn set_up(order: &ThreadOrder) -> Account {
         cpus_seen: vec![thread::current_cpu()],
         memory_locked: memory_is_locked(),
         refused,
+        timer_slack_ns: thread::timer_slack_ns().ok(),
         ..ThreadRecord::default()
     };
     Account { record, began: usage(tid) }
@@ -132,9 +138,15 @@ impl Account {
         &self.record
     }
 
-    /// The trial begins; until then what the thread uses counts from its set-up.
+    /// The trial begins; until then what the thread uses counts from its set-up. Where it ran before says nothing of the trial.
     pub fn begin(&mut self) {
+        self.record.cpus_seen = vec![thread::current_cpu()];
         self.began = usage(self.record.tid);
+    }
+
+    /// It has been told that its first packet is due at `base`.
+    pub fn told(&mut self, base: Instant<Tai>) {
+        self.record.told_ahead_ns = Some((base - clock::now::<Tai>()).0);
     }
 
     /// The NAPI context of the socket that the thread receives from.

@@ -2,6 +2,7 @@
 //! A network device of this host before it is taken for a path: what it is, what it is used for, what would be lost if it
 //! went to another network namespace, and what it must have again when it comes back.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,8 @@ use tardy_sys::nic::{self, TsInfo};
 use thiserror::Error;
 
 /// An address that the device has, as words for `ip addr replace`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Address {
     /// `192.168.7.1/24`.
     pub cidr: String,
@@ -33,6 +35,8 @@ pub fn tx_queues(device: &str) -> Option<u32> {
 pub struct Nic {
     /// Its name; what was asked for may be another of its names.
     pub name: String,
+    /// Its number in the network namespace where it was found.
+    pub ifindex: u32,
     /// MAC address.
     pub mac: String,
     /// Greatest packet, bytes.
@@ -320,6 +324,7 @@ impl Found {
             rows.iter().copied().filter(|row| Some(text(row, "local")) != own.map(|own| own.to_string())).collect();
         let up = items(&link["flags"]).any(|flag| flag == "UP");
         Ok(Nic {
+            ifindex: number("ifindex").unwrap_or_default(),
             mtu: number("mtu").unwrap_or_default(),
             // 0 is a driver that sets no limit.
             mtu_range: number("max_mtu").filter(|most| *most > 0).map(|most| (number("min_mtu").unwrap_or(0), most)),

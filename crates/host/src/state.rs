@@ -3,26 +3,120 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime};
+use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
 use tardy_sys::clock;
+use tardy_sys::exits::{Exit, Exits};
 
 /// One tick of `/proc/stat` (USER_HZ is 100 on every Linux that Rust runs on), ns.
 const TICK_NS: i64 = 10_000_000;
+/// So many names of tasks that ended are kept, those that ran longest.
+const MOST_NAMES: usize = 256;
 
-/// Reads it all. What the kernel does not offer stays empty. Processes that bear one of the `marks` in their environment, as
-/// `NAME=value`, are the loads'.
-pub fn read(other_runs: u32, marks: &[Vec<u8>]) -> MachineState {
-    let (tasks, load_tasks) = tasks(marks);
-    MachineState {
-        tasks,
-        load_tasks,
-        cpus: cpus(&fs::read_to_string("/proc/stat").unwrap_or_default()),
-        work: crate::softirq::work(),
-        rt_limit: rt_limit(),
-        cpu_dma_latency_us: cpu_dma_latency(),
-        other_runs,
-        clocks: clock::read_clocks(),
+/// On which side of a trial a reading is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before it.
+    Before,
+    /// Behind it.
+    Behind,
+}
+
+/// A part of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Every task of the machine: with two thousand of them this takes 50 ms.
+    Tasks,
+    /// Limits and settings.
+    Settings,
+    /// The CPUs' times and work, and the clocks.
+    Cpus,
+}
+
+/// In which order the parts are read. What lies between the two readings of the clocks is taken for the trial, so tardy's own look at
+/// the tasks comes before the one and behind the other.
+pub const fn order(moment: Moment) -> [Part; 3] {
+    match moment {
+        Moment::Before => [Part::Tasks, Part::Settings, Part::Cpus],
+        Moment::Behind => [Part::Cpus, Part::Settings, Part::Tasks],
     }
+}
+
+/// Reads the machine's state before a trial and behind it. In between it listens for tasks that end, where the kernel tells of them.
+pub struct Reader {
+    marks: Vec<Vec<u8>>,
+    exits: Option<Exits>,
+    before: BTreeMap<u32, TaskTime>,
+}
+
+impl Reader {
+    /// Begins to listen. Processes that bear one of the `marks` in their environment, as `NAME=value`, are the loads'.
+    pub fn new(marks: Vec<Vec<u8>>) -> Reader {
+        Reader { marks, exits: Exits::listen(&crate::cpus::usable()).ok(), before: BTreeMap::new() }
+    }
+
+    /// Reads it all. What the kernel does not offer stays empty.
+    pub fn read(&mut self, moment: Moment, other_runs: u32) -> MachineState {
+        let mut state = MachineState {
+            tasks: BTreeMap::new(),
+            load_tasks: BTreeSet::new(),
+            ended: None,
+            cpus: BTreeMap::new(),
+            work: BTreeMap::new(),
+            rt_limit: None,
+            cpu_dma_latency_us: None,
+            other_runs,
+            clocks: clock::read_clocks(),
+        };
+        for part in order(moment) {
+            match part {
+                Part::Tasks => {
+                    state.ended = self.ended(moment);
+                    (state.tasks, state.load_tasks) = tasks(moment, &self.marks);
+                }
+                Part::Settings => {
+                    state.rt_limit = rt_limit();
+                    state.cpu_dma_latency_us = cpu_dma_latency();
+                }
+                Part::Cpus => {
+                    state.clocks = clock::read_clocks();
+                    state.cpus = cpus(&fs::read_to_string("/proc/stat").unwrap_or_default());
+                    state.work = crate::softirq::work();
+                }
+            }
+        }
+        if moment == Moment::Before {
+            // What ended until now is not the trial's.
+            self.exits.iter().for_each(|exits| drop(exits.take()));
+            self.before.clone_from(&state.tasks);
+        }
+        state
+    }
+
+    fn ended(&self, moment: Moment) -> Option<Ended> {
+        let exits = self.exits.as_ref().filter(|_| moment == Moment::Behind)?;
+        let (exits, incomplete) = exits.take();
+        Some(ended(&exits, incomplete, &self.before))
+    }
+}
+
+/// The tasks that ended, by name and CPU: what each ran since the reading `before`. One that is not in it had run for less than a tick
+/// then, or is new, and counts from 0.
+pub fn ended(exits: &[Exit], incomplete: bool, before: &BTreeMap<u32, TaskTime>) -> Ended {
+    let mut sums: BTreeMap<(&str, u32), EndedTasks> = BTreeMap::new();
+    for exit in exits {
+        let earlier = before.get(&exit.tid).map_or(0, |task| task.run_ns);
+        let sum = sums.entry((&exit.name, exit.cpu)).or_insert_with(|| EndedTasks {
+            name: exit.name.clone(),
+            cpu: exit.cpu,
+            ..EndedTasks::default()
+        });
+        sum.count += 1;
+        sum.run_ns = sum.run_ns.saturating_add(exit.run_ns.saturating_sub(earlier).max(0));
+    }
+    let mut tasks: Vec<EndedTasks> = sums.into_values().collect();
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.run_ns));
+    tasks.truncate(MOST_NAMES);
+    Ended { tasks, incomplete }
 }
 
 /// The `cpuN` lines of `/proc/stat`.
@@ -36,6 +130,8 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
             busy_ns: (user + nice + system + irq + softirq) * TICK_NS,
             idle_ns: (idle + iowait) * TICK_NS,
             steal_ns: steal * TICK_NS,
+            irq_ns: irq * TICK_NS,
+            softirq_ns: softirq * TICK_NS,
         };
         Some((cpu, times))
     };
@@ -51,14 +147,18 @@ pub fn task(stat: &str) -> Option<(String, u64, u32)> {
     Some((name, field(22)?.parse().ok()?, field(39)?.parse().ok()?))
 }
 
-/// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they explain nothing.
-fn tasks(marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
+/// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they explain nothing. This process is
+/// looked at on the trial's side of the others, so that looking at them does not count as its work in the trial.
+fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     let numbers = |folder: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).collect::<Vec<_>>()
     };
     let (mut all, mut marked) = (BTreeMap::new(), BTreeSet::new());
-    for pid in numbers("/proc") {
+    let mut pids = numbers("/proc");
+    let own = std::process::id();
+    pids.sort_by_key(|pid| (*pid == own) == (moment == Moment::Before));
+    for pid in pids {
         let ours = !marks.is_empty() && is_marked(pid, marks);
         for tid in numbers(&format!("/proc/{pid}/task")) {
             let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
@@ -80,10 +180,21 @@ fn tasks(marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     (all, marked)
 }
 
-/// True if the process has one of the marks in its environment. One that is gone, or another user's, has none.
+/// True if the process has one of the marks in its environment and runs as this one's user: anybody may set a mark in what is his.
+/// One that is gone has none.
 pub fn is_marked(pid: u32, marks: &[Vec<u8>]) -> bool {
+    // Whose it is comes first: to read an environment touches the process's own memory, and another user's may never answer.
+    if user_of("self").is_none_or(|own| user_of(&pid.to_string()) != Some(own)) {
+        return false;
+    }
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| marks.iter().any(|mark| mark == entry))
+}
+
+/// Who started a process: its real user. The effective one is root's for a program that is set to be so.
+fn user_of(pid: &str) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
 /// Memory that programs can still have (MemAvailable); `None` if unreadable.

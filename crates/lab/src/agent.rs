@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -33,6 +34,19 @@ pub enum AgentError {
         station: String,
         /// What was wrong.
         source: MessageError,
+    },
+    /// It is another program than the coordinator.
+    #[error(
+        "the agent of station `{station}` is tardy {theirs}, and this is tardy {ours}: one run must not mix two builds; install one of \
+         them everywhere, then run it again"
+    )]
+    OtherBuild {
+        /// Station.
+        station: String,
+        /// Version and build of the agent.
+        theirs: String,
+        /// Those of the coordinator.
+        ours: String,
     },
     /// It ended.
     #[error("the agent of station `{station}` (process {pid}) ended {how}{said}")]
@@ -97,7 +111,8 @@ impl Agent {
             source,
         };
         let mut command = Command::new(program);
-        command.args(["agent", "--netns", netns]);
+        // Started by `/proc/self/exe` it is to be called in lists of processes what it is.
+        command.arg0("tardy").args(["agent", "--netns", netns]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -129,7 +144,7 @@ impl Agent {
         })
     }
 
-    /// Exchanges greetings; until then nothing is known of the other side.
+    /// Exchanges greetings; until then nothing is known of the other side. An agent of another build is refused.
     pub fn greet(&mut self, version: &str) -> Result<(), AgentError> {
         let greeted = match &mut self.to {
             Some(to) => message::greet(to, version),
@@ -142,6 +157,10 @@ impl Agent {
                 let (station, seconds) = (self.station.clone(), GREETING.as_secs());
                 return Err(AgentError::Silent { station, seconds, doing: "greeting" });
             }
+        }
+        if self.version != version {
+            let (station, theirs) = (self.station.clone(), self.version.clone());
+            return Err(AgentError::OtherBuild { station, theirs, ours: version.to_owned() });
         }
         Ok(())
     }

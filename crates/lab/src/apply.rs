@@ -2,6 +2,7 @@
 //! Carries a plan out: journal first, then the command. Whatever happens, what was begun is put back.
 
 use crate::command::{Batch, Command, Step};
+use crate::inverse::Inverse;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
 use crate::runner::{Failure, RunError, Runner};
@@ -37,6 +38,18 @@ pub enum ApplyError {
         why: &'static str,
         /// The program's own words.
         says: String,
+    },
+    /// The program that ran commands was ended in the middle of them.
+    #[error("the program ended at `{command}` ({why}){more}: {says}: what it may have done is put back; try again")]
+    Died {
+        /// The first command that it ran.
+        command: Command,
+        /// What that was for.
+        why: &'static str,
+        /// How it ended.
+        says: String,
+        /// The commands beside the first one.
+        more: String,
     },
     /// What was read back is not what such a command prints.
     #[error("`{command}` printed something else than JSON ({source}): iproute2 4.17 or later is needed")]
@@ -74,13 +87,25 @@ fn mend(says: &str) -> &'static str {
     }
 }
 
+fn needs_root(says: &str) -> bool {
+    says.contains("Operation not permitted") || says.contains("Permission denied")
+}
+
 fn failed(command: &Command, why: &'static str, failure: &Failure) -> ApplyError {
     let (command, says) = (command.clone(), failure.says.clone());
-    if says.contains("Operation not permitted") || says.contains("Permission denied") {
-        ApplyError::NeedsRoot { command, says }
-    } else {
-        ApplyError::Failed { command, why, says }
+    if needs_root(&says) { ApplyError::NeedsRoot { command, says } } else { ApplyError::Failed { command, why, says } }
+}
+
+fn died(batch: &Batch, why: &'static str, failure: &Failure) -> ApplyError {
+    let more = match batch.commands() {
+        [_] => String::new(),
+        [.., last] => format!(", or at one of the commands after it up to `{last}`: it did not say at which"),
+        [] => String::new(),
+    };
+    if needs_root(&failure.says) {
+        return ApplyError::NeedsRoot { command: batch.commands()[0].clone(), says: failure.says.clone() };
     }
+    ApplyError::Died { command: batch.commands()[0].clone(), why, says: failure.says.clone(), more }
 }
 
 /// A plan that stands. Dropping it puts everything back as well as it goes; [`Applied::undo`] also says whether it went.
@@ -128,7 +153,7 @@ impl Applied<'_> {
         for batch in Batch::group(plan.read_back.iter().cloned()) {
             let output = self.runner.run(&batch)?;
             if let Some(failure) = output.failures.first() {
-                let command = batch.commands().get(failure.index).unwrap_or(&batch.commands()[0]);
+                let command = batch.commands().get(failure.at.unwrap_or(0)).unwrap_or(&batch.commands()[0]);
                 return Err(failed(command, "reading back", failure));
             }
             // One document for each command, one after the other.
@@ -165,7 +190,7 @@ impl Applied<'_> {
             let last = ran + batch.commands().len() - 1;
             let keep_going = steps[of[ran]..=of[last]].iter().any(|step| !step.tolerates.is_empty());
             let begins = begun..of[last] + 1;
-            let inverses: Vec<&[Command]> = steps[begins.clone()].iter().map(|step| &step.undoes[..]).collect();
+            let inverses: Vec<&[Inverse]> = steps[begins.clone()].iter().map(|step| &step.undoes[..]).collect();
             let numbers = self.journal.will_do(&inverses)?;
             let batch = batch.keep_going(keep_going);
             let output = self.runner.run(&batch).inspect_err(|error| {
@@ -174,7 +199,11 @@ impl Applied<'_> {
                 }
             })?;
             for failure in &output.failures {
-                let at = (ran + failure.index).min(last);
+                let Some(at) = failure.at.map(|at| (ran + at).min(last)) else {
+                    // The process died, and it is not known at which command: any of them may have been done, so all the inverses
+                    // stay. They may be run for what never came to be.
+                    return Err(died(&batch, steps[of[ran]].why, failure));
+                };
                 let step = &steps[of[at]];
                 if step.tolerates.iter().any(|text| failure.says.contains(text)) {
                     continue;

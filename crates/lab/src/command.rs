@@ -2,6 +2,7 @@
 //! What is done to the machine, as values: a command that a person can paste, a step with its inverse, and the batches
 //! in which they are run. Nothing here runs anything.
 
+use crate::inverse::Inverse;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -112,7 +113,7 @@ pub struct Step {
     /// What is done, in this order.
     pub does: Vec<Command>,
     /// What takes it back, in this order; empty where it goes away with what an earlier step made.
-    pub undoes: Vec<Command>,
+    pub undoes: Vec<Inverse>,
     /// What it is for.
     pub why: &'static str,
     /// A complaint with one of these texts is no failure: what was to be switched off is not there.

@@ -5,6 +5,7 @@
 mod error;
 mod preflight;
 mod sink;
+mod tasks;
 
 pub use error::RunError;
 pub use sink::{Event, Sink};
@@ -14,7 +15,8 @@ use crate::apply;
 use crate::leftover;
 use crate::loads::{self, Loads};
 use crate::names::{self, ClaimError, Slot};
-use crate::orders::{Turn, built_alike, is_simulated, orders, place, random_of, turns};
+use crate::observer;
+use crate::orders::{Placed, Turn, built_alike, is_simulated, orders, place, random_of, turns};
 use crate::path::{self, Found};
 use crate::path::{netdevsim, wire};
 use crate::plan::{self, Plan};
@@ -22,6 +24,7 @@ use crate::runner::Processes;
 use crate::shaper::watch::Readings;
 use crate::shaper::{self, launching};
 use crate::softirq::{self, Watch};
+use crate::state::StateError;
 use crate::trial::{Broken, Ran, Stations, TrialError};
 use crate::undo::UndoError;
 use rand::Rng;
@@ -35,17 +38,18 @@ use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{dropped, halves, port};
 use tardy_host::softirq::steering;
+use tardy_host::state::{Moment, Reader};
 use tardy_host::{cpus, facts, nic, state};
 use tardy_model::load::LoadRecord;
-use tardy_model::machine::{MachineState, RulerRecord};
+use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::manifest::StationEntry;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
-use tardy_model::stream::{Kind, Stream};
+use tardy_model::stream::{Kind, Port, Stream, live};
 use tardy_model::time::Nanos;
-use tardy_model::trial::{StreamRecord, TrialRecord};
-use tardy_spec::experiment::{Experiment, Setup, Shaper};
+use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
+use tardy_spec::experiment::{self, Cell, Experiment, Setup, Shaper};
 use tardy_sys::clock;
 
 /// What a run needs beside the experiment.
@@ -54,7 +58,7 @@ pub struct Options<'a> {
     pub state: &'a Path,
     /// The program to start as agent.
     pub program: PathBuf,
-    /// Version for the greeting.
+    /// Version and build, as every agent must greet with.
     pub version: &'a str,
     /// Set by a signal: finish what was begun and stop.
     pub stop: &'a AtomicBool,
@@ -88,8 +92,11 @@ fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>,
             std::time::Instant::now(),
         ));
     });
-    Ok(runner.holding(slot).map_err(|source| ClaimError::State { path: state.to_owned(), source })?)
+    Ok(runner.holding(slot).map_err(|source| ClaimError::State(StateError::Io { path: state.to_owned(), source }))?)
 }
+
+/// How a thread is to run, and the names of the threads that run so.
+type NamedThread = (ThreadOrder, Vec<String>);
 
 /// What a trial has beside its streams.
 #[derive(Default)]
@@ -97,6 +104,7 @@ struct Beside<'a> {
     loads: BTreeMap<String, LoadRecord>,
     watch: Option<&'a Watch<'a>>,
     shapers: BTreeMap<String, ShaperRecord>,
+    observer: Vec<ObserverRecord>,
 }
 
 /// The run under way.
@@ -108,15 +116,19 @@ struct Run<'a> {
     found: Found,
     measured: bool,
     ruler: Vec<RulerRecord>,
+    /// Paths and ports on which it is known what tx stamps add.
+    observed: Vec<(experiment::Path, Vec<Port>)>,
     of: u32,
 }
 
 /// Runs the experiment to its end, a signal's, or a failure's; puts back what was built in every case.
-pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
+pub fn run(experiment: &Experiment, possible: Possible, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
     let turns = turns(experiment);
     let of = turns.len() as u32;
-    let (refused, found, ruler) = (Vec::new(), Found::default(), Vec::new());
-    let mut run = Run { experiment, options, sink, refused, found, measured: false, ruler, of };
+    // The devices are this run's until they are back.
+    let Possible { found, claim: _claim } = possible;
+    let (refused, ruler, observed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut run = Run { experiment, options, sink, refused, found, measured: false, ruler, observed, of };
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
@@ -128,12 +140,21 @@ pub fn memory(setup: &Setup) -> u64 {
     streams.saturating_add(loads::memory(setup))
 }
 
+/// An experiment that can be run here, as far as that is known before anything is touched.
+pub struct Possible {
+    /// What of the machine its plan rests on.
+    pub found: Found,
+    /// Its network devices, which no other run can take from now on.
+    claim: wire::Claim,
+}
+
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory, network
-/// devices that may be taken. Gives what was found, for the plan; devices are to go back to the namespace of process `home`.
+/// devices that may be taken. Gives what was found, for the plan, and keeps the devices for this run; they are to go back to the
+/// namespace of process `home`.
 ///
 /// # Errors
 /// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
-pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
+pub fn possible(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
         if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
@@ -146,7 +167,7 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
             loads::programs(&cell.setup)?;
         }
     }
-    found(experiment, home)
+    claimed(experiment, home)
 }
 
 /// What of the machine a plan of the experiment rests on.
@@ -154,9 +175,14 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
 /// # Errors
 /// [`RunError::Wire`] and [`RunError::Shaper`].
 pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
+    claimed(experiment, home).map(|possible| possible.found)
+}
+
+fn claimed(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
     // Two runs at once must not both believe a device free, nor one read what the other has set.
-    let _claim = wire::claim(experiment)?;
+    let mut claim = wire::claim(experiment)?;
     let nics = wire::look(experiment)?;
+    claim.also(nics.values().map(|nic| nic.name.as_str()))?;
     let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
     let tx_queues =
         nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
@@ -166,7 +192,7 @@ pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
     for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
         shaper::possible(&cell.setup, &found)?;
     }
-    Ok(found)
+    Ok(Possible { found, claim })
 }
 
 impl Run<'_> {
@@ -176,10 +202,6 @@ impl Run<'_> {
 
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
-        // Until the devices are back.
-        let _claim = wire::claim(self.experiment)?;
-        self.found.nics = wire::look(self.experiment)?;
-        self.found.steering = self.found.nics.keys().map(|device| (device.clone(), steering(device))).collect();
         for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
             if let Some(why) = path::cannot(&cell.setup, &self.found) {
                 self.sink.event(Event::Refused { cell: &cell.id, why: &why });
@@ -209,7 +231,9 @@ impl Run<'_> {
                 Some(slot) => slot,
                 None => slot.insert(Slot::claim(self.options.state)?),
             };
-            self.on_path(slot, &turns[at..at + row], not_put_back)?;
+            let rest = &turns[at + row..];
+            let last = rest.iter().all(|turn| is_simulated(&turn.cell.setup) || self.refused.contains(&turn.cell.id));
+            self.on_path(slot, &turns[at..at + row], last, not_put_back)?;
             at += row;
         }
         Ok(())
@@ -217,7 +241,6 @@ impl Run<'_> {
 
     /// Tells what could not be had and was replaced.
     fn check(&mut self) -> Result<(), RunError> {
-        self.found = possible(self.experiment, std::process::id())?;
         let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
         for cell in built {
             let (chosen, streams) = place(&cell.setup)?;
@@ -254,11 +277,12 @@ impl Run<'_> {
         }
     }
 
-    /// Builds the path, runs these turns on it, tears it down.
+    /// Builds the path, runs these turns on it, tears it down. Behind the `last` one that is built the ruler is measured again.
     fn on_path(
         &mut self,
         slot: &Slot,
         turns: &[Turn<'_>],
+        last: bool,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
@@ -272,18 +296,30 @@ impl Run<'_> {
             .and_then(|journal| apply::apply(&plan, journal, &mut runner).map_err(RunError::from));
         self.tell_commands(&ran);
         let mut applied = applied?;
-        let result = self.on_stations(&mut applied, &plan, turns, &ran);
-        if let Err(error) = applied.undo() {
-            *not_put_back = Some(error);
-        }
+        let result = self.on_stations(&mut applied, &plan, turns, last, &ran);
+        let put_back = applied.undo();
         self.tell_commands(&ran);
+        match put_back {
+            Ok(put_back) => {
+                let notes: Vec<String> = put_back.notes.iter().map(|note| format!("# {note}")).collect();
+                let (took, ago, failed) = (Duration::ZERO, Duration::ZERO, Vec::new());
+                if !notes.is_empty() {
+                    self.sink.event(Event::Commands { commands: notes, took, ago, failed, elsewhere: false });
+                }
+                // What made the run fail says more.
+                if !put_back.lost.is_empty() && result.is_ok() {
+                    *not_put_back = Some(UndoError::Lost(put_back.lost));
+                }
+            }
+            Err(error) => *not_put_back = Some(error),
+        }
         self.sink.event(Event::TornDown);
         result
     }
 
     fn tell_commands(&mut self, ran: &Told) {
         for (commands, took, failed, ended) in ran.take() {
-            self.sink.event(Event::Commands { commands, took, ago: ended.elapsed(), failed });
+            self.sink.event(Event::Commands { commands, took, ago: ended.elapsed(), failed, elsewhere: false });
         }
     }
 
@@ -292,10 +328,10 @@ impl Run<'_> {
         applied: &mut apply::Applied<'_>,
         plan: &Plan,
         turns: &[Turn<'_>],
+        last: bool,
         ran: &Told,
     ) -> Result<(), RunError> {
-        use tardy_spec::experiment::Path;
-        if !matches!(turns[0].cell.setup.path, Path::Veth { .. }) {
+        if !matches!(turns[0].cell.setup.path, experiment::Path::Veth { .. }) {
             wire::wait_for_link(&plan.ends, self.options.stop)?;
         }
         if let Some(begins) = plan.begins {
@@ -320,10 +356,7 @@ impl Run<'_> {
         let pids = stations.agents.iter().map(|agent| (agent.station().to_owned(), agent.pid())).collect();
         self.sink.event(Event::Built { read_back: &read_back, stations: &entries, pids });
         if !self.measured {
-            let threads = self.threads(plan)?;
-            let records = stations.measure(&threads)?;
-            self.sink.event(Event::Ruler(&records));
-            self.ruler = records;
+            self.measure(&mut stations, plan, false)?;
             self.measured = true;
         }
         for turn in turns {
@@ -334,25 +367,45 @@ impl Run<'_> {
                 self.trial(&mut stations, applied, plan, turn)?;
             }
         }
+        if last && !self.stopped() {
+            self.measure(&mut stations, plan, true)?;
+        }
         Ok(())
     }
 
-    /// Every (CPU, policy) that a thread of any cell will have, by station.
-    fn threads(&self, plan: &Plan) -> Result<Vec<Vec<ThreadOrder>>, RunError> {
-        let mut threads: Vec<Vec<ThreadOrder>> = vec![Vec::new(); plan.ends.len()];
+    /// Measures the ruler, before the trials or after them.
+    fn measure(&mut self, stations: &mut Stations, plan: &Plan, after: bool) -> Result<(), RunError> {
+        let (orders, names): (Vec<_>, Vec<_>) =
+            self.threads(plan)?.into_iter().map(|threads| threads.into_iter().unzip()).unzip();
+        let names: Vec<Vec<String>> = Vec::<Vec<Vec<String>>>::into_iter(names).flatten().collect();
+        let mut records = stations.measure(&orders)?;
+        for (record, threads) in records.iter_mut().zip(names) {
+            (record.after, record.threads) = (after, threads);
+        }
+        self.sink.event(Event::Ruler(&records));
+        self.ruler.extend(records);
+        Ok(())
+    }
+
+    /// Every (CPU, policy) that a thread of any cell will have, by station, with the names of these threads.
+    fn threads(&self, plan: &Plan) -> Result<Vec<Vec<NamedThread>>, RunError> {
+        let mut threads: Vec<Vec<NamedThread>> = vec![Vec::new(); plan.ends.len()];
         for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
             let (chosen, _) = place(&cell.setup)?;
             for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
                 let ends = [
-                    (&stream.from, ThreadOrder { cpu: chosen.tx, policy: stream.tx.policy }),
-                    (&stream.to, ThreadOrder { cpu: chosen.rx, policy: stream.rx.policy }),
+                    ("tx", &stream.from, ThreadOrder { cpu: chosen.tx, policy: stream.tx.policy }),
+                    ("rx", &stream.to, ThreadOrder { cpu: chosen.rx, policy: stream.rx.policy }),
                 ];
                 let reply = ThreadOrder { cpu: chosen.reply, policy: stream.reply.policy };
-                let reply = Some((&stream.from, reply)).filter(|_| stream.kind == Kind::Reflected);
-                for (station, order) in ends.into_iter().chain(reply) {
-                    let of_station = plan.ends.keys().position(|name| name == station).map(|at| &mut threads[at]);
-                    if let Some(of_station) = of_station.filter(|orders| !orders.contains(&order)) {
-                        of_station.push(order);
+                let reply = Some(("reply", &stream.from, reply)).filter(|_| stream.kind == Kind::Reflected);
+                for (end, station, order) in ends.into_iter().chain(reply) {
+                    let Some(at) = plan.ends.keys().position(|name| name == station) else { continue };
+                    let name = format!("{}.{end}", stream.name);
+                    match threads[at].iter_mut().find(|(known, _)| *known == order) {
+                        Some((_, names)) if names.contains(&name) => {}
+                        Some((_, names)) => names.push(name),
+                        None => threads[at].push((order, vec![name])),
                     }
                 }
             }
@@ -368,31 +421,42 @@ impl Run<'_> {
         turn: &Turn<'_>,
     ) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
-        self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
         let (chosen, _) = place(&cell.setup)?;
+        let observer = self.observe(stations, plan, cell, &chosen)?;
+        self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
-        let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random);
+        let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
-        let mut loads = Loads::of(&cell.setup, plan, &places, &mut random);
+        let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
         let mut states = Vec::new();
         let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
         let marks = if loads.have_programs() { leftover::marks(&stations.identities()) } else { Vec::new() };
         let mut readings = Readings::new(&cell.setup, &plan.ends, &self.found);
+        let mut reader = Reader::new(marks);
+        let other_runs = || names::other_runs(self.options.state);
         let mut observe = || {
-            watch.look();
-            readings.take(applied);
-            states.push(state::read(names::other_runs(self.options.state), &marks));
+            // What tardy itself looks at must not lie between the two readings of the clocks.
+            if states.is_empty() {
+                watch.look();
+                readings.take(applied);
+                states.push(reader.read(Moment::Before, other_runs()));
+            } else {
+                states.push(reader.read(Moment::Behind, other_runs()));
+                watch.look();
+                readings.take(applied);
+            }
         };
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
-            let count = cell.setup.streams.iter().find(|s| s.name == stream).map_or(0, |s| s.count);
-            sink.event(Event::Progress { stream, side, digest, count });
+            let of = cell.setup.streams.iter().find(|s| s.name == stream);
+            let (count, live) = (of.map_or(0, |s| s.count), of.map(|s| live(s.kind, &s.stamps)));
+            let metric = live.filter(|(end, _)| *end == side).map(|(_, metric)| metric);
+            sink.event(Event::Progress { stream, side, digest, count, metric });
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, &mut observe, &mut progress);
         let mut states = states.into_iter();
-        let now = || state::read(names::other_runs(self.options.state), &marks);
-        let before = states.next().unwrap_or_else(now);
-        let after = states.next().unwrap_or_else(now);
+        let before = states.next().unwrap_or_else(|| reader.read(Moment::Before, other_runs()));
+        let after = states.next().unwrap_or_else(|| reader.read(Moment::Behind, other_runs()));
         let shapers = readings.records();
         let named = |ran: Vec<Option<Ran>>| -> Vec<(&Stream, Nanos, Option<Ran>)> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
@@ -408,7 +472,7 @@ impl Run<'_> {
                     [before, after],
                     None,
                     ran,
-                    Beside { loads: loads.records(), watch: Some(&watch), shapers },
+                    Beside { loads: loads.records(), watch: Some(&watch), shapers, observer },
                 )
             }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
@@ -416,10 +480,13 @@ impl Run<'_> {
                 self.refused.push(cell.id.clone());
                 Ok(())
             }
+            Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
-                    let (failed, beside) =
-                        (Some(error.to_string()), Beside { loads: loads.records(), watch: Some(&watch), shapers });
+                    let (failed, beside) = (
+                        Some(error.to_string()),
+                        Beside { loads: loads.records(), watch: Some(&watch), shapers, observer },
+                    );
                     self.keep(turn, nonce, [before, after], failed, named(had), beside)?;
                 }
                 Err(error.into())
@@ -427,11 +494,45 @@ impl Run<'_> {
         }
     }
 
-    /// The ruler's 99.9th percentile of the timer's error, of a thread like the stream's sender.
-    fn timer_p99_9(&self, stream: &Stream, record: &StreamRecord) -> Option<i64> {
-        let (cpu, policy) = (record.tx.cpu_asked, &record.tx.policy_granted);
-        let of = |ruler: &&RulerRecord| ruler.station == stream.from && ruler.cpu == cpu && ruler.policy == *policy;
-        self.ruler.iter().find(of)?.timer_p99_9_ns
+    /// Measures what tx stamps add, before the first trial on a path and port.
+    fn observe(
+        &mut self,
+        stations: &mut Stations,
+        plan: &Plan,
+        cell: &Cell,
+        chosen: &[Placed],
+    ) -> Result<Vec<ObserverRecord>, RunError> {
+        let here = (cell.setup.path.clone(), cell.setup.streams.iter().map(|stream| stream.port).collect());
+        if self.stopped() || self.observed.contains(&here) {
+            return Ok(Vec::new());
+        }
+        if !observer::can_measure(&cell.setup) {
+            return Ok(Vec::new());
+        }
+        self.observed.push(here);
+        let mut random = random_of(!self.experiment.seed, &cell.id, 0);
+        match observer::measure(stations, plan, &cell.setup, chosen, &mut random, self.options.stop) {
+            Ok(records) => Ok(records),
+            // The trial itself will meet the same.
+            Err(Broken { error: TrialError::CannotDo(_), .. }) => Ok(Vec::new()),
+            Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),
+            Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
+        }
+    }
+
+    /// The ruler's figures of a thread like this one.
+    fn ruler_of(&self, station: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
+        let (cpu, policy) = (thread.cpu_asked, &thread.policy_granted);
+        self.ruler.iter().find(|ruler| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy)
+    }
+
+    /// Notes what a wake-up of each of the stream's threads waits by itself, by the ruler.
+    fn note_wake_ups(&self, stream: &Stream, record: &mut StreamRecord) {
+        let reply = record.reply.as_mut().and_then(|reply| reply.thread.as_mut());
+        let ends = [(&stream.from, &mut record.tx), (&stream.to, &mut record.rx)];
+        for (station, thread) in ends.into_iter().chain(reply.map(|thread| (&stream.from, thread))) {
+            thread.wake_wait_ns = self.ruler_of(station, thread).and_then(|ruler| ruler.wake_wait_ns);
+        }
     }
 
     /// Joins the halves and hands the trial to the sink.
@@ -439,7 +540,7 @@ impl Run<'_> {
         &mut self,
         turn: &Turn<'_>,
         nonce: u64,
-        [before, after]: [MachineState; 2],
+        [mut before, mut after]: [MachineState; 2],
         failed: Option<String>,
         ran: Vec<(&Stream, Nanos, Option<Ran>)>,
         beside: Beside<'_>,
@@ -451,12 +552,14 @@ impl Run<'_> {
         for (stream, phase, ran) in ran {
             let Some(ran) = ran else { continue };
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
-            if let (tardy_spec::experiment::Path::Igb { .. }, Some(source)) =
+            if let (experiment::Path::Igb { .. }, Some(source)) =
                 (&turn.cell.setup.path, record.sources.get_mut(&Point::TxHw))
             {
                 *source = Source::Emulated;
             }
-            let timer = self.timer_p99_9(stream, &record);
+            record.phase_ns = Some(phase.0);
+            self.note_wake_ups(stream, &mut record);
+            let timer = self.ruler_of(&stream.from, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
             record.launching = launching::record(&turn.cell.setup, stream, timer, self.found.release.as_deref());
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {
@@ -472,6 +575,7 @@ impl Run<'_> {
             turn.cell.setup.streams.iter().any(|stream| stream.name == *name && batch.len() < stream.count as usize)
         };
         let interrupted = self.stopped() && streams.iter().any(cut);
+        tasks::keep_only_named(&mut before, &mut after, &records);
         let record = TrialRecord {
             format: tardy_model::FORMAT,
             cell: turn.cell.id.clone(),
@@ -488,6 +592,7 @@ impl Run<'_> {
             placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
             loads: beside.loads,
             shapers: beside.shapers,
+            observer: beside.observer,
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that outlived the agent which had started them, known by the mark in their environment: a program of the user's may
-//! have started others, left its group or lost its parent, and still bears it.
+//! have started others, left its group or lost its parent, and still has it. Anybody can set such a mark, so it counts only for
+//! processes of the user that the agents run as.
 
 use crate::process::Identity;
 use std::fs;
 use std::time::{Duration, Instant};
 use tardy_engine::load::MARK;
 
-/// SIGKILL: what has left its group was not asked to end with it, and nothing of it is kept.
-const KILL: i32 = 9;
-
-/// Ends all that was started by one of these agents and still runs, for at most so long; those that are left, if any.
-pub(crate) fn end(agents: &[Identity], patience: Duration) -> Vec<Identity> {
+/// Ends all that was started by one of these agents and still runs, for at most so long: how many were ended, and those that are
+/// left, if any.
+pub(crate) fn end(agents: &[Identity], patience: Duration) -> (u32, Vec<Identity>) {
     let until = Instant::now() + patience;
+    let mut sent: Vec<Identity> = Vec::new();
     loop {
         // Such a program may be starting others just now: looked for until there are none.
         let left = of(agents);
         if left.is_empty() || Instant::now() > until {
-            return left;
+            return ((sent.len() - sent.iter().filter(|program| left.contains(program)).count()) as u32, left);
         }
-        for program in &left {
-            let _ = tardy_sys::process::signal(program.pid, KILL);
+        for program in left {
+            let _ = program.kill();
+            if !sent.contains(&program) {
+                sent.push(program);
+            }
         }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// What programs that these agents started bear in their environment.
+/// What programs that these agents started have in their environment.
 pub(crate) fn marks(agents: &[Identity]) -> Vec<Vec<u8>> {
     agents.iter().map(|agent| format!("{MARK}={}:{}", agent.pid, agent.start).into_bytes()).collect()
 }

@@ -5,7 +5,7 @@
 use crate::agent::AgentError;
 use crate::command::Command;
 use crate::orders::Placed;
-use crate::plan::Plan;
+use crate::plan::{NoStation, Plan};
 use crate::trial::Stations;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -215,8 +215,10 @@ impl Loads {
     }
 
     /// The orders of a trial; what they draw is of the trial's own randomness.
-    pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Loads {
-        let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);
+    ///
+    /// # Errors
+    /// If a load names a station that the path does not lead to.
+    pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Result<Loads, NoStation> {
         let address = |station: Option<&String>| {
             let end = station.and_then(|station| plan.ends.get(station));
             end.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |end| end.address)
@@ -244,13 +246,13 @@ impl Loads {
                     receive_buffer: load.receive_buffer,
                     seed,
                 };
-                sides.push((index(&load.from), order(false)));
+                sides.push((plan.station(&load.from)?, order(false)));
                 if let Some(to) = load.to.as_ref().filter(|_| load.kind.has_peer()) {
-                    sides.push((index(to), order(true)));
+                    sides.push((plan.station(to)?, order(true)));
                 }
             }
         }
-        Loads { loads: setup.loads.clone(), sides, ..Loads::default() }
+        Ok(Loads { loads: setup.loads.clone(), sides, ..Loads::default() })
     }
 
     /// The orders of one station.

@@ -3,7 +3,7 @@
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
 use crate::path::{Found, wire};
-use crate::plan::Plan;
+use crate::plan::{NoStation, Plan};
 use crate::shaper::{self, launching};
 use crate::softirq;
 use crate::trial::Ordered;
@@ -18,7 +18,7 @@ use tardy_engine::order::{
 };
 use tardy_host::cpus::{self, NoSuchCpu};
 use tardy_model::ethernet;
-use tardy_model::stream::{Ip, Kind, Port, Stream};
+use tardy_model::stream::{Ip, Kind, Port, Stream, all_simulated};
 use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
 use tardy_spec::placement::{self, End};
 
@@ -41,6 +41,9 @@ pub enum PlaceError {
         /// Which.
         why: NoSuchCpu,
     },
+    /// A station that is not there.
+    #[error(transparent)]
+    Station(#[from] NoStation),
     /// Two spinning realtime threads would share a CPU and starve each other and the machine.
     #[error("{0}")]
     TwoSpinners(String),
@@ -81,7 +84,7 @@ pub fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
 
 /// True if every stream goes through port `sim`: then nothing is built.
 pub fn is_simulated(setup: &Setup) -> bool {
-    setup.streams.iter().all(|stream| stream.port == Port::Sim)
+    all_simulated(&setup.streams)
 }
 
 /// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
@@ -143,10 +146,18 @@ pub fn place_on(setup: &Setup, usable: &[u32]) -> Result<(Vec<Placed>, Vec<Strin
 }
 
 /// The trial's nonce, and the order of both ends of each stream.
-pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64Mcg) -> (u64, Vec<Ordered>) {
+///
+/// # Errors
+/// If a stream names a station that the path does not lead to.
+pub fn orders(
+    setup: &Setup,
+    plan: &Plan,
+    chosen: &[Placed],
+    random: &mut Pcg64Mcg,
+) -> Result<(u64, Vec<Ordered>), NoStation> {
     let nonce: u64 = random.random();
-    let index = |station: &str| plan.ends.keys().position(|name| name == station).unwrap_or(0);
     let make = |(number, stream): (usize, &Stream)| {
+        let (at_from, at_to) = (plan.station(&stream.from)?, plan.station(&stream.to)?);
         let end = |station: &str| {
             let end = plan.ends.get(station);
             // A tag that port `packet` writes itself needs no device of its own.
@@ -210,9 +221,10 @@ pub fn orders(setup: &Setup, plan: &Plan, chosen: &[Placed], random: &mut Pcg64M
                 vec![EndOrder::Ask(ask), reflect()]
             }
         };
-        Ordered { from: index(&stream.from), to: index(&stream.to), ends, phase, stream: stream.clone() }
+        Ok(Ordered { from: at_from, to: at_to, ends, phase, stream: stream.clone() })
     };
-    (nonce, setup.streams.iter().enumerate().map(make).collect())
+    let ordered: Result<Vec<Ordered>, NoStation> = setup.streams.iter().enumerate().map(make).collect();
+    Ok((nonce, ordered?))
 }
 
 /// True if two cells need the same path.

@@ -3,14 +3,15 @@
 //! and nothing is changed, so the plan that is shown is the plan that is run.
 
 use crate::command::{Command, Step};
+use crate::inverse::Inverse;
 use crate::names::Names;
 use crate::orders::PlaceError;
 use crate::path::{self, Found, LinkEnd, PathError};
+use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
 use crate::vlan;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::Setup;
 use thiserror::Error;
@@ -84,29 +85,48 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
     Ok(Plan { steps, read_back, ends: laid.ends, begins: shaped.begins })
 }
 
+/// A station that an experiment names and does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("there is no station `{0}`: write a section [station.{0}]")]
+pub struct NoStation(pub String);
+
 impl Plan {
+    /// The number of a station: its place among the ends, and so its agent's.
+    ///
+    /// # Errors
+    /// If the path does not lead there.
+    pub fn station(&self, name: &str) -> Result<usize, NoStation> {
+        self.ends.keys().position(|end| end == name).ok_or_else(|| NoStation(name.to_owned()))
+    }
+
     /// The inverses, in the order in which they are run.
-    pub fn undo(&self) -> impl Iterator<Item = &Command> {
-        self.steps.iter().rev().flat_map(|step| &step.undoes)
+    pub fn undo(&self) -> impl Iterator<Item = Command> {
+        self.steps.iter().rev().flat_map(|step| &step.undoes).flat_map(Inverse::commands)
     }
 
     /// All of it as lines for a shell: what is done, what is read back, and how it is put back.
     pub fn script(&self) -> String {
-        let mut script = String::new();
+        let mut script = Script::default();
+        self.write_to(&mut script);
+        script.text().to_owned()
+    }
+
+    /// The same, as a part of a script.
+    pub fn write_to(&self, script: &mut Script) {
         let mut said = "";
         for step in &self.steps {
             if step.why != said {
-                let _ = writeln!(script, "# {}", step.why);
+                script.comment(step.why);
                 said = step.why;
             }
-            step.does.iter().for_each(|command| _ = writeln!(script, "{command}"));
+            step.does.iter().for_each(|command| script.command(command));
         }
-        script.push_str("# what the kernel has made of it\n");
-        self.read_back.iter().for_each(|command| _ = writeln!(script, "{command}"));
-        script.push_str("# the stations: each end is spoken to on stdin and stdout while the trials run\n");
-        self.ends.values().for_each(|end| _ = writeln!(script, "# tardy agent --netns {}", end.netns));
-        script.push_str("# put everything back\nprintf 'built; Enter puts everything back: '; read _\n");
-        self.undo().for_each(|command| _ = writeln!(script, "{command}"));
-        script
+        script.comment("what the kernel has made of it");
+        self.read_back.iter().for_each(|command| script.command(command));
+        script.comment("the stations: each end is spoken to on stdin and stdout while the trials run");
+        self.ends.values().for_each(|end| script.comment(&format!("tardy agent --netns {}", end.netns)));
+        script.comment("put everything back");
+        script.pause();
+        self.undo().for_each(|command| script.command(&command));
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process that cannot be mistaken for a later one with the same number.
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::{fs, io};
 
@@ -30,9 +31,28 @@ impl Identity {
         state_and_start(self.pid).is_ok_and(|(state, start)| start == self.start && !matches!(state, 'Z' | 'X'))
             && boot().is_ok_and(|boot| boot == self.boot)
     }
+
+    /// Sends SIGKILL to it, and never to a later process with its number: what is opened first and known by its start then is the
+    /// one that is meant.
+    ///
+    /// # Errors
+    /// The system's reason; that it has ended is none.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other(format!("{} is no process number", self.pid)))?;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
+            Ok(_) if !self.is_alive() => Ok(()),
+            Ok(it) => match pidfd_send_signal(it, Signal::KILL) {
+                Err(errno) if errno != rustix::io::Errno::SRCH => Err(errno.into()),
+                _ => Ok(()),
+            },
+        }
+    }
 }
 
-fn boot() -> io::Result<String> {
+pub(crate) fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 

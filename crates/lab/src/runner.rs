@@ -3,10 +3,13 @@
 
 use crate::command::{Batch, Command, OURSELVES, Process};
 use crate::names::Slot;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{self, Stdio};
+use std::process::{self, Child, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -31,8 +34,8 @@ pub struct Output {
 /// A command of a batch that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its index in the batch; 0 if the process failed before it read the first one.
-    pub index: usize,
+    /// Its index in the batch; `None` where the process ended and did not say at which: any of them may have been done.
+    pub at: Option<usize>,
     /// The program's own words.
     pub says: String,
 }
@@ -56,6 +59,17 @@ pub enum RunError {
         /// The system's reason.
         source: io::Error,
     },
+    /// It did not end.
+    #[error(
+        "`{command}` did not end within {seconds} s and was sent SIGKILL: something holds the kernel's network settings (see `dmesg`); \
+         when that is over, `tardy undo` puts back what is left"
+    )]
+    TimedOut {
+        /// The first command of the batch.
+        command: String,
+        /// The limit.
+        seconds: u64,
+    },
 }
 
 /// A batch that was run, for the log.
@@ -69,16 +83,28 @@ pub struct Ran<'a> {
     pub failures: &'a [Failure],
 }
 
+/// A command that takes longer hangs. Some drivers take seconds to set a queue discipline.
+const LIMIT: Duration = Duration::from_secs(60);
+/// A process that was sent SIGKILL ends within this time, or waits inside the kernel.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// The real runner: child processes.
 pub struct Processes<'a> {
     report: Box<dyn FnMut(&Ran<'_>) + 'a>,
     hold: Option<File>,
+    limit: Duration,
 }
 
 impl<'a> Processes<'a> {
     /// A runner that tells `report` of every batch.
     pub fn new(report: impl FnMut(&Ran<'_>) + 'a) -> Self {
-        Processes { report: Box::new(report), hold: None }
+        Processes { report: Box::new(report), hold: None, limit: LIMIT }
+    }
+
+    /// With another limit for each process than a minute.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Processes { limit, ..self }
     }
 
     /// Keeps `slot` locked as long as a child lives, even if this process is killed: else an orphan could still be building
@@ -91,7 +117,8 @@ impl<'a> Processes<'a> {
         Ok(self)
     }
 
-    fn child(&self, process: &Process, reads: bool) -> io::Result<process::Output> {
+    /// Runs it; `None` if it did not end in time.
+    fn child(&self, process: &Process, reads: bool) -> io::Result<Option<process::Output>> {
         // This very binary, also where it is not in PATH or was replaced meanwhile.
         let program = if process.argv[0] == OURSELVES { "/proc/self/exe" } else { &process.argv[0] };
         let mut command = process::Command::new(program);
@@ -104,16 +131,71 @@ impl<'a> Processes<'a> {
             Some(lock) if !reads => Stdio::from(lock.try_clone()?),
             _ => Stdio::piped(),
         });
+        let until = Instant::now() + self.limit;
         let mut child = command.spawn()?;
-        let stdin = child.stdin.take();
-        std::thread::scope(|scope| {
-            if let (Some(mut pipe), Some(text)) = (stdin, &process.stdin) {
-                // By a thread, as the child may block on a full stderr before it has read all. One that stops at a bad
-                // line closes the pipe: its complaint says more than the broken pipe.
-                scope.spawn(move || pipe.write_all(text.as_bytes()));
+        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), process.stdin.clone()) {
+            // By a thread, as the child may block on a full stderr before it has read all. One that stops at a bad
+            // line closes the pipe: its complaint says more than the broken pipe.
+            std::thread::spawn(move || pipe.write_all(text.as_bytes()));
+        }
+        // By threads, as each pipe may be full while the other one is read, and neither may keep this process for ever.
+        let (stdout, stderr) = (child.stdout.take().map(drained), child.stderr.take().map(drained));
+        let status = ended(&mut child, until)?;
+        let mut all = [Vec::new(), Vec::new()];
+        for (into, from) in all.iter_mut().zip([stdout, stderr]) {
+            let left = until.saturating_duration_since(Instant::now()).max(ENDING);
+            match from.map(|from| from.recv_timeout(left)) {
+                Some(Ok(bytes)) => *into = bytes,
+                // Something that it started has the pipe open still.
+                Some(Err(_)) => break,
+                None => {}
             }
-            child.wait_with_output()
-        })
+        }
+        let [stdout, stderr] = all;
+        Ok(status.map(|status| process::Output { status, stdout, stderr }))
+    }
+}
+
+/// All that comes out of a pipe, once it is closed.
+fn drained(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (all, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = all.send(bytes);
+    });
+    receiver
+}
+
+/// Waits for its end; `None` if the time was up, and then it was sent SIGKILL.
+fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    if waited(child, until)? {
+        return child.wait().map(Some);
+    }
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if group.is_none_or(|group| kill_process_group(group, Signal::KILL).is_err()) {
+        let _ = child.kill();
+    }
+    if waited(child, Instant::now() + ENDING)? {
+        child.wait()?;
+    }
+    Ok(None)
+}
+
+/// True once it has ended.
+fn waited(child: &Child, until: Instant) -> io::Result<bool> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("a child without a number"))?;
+    let it = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&it, PollFlags::IN)], Some(&limit)) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(0) if Instant::now() < until => {}
+            Ok(ready) => return Ok(ready > 0),
+        }
     }
 }
 
@@ -131,10 +213,23 @@ impl Runner for Processes<'_> {
                 RunError::Process { command: batch.commands()[0].to_string(), source }
             }
         })?;
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        let failures = if done.status.success() { Vec::new() } else { failures(&stderr, &done.status.to_string()) };
+        let (failures, stdout) = match &done {
+            None => {
+                let says = format!("it did not end within {} s", self.limit.as_secs());
+                (vec![Failure { at: None, says }], Vec::new())
+            }
+            Some(done) if done.status.success() => (Vec::new(), done.stdout.clone()),
+            Some(done) => {
+                let is_lone = process.stdin.is_none();
+                (failures(&String::from_utf8_lossy(&done.stderr), done.status, is_lone), done.stdout.clone())
+            }
+        };
         (self.report)(&Ran { commands: batch.commands(), took: started.elapsed(), failures: &failures });
-        Ok(Output { stdout: String::from_utf8_lossy(&done.stdout).into_owned(), failures })
+        if done.is_none() {
+            let (command, seconds) = (batch.commands()[0].to_string(), self.limit.as_secs());
+            return Err(RunError::TimedOut { command, seconds });
+        }
+        Ok(Output { stdout: String::from_utf8_lossy(&stdout).into_owned(), failures })
     }
 }
 
@@ -151,22 +246,32 @@ fn install(program: &str) -> String {
     }
 }
 
+/// Iproute2's own code for a batch of which a line failed.
+const A_LINE_FAILED: i32 = 1;
+
 /// Splits what `ip -batch` and `tc -batch` write on stderr: each failed line is followed by `Command failed -:N`, N from 1.
-/// A lone command, or a process that failed before its first line, names no line.
-pub fn failures(stderr: &str, status: &str) -> Vec<Failure> {
+/// A lone command names no line, and needs none. Neither does a process that was killed, or that ends by another code than that of
+/// a failed line: iproute2 ends at once, without a line's number, at some mistakes.
+pub fn failures(stderr: &str, status: ExitStatus, is_lone: bool) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut says: Vec<&str> = Vec::new();
     for line in stderr.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix("Command failed -:").and_then(|number| number.parse::<usize>().ok()) {
             Some(number) => {
-                failures.push(Failure { index: number.saturating_sub(1), says: says.join("; ") });
+                failures.push(Failure { at: Some(number.saturating_sub(1)), says: says.join("; ") });
                 says.clear();
             }
             None => says.push(line),
         }
     }
-    if failures.is_empty() {
-        failures.push(Failure { index: 0, says: if says.is_empty() { status.to_owned() } else { says.join("; ") } });
+    let was_killed = status.code().is_none();
+    let is_cut = was_killed || (!is_lone && status.code() != Some(A_LINE_FAILED));
+    if failures.is_empty() || is_cut {
+        let status = status.to_string();
+        if says.is_empty() || was_killed {
+            says.push(&status);
+        }
+        failures.push(Failure { at: (is_lone && !was_killed).then_some(0), says: says.join("; ") });
     }
     failures
 }

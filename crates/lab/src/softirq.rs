@@ -7,8 +7,10 @@
 //! such; else receive packet steering.
 
 use crate::command::{Command, Step};
+use crate::inverse::{Action, Inverse};
 use crate::orders::{self, PlaceError, Placed};
 use crate::path::{Found, LinkEnd};
+use crate::plan::NoStation;
 use std::collections::BTreeMap;
 use tardy_host::cpus;
 use tardy_host::softirq::{Steering, napi_threads};
@@ -126,7 +128,7 @@ pub fn steps(
     let (chosen, _) = orders::place_on(setup, &found.usable)?;
     let (all, _) = meant(setup, &chosen, found)?;
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
-    let step = |does: Vec<Command>, undoes: Vec<Command>, why| Step { does, undoes, why, tolerates: &[] };
+    let step = |does: Vec<Command>, undoes: Vec<Inverse>, why| Step { does, undoes, why, tolerates: &[] };
     let ends = || ends.iter().filter_map(|(station, end)| Some((station, end, all.get(station)?)));
     for (_, end, _) in ends().filter(|(.., meant)| meant.by == SoftirqBy::Napi) {
         let (netns, device) = (end.netns.as_str(), end.device.as_str());
@@ -137,7 +139,8 @@ pub fn steps(
         read_back.push(Command::ip(&["netns", "exec", netns, "ethtool", "--json", "-k", device]));
     }
     for (station, end, meant) in ends() {
-        let number = setup.stations.keys().position(|name| name == station).unwrap_or(0);
+        let number = setup.stations.keys().position(|name| name == station);
+        let number = number.ok_or_else(|| NoStation(station.clone()))?;
         let (netns, device) = (end.netns.as_str(), end.device.as_str());
         let class = format!("/sys/class/net/{device}");
         match (meant.by, meant.cpu) {
@@ -150,13 +153,14 @@ pub fn steps(
             }
             (SoftirqBy::Irq, Some(cpu)) => {
                 let irqs = steering(setup, number, found).map(|steering| &steering.irqs).into_iter().flatten();
-                let files: Vec<(String, &String)> =
-                    irqs.map(|(irq, was)| (format!("/proc/irq/{irq}/smp_affinity_list"), was)).collect();
-                let set = |file: &str, to: &str| Command::new("sh", &["-c", &format!("echo {to} >{file}")]);
-                let does = files.iter().map(|(file, _)| set(file, &cpu.to_string())).collect();
-                let undoes = files.iter().map(|(file, was)| set(file, was)).collect();
+                let (mut files, mut does, mut undoes) = (Vec::new(), Vec::new(), Vec::new());
+                for (irq, was) in irqs {
+                    let file = format!("/proc/irq/{irq}/smp_affinity_list");
+                    does.push(Command::new("sh", &["-c", &format!("echo {cpu} >{file}")]));
+                    undoes.push(Inverse::here(Action::RestoreIrq { irq: *irq, was: was.clone() }));
+                    files.push(file);
+                }
                 steps.push(step(does, undoes, "the device's interrupts on one CPU; back where they were"));
-                let files: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
                 read_back.push(show(netns, &files.join(" ")));
             }
             (SoftirqBy::Rps, Some(cpu)) => {
@@ -164,7 +168,8 @@ pub fn steps(
                 // What is set on a veth goes with it.
                 let were = steering(setup, number, found).map(|steering| &steering.queues).into_iter().flatten();
                 let put = |(queue, was): (&String, &String)| {
-                    shell(netns, &format!("echo {was} >{class}/queues/{queue}/rps_cpus"), &[])
+                    let (device, queue, was) = (device.to_owned(), queue.clone(), was.clone());
+                    Inverse::within(netns, Action::RestoreSteering { device, queue, was })
                 };
                 let undoes = were.map(put).collect();
                 let why = "arriving packets are steered to one CPU (RPS)";

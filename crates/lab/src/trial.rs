@@ -7,6 +7,7 @@ mod warm;
 use crate::agent::{Agent, AgentError, Incoming};
 use crate::leftover;
 use crate::loads::Loads;
+use crate::plan::NoStation;
 use crate::process::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -88,6 +89,9 @@ pub enum TrialError {
     /// This machine cannot do what the cell asks for; other cells may go on.
     #[error("{0}")]
     CannotDo(String),
+    /// A station that is not there.
+    #[error(transparent)]
+    Station(#[from] NoStation),
 }
 
 /// What is left of a trial in which a station failed.
@@ -96,6 +100,12 @@ pub struct Broken {
     pub error: TrialError,
     /// What the others had recorded; a half that is gone is empty.
     pub had: Vec<Option<Ran>>,
+}
+
+impl From<NoStation> for Broken {
+    fn from(error: NoStation) -> Broken {
+        Broken { error: error.into(), had: Vec::new() }
+    }
 }
 
 /// The stations of one built path.
@@ -216,7 +226,7 @@ impl Stations {
         let collected = loads.collect(self);
         if loads.have_programs() {
             // What a program started beside itself must not run on into trials without it.
-            leftover::end(&self.identities(), LEAVING);
+            let _ = leftover::end(&self.identities(), LEAVING);
         }
         if let Err(error) = collected {
             let had = (0..streams.len()).map(|i| trial.salvage(self, i)).collect();
@@ -259,6 +269,7 @@ impl Trial<'_> {
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<(), TrialError> {
         self.prepare(stations, loads)?;
+        self.has_named_stamps()?;
         loads.connect(stations)?;
         self.warm_up(stations, stop)?;
         // What is on its way from here on is the trial's: whoever waits for its first packet is told before anything is measured.
@@ -290,6 +301,21 @@ impl Trial<'_> {
         for (station, ends, clocks) in answers {
             self.clocks.insert(station, clocks);
             self.ready.extend(ends.into_iter().map(|end| ((end.stream, end.side), end)));
+        }
+        Ok(())
+    }
+
+    /// A stamp that the experiment names is had or refused; one of the usual ones may lack.
+    fn has_named_stamps(&self) -> Result<(), TrialError> {
+        for ordered in self.streams.iter().filter(|ordered| ordered.stream.stamps_named) {
+            let end = |side| self.ready.get(&(ordered.number(), side));
+            let absent = ordered.sides().filter_map(end).flat_map(|end| &end.absent);
+            if let Some((point, why)) = absent.into_iter().next() {
+                return Err(TrialError::CannotDo(format!(
+                    "stream `{}`: `stamps` names {point}, and it cannot be had: {why}; leave it out, or use a device that has it",
+                    ordered.stream.name
+                )));
+            }
         }
         Ok(())
     }

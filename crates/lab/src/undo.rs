@@ -7,11 +7,12 @@
 use crate::command::{Batch, Command};
 use crate::journal::{self, Journal, JournalError};
 use crate::leftover;
-use crate::names::{self, Hold};
+use crate::names::{self, Hold, Take};
 use crate::process::Identity;
-use crate::runner::{Failure, RunError, Runner};
-use std::io;
-use std::path::{Path, PathBuf};
+use crate::returned::{self, Way};
+use crate::runner::{Failure, Runner};
+use crate::state::{Folder, StateError};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use thiserror::Error;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Complaints of `ip`, `tc`, `kill` and a shell (the last) that something is already gone.
+/// Complaints of `ip`, `tc` and a shell (the last) that something is already gone.
 const GONE: [&str; 6] = [
     // tc, of a device that has no queue discipline but its own.
     "Cannot delete qdisc with handle of zero",
@@ -43,31 +44,54 @@ fn is_gone(says: &str) -> bool {
 /// Something could not be put back. What is left stands in the journal, for the next `tardy undo`.
 #[derive(Debug, Error)]
 pub enum UndoError {
-    /// The state folder.
-    #[error("cannot look for leftovers in {}: {source}", path.display())]
-    State {
-        /// Which.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
+    /// The state folder, or one in it, is somebody else's or cannot be read. Nothing of it is run.
+    #[error("{source}")]
+    Refused {
+        /// What is wrong with it.
+        source: StateError,
+        /// The commands that its journals hold, for a person to look at.
+        shown: Vec<String>,
     },
-    /// The journal.
+    /// The journal cannot be read. Nothing of it is run.
+    #[error("{source}")]
+    Unread {
+        /// What is wrong with it.
+        source: JournalError,
+        /// The commands that it holds, as far as they can be told.
+        shown: Vec<String>,
+    },
+    /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A program.
-    #[error("cannot undo: {0}")]
-    Run(#[from] RunError),
-    /// Commands that failed.
-    #[error("not put back: {}; run `tardy undo` as root once more, or these commands by hand", list(.0))]
-    Failed(Vec<NotUndone>),
-    /// A process that does not go.
-    #[error(
-        "process {pid} of a killed run was sent SIGKILL and has not ended: it waits inside the kernel; `tardy undo` again later"
-    )]
-    Stuck {
-        /// Its number.
-        pid: u32,
+    /// Commands that failed, processes that do not end.
+    #[error("not put back: {}; run `tardy undo` as root once more, or see to it by hand", list(failed, stuck))]
+    Left {
+        /// The commands.
+        failed: Vec<NotUndone>,
+        /// The processes' numbers.
+        stuck: Vec<u32>,
     },
+    /// Network devices that are nowhere to be found. There is nothing left to be done for them.
+    #[error("{}", .0.join(", "))]
+    Lost(Vec<String>),
+    /// The run that left it is dead, and something else has its slot.
+    #[error(
+        "the run that had this slot is dead, and the slot is still held by {holder}: wait for the end of that, or end it, then run `tardy undo` again"
+    )]
+    Busy {
+        /// Who has it.
+        holder: String,
+    },
+}
+
+impl UndoError {
+    /// Commands that were not run, because the journal is not to be trusted.
+    pub fn shown(&self) -> &[String] {
+        match self {
+            UndoError::Refused { shown, .. } | UndoError::Unread { shown, .. } => shown,
+            _ => &[],
+        }
+    }
 }
 
 /// An inverse that failed.
@@ -79,25 +103,37 @@ pub struct NotUndone {
     pub says: String,
 }
 
-fn list(failed: &[NotUndone]) -> String {
-    failed.iter().map(|it| format!("`{}` ({})", it.command, it.says)).collect::<Vec<_>>().join(", ")
+fn list(failed: &[NotUndone], stuck: &[u32]) -> String {
+    let failed = failed.iter().map(|it| format!("`{}` ({})", it.command, it.says));
+    let stuck = stuck.iter().map(|pid| {
+        format!("process {pid} of the run was sent SIGKILL and has not ended, because it waits inside the kernel")
+    });
+    failed.chain(stuck).collect::<Vec<_>>().join(", ")
 }
 
 /// What was put back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PutBack {
     /// Steps whose inverse was run.
     pub steps: u32,
     /// Processes that were still alive and were ended.
     pub agents: u32,
+    /// Steps that went with the boot in which they were made.
+    pub of_another_boot: u32,
+    /// What a person should know of it.
+    pub notes: Vec<String>,
+    /// Network devices that are nowhere to be found.
+    pub lost: Vec<String>,
 }
 
-/// Puts back all that a journal holds, last step first, and empties it. A failure does not keep the rest from being tried.
+/// Puts back all that a journal holds, last step first, and empties it. A failure does not keep the rest from being tried, nor does
+/// a process that does not end.
 pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result<PutBack, UndoError> {
-    let agents = end_agents(&journal.contents().agents, runner)?;
-    let begun = journal.contents().steps.clone();
-    let commands: Vec<(u32, Command)> =
-        begun.iter().rev().flat_map(|(step, undo)| undo.iter().map(|command| (*step, command.clone()))).collect();
+    let (agents, stuck) = end_agents(&journal.contents().agents);
+    let mut contents = journal.contents().clone();
+    let of_another_boot = contents.forget_other_boots();
+    let steps = contents.steps.len() as u32;
+    let Way { commands, notes, lost } = returned::way(&contents.steps, runner);
 
     let mut failed: Vec<(u32, NotUndone)> = Vec::new();
     let mut rest = &commands[..];
@@ -111,67 +147,56 @@ pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result
         failed.extend(kept.into_iter().map(|(step, command)| {
             (*step, NotUndone { command: command.clone(), says: "kept: something in it was not put back".to_owned() })
         }));
-        if let Some(batch) = Batch::group(now_run.iter().map(|(_, command)| command.clone())).pop() {
-            let output = runner.run(&batch.keep_going(true))?;
-            let left = output.failures.iter().filter(|failure| !is_gone(&failure.says));
-            failed.extend(left.map(|failure: &Failure| {
-                let (step, command) = now_run.get(failure.index).unwrap_or(&now_run[0]);
-                (*step, NotUndone { command: command.clone(), says: failure.says.clone() })
-            }));
-        }
+        failed.extend(run(&now_run, runner));
         // A step is done with when its last inverse is. A mark that cannot be written is no reason to stop undoing.
         let mut done: Vec<u32> = now.iter().map(|(step, _)| *step).collect();
         done.dedup();
-        done.retain(|step| later.first().is_none_or(|(next, _)| next != step));
+        done.retain(|step| later.iter().all(|(other, _)| other != step));
         done.retain(|step| failed.iter().all(|(of, _)| of != step));
         if !done.is_empty() {
             let _ = journal.undone(&done);
         }
     }
     let failed: Vec<NotUndone> = failed.into_iter().map(|(_, it)| it).collect();
-    if !failed.is_empty() {
-        return Err(UndoError::Failed(failed));
+    if !(failed.is_empty() && stuck.is_empty()) {
+        return Err(UndoError::Left { failed, stuck });
     }
     journal.clear()?;
-    Ok(PutBack { steps: begun.len() as u32, agents })
+    Ok(PutBack { steps, agents, of_another_boot, notes, lost })
 }
 
-/// Ends those that still run, and waits until they are gone.
-fn end_agents(agents: &[Identity], runner: &mut dyn Runner) -> Result<u32, UndoError> {
-    let mut ended = 0;
+/// Runs neighbours that one process can run; those that failed, by step.
+fn run(commands: &[&(u32, Command)], runner: &mut dyn Runner) -> Vec<(u32, NotUndone)> {
+    let Some(batch) = Batch::group(commands.iter().map(|(_, command)| command.clone())).pop() else {
+        return Vec::new();
+    };
+    let not_undone = |(step, command): &&(u32, Command), says: &str| {
+        (*step, NotUndone { command: command.clone(), says: says.to_owned() })
+    };
+    let failures = match runner.run(&batch.keep_going(true)) {
+        Ok(output) => output.failures,
+        Err(error) => vec![Failure { at: None, says: error.to_string() }],
+    };
+    let left = failures.iter().filter(|failure| !is_gone(&failure.says));
+    let each = left.flat_map(|failure| match failure.at.and_then(|at| commands.get(at)) {
+        Some(command) => vec![not_undone(command, &failure.says)],
+        // It is not known how far it came.
+        None => commands.iter().map(|command| not_undone(command, &failure.says)).collect(),
+    });
+    each.collect()
+}
+
+/// Ends those that still run, and waits until they are gone: how many were ended, and the numbers of those that did not go.
+fn end_agents(agents: &[Identity]) -> (u32, Vec<u32>) {
+    let (mut ended, mut stuck) = (0, Vec::new());
     for agent in agents.iter().filter(|agent| agent.is_alive()) {
-        // The shell's own `kill`: the program is not on every machine.
-        let kill = Command::new("sh", &["-c", &format!("kill -KILL {}", agent.pid)]);
-        let output = runner.run(&Batch::one(kill.clone()))?;
-        if let Some(failure) = output.failures.first().filter(|_| agent.is_alive()) {
-            return Err(UndoError::Failed(vec![NotUndone { command: kill, says: failure.says.clone() }]));
-        }
-        if !wait_until(|| !agent.is_alive()) {
-            return Err(UndoError::Stuck { pid: agent.pid });
-        }
-        ended += 1;
+        let _ = agent.kill();
+        if wait_until(|| !agent.is_alive()) { ended += 1 } else { stuck.push(agent.pid) }
     }
-    Ok(ended + end_programs(agents, runner)?)
-}
-
-/// Ends what the agents had started and that outlived them: a program of a load, or what that had started in turn.
-fn end_programs(agents: &[Identity], runner: &mut dyn Runner) -> Result<u32, UndoError> {
-    let mut ended = 0;
-    let until = Instant::now() + PATIENCE;
-    loop {
-        // Such a program may be starting others just now: looked for until there are none.
-        let left = leftover::of(agents);
-        let Some(first) = left.first() else { return Ok(ended) };
-        if Instant::now() > until {
-            return Err(UndoError::Stuck { pid: first.pid });
-        }
-        for program in &left {
-            let kill = Command::new("sh", &["-c", &format!("kill -KILL {}", program.pid)]);
-            runner.run(&Batch::one(kill))?;
-            ended += 1;
-        }
-        wait_until(|| left.iter().all(|program| !program.is_alive()));
-    }
+    // What the agents had started and that outlived them: a program of a load, or what that had started in turn.
+    let (programs, left) = leftover::end(agents, PATIENCE);
+    stuck.extend(left.iter().map(|program| program.pid));
+    (ended + programs, stuck)
 }
 
 fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
@@ -186,7 +211,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
 }
 
 /// What a killed run left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Leftover {
     /// Its slot.
     pub slot: u16,
@@ -194,26 +219,85 @@ pub struct Leftover {
     pub steps: u32,
     /// Processes that it had started.
     pub agents: u32,
+    /// The commands that would put it back.
+    pub commands: Vec<String>,
+    /// Why it cannot be put back by this user or this version, if so.
+    pub refused: Option<UndoError>,
 }
 
 /// What killed runs have left; changes nothing.
 ///
 /// # Errors
-/// If the state folder or a journal cannot be read.
+/// If the state folder cannot be read, or is somebody else's.
 pub fn leftovers(state: &Path) -> Result<Vec<Leftover>, UndoError> {
-    let numbers = names::numbers(state).map_err(|source| UndoError::State { path: state.to_owned(), source })?;
+    let Some(slots) = slots_of(state)? else { return Ok(Vec::new()) };
     let mut left = Vec::new();
-    for slot in numbers {
-        let dir = names::slots(state).join(slot.to_string());
-        if names::is_live(&dir) {
-            continue;
-        }
-        let contents = journal::read(&dir.join("journal.jsonl"))?;
-        if !contents.is_empty() {
-            left.push(Leftover { slot, steps: contents.steps.len() as u32, agents: contents.agents.len() as u32 });
+    for slot in names::numbers(&slots).map_err(|source| refused(source, state))? {
+        match contents_of(&slots, slot) {
+            Ok(None) => {}
+            Ok(Some(mut contents)) => {
+                contents.forget_other_boots();
+                let commands = contents.commands().iter().map(ToString::to_string).collect();
+                if !contents.is_empty() {
+                    let (steps, agents) = (contents.steps.len() as u32, contents.agents.len() as u32);
+                    left.push(Leftover { slot, steps, agents, commands, refused: None });
+                }
+            }
+            Err(error) => {
+                let commands = error.shown().to_vec();
+                left.push(Leftover { slot, steps: 0, agents: 0, commands, refused: Some(error) });
+            }
         }
     }
     Ok(left)
+}
+
+/// The commands that would put back what this process itself has changed so far.
+pub fn own_leftovers(state: &Path) -> Vec<String> {
+    let Ok(Some(slots)) = names::slots(state) else { return Vec::new() };
+    let me = std::process::id();
+    let own = names::numbers(&slots).unwrap_or_default().into_iter().filter_map(|slot| {
+        let dir = slots.folder(&slot.to_string()).ok()??;
+        names::owner(&dir).filter(|owner| owner.pid == me && owner.is_alive())?;
+        journal::read_in(&dir).ok()
+    });
+    own.flat_map(|contents| contents.commands()).map(|command| command.to_string()).collect()
+}
+
+/// What a slot's journal holds; `None` for one of a living run.
+fn contents_of(slots: &Folder, slot: u16) -> Result<Option<journal::Contents>, UndoError> {
+    let name = slot.to_string();
+    let Some(dir) = slots.folder(&name).map_err(|source| refused_slot(source, slots, &name))? else { return Ok(None) };
+    if names::is_live(&dir) {
+        return Ok(None);
+    }
+    journal::read_in(&dir).map(Some).map_err(|source| unread(source, &dir, slots, &name))
+}
+
+/// The slots; a state folder that is not to be trusted is refused with all that its journals hold.
+fn slots_of(state: &Path) -> Result<Option<Folder>, UndoError> {
+    names::slots(state).map_err(|source| refused(source, state))
+}
+
+fn refused(source: StateError, state: &Path) -> UndoError {
+    let shown = names::slots_to_look_at(state).filter(|_| !source.is_denied()).map_or_else(Vec::new, |slots| {
+        let numbers = names::numbers(&slots).unwrap_or_default();
+        let dirs = numbers.iter().filter_map(|slot| slots.folder(&slot.to_string()).ok()?);
+        dirs.flat_map(|dir| journal::shown(&dir)).collect()
+    });
+    UndoError::Refused { source, shown }
+}
+
+fn refused_slot(source: StateError, slots: &Folder, name: &str) -> UndoError {
+    let dir = Folder::to_look_at(&slots.path().join(name)).filter(|_| !source.is_denied());
+    UndoError::Refused { source, shown: dir.map_or_else(Vec::new, |dir| journal::shown(&dir)) }
+}
+
+fn unread(source: JournalError, dir: &Folder, slots: &Folder, name: &str) -> UndoError {
+    match source {
+        JournalError::State(source) => refused_slot(source, slots, name),
+        source => UndoError::Unread { source, shown: journal::shown(dir) },
+    }
 }
 
 /// What [`undo_all`] did.
@@ -227,35 +311,51 @@ pub struct UndoReport {
     pub failed: Vec<(u16, UndoError)>,
 }
 
+/// Hears of each slot when it is done.
+pub type Hear<'a> = dyn FnMut(u16, Result<&PutBack, &UndoError>) + 'a;
+
 /// Puts back what every killed run left behind, and leaves runs that are alive alone. May be run at any time and again.
-/// `report` hears of each slot when it is done.
 ///
 /// # Errors
-/// If the state folder cannot be read. What fails for one slot stands in the report.
-pub fn undo_all(
+/// If the state folder cannot be read, or is somebody else's. What fails for one slot stands in the report.
+pub fn undo_all(state: &Path, runner: &mut dyn Runner, hear: &mut Hear<'_>) -> Result<UndoReport, UndoError> {
+    undo_those(state, runner, hear, None)
+}
+
+/// Puts back what this process left behind before it began anew by `exec`, and nothing else.
+///
+/// # Errors
+/// As [`undo_all`].
+pub fn undo_own(state: &Path, runner: &mut dyn Runner, hear: &mut Hear<'_>) -> Result<UndoReport, UndoError> {
+    undo_those(state, runner, hear, Some(std::process::id()))
+}
+
+fn undo_those(
     state: &Path,
     runner: &mut dyn Runner,
-    report: &mut dyn FnMut(u16, Result<PutBack, &UndoError>),
+    hear: &mut Hear<'_>,
+    only_of: Option<u32>,
 ) -> Result<UndoReport, UndoError> {
-    let failed = |source| UndoError::State { path: state.to_owned(), source };
     let mut done = UndoReport::default();
-    for slot in names::numbers(state).map_err(failed)? {
-        let Some(hold) = take(state, slot).map_err(failed)? else {
-            done.live += 1;
-            continue;
+    let Some(slots) = slots_of(state)?.map(Arc::new) else { return Ok(done) };
+    for slot in names::numbers(&slots).map_err(|source| refused(source, state))? {
+        let put = match take(&slots, slot, only_of) {
+            Ok(Taken::Not) => continue,
+            Ok(Taken::Live) => {
+                done.live += 1;
+                continue;
+            }
+            Ok(Taken::Got(hold)) => undo_one(hold, &slots, runner),
+            Err(error) => Err(error),
         };
-        let put = Journal::open(Arc::new(hold)).map_err(UndoError::from).and_then(|mut journal| {
-            let nothing = journal.contents().is_empty();
-            put_back(&mut journal, runner).map(|put| (!nothing).then_some(put))
-        });
         match put {
             Ok(None) => {}
             Ok(Some(put)) => {
-                report(slot, Ok(put));
+                hear(slot, Ok(&put));
                 done.undone.push((slot, put));
             }
             Err(error) => {
-                report(slot, Err(&error));
+                hear(slot, Err(&error));
                 done.failed.push((slot, error));
             }
         }
@@ -263,27 +363,50 @@ pub fn undo_all(
     Ok(done)
 }
 
+fn undo_one(hold: Hold, slots: &Folder, runner: &mut dyn Runner) -> Result<Option<PutBack>, UndoError> {
+    let hold = Arc::new(hold);
+    let name = hold.number.to_string();
+    let journal = Journal::open(Arc::clone(&hold)).map_err(|source| unread(source, &hold.dir, slots, &name));
+    let mut journal = journal?;
+    let nothing = journal.contents().is_empty();
+    put_back(&mut journal, runner).map(|put| (!nothing).then_some(put))
+}
+
+enum Taken {
+    Got(Hold),
+    /// A living run has it.
+    Live,
+    /// It is none of those asked for, or there is nothing in it.
+    Not,
+}
+
 /// Takes a slot that no living run has. If the owner is dead and the lock is still held, its last command is just ending.
-fn take(state: &Path, slot: u16) -> io::Result<Option<Hold>> {
-    let slots = names::slots(state);
-    let dir = slots.join(slot.to_string());
-    let mut hold = Hold::take(&slots, slot)?;
-    if hold.is_none() && names::owner(&dir).is_some_and(|owner| !owner.is_alive()) {
-        let mut error = None;
-        wait_until(|| match Hold::take(&slots, slot) {
-            Ok(None) => false,
-            Ok(taken) => {
-                hold = taken;
-                true
-            }
-            Err(source) => {
-                error = Some(source);
-                true
-            }
-        });
-        if let Some(error) = error {
-            return Err(error);
-        }
+fn take(slots: &Arc<Folder>, slot: u16, only_of: Option<u32>) -> Result<Taken, UndoError> {
+    let name = slot.to_string();
+    let refused = |source| refused_slot(source, slots, &name);
+    let Some(dir) = slots.folder(&name).map_err(refused)? else { return Ok(Taken::Not) };
+    let owner = names::owner(&dir);
+    let is_own = only_of.is_some() && owner.as_ref().is_some_and(|owner| Some(owner.pid) == only_of);
+    if only_of.is_some() && !is_own {
+        return Ok(Taken::Not);
     }
-    Ok(hold)
+    let mut busy = match Hold::take(slots, slot).map_err(refused)? {
+        Take::Got(hold) => return Ok(Taken::Got(hold)),
+        Take::Busy(busy) => busy,
+    };
+    if !is_own && names::is_live(&dir) {
+        return Ok(Taken::Live);
+    }
+    if journal::read_in(&dir).is_ok_and(|contents| contents.is_empty()) {
+        return Ok(Taken::Not);
+    }
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        sleep(LOOK_EVERY);
+        busy = match Hold::take(slots, slot).map_err(refused)? {
+            Take::Got(hold) => return Ok(Taken::Got(hold)),
+            Take::Busy(busy) => busy,
+        };
+    }
+    Err(UndoError::Busy { holder: busy.holder() })
 }

@@ -3,6 +3,7 @@
 //! writes its tags itself and needs none of it.
 
 use crate::command::{Command, Step};
+use crate::inverse::{Action, Inverse};
 use crate::names::{Names, Side};
 use crate::orders::has_ipv6;
 use crate::path::veth::NO_IPV6;
@@ -70,7 +71,7 @@ fn device(link: &LinkEnd, near: &VlanEnd, vlan: u16, map: &BTreeMap<u32, u8>) ->
     words.extend(pairs.iter().map(String::as_str));
     let made = Step {
         does: vec![ip(&words)],
-        undoes: vec![ip(&["link", "del", "dev", &near.device])],
+        undoes: vec![Inverse::within(&link.netns, Action::DeleteLink { device: near.device.clone() })],
         why: "a device that writes the VLAN tag, the PCP by the socket's priority",
         tolerates: &[],
     };
@@ -126,10 +127,10 @@ pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Fo
                  ethtool -n {device} rule {pcp} >/dev/null",
                 pcp << 13
             );
-            let undoes = format!("ethtool -N {device} delete {pcp}");
+            let undoes = Action::DeleteRule { device: device.to_owned(), location: pcp };
             steps.push(Step {
                 does: vec![shell(&does)],
-                undoes: vec![shell(&undoes)],
+                undoes: vec![Inverse::within(&end.netns, undoes)],
                 why: "tagged packets into the receive queue of their priority",
                 tolerates: &[],
             });

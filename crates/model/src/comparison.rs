@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a comparison of two runs says: what differed in the machine and in what was asked, and what differs in the numbers.
 
+use crate::validity::Validity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,9 @@ pub struct Compared {
     /// Trials that were finished, of all cells.
     #[serde(default)]
     pub trials: u32,
+    /// What its experiment set of the rules of validity.
+    #[serde(default, skip_serializing_if = "Validity::is_empty")]
+    pub validity: Validity,
 }
 
 /// Where a fact belongs.
@@ -153,11 +157,14 @@ pub struct PhaseComparison {
     pub trials: Vec<u32>,
     /// The phase of the schedule that each has, the same in both runs.
     pub phases_ns: Vec<i64>,
-    /// The figure in A.
+    /// The figure in A; [`INFINITE`] (in the file null) where a packet never arrived.
+    #[serde(with = "or_infinite")]
     pub a_ns: Vec<i64>,
     /// The same in B.
+    #[serde(with = "or_infinite")]
     pub b_ns: Vec<i64>,
-    /// B less A for each phase.
+    /// B less A for each phase; [`INFINITE`] or its negative (in the file null) where one of them is, and 0 where both are.
+    #[serde(with = "or_infinite")]
     pub differences_ns: Vec<i64>,
     /// Phases in which B's is higher.
     pub higher: u32,
@@ -165,9 +172,11 @@ pub struct PhaseComparison {
     pub lower: u32,
     /// Phases in which both are equal.
     pub equal: u32,
-    /// The median of the differences.
+    /// The median of the differences; infinite (in the file null) where it falls on a difference that is.
+    #[serde(deserialize_with = "or_infinite::float")]
     pub median_ns: f64,
-    /// The least and the greatest value that the median may have in truth; null below 6 phases.
+    /// The least and the greatest value that the median may have in truth, an infinite one null in the file; null below 6 phases.
+    #[serde(with = "or_infinite::interval")]
     pub interval_ns: Option<[i64; 2]>,
     /// How sure that is, 0 to 1; at least 0.95.
     pub confidence: Option<f64>,
@@ -191,4 +200,48 @@ pub enum Claim {
     NotValid,
     /// One of the runs at least is noisy: nothing is said.
     NotJudged,
+}
+
+/// Stands for a figure that is infinite, because a packet that never arrived has its rank: higher than any other.
+pub const INFINITE: i64 = i64::MAX;
+
+/// True if it stands for an infinite figure, or for a difference from one.
+pub const fn is_infinite(ns: i64) -> bool {
+    ns == INFINITE || ns == -INFINITE
+}
+
+/// Infinite figures are null in the file.
+mod or_infinite {
+    use super::{INFINITE, is_infinite};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    fn out(ns: i64) -> Option<i64> {
+        (!is_infinite(ns)).then_some(ns)
+    }
+
+    pub fn serialize<S: Serializer>(list: &[i64], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(list.iter().map(|ns| out(*ns)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
+        let list = Vec::<Option<i64>>::deserialize(from)?;
+        Ok(list.into_iter().map(|ns| ns.unwrap_or(INFINITE)).collect())
+    }
+
+    pub fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::INFINITY))
+    }
+
+    pub mod interval {
+        use super::{Deserialize, Deserializer, INFINITE, Serialize, Serializer, out};
+
+        pub fn serialize<S: Serializer>(ends: &Option<[i64; 2]>, to: S) -> Result<S::Ok, S::Error> {
+            ends.map(|ends| ends.map(out)).serialize(to)
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[i64; 2]>, D::Error> {
+            let ends = Option::<[Option<i64>; 2]>::deserialize(from)?;
+            Ok(ends.map(|[low, high]| [low.unwrap_or(-INFINITE), high.unwrap_or(INFINITE)]))
+        }
+    }
 }

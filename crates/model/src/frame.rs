@@ -12,6 +12,13 @@
 pub const HEAD: usize = 24;
 /// Number of the warm-up packet that only tries something out: a receiver passes over it.
 pub const PROBE: u32 = u32::MAX;
+/// Most packets of a trial. Numbers above have other uses.
+pub const MOST_PACKETS: u32 = 4_000_000_000;
+/// Number of a test packet of the lead-in or the lead-out: it is sent and answered like the trial's packets, and nothing is recorded
+/// of it.
+pub const LEAD: u32 = u32::MAX - 1;
+/// Number of the warm-up packet by which a requester that has nothing in flight lets the reflector empty its error queue.
+pub const PAUSE: u32 = u32::MAX - 2;
 /// The first bytes of each.
 pub const MAGIC: u32 = 0x7464_7902;
 

@@ -2,8 +2,9 @@
 //! The arithmetic of gates, pure: when the windows of a class are open, which one an instant belongs to, and how far it lies
 //! outside. All instants are TAI, ns; cycles are aligned to that clock, so nothing but the schedule must be known.
 
-use crate::shaper::{Entry, Schedule};
+use crate::shaper::{Entry, MOST_ENTRIES, Schedule};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// One opening of a gate within a cycle, ns after the cycle's beginning. One that reaches over the cycle's end ends behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +36,10 @@ impl Window {
     }
 }
 
-/// The windows of one class.
+/// The windows of one class. One that is read from a file is checked: the arithmetic divides by the cycle, and looks at every window
+/// for each packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Gates {
     /// Length of a cycle, ns.
     pub cycle_ns: i64,
@@ -44,6 +47,86 @@ pub struct Gates {
     pub offset_ns: i64,
     /// In the order of their opening; entries that follow each other are one window.
     pub windows: Vec<Window>,
+}
+
+/// [`Gates`] as a file has them.
+#[derive(Deserialize)]
+struct Unchecked {
+    cycle_ns: i64,
+    offset_ns: i64,
+    windows: Vec<Window>,
+}
+
+/// Gates in a file that no schedule has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GatesError {
+    /// A cycle of no length, of less, or of more than entries can fill.
+    Cycle(i64),
+    /// A cycle begins outside itself.
+    Offset {
+        /// The cycle's length, ns.
+        cycle_ns: i64,
+        /// When it begins, ns.
+        offset_ns: i64,
+    },
+    /// More windows than a schedule has entries.
+    Windows(usize),
+    /// A window that does not lie in the cycle, or in front of the one before it.
+    Window(Window),
+}
+
+impl fmt::Display for GatesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GatesError::Cycle(ns) => write!(f, "a cycle of gates takes {ns} ns; it takes from 1 to {LONGEST_CYCLE_NS}"),
+            GatesError::Offset { cycle_ns, offset_ns } => {
+                write!(
+                    f,
+                    "a cycle of gates begins {offset_ns} ns after multiples of {cycle_ns} ns; it begins from 0 to below that"
+                )
+            }
+            GatesError::Windows(windows) => {
+                write!(f, "gates have {windows} windows; a schedule has at most {MOST_ENTRIES} entries")
+            }
+            GatesError::Window(Window { open_ns, close_ns }) => {
+                write!(
+                    f,
+                    "a window of gates from {open_ns} to {close_ns} ns does not follow the one before it within the cycle"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for GatesError {}
+
+/// An entry lasts 2^32 - 1 ns at most.
+const LONGEST_CYCLE_NS: i64 = (u32::MAX as i64) * (MOST_ENTRIES as i64);
+
+impl TryFrom<Unchecked> for Gates {
+    type Error = GatesError;
+    fn try_from(Unchecked { cycle_ns, offset_ns, windows }: Unchecked) -> Result<Self, GatesError> {
+        if !(1..=LONGEST_CYCLE_NS).contains(&cycle_ns) {
+            return Err(GatesError::Cycle(cycle_ns));
+        }
+        if !(0..cycle_ns).contains(&offset_ns) {
+            return Err(GatesError::Offset { cycle_ns, offset_ns });
+        }
+        if windows.len() > MOST_ENTRIES {
+            return Err(GatesError::Windows(windows.len()));
+        }
+        let mut from = 0;
+        for window in &windows {
+            // The last one may reach over the cycle's end, until the first one opens.
+            let fits = (from..cycle_ns).contains(&window.open_ns)
+                && (window.open_ns + 1..=window.open_ns + cycle_ns).contains(&window.close_ns);
+            if !fits {
+                return Err(GatesError::Window(*window));
+            }
+            from = window.close_ns;
+        }
+        Ok(Gates { cycle_ns, offset_ns, windows })
+    }
 }
 
 /// Windows of a class in a list of entries: neighbours are one, also over the cycle's end.

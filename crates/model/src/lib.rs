@@ -9,6 +9,7 @@ pub mod ethernet;
 pub mod expect;
 pub mod frame;
 pub mod gates;
+pub mod harmless;
 pub mod histogram;
 pub mod load;
 pub mod machine;
@@ -22,6 +23,7 @@ pub mod shaper;
 pub mod stream;
 pub mod time;
 pub mod trial;
+pub mod validity;
 pub mod verdict;
 
 /// Version of the run folder and of `results.json`. A reader refuses a higher one.

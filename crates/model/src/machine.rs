@@ -15,6 +15,12 @@ pub struct CpuTimes {
     pub idle_ns: i64,
     /// Taken by the hypervisor.
     pub steal_ns: i64,
+    /// Of the busy time, that in interrupts. A kernel without exact accounting of it samples it at its tick.
+    #[serde(default)]
+    pub irq_ns: i64,
+    /// Of the busy time, that in softirqs, sampled in the same way.
+    #[serde(default)]
+    pub softirq_ns: i64,
 }
 
 /// A task that is not tardy's measuring thread, at one moment.
@@ -28,6 +34,28 @@ pub struct TaskTime {
     pub cpu: u32,
     /// Time it has run since it started, ns.
     pub run_ns: i64,
+}
+
+/// The tasks of one name that ended on one CPU while a trial ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedTasks {
+    /// `comm`.
+    pub name: String,
+    /// CPU on which they ended.
+    pub cpu: u32,
+    /// How many.
+    pub count: u64,
+    /// Time that they ran in the trial, all together, ns.
+    pub run_ns: i64,
+}
+
+/// What the kernel told of tasks that ended while a trial ran (taskstats).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// By name and CPU, those that ran longest first.
+    pub tasks: Vec<EndedTasks>,
+    /// True if more ended than there was room for, so that some are missing here.
+    pub incomplete: bool,
 }
 
 /// Machine-wide state, read at the start and at the end of each trial.
@@ -45,6 +73,9 @@ pub struct MachineState {
     /// Of these, the threads of programs that this run's loads started, by thread id.
     #[serde(default)]
     pub load_tasks: BTreeSet<u32>,
+    /// Tasks that ended since the reading before; `None` where the kernel does not tell, and in the first reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or unreadable.
     pub rt_limit: Option<RtLimit>,
     /// Value of PM QoS `/dev/cpu_dma_latency`, µs; `None` if unreadable.
@@ -92,16 +123,34 @@ pub struct ThreadRecord {
     /// Times it was moved to another CPU during the trial; `None` where the kernel does not say.
     #[serde(default)]
     pub migrations: Option<u64>,
+    /// So long before its first packet was due it was told that the trial begins, ns; negative if after. `None` of a thread that works by no
+    /// schedule, or works already.
+    #[serde(default)]
+    pub told_ahead_ns: Option<i64>,
+    /// Time that a wake-up of such a thread waits on the run queue at the median, measured by the ruler before the trials, ns;
+    /// `None` where that was not measured.
+    #[serde(default)]
+    pub wake_wait_ns: Option<i64>,
     /// NAPI context of the socket that it receives from, as of the last packet; 0 for none, `None` if it does not receive.
     #[serde(default)]
     pub napi_id: Option<u32>,
+    /// By how much the kernel may let its sleeps end late to save wake-ups, ns, as read back (PR_GET_TIMERSLACK). It does so for
+    /// policy `other` alone, whatever stands here. `None` where it was not read.
+    #[serde(default)]
+    pub timer_slack_ns: Option<u64>,
 }
 
-/// The ruler's figures for one CPU of one station, taken before the trials by a thread of the stream's policy there.
+/// The ruler's figures for one CPU of one station, taken by a thread of the stream's policy there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulerRecord {
     /// Station.
     pub station: String,
+    /// False if it was taken before the first trial, true if after the last one.
+    #[serde(default)]
+    pub after: bool,
+    /// The measuring threads for which it stands: `ctl.tx`, `ctl.rx`; empty in a folder of an older version.
+    #[serde(default)]
+    pub threads: Vec<String>,
     /// CPU, `None` if not pinned.
     pub cpu: Option<u32>,
     /// Policy read back while measuring.
@@ -119,6 +168,9 @@ pub struct RulerRecord {
     pub timer_p99_9_ns: Option<i64>,
     /// Greatest, ns.
     pub timer_max_ns: i64,
+    /// Time that the thread waited on the run queue at a wake-up, median, ns; `None` where the kernel does not say.
+    #[serde(default)]
+    pub wake_wait_ns: Option<i64>,
     /// Time spent in the empty loop, ns.
     pub loop_ns: i64,
     /// Gaps longer than 10 µs between two readings of the clock in it.

@@ -57,6 +57,9 @@ pub struct GuestEntry {
     pub kernel_release: String,
     /// SHA-256 of its image.
     pub kernel_sha256: String,
+    /// SHA-256 of the file that QEMU was given: the kernel unpacked out of its image, or the image. `None` in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boots_sha256: Option<String>,
     /// SHA-256 of the initramfs: tardy, programs, modules, the experiment.
     pub initramfs_sha256: String,
     /// The guest's `/proc/version`; `None` if it never came up.
@@ -97,7 +100,7 @@ pub struct CellEntry {
 /// A station.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StationEntry {
-    /// `netns`, `sim`.
+    /// `netns`.
     pub kind: String,
     /// What it is called in the machine.
     pub netns: Option<String>,

@@ -63,6 +63,19 @@ impl Point {
         Point::ReplyReceive,
     ];
 
+    /// Those that metrics may be made of where an experiment names no points and the stream is not answered. The ones that a metric
+    /// needs are stamped, as far as they can be had.
+    pub const USUAL: [Point; 8] = [
+        Point::Wakeup,
+        Point::Send,
+        Point::TxSched,
+        Point::TxKernel,
+        Point::TxHw,
+        Point::RxHw,
+        Point::RxKernel,
+        Point::Receive,
+    ];
+
     /// The place in causal order, 0 for `scheduled`.
     pub const fn index(self) -> usize {
         self as usize
@@ -198,6 +211,11 @@ impl Metric {
             Metric::Delta => Vec::new(),
             Metric::Transit => vec![Point::Send, Point::Receive, Point::ReplySend, Point::ReplyReceive],
         }
+    }
+
+    /// Points that must be stamped for it. `delta` is of `rx_kernel` where that is stamped, as here.
+    pub fn stamps(self) -> Vec<Point> {
+        if self == Metric::Delta { vec![Point::RxKernel] } else { self.points() }
     }
 
     /// True if it is made of stamps at `rx_kernel`; `delta` is, wherever that point is stamped.

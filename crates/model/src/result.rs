@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `results.json`: what a run found. Times are nanoseconds; what could not be had is null, with the reason beside it.
 
+use crate::expect::Count;
 use crate::gates::Window;
 use crate::load::Series;
 use crate::qdisc::RxKernelAt;
+use crate::validity::Validity;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,7 +19,8 @@ pub struct Results {
     pub name: String,
     /// May the numbers be used at all?
     pub valid: bool,
-    /// Did they keep the user's limits? Null when invalid or when there are none.
+    /// Did they keep the user's limits? False if one was broken, true if all were kept; null when there are none, or when one could
+    /// not be judged and none was broken.
     pub expectations_met: Option<bool>,
     /// Each limit with what was got.
     pub expectations: Vec<ExpectationResult>,
@@ -26,6 +29,9 @@ pub struct Results {
     pub fingerprint: Option<String>,
     /// By cell, in the experiment's order.
     pub cells: Vec<CellResult>,
+    /// What the experiment file set of the rules of validity, where that is not the default.
+    #[serde(default, skip_serializing_if = "Validity::is_empty")]
+    pub validity: Validity,
     /// Of the whole run.
     pub verdicts: Vec<Verdict>,
 }
@@ -53,11 +59,18 @@ pub struct ExpectationResult {
     /// What was got, for a count.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got: Option<u64>,
-    /// Was it kept?
-    pub met: bool,
-    /// Why it could not be told, or was not kept although no figure is over the limit.
+    /// Was it kept? Null if that was not judged: `why` says the reason.
+    pub met: Option<bool>,
+    /// Why it was not judged, or was not kept although no figure is over the limit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
+}
+
+impl ExpectationResult {
+    /// True if it limits what became of the packets ([`Count::needs_no_validity`]): it is judged whatever the validity.
+    pub fn needs_no_validity(&self) -> bool {
+        self.of == "count" && Count::ALL.iter().any(|count| count.name() == self.metric && count.needs_no_validity())
+    }
 }
 
 /// One cell: pooled over its finished trials but for those left out because the measuring was spoilt; over all of them if it was in
@@ -347,22 +360,44 @@ pub struct MetricResult {
     /// The figures. Quantiles are over intended packets.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The packet of the maximum.
+    /// The packet of the maximum, of those received.
     pub max_seq: Option<i64>,
     /// The trial of the maximum.
     pub max_trial: Option<u32>,
-    /// Percentiles that are null because the rank falls on a lost or unsent packet.
+    /// Percentiles that are null because the rank falls on a lost or unsent packet; `max` where there is such a packet at all.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub infinite: Vec<String>,
-    /// Percentiles that are null because fewer than 10 separate events lie beyond.
+    /// Percentiles that are null because fewer than 10 separate events lie beyond, or for a reason that stands in `between_ns`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unresolved: Vec<String>,
+    /// Percentiles that packets which were received without a stamp could change: the least and the greatest that each can be,
+    /// ns; null where nothing is known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub between_ns: BTreeMap<String, [Option<i64>; 2]>,
     /// Quantiles over received packets only, where they differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub received_only: Option<Quantiles>,
+    /// The greatest of the received packets, where `max_ns` is null because something never arrived.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub received_only_max_ns: Option<i64>,
     /// Negative values: `early` if the metric counts from `scheduled`, else faults of a clock.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub negative: u64,
+}
+
+/// The name of the maximum among figures that are infinite.
+pub const MAX: &str = "max";
+
+impl MetricResult {
+    /// True if a packet never arrived, so that no figure over all intended packets bounds how late they were.
+    pub fn is_unbounded(&self) -> bool {
+        self.infinite.iter().any(|name| name == MAX)
+    }
+
+    /// The greatest value among the received packets.
+    pub fn greatest_received_ns(&self) -> Option<i64> {
+        self.figures.max_ns.or(self.received_only_max_ns)
+    }
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -378,7 +413,7 @@ pub struct Figures {
     pub mean_ns: Option<f64>,
     /// Standard deviation, n − 1.
     pub stddev_ns: Option<f64>,
-    /// Greatest.
+    /// Greatest of all intended packets; null where one never arrived.
     pub max_ns: Option<i64>,
     /// Quantiles.
     #[serde(flatten)]
@@ -465,8 +500,20 @@ pub struct SoftirqPlacement {
     pub napi_switches: Option<u64>,
 }
 
+/// Others that used a CPU: the tasks of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuUser {
+    /// `comm`.
+    pub name: String,
+    /// Time that they ran during the trials, ns; some of it may have been on another CPU, for only the last one is known.
+    pub run_ns: i64,
+    /// So many of them ended during the trials.
+    #[serde(default)]
+    pub ended: u64,
+}
+
 /// What one CPU did during the trials, counted by the kernel, whoever's work it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuPlacement {
     /// CPU.
     pub cpu: u32,
@@ -478,4 +525,19 @@ pub struct CpuPlacement {
     pub packets: u64,
     /// Interrupts of every kind.
     pub interrupts: u64,
+    /// Time that the trials took, ns.
+    #[serde(default)]
+    pub elapsed_ns: i64,
+    /// Time in interrupts, ns, the streams' own among them. A kernel without exact accounting samples it at its tick.
+    #[serde(default)]
+    pub irq_ns: i64,
+    /// Time in softirqs, ns, in the same way.
+    #[serde(default)]
+    pub softirq_ns: i64,
+    /// Time that tasks ran there which are neither tardy's measuring threads nor loads, ns; null where it is not known.
+    #[serde(default)]
+    pub others_ns: Option<i64>,
+    /// Who they were, those that ran longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<CpuUser>,
 }

@@ -146,6 +146,14 @@ impl Batch {
             _ => self.offsets[point.index()].as_ref().and_then(|column| column[row].get()),
         }
     }
+    /// True if the packet came to its receiver, as the stamps of `point` are to show. Of an answered stream a request may have come
+    /// whose reply did not, so that the row is not received.
+    #[inline]
+    pub fn has_arrived(&self, row: usize, point: Point) -> bool {
+        self.outcome[row] == Outcome::Received
+            || self.offset(row, point).is_some()
+            || self.offset(row, Point::Receive).is_some()
+    }
     /// The stamp itself, TAI ns.
     #[inline]
     pub fn stamp_ns(&self, row: usize, point: Point) -> Option<i64> {

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub const PRIORITIES: usize = 16;
 /// The most traffic classes that a queue discipline takes (`TC_QOPT_MAX_QUEUE`).
 pub const MOST_CLASSES: u8 = 16;
+/// Most entries of a schedule: more than one message to the kernel has room for.
+pub const MOST_ENTRIES: usize = 1_024;
 /// Bytes of an Ethernet header.
 const HEADER: u32 = 14;
 /// Bytes of a VLAN tag.

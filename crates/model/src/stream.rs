@@ -13,6 +13,30 @@ const UDP_HEADER: u32 = 8;
 /// Bytes of a TCP header with the time stamps that Linux puts into each.
 const TCP_HEADER: u32 = 32;
 
+/// Which end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The sender; of a ping-pong the end that asks.
+    Tx,
+    /// The receiver, or the reflector.
+    Rx,
+    /// The receiver of a reflected stream's replies.
+    Reply,
+}
+
+/// What the figures of a running trial are of, and which end has them: the metric that leads of the stream in the table too.
+pub fn live(kind: Kind, stamps: &[Point]) -> (Side, Metric) {
+    match kind {
+        Kind::Cyclic if stamps.contains(&Point::RxKernel) => {
+            (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel))
+        }
+        Kind::Cyclic => (Side::Rx, Metric::Span(Point::Scheduled, Point::Receive)),
+        Kind::Reflected => (Side::Reply, Metric::Span(Point::Scheduled, Point::ReplyReceive)),
+        Kind::Pingpong => (Side::Tx, Metric::Span(Point::Send, Point::ReplyReceive)),
+    }
+}
+
 /// Which CPU a thread is to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CpuChoice {
@@ -386,6 +410,8 @@ pub struct Stream {
     pub warmup: Nanos,
     /// Points to stamp, of those the machine offers.
     pub stamps: Vec<Point>,
+    /// True if the experiment names them: then one that cannot be had is refused.
+    pub stamps_named: bool,
     /// Metrics that are asked for: each stands in the results, if only to say why it cannot be had.
     pub metrics: Vec<Metric>,
     /// The sending end.
@@ -412,4 +438,12 @@ impl Stream {
     pub fn frame_time(&self, bit_s: u64) -> Nanos {
         shaper::frame_time(self.packet_bytes(), self.tag.is_some(), bit_s)
     }
+}
+
+/// The stream under test, if there is one of this name; else it is the one that the experiment names first.
+pub const UNDER_TEST: &str = "ctl";
+
+/// True if every stream goes through port `sim`: then nothing is built.
+pub fn all_simulated(streams: &[Stream]) -> bool {
+    streams.iter().all(|stream| stream.port == Port::Sim)
 }

@@ -6,8 +6,9 @@ use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
 use crate::placement::PlacementRecord;
-use crate::point::{Point, Source};
+use crate::point::{Metric, Point, Source};
 use crate::qdisc::{LaunchRecord, ShaperRecord};
+use crate::stream::Side;
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ pub struct TrialRecord {
     pub order: u32,
     /// The frames' random number, hexadecimal.
     pub nonce: String,
-    /// Seeded shift of the schedule against the aligned base, ns.
+    /// Seeded shift of the first stream's schedule against the aligned base, ns.
     pub phase_ns: i64,
     /// Scheduled instant of packet 0, TAI ns.
     pub base_tai_ns: i64,
@@ -48,6 +49,27 @@ pub struct TrialRecord {
     /// Queue disciplines of the devices that streams leave by, by station; empty where none was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shapers: BTreeMap<String, ShaperRecord>,
+    /// What tx stamps added to the figures, measured just before this trial; only of the first trial on a path and port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observer: Vec<ObserverRecord>,
+}
+
+/// What tx stamps add to a metric: its median in short trials with the stamps that the experiment asks for, less that in short trials
+/// with receive stamps only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObserverRecord {
+    /// Stream.
+    pub stream: String,
+    /// Metric.
+    pub metric: Metric,
+    /// Packets in either kind of trial.
+    pub packets: u32,
+    /// The difference of the medians, ns.
+    pub added_ns: i64,
+    /// Its least value with a confidence of at least 95 %, ns.
+    pub low_ns: i64,
+    /// Its greatest one.
+    pub high_ns: i64,
 }
 
 /// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
@@ -119,10 +141,17 @@ pub struct StreamRecord {
     pub intended: u32,
     /// Cycle, ns.
     pub cycle_ns: i64,
+    /// Seeded shift of its schedule against the aligned base, ns; `None` in runs of versions that noted the first stream's alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_ns: Option<i64>,
     /// From the first to the last scheduled instant that was reached, ns.
     pub intended_span_ns: i64,
     /// From the first to the last send, ns; `None` below two.
     pub sent_span_ns: Option<i64>,
+    /// How late packets were sent, median of each tenth of the stream's packets, ns: whether the sender fell behind its schedule. Empty of
+    /// fewer than 20 packets, without a stamp of the sending, and of a closed loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lateness_by_tenth_ns: Vec<i64>,
     /// Share of packets that may be lost.
     pub max_loss: f64,
     /// Who stamped which point.
@@ -131,6 +160,9 @@ pub struct StreamRecord {
     pub absent: BTreeMap<Point, String>,
     /// From REALTIME to TAI at the sender.
     pub tx_conversion: Conversion,
+    /// What stamps at `tx_hw` may be wrong by beside that, ns: they came by the device's clock.
+    #[serde(default)]
+    pub tx_hw_bound_ns: i64,
     /// From REALTIME to TAI at the receiver.
     pub rx_conversion: Conversion,
     /// Clocks of the sending station before and after.
@@ -160,6 +192,45 @@ pub struct StreamRecord {
     /// Launch times and gates.
     #[serde(default)]
     pub launching: LaunchRecord,
+    /// What the measuring threads did for tardy itself while the stream's packets were under way, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_work: Vec<OwnWork>,
+    /// Intervals of such work that found no room in `own_work`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub own_work_left_out: u64,
+}
+
+/// Why a measuring thread took stamps out of its error queue between two packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnReason {
+    /// The queue has no room for the stamps of the whole trial, so the thread emptied it in the middle of a cycle.
+    Room,
+    /// The sender was a whole batch behind its schedule.
+    Behind,
+    /// The port refused a packet, and the keys of stamps had to become unambiguous again.
+    Refused,
+    /// A stamp that came back ended the wait for a packet, and would have ended each further one.
+    Woken,
+}
+
+/// A stretch of time in which a measuring thread worked for tardy itself while a packet of the trial could be under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnWork {
+    /// The end whose thread it was.
+    pub side: Side,
+    /// The CPU that it ran on; `None` where nobody knows.
+    pub cpu: Option<u32>,
+    /// Its beginning, TAI, ns.
+    pub start_ns: i64,
+    /// Its end, TAI, ns.
+    pub end_ns: i64,
+    /// Why.
+    pub reason: OwnReason,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl StreamRecord {

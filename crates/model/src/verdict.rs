@@ -18,6 +18,21 @@ pub enum Level {
     Invalid,
 }
 
+impl Level {
+    /// All, the mildest first.
+    pub const ALL: [Level; 4] = [Level::Ok, Level::Note, Level::Warning, Level::Invalid];
+
+    /// As it stands in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Invalid => "invalid",
+        }
+    }
+}
+
 /// One measured figure. Names carry the unit (`_ns`, `_s`, `_per_s`, `share`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

@@ -69,6 +69,7 @@ impl Column {
                 None if is_infinite(metric, i) => Value::Infinite,
                 got => ns(got),
             },
+            Column::Max if metric.is_unbounded() => Value::Infinite,
             Column::Max => ns(metric.figures.max_ns),
             Column::AtPacket => metric.max_seq.map_or(Value::Absent, Value::Packet),
             Column::InTrial => metric.max_trial.map_or(Value::Absent, Value::Trial),
@@ -79,12 +80,20 @@ impl Column {
     }
 
     /// What stands there over received packets only; `None` in the columns that are always over those.
-    pub fn received(self, quantiles: &Quantiles) -> Option<Value> {
+    pub fn received(self, metric: &MetricResult) -> Option<Value> {
+        let ns = |ns: Option<i64>| Some(ns.map_or(Value::Absent, Value::Ns));
         match self {
-            Column::Quantile(i) => Some(quantiles.as_array()[i].map_or(Value::Absent, Value::Ns)),
+            Column::Quantile(i) => ns(received_only(metric)?.as_array()[i]),
+            Column::Max if metric.is_unbounded() => ns(metric.greatest_received_ns()),
             _ => None,
         }
     }
+}
+
+/// Quantiles over received packets only, where something never arrived.
+pub(crate) fn received_only(metric: &MetricResult) -> Option<&Quantiles> {
+    let same = metric.is_unbounded().then_some(&metric.figures.quantiles);
+    metric.received_only.as_ref().or(same).filter(|_| metric.count > 0)
 }
 
 fn is_infinite(metric: &MetricResult, i: usize) -> bool {
@@ -146,7 +155,9 @@ pub(crate) fn unit<'a>(metrics: impl Iterator<Item = (&'a str, &'a MetricResult)
     let (mut median, mut greatest) = (None::<i64>, None::<i64>);
     for (name, metric) in metrics {
         let figures = &metric.figures;
-        for ns in figures.quantiles.as_array().into_iter().chain([figures.max_ns, figures.min_ns]).flatten() {
+        for ns in
+            figures.quantiles.as_array().into_iter().chain([metric.greatest_received_ns(), figures.min_ns]).flatten()
+        {
             let ns = ns.saturating_abs();
             greatest = Some(greatest.map_or(ns, |g| g.max(ns)));
         }

@@ -2,12 +2,12 @@
 //! A comparison of two runs, for a terminal and as JSON. What differed in the machine and in what was asked comes first: it
 //! may be the reason of all that follows.
 
-use crate::figure::{ABSENT, SPACE, Unit, grouped};
+use crate::figure::{self, ABSENT, SPACE, Unit, grouped};
 use crate::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
-    CellComparison, Claim, Compared, Comparison, Difference, FigureComparison, MetricComparison, PhaseComparison,
-    StreamComparison,
+    CellComparison, Claim, Compared, Comparison, Difference, FigureComparison, INFINITE, MetricComparison,
+    PhaseComparison, StreamComparison, is_infinite,
 };
 use tardy_model::point::Metric;
 
@@ -26,7 +26,7 @@ const FIGURE: usize = 12;
 pub fn json(compared: &Comparison) -> Result<String, ReportError> {
     let text = serde_json::to_string_pretty(compared);
     let text = text.map_err(|why| ReportError::Json { name: compared.a.name.clone(), why })?;
-    Ok(text + "\n")
+    Ok(tardy_model::harmless::json(&text) + "\n")
 }
 
 /// The comparison as a table for a terminal.
@@ -80,12 +80,15 @@ fn lacking(compared: &Comparison) -> Option<&'static str> {
 
 /// A text without control characters: values hold what some program printed, and must not move the cursor.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    tardy_model::harmless::blanked(text)
 }
 
 fn heading(run: &Compared) -> String {
     let valid = if run.valid { "valid" } else { "NOT VALID" };
-    plain(&format!("{}   {}, {}, {valid}", run.run, run.name, run.started_utc))
+    let set: Vec<String> = run.validity.changed().iter().map(ToString::to_string).collect();
+    let by =
+        if set.is_empty() { String::new() } else { format!(", judged by what `[validity]` sets: {}", set.join(", ")) };
+    plain(&format!("{}   {}, {}, {valid}{by}", run.run, run.name, run.started_utc))
 }
 
 fn differences(out: &mut String, compared: &Comparison) {
@@ -226,7 +229,7 @@ fn by_phase(out: &mut String, stream: &StreamComparison) {
     let Some((name, (of, phases))) = found else { return };
     let _ = writeln!(out, "    by phase: {} {of}, in ns", plain(name));
     let _ = writeln!(out, "    {:>8}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}", "trial", "phase", "A", "B", "B − A");
-    let show = |ns: i64| grouped(&ns.to_string(), SPACE);
+    let show = |ns: i64| infinite(ns).unwrap_or_else(|| grouped(&ns.to_string(), SPACE));
     let rows = phases
         .trials
         .iter()
@@ -237,6 +240,12 @@ fn by_phase(out: &mut String, stream: &StreamComparison) {
         let (phase, a, b, difference) = (show(*phase), show(*a), show(*b), signed(&show(*difference), *difference));
         let _ = writeln!(out, "    {trial:>8}{phase:>FIGURE$}{a:>FIGURE$}{b:>FIGURE$}{difference:>FIGURE$}");
     }
+}
+
+/// What stands for a figure that a packet has which never arrived, or for a difference from it.
+fn infinite(ns: i64) -> Option<String> {
+    let sign = if ns < 0 { "-" } else { "" };
+    is_infinite(ns).then(|| format!("{sign}{}", figure::INFINITE))
 }
 
 fn signed(text: &str, ns: i64) -> String {
@@ -251,10 +260,11 @@ fn halves(ns: f64) -> String {
 
 /// What single trials say, in the unit of the table that it stands in, which tells it once.
 fn says(phases: &PhaseComparison, unit: Unit) -> String {
-    let show = |ns: i64| signed(&grouped(&unit.fixed(ns), SPACE), ns);
+    let show = |ns: i64| signed(&infinite(ns).unwrap_or_else(|| grouped(&unit.fixed(ns), SPACE)), ns);
     // A median between two whole ns is told by half ns.
     let whole = phases.median_ns.trunc() as i64;
     let median = match unit {
+        _ if phases.median_ns.is_infinite() => show(if whole < 0 { -INFINITE } else { INFINITE }),
         Unit::Ns if phases.median_ns.fract() != 0.0 => halves(phases.median_ns),
         _ => show(whole),
     };

@@ -5,6 +5,7 @@
 
 use crate::column::in_order;
 use crate::{Options, Picture, ReportError};
+use tardy_model::harmless;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
@@ -54,7 +55,7 @@ fn head() -> Vec<String> {
     .to_vec();
     head.extend(QUANTILES.iter().map(|(stem, ..)| format!("{stem}_ns")));
     head.extend(QUANTILES.iter().map(|(stem, ..)| format!("received_only_{stem}_ns")));
-    head.extend(["infinite", "unresolved", "negative", "why"].map(str::to_owned));
+    head.extend(["infinite", "unresolved", "negative", "why", "received_only_max_ns"].map(str::to_owned));
     head
 }
 
@@ -80,6 +81,7 @@ fn row(cell: &CellResult, stream: &str, result: &StreamResult, metric: &str, of:
     row.extend(of.figures.quantiles.as_array().map(or_empty));
     row.extend(of.received_only.clone().unwrap_or_default().as_array().map(or_empty));
     row.extend([of.infinite.join(" "), of.unresolved.join(" "), of.negative.to_string(), or_empty(of.why.clone())]);
+    row.push(or_empty(of.received_only_max_ns));
     row
 }
 
@@ -87,10 +89,11 @@ fn line(fields: &[String]) -> String {
     fields.iter().map(|field| quoted(field)).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A field as RFC 4180 wants it.
+/// A field as RFC 4180 wants it. Names and reasons are a file's: what would move a terminal's cursor becomes a blank; lines stay lines.
 pub(crate) fn quoted(field: &str) -> String {
-    match field.contains(['"', ',', '\n', '\r']) {
+    let field = field.replace(|c: char| c != '\n' && harmless::acts(c), " ");
+    match field.contains(['"', ',', '\n']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
+        false => field,
     }
 }

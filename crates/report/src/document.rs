@@ -2,7 +2,7 @@
 //! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are written. Figures stand ungrouped
 //! with a decimal point, so that a spreadsheet reads them.
 
-use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, title, unit};
+use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::{Facts, Picture, summary};
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
         blocks.push(Block::Table(verdicts(&results.verdicts)));
     }
     blocks.push(Block::Heading(2, "Ruler".to_owned()));
-    blocks.push(Block::Sentence(String::new(), summary::ruler(picture.manifest)));
+    blocks.push(Block::Sentence(String::new(), summary::ruler(picture)));
     if !picture.manifest.ruler.is_empty() {
         blocks.push(Block::Table(ruler(picture.manifest)));
     }
@@ -143,9 +143,9 @@ pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>
         row.extend(Column::ALL.iter().map(|column| column.value(metric).show(unit, separator)));
         row.extend([figure::share(metric.coverage), packets(metric.count, separator), metric.source.clone()]);
         table.rows.push(row);
-        if let Some(received) = &metric.received_only {
+        if received_only(metric).is_some() {
             let mut row = vec![format!("{name}, received only")];
-            let text = |c: &Column| c.received(received).map_or(String::new(), |v| v.show(unit, separator));
+            let text = |c: &Column| c.received(metric).map_or(String::new(), |v| v.show(unit, separator));
             row.extend(Column::ALL.iter().map(text));
             row.extend([String::new(), String::new(), String::new()]);
             table.rows.push(row);
@@ -164,9 +164,13 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
             let which = metric.infinite.join(", ");
             says.push(format!("{which} {}: the rank falls on a packet that was lost or never sent", figure::INFINITE));
         }
-        if !metric.unresolved.is_empty() {
-            let which = metric.unresolved.join(", ");
-            says.push(format!("{which} {}: fewer than 10 separate events lie beyond", figure::ABSENT));
+        let (by_stamps, by_events): (Vec<&String>, Vec<&String>) =
+            metric.unresolved.iter().partition(|name| metric.between_ns.contains_key(*name));
+        for (which, why) in [(by_events, figure::FEW_EVENTS), (by_stamps, figure::WITHOUT_STAMP)] {
+            if !which.is_empty() {
+                let which: Vec<&str> = which.into_iter().map(String::as_str).collect();
+                says.push(format!("{} {}: {why}", which.join(", "), figure::ABSENT));
+            }
         }
         for text in says {
             match found.iter_mut().find(|(_, other)| *other == text) {
@@ -381,12 +385,20 @@ pub(crate) fn softirq(cell: &CellResult) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// What each CPU did during the trials.
+/// What each CPU did during the trials, and who used it. A folder of an older version does not know the latter.
 pub(crate) fn cpus(cell: &CellResult, separator: Option<char>) -> Option<Table> {
     let mut table = Table::new(1, &["CPU", "packets", "NET_RX", "NET_TX", "interrupts"]);
+    let known = cell.cpus.iter().any(|cpu| cpu.elapsed_ns > 0);
+    if known {
+        let more = ["time in interrupts", "in softirqs", "of others", "who they were"];
+        table.head.extend(more.map(str::to_owned));
+    }
     for c in &cell.cpus {
         let counts = [c.packets, c.net_rx, c.net_tx, c.interrupts].map(|n| packets(n, separator));
-        table.rows.push([c.cpu.to_string()].into_iter().chain(counts).collect());
+        let share = |ns: Option<i64>| summary::share_of(ns, c.elapsed_ns);
+        let used = [Some(c.irq_ns), Some(c.softirq_ns), c.others_ns].map(share);
+        let used = used.into_iter().chain([summary::users(c).join(", ")]).filter(|_| known);
+        table.rows.push([c.cpu.to_string()].into_iter().chain(counts).chain(used).collect());
     }
     (!table.rows.is_empty()).then_some(table)
 }
@@ -396,10 +408,10 @@ pub(crate) fn expectations(results: &Results) -> Table {
     let mut table = Table::new(7, &["cell", "stream", "of", "limit", "got", "met", "why"]);
     for e in &results.expectations {
         let of = if e.of == "count" { e.metric.clone() } else { format!("{} {}", e.metric, e.of) };
-        let met = match (results.valid, e.met) {
-            (false, _) => "not judged",
-            (true, true) => "yes",
-            (true, false) => "no",
+        let met = match e.met {
+            None => "not judged",
+            Some(true) => "yes",
+            Some(false) => "no",
         };
         let why = e.why.clone().unwrap_or_default();
         table.rows.push(vec![
@@ -429,11 +441,13 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) -> Table {
 /// The ruler, CPU by CPU.
 pub(crate) fn ruler(manifest: &Manifest) -> Table {
     let mut table = Table::new(
-        3,
+        5,
         &[
             "station",
             "CPU",
             "policy",
+            "threads",
+            "measured",
             "stamp",
             "timer p50",
             "timer p99",
@@ -448,6 +462,8 @@ pub(crate) fn ruler(manifest: &Manifest) -> Table {
             r.station.clone(),
             r.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
             r.policy.clone(),
+            r.threads.join(", "),
+            if r.after { "after the trials" } else { "before the trials" }.to_owned(),
             figure::about(r.stamp_ns),
             figure::about(r.timer_p50_ns),
             figure::about(r.timer_p99_ns),

@@ -53,7 +53,7 @@ fn escape(text: &str) -> String {
             }
             '<' => out += "&lt;",
             '&' => out += "&amp;",
-            c if c.is_control() => out.push(' '),
+            c if tardy_model::harmless::acts(c) => out.push(' '),
             c => out.push(c),
         }
     }

@@ -41,7 +41,7 @@ fn draw(table: &Table) -> String {
 
 /// Text that breaks no table.
 fn escape(text: &str) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: String = tardy_model::harmless::blanked(text);
     text.replace('|', "\\vert{}")
 }
 

@@ -10,6 +10,7 @@ use crate::document::{Block, Table};
 use crate::figure::{self, Unit};
 use tables::TABLES;
 use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};
+use tardy_model::stream::UNDER_TEST;
 
 /// A table.
 struct Reference {
@@ -54,6 +55,7 @@ impl Stat {
         let figures = &metric.figures;
         match self {
             Stat::Min => figures.min_ns.map(|ns| unit.fixed(ns)),
+            Stat::Max if metric.is_unbounded() => Some(figure::INFINITE.to_owned()),
             Stat::Max => figures.max_ns.map(|ns| unit.fixed(ns)),
             Stat::Mean => figures.mean_ns.map(|ns| unit.fixed_f64(ns)),
             Stat::Stddev => figures.stddev_ns.map(|ns| unit.fixed_f64(ns)),
@@ -219,7 +221,7 @@ pub(crate) fn told(picture: &Picture<'_>) -> Option<(&'static str, Vec<String>)>
 
 fn ours(picture: &Picture<'_>, cell: &CellResult, reference: &Reference) -> Vec<String> {
     let first = || picture.facts.in_order(&cell.streams).first().map(|(_, stream)| *stream);
-    let stream: Option<&StreamResult> = cell.streams.get("ctl").or_else(first);
+    let stream: Option<&StreamResult> = cell.streams.get(UNDER_TEST).or_else(first);
     let none = || figure::ABSENT.to_owned();
     let mut figures = Vec::new();
     for metric in reference.metrics {

@@ -24,10 +24,11 @@ pub fn results_schema() -> Value {
             "format": format_version(),
             "name": text("The experiment's name."),
             "valid": {"type": "boolean", "description": "May the numbers be used at all?"},
-            "expectations_met": {"type": ["boolean", "null"], "description": "Null when not valid or when there are none."},
+            "expectations_met": {"type": ["boolean", "null"], "description": "False if one was broken; null when there are none, or when one was not judged and none was broken. Limits of lost, not_sent, duplicate and reordered are judged whatever the validity."},
             "expectations": {"type": "array", "items": {"$ref": "#/$defs/expectation"}},
             "fingerprint": text("A hash over all raw samples; only of a run in exact virtual time. See the chapter on guests."),
             "cells": {"type": "array", "items": {"$ref": "#/$defs/cell"}},
+            "validity": validity(),
             "verdicts": {"type": "array", "items": {"$ref": "#/$defs/verdict"}}
         },
         "required": ["format", "name", "valid", "expectations_met", "expectations", "cells", "verdicts"],
@@ -112,7 +113,7 @@ pub fn manifest_schema() -> Value {
             "station": {
                 "type": "object",
                 "properties": {
-                    "kind": text("netns or sim."),
+                    "kind": text("netns."),
                     "netns": {"type": ["string", "null"], "description": "Its name in the machine."},
                     "agent": text("Version of the agent there.")
                 },
@@ -176,9 +177,9 @@ fn expectation() -> Value {
             "limit_ns": {"type": "integer"},
             "got_ns": {"type": "integer"},
             "limit": counted("The limit of a count."),
-            "got": counted("What was counted."),
-            "met": {"type": "boolean", "description": "What the figures say. Where `valid` is false they must not be used, and this is no judgement: see `expectations_met`."},
-            "why": text("Why it could not be told, or was not kept although no figure is over the limit.")
+            "got": counted("What was counted; of lost, not_sent, duplicate and reordered over every finished trial, also those left out of the figures. Packets that an outage kept from being sent are among the lost."),
+            "met": {"type": ["boolean", "null"], "description": "Null where it was not judged: figures need a valid cell; of lost, not_sent, duplicate and reordered, tardy did not see what became of all packets."},
+            "why": text("Why it was not judged, or was not kept although no figure is over the limit.")
         },
         "required": ["cell", "stream", "metric", "of", "met"]
     })
@@ -332,20 +333,27 @@ fn metric() -> Value {
         "min_ns": nanos("Least."),
         "mean_ns": {"type": ["number", "null"]},
         "stddev_ns": {"type": ["number", "null"], "description": "n - 1."},
-        "max_ns": nanos("Greatest."),
-        "max_seq": {"type": ["integer", "null"], "description": "The packet of the maximum."},
-        "max_trial": {"type": ["integer", "null"], "description": "The trial of the maximum."},
+        "max_ns": nanos("Greatest over intended packets; null: see infinite, why."),
+        "max_seq": {"type": ["integer", "null"], "description": "The packet of the maximum, of those received."},
+        "max_trial": {"type": ["integer", "null"], "description": "The trial of the maximum, of the packets received."},
         "infinite": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Percentiles that are null because the rank falls on a lost or unsent packet."
+            "description": "Percentiles that are null because the rank falls on a lost or unsent packet; max where there is one at all."
         },
         "unresolved": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Percentiles that are null because fewer than 10 separate events lie beyond."
+            "description": "Percentiles that are null because fewer than 10 separate events lie beyond, or for a reason that stands in between_ns."
+        },
+        "between_ns": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": ["integer", "null"]}, "minItems": 2, "maxItems": 2},
+            "description": "Percentiles that are null because packets which were received without a stamp could change them: the least and \
+                            the greatest that each can be; null where nothing is known."
         },
         "received_only": {"$ref": "#/$defs/quantiles"},
+        "received_only_max_ns": nanos("The greatest of the received packets, where max_ns is null because something never arrived."),
         "negative": counted("Negative values: early if the metric counts from scheduled, else faults of a clock.")
     });
     if let Value::Object(properties) = &mut properties {
@@ -411,9 +419,48 @@ fn cpu() -> Value {
             "net_rx": count("NET_RX softirqs."),
             "net_tx": count("NET_TX softirqs."),
             "packets": count("Packets taken in, by softirq or by a kernel thread."),
-            "interrupts": count("Interrupts of every kind.")
+            "interrupts": count("Interrupts of every kind."),
+            "elapsed_ns": count("Time that the trials took."),
+            "irq_ns": count("Time in interrupts, the streams' own among them; a kernel without exact accounting samples it at its tick."),
+            "softirq_ns": count("Time in softirqs, in the same way."),
+            "others_ns": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "description": "Time that tasks ran there which are neither tardy's measuring threads nor loads; null where it is not known."
+            },
+            "others": {
+                "type": "array",
+                "description": "Who they were, those that ran longest first.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": text("Name of the tasks."),
+                        "run_ns": count("Time that they ran; some of it may have been on another CPU, for only the last one is known."),
+                        "ended": count("So many of them ended during the trials.")
+                    },
+                    "required": ["name", "run_ns", "ended"]
+                }
+            }
         },
         "required": ["cpu", "net_rx", "net_tx", "packets", "interrupts"]
+    })
+}
+
+fn validity() -> Value {
+    json!({
+        "description": "What the experiment file sets of the rules of validity, by rule; left out where it sets nothing.",
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "limit": {
+                    "type": "object",
+                    "description": "From where on a verdict has its full weight: a share, or a span of time.",
+                    "properties": {"share": {"type": "number", "minimum": 0}, "ns": {"type": "integer", "minimum": 1}}
+                },
+                "level": {"enum": ["note", "warning", "invalid"], "description": "The most that its verdicts weigh."}
+            }
+        }
     })
 }
 
@@ -450,6 +497,7 @@ fn guest() -> Value {
             "kernel": text("As it was asked for."),
             "kernel_release": text("Its release."),
             "kernel_sha256": text("Of its image."),
+            "boots_sha256": text("Of the file that QEMU was given: the kernel unpacked out of its image, or the image. Absent in older runs."),
             "initramfs_sha256": text("Of what it booted: tardy, programs, modules, the experiment."),
             "proc_version": {"type": ["string", "null"], "description": "Its `/proc/version`; null if it never came up."},
             "qemu": text("QEMU's version."),
@@ -473,10 +521,16 @@ fn guest() -> Value {
 
 fn ruler() -> Value {
     json!({
-        "description": "The ruler's figures for one CPU of one station, before the trials.",
+        "description": "The ruler's figures for one CPU of one station.",
         "type": "object",
         "properties": {
             "station": text("Station."),
+            "after": {"type": "boolean", "description": "False if taken before the first trial, true if after the last one."},
+            "threads": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "The measuring threads for which it stands: ctl.tx, ctl.rx."
+            },
             "cpu": {"type": ["integer", "null"], "description": "Null if not pinned."},
             "policy": text("Read back while measuring."),
             "stamp_ns": {"type": "integer", "description": "Cost of one stamp, median."},
@@ -485,6 +539,7 @@ fn ruler() -> Value {
             "timer_p99_ns": {"type": "integer"},
             "timer_p99_9_ns": {"type": ["integer", "null"]},
             "timer_max_ns": {"type": "integer"},
+            "wake_wait_ns": {"type": ["integer", "null"], "description": "Wait on the run queue at a wake-up, median; null where the kernel does not say."},
             "loop_ns": {"type": "integer", "description": "Time spent in the empty loop."},
             "gaps_over_10us": counted("Gaps in it."),
             "longest_gap_ns": {"type": ["integer", "null"]}

@@ -6,8 +6,9 @@ use crate::column::{Column, Value, cell_unit, lead, point_of, title};
 use crate::figure::{self, Unit};
 use crate::{Facts, Picture};
 use std::collections::BTreeSet;
+use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::Manifest;
-use tardy_model::result::{CellResult, ExpectationResult, Results, StreamResult};
+use tardy_model::result::{CellResult, CpuPlacement, CpuUser, ExpectationResult, Results, StreamResult};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
@@ -22,19 +23,29 @@ pub(crate) fn state(results: &Results) -> &'static str {
 /// Whether they kept the user's limits.
 pub(crate) fn expectations(results: &Results) -> String {
     let all = results.expectations.len();
-    let met = results.expectations.iter().filter(|e| e.met).count();
-    match (results.valid, results.expectations_met) {
-        (false, _) if all == 0 => "do not use these figures".to_owned(),
-        (false, _) => "do not use these figures; expectations not judged".to_owned(),
-        (true, None) => "no expectations".to_owned(),
-        (true, Some(true)) => format!("expectations met ({met} of {all})"),
-        (true, Some(false)) => format!("expectations not met ({} of {all} failed)", all - met),
-    }
+    let judged = |met: Option<bool>| results.expectations.iter().filter(|e| e.met == met).count();
+    let (met, failed, open) = (judged(Some(true)), judged(Some(false)), judged(None));
+    let not_judged = if open == 0 { String::new() } else { format!(", {open} not judged") };
+    let says = match results.expectations_met {
+        _ if all == 0 && results.valid => "no expectations".to_owned(),
+        _ if all == 0 => return "do not use these figures".to_owned(),
+        Some(true) => format!("expectations met ({met} of {all})"),
+        Some(false) => format!("expectations not met ({failed} of {all} failed{not_judged})"),
+        None if met == 0 => "expectations not judged".to_owned(),
+        None => format!("expectations not judged ({open} of {all}, {met} met)"),
+    };
+    if results.valid { says } else { format!("do not use these figures; {says}") }
 }
 
-/// The limits that were not kept; none if the run is not valid, for then nothing was judged.
+/// The limits that were broken.
 pub(crate) fn failing(results: &Results) -> impl Iterator<Item = &ExpectationResult> {
-    results.expectations.iter().filter(|e| results.valid && !e.met)
+    results.expectations.iter().filter(|e| e.met == Some(false))
+}
+
+/// The limits on what became of packets that could not be judged although the cell ran. Where figures are not valid, verdicts say why.
+pub(crate) fn not_judged(results: &Results) -> impl Iterator<Item = &ExpectationResult> {
+    let ran = |e: &ExpectationResult| results.cells.iter().any(|cell| cell.id == e.cell && !cell.trials.is_empty());
+    results.expectations.iter().filter(move |e| e.met.is_none() && e.needs_no_validity() && ran(e))
 }
 
 /// What was limited: `ctl scheduled..rx_kernel p99.9`, `ctl lost`.
@@ -140,19 +151,47 @@ pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
     .join(" × ")
 }
 
-/// The ruler's worst figures over the CPUs in use.
-pub(crate) fn ruler(manifest: &Manifest) -> String {
-    let worst = |of: fn(&tardy_model::machine::RulerRecord) -> i64| manifest.ruler.iter().map(of).max();
-    let gap = manifest.ruler.iter().filter_map(|r| r.longest_gap_ns).max();
-    match (worst(|r| r.stamp_ns), worst(|r| r.timer_p99_ns)) {
-        (Some(stamp), Some(timer)) => format!(
-            "stamp {} · timer error p99 {} · longest gap {}",
-            figure::about(stamp),
-            figure::about(timer),
-            gap.map_or(figure::ABSENT.to_owned(), figure::about)
-        ),
-        _ => "not measured".to_owned(),
+/// The ruler: of the sender of the stream under test what its thread measured, before the trials and after them; and the longest gap
+/// of any measuring thread.
+pub(crate) fn ruler(picture: &Picture<'_>) -> String {
+    let all = &picture.manifest.ruler;
+    let names = &picture.facts.streams;
+    let stream = names.iter().find(|name| *name == "ctl").or(names.first());
+    let sender = stream.map(|name| format!("{name}.tx"));
+    let mut its: Vec<&RulerRecord> =
+        all.iter().filter(|record| sender.as_ref().is_some_and(|sender| record.threads.contains(sender))).collect();
+    if its.is_empty() {
+        // A folder of an older version does not say whose they are: then the worst.
+        its = all.iter().collect();
     }
+    let worst = |after: bool, of: fn(&RulerRecord) -> i64| {
+        its.iter().filter(|record| record.after == after).map(|record| of(record)).max()
+    };
+    let gap = all.iter().filter_map(|record| record.longest_gap_ns).max();
+    let (Some(stamp), Some(timer)) = (worst(false, |r| r.stamp_ns), worst(false, |r| r.timer_p99_ns)) else {
+        return "not measured".to_owned();
+    };
+    let after = worst(true, |r| r.timer_p99_ns).map_or(String::new(), |ns| format!(", {} after", figure::about(ns)));
+    format!(
+        "stamp {} · timer error p99 {}{after} · longest gap {}",
+        figure::about(stamp),
+        figure::about(timer),
+        gap.map_or(figure::ABSENT.to_owned(), figure::about)
+    )
+}
+
+/// A part of the trials' time; a dash where it is not known.
+pub(crate) fn share_of(ns: Option<i64>, elapsed_ns: i64) -> String {
+    let known = ns.filter(|_| elapsed_ns > 0);
+    known.map_or(figure::ABSENT.to_owned(), |ns| figure::share(ns as f64 / elapsed_ns as f64))
+}
+
+/// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who explains less than a tenth of it is left out.
+pub(crate) fn users(cpu: &CpuPlacement) -> Vec<String> {
+    let Some(others) = cpu.others_ns else { return Vec::new() };
+    let explains = |user: &&CpuUser| user.run_ns > others / 10;
+    let told = |user: &CpuUser| format!("{} {}", user.name, share_of(Some(user.run_ns.min(others)), cpu.elapsed_ns));
+    cpu.others.iter().filter(explains).map(told).collect()
 }
 
 /// A sentence with what it weighs.

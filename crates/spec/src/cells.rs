@@ -3,14 +3,21 @@
 
 use crate::cell::View;
 use crate::error::{At, Problem, Reason};
-use crate::experiment::Cell;
+use crate::experiment::{Cell, Setup};
 use crate::schema::KEYS;
 use crate::setup;
 use crate::sheet::{Assignment, Axis, Case, Sheet};
 use std::collections::{BTreeMap, HashSet};
+use tardy_model::expect::Expectation;
+use tardy_model::load::{Load, LoadKind};
+use tardy_model::stream::Stream;
 
 /// Most cells of an experiment.
 pub(crate) const MOST_CELLS: usize = 10_000;
+/// Most memory of all cells together, bytes. Each has all of its streams, loads and limits.
+const MOST_BYTES: usize = 64 << 20;
+/// What the shortest text takes on the heap, about, bytes.
+const LEAST: usize = 32;
 /// An id is a folder's name in the run folder.
 const LONGEST_ID: usize = 200;
 
@@ -23,12 +30,23 @@ struct Combination<'a> {
 
 /// Works out all cells. The case changes slowest, the last axis fastest.
 pub(crate) fn cells(sheet: &Sheet) -> Result<Vec<Cell>, Problem> {
-    combinations(sheet)?
+    let combinations = combinations(sheet)?;
+    // What every cell has, whatever its values are, is known before any of them is worked out.
+    let each = size_of::<Cell>() + sheet.streams.len() * size_of::<Stream>() + sheet.loads.len() * size_of::<Load>();
+    if combinations.len() * each > MOST_BYTES {
+        return Err(too_much(sheet, combinations.len()));
+    }
+    let mut bytes = 0;
+    combinations
         .iter()
         .map(|combination| {
             let id = Some(combination.id.as_str()).filter(|id| *id != "all");
             let view = View::new(sheet, combination.case.map(|case| &case.set), &combination.axes, id);
             let (setup, expect) = setup::setup(&view)?;
+            bytes += size_of::<Cell>() + bytes_of(&setup, &expect);
+            if bytes > MOST_BYTES {
+                return Err(too_much(sheet, combinations.len()));
+            }
             let mut axes: BTreeMap<String, String> =
                 combination.axes.iter().map(|axis| (axis.key.clone(), axis.node.plain())).collect();
             if let Some(case) = combination.case {
@@ -37,6 +55,36 @@ pub(crate) fn cells(sheet: &Sheet) -> Result<Vec<Cell>, Problem> {
             Ok(Cell { id: combination.id.clone(), axes, setup, expect })
         })
         .collect()
+}
+
+/// About what the lists of a cell take, bytes.
+fn bytes_of(setup: &Setup, expect: &[Expectation]) -> usize {
+    let streams = setup.streams.iter().map(|stream| {
+        let lists =
+            size_of_val(&stream.stamps[..]) + size_of_val(&stream.metrics[..]) + size_of_val(&stream.sim.drop[..]);
+        size_of::<Stream>() + stream.name.len() + lists
+    });
+    let loads = setup.loads.iter().map(|load| {
+        let words = match &load.kind {
+            LoadKind::Command { command, peer_command } => command.iter().chain(peer_command),
+            _ => [].iter().chain(&[]),
+        };
+        size_of::<Load>()
+            + load.name.len()
+            + words.map(|word| size_of::<String>() + word.len().max(LEAST)).sum::<usize>()
+    });
+    let entries = setup.shaper.taprio().map_or(0, |taprio| size_of_val(&taprio.schedule.entries[..]));
+    streams.sum::<usize>() + loads.sum::<usize>() + size_of_val(expect) + entries
+}
+
+fn too_much(sheet: &Sheet, cells: usize) -> Problem {
+    let at = sheet.axes.last().map(|axis| &axis.at).or(sheet.cases.last().map(|case| &case.at));
+    let message = format!(
+        "the {cells} cells, each with all of its streams, loads, limits and lists, would take more than {} MiB of memory",
+        MOST_BYTES >> 20
+    );
+    let help = "leave streams, loads, cases or axes out, or shorten a list";
+    Problem::new(Reason::Combination, at.unwrap_or(&At::START), message, help)
 }
 
 fn combinations(sheet: &Sheet) -> Result<Vec<Combination<'_>>, Problem> {

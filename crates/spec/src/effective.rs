@@ -8,6 +8,7 @@ use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
 use std::fmt::Write as _;
 use tardy_model::stream::{Kind, Port, Stream};
+use tardy_model::validity;
 
 /// Writes the file.
 pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
@@ -24,6 +25,10 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
             "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
             "stream" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
             "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
+            "validity" => {
+                let set = |id: &str| sheet.base.keys().any(|key| key.starts_with(&format!("validity.{id}.")));
+                validity::RULES.iter().map(|rule| rule.id).filter(|id| set(id)).collect()
+            }
             _ => vec![""],
         };
         for name_of in names {
@@ -81,7 +86,6 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
         "stream.*.metrics" => the_same(streams().map(metrics)),
-        "stream.*.stamps" => the_same(streams().map(stamps)),
         "load.*.size" => the_same(loads().filter_map(load::size)),
         _ => None,
     };
@@ -101,8 +105,8 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
         return None;
     }
     if let Some(field) = key.pattern.strip_prefix("stream.*.") {
-        if field == "stamps" || !streams().any(|stream| crate::check::belongs(field, stream)) {
-            // Cells differ in what is usual, or none has a use for it.
+        if !streams().any(|stream| crate::check::belongs(field, stream)) {
+            // No cell has a use for it.
             return None;
         }
         if field == "reflect" && streams().all(|stream| stream.kind == Kind::Pingpong) {
@@ -143,11 +147,6 @@ fn is_word(written: Option<&Assignment>) -> bool {
 
 fn metrics(stream: &Stream) -> String {
     let names: Vec<String> = stream.metrics.iter().map(|metric| quoted(&metric.to_string())).collect();
-    format!("[{}]", names.join(", "))
-}
-
-fn stamps(stream: &Stream) -> String {
-    let names: Vec<String> = stream.stamps.iter().map(|point| quoted(point.name())).collect();
     format!("[{}]", names.join(", "))
 }
 

@@ -6,6 +6,7 @@ use miette::{Diagnostic, NamedSource, SourceSpan};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use tardy_model::harmless::acts;
 
 /// What kind of fault it is, for programs that tell one from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +95,16 @@ impl SpecError {
 
 /// Control characters would tear a one-line message apart or move a terminal's cursor.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+    text.chars().map(|c| if acts(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// The text as it is shown around a place: control characters give way to others of the same length, so that places stay.
 fn shown(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => c,
-        c if c.is_control() && c.len_utf8() == 1 => ' ',
-        c if c.is_control() => '\u{b7}',
+        c if acts(c) && c.len_utf8() == 1 => ' ',
+        c if acts(c) && c.len_utf8() == 2 => '\u{b7}',
+        c if acts(c) => '\u{2423}',
         c => c,
     };
     text.chars().map(harmless).collect()

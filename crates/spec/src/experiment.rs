@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::stream::{CpuChoice, Stream};
+use tardy_model::validity::Validity;
 
 pub use tardy_model::shaper::Shaper;
 
@@ -19,6 +20,8 @@ pub struct Experiment {
     pub seed: u64,
     /// The table of the reference results that its figures are set beside.
     pub reference: Option<String>,
+    /// What is set of the rules of validity.
+    pub validity: Validity,
     /// Cells in the order of the file: cases × axes.
     pub cells: Vec<Cell>,
     /// The effective file: defaults and overrides written out; loading it again gives the same experiment.

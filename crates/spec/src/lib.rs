@@ -18,7 +18,9 @@ mod setup;
 mod shaper;
 mod sheet;
 mod source;
+mod stamps;
 mod tree;
+mod validity;
 
 pub use error::{Place, Reason, SpecError};
 pub use load::under_test;
@@ -41,6 +43,7 @@ use std::path::Path;
 /// # Errors
 /// The first fault, with its place in the file or its `--set`, and the mend.
 pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecError> {
+    source::check_size(source)?;
     load_checked(source, overrides).map_err(|problem| problem.into_error(source, overrides))
 }
 
@@ -61,11 +64,23 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
     let seed = whole.get("seed", integer)?;
     let cells = cells::cells(&sheet)?;
     let effective = effective::effective(&sheet, &name, &cells);
+    // A run's own file must not be refused when the run is looked at.
+    if effective.len() as u64 > LARGEST {
+        let message =
+            format!("with all defaults written out it would be larger than the {LARGEST} bytes of an experiment file");
+        return Err(Problem::new(
+            Reason::Combination,
+            &At::START,
+            message,
+            "leave streams, loads, cases or values out",
+        ));
+    }
     let reference = match whole.find("reference") {
         Some(schema::Value::Text(table)) => Some(table.clone()),
         _ => None,
     };
-    Ok(Experiment { name, trials, seed, reference, cells, effective })
+    let validity = validity::of(&sheet)?;
+    Ok(Experiment { name, trials, seed, reference, validity, cells, effective })
 }
 
 /// The keys that an experiment file writes, with their values as TOML: of cases under `case.NAME`, of axes under `matrix`.
@@ -73,6 +88,7 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
 /// # Errors
 /// As [`load`].
 pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
+    source::check_size(source)?;
     let sheet = tree::document(&source.text).and_then(|document| Sheet::new(&document));
     let sheet = sheet.map_err(|problem| problem.into_error(source, &[]))?;
     let base = sheet.base.iter().map(|(key, row)| (key.clone(), row.node.toml()));
@@ -92,6 +108,7 @@ pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn keys_set(source: &Source, overrides: &[String]) -> Result<BTreeSet<String>, SpecError> {
+    source::check_size(source)?;
     let sheet = tree::document(&source.text).and_then(|document| pinned(&document, overrides));
     let sheet = sheet.map_err(|problem| problem.into_error(source, overrides))?;
     let set = sheet.base.values().filter(|row| matches!(row.key_at.origin, Origin::Set(_)));

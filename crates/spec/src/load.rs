@@ -7,7 +7,7 @@ use crate::schema::{Value, show_duration};
 use crate::setup::{cpu, ends, integer, policy, share, span, text};
 use crate::sheet::Named;
 use tardy_model::load::{Distribution, Load, LoadKind, Rate};
-use tardy_model::stream::{CpuChoice, Policy, Port, Stream};
+use tardy_model::stream::{CpuChoice, Policy, Port, Stream, UNDER_TEST};
 
 /// Keys that every kind has.
 pub(crate) const ALWAYS: [&str; 7] = ["kind", "count", "from", "cpu", "policy", "start", "stop"];
@@ -296,5 +296,5 @@ fn threads(table: &Table<'_>, load: &Load, streams: &[Stream]) -> Result<(), Pro
 
 /// The stream that `same` and `different` refer to: `ctl`, or the first.
 pub fn under_test(streams: &[Stream]) -> Option<&Stream> {
-    streams.iter().find(|stream| stream.name == "ctl").or(streams.first())
+    streams.iter().find(|stream| stream.name == UNDER_TEST).or(streams.first())
 }

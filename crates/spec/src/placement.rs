@@ -2,7 +2,7 @@
 //! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by whoever resolves `auto`.
 
 use std::fmt;
-use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, Wait};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, UNDER_TEST, Wait};
 
 /// An end of a stream: one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +98,7 @@ pub fn receives_at(stream: &Stream, station: &str) -> Option<End> {
 /// The thread that receives at a station, as number of the stream and end: of the stream under test, which is called `ctl` or
 /// stands first; else of the first stream that has one there.
 pub fn receiver_at(streams: &[Stream], station: &str) -> Option<(usize, End)> {
-    let under_test = streams.iter().position(|stream| stream.name == "ctl");
+    let under_test = streams.iter().position(|stream| stream.name == UNDER_TEST);
     let in_order = under_test.into_iter().chain(0..streams.len());
     in_order.filter_map(|n| Some((n, receives_at(&streams[n], station)?))).next()
 }

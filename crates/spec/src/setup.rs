@@ -10,9 +10,11 @@ use crate::near;
 use crate::schema::{Value, show_duration};
 use crate::shaper;
 use crate::sheet::Named;
+use crate::stamps;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
+use tardy_model::frame::MOST_PACKETS;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
@@ -45,6 +47,7 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
         expect.extend(expected);
         streams.push(stream);
     }
+    stamps::check(view, &path, &streams)?;
     check::ports(view, &streams)?;
     check::sizes(view, &streams, mtu)?;
     check::tags(view, &streams)?;
@@ -54,6 +57,7 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
     check::softirq(view, &softirq, &streams)?;
     check::pcp_queues(view, &softirq, &streams)?;
     let shaper = shaper::shaper(view, &path, &streams, &loads)?;
+    stamps::keep_needed(&mut streams, &shaper);
     Ok((Setup { stations, path, shaper, streams, loads, softirq }, expect))
 }
 
@@ -75,13 +79,22 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     let kind = table.get("kind", text)?;
     check::path(view, &table, &kind)?;
     let mtu = table.get("mtu", integer)? as u32;
-    if kind == "igb" {
-        return Ok(Path::Igb { mtu });
+    match kind.as_str() {
+        "veth" => Ok(Path::Veth { queues: table.get("queues", integer)? as u32, mtu }),
+        "netdevsim" => Ok(Path::Netdevsim { queues: table.get("queues", integer)? as u32, mtu }),
+        "igb" => Ok(Path::Igb { mtu }),
+        "wire" => wire(&table, mtu),
+        other => Err(no_such(&table, "path", other)),
     }
-    if kind != "wire" {
-        let queues = table.get("queues", integer)? as u32;
-        return Ok(if kind == "veth" { Path::Veth { queues, mtu } } else { Path::Netdevsim { queues, mtu } });
-    }
+}
+
+/// A word that the table of keys has as built and that means nothing here. A test goes through all of them.
+fn no_such(table: &Table<'_>, what: &str, word: &str) -> Problem {
+    let help = "choose another kind, and report this: it is a fault of tardy's own";
+    table.wrong(&["kind"], format!("this version has no {what} of kind `{word}`"), help)
+}
+
+fn wire(table: &Table<'_>, mtu: u32) -> Result<Path, Problem> {
     let device = |field: &str, example: &str| match table.find(field) {
         Some(Value::Text(device)) => Ok(device.clone()),
         _ => {
@@ -115,8 +128,11 @@ fn stations(view: &View<'_>, path: &str) -> Result<BTreeMap<String, Station>, Pr
     names
         .iter()
         .map(|named| {
-            view.table("station.*", Some(named)).get("kind", text)?;
-            Ok((named.name.clone(), Station::Netns))
+            let table = view.table("station.*", Some(named));
+            match table.get("kind", text)?.as_str() {
+                "netns" => Ok((named.name.clone(), Station::Netns)),
+                other => Err(no_such(&table, "station", other)),
+            }
         })
         .collect()
 }
@@ -138,7 +154,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         let Value::Text(word) = value else { return None };
         Wait::ALL.into_iter().find(|wait| wait.name() == word)
     };
-    let stamps = stamps(&table, kind)?;
+    let (tx_wait, rx_wait) = (table.get("tx.wait", wait)?, table.get("rx.wait", wait)?);
+    let stamps = stamps::points(&table, kind, port, [tx_wait, rx_wait])?;
     let size = table.get("size", integer)? as u16;
     let pcp = table.get("pcp", integer)? as u8;
     let tag = table.find("vlan").and_then(integer).map(|vlan| Tag { vlan: vlan as u16, pcp });
@@ -177,18 +194,15 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         warmup: table.get("warmup", span)?,
         metrics: metrics(&table, kind, &stamps)?,
         stamps,
+        stamps_named: stamps::are_named(&table),
         tx: Tx {
             cpu: table.get("tx.cpu", cpu)?,
             policy: tx_policy,
             advance: table.get("tx.advance", span)?,
             spin: table.get("tx.spin", span)?,
-            wait: table.get("tx.wait", wait)?,
+            wait: tx_wait,
         },
-        rx: Rx {
-            cpu: table.get("rx.cpu", cpu)?,
-            policy: table.get("rx.policy", policy)?,
-            wait: table.get("rx.wait", wait)?,
-        },
+        rx: Rx { cpu: table.get("rx.cpu", cpu)?, policy: table.get("rx.policy", policy)?, wait: rx_wait },
         reply: Reply {
             size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
             cpu: table.get("reply.cpu", cpu)?,
@@ -229,29 +243,6 @@ pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String
     Ok((from, to))
 }
 
-/// Points to stamp: as written; else the usual ones, and those of the reply where there is one.
-fn stamps(table: &Table<'_>, kind: Kind) -> Result<Vec<Point>, Problem> {
-    let mut points =
-        table.get("stamps", |value| if let Value::Points(points) = value { Some(points.clone()) } else { None })?;
-    match points.iter().find(|point| point.is_of_reply()).filter(|_| !kind.is_answered()) {
-        Some(point) => {
-            let message = format!("`{}`: `{point}` is of a reply, and the stream is not answered", table.key("stamps"));
-            let help = "leave it out, or write reflect = true or kind = \"pingpong\"";
-            return Err(table.wrong(&["stamps", "kind"], message, help));
-        }
-        None if kind.is_answered() && !table.is_written("stamps") => {
-            points.extend(Point::ALL.into_iter().filter(|point| point.is_of_reply()));
-        }
-        None => {}
-    }
-    if kind == Kind::Pingpong && !table.is_written("stamps") {
-        // Nothing wakes by a timer.
-        points.retain(|point| *point != Point::Wakeup);
-    }
-    points.sort();
-    Ok(points)
-}
-
 /// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.
 fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
     let (field, count) = match table.find("duration") {
@@ -263,18 +254,18 @@ fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
         None => ("count", table.get("count", integer)?),
     };
     let trial = Nanos(count.saturating_mul(cycle.0));
-    match u32::try_from(count) {
-        Ok(count) if trial <= LONGEST_TRIAL => Ok(count),
-        Ok(_) => {
+    match u32::try_from(count).ok().filter(|count| *count <= MOST_PACKETS) {
+        Some(count) if trial <= LONGEST_TRIAL => Ok(count),
+        Some(_) => {
             let message = format!("`{}`: a trial would last longer than 30 days", table.key(field));
             Err(table.wrong(&[field, "cycle"], message, "write fewer packets, or a shorter cycle"))
         }
-        Err(_) => {
+        None => {
             let message = format!(
                 "`{}`: a trial would have {count} packets at a cycle of {}, more than {}",
                 table.key(field),
                 show_duration(cycle),
-                u32::MAX
+                MOST_PACKETS
             );
             Err(table.wrong(&[field, "cycle"], message, "write a shorter duration, or a longer cycle"))
         }
@@ -283,8 +274,7 @@ fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
 
 /// The first point of a metric that is not stamped.
 fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
-    let points = if metric == Metric::Delta { vec![Point::RxKernel] } else { metric.points() };
-    points.into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
+    metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
 
 /// Said of a metric that a ping-pong cannot have.

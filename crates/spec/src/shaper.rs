@@ -12,7 +12,7 @@ use tardy_model::load::Load;
 use tardy_model::shaper::{
     Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,
 };
-use tardy_model::stream::{Port, Stream};
+use tardy_model::stream::{Stream, all_simulated};
 use tardy_model::time::Nanos;
 
 /// Keys of `[shaper]` and the kinds that have them; `kind` itself belongs to all.
@@ -53,7 +53,7 @@ struct Cell<'a> {
 
 impl Cell<'_> {
     fn is_simulated(&self) -> bool {
-        self.streams.iter().all(|stream| stream.port == Port::Sim)
+        all_simulated(self.streams)
     }
 }
 

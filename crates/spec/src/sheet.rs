@@ -6,6 +6,7 @@ use crate::near;
 use crate::schema::{self, Found, Value};
 use crate::tree::{self, Key, Node, Toml};
 use std::collections::BTreeMap;
+use tardy_model::validity;
 
 /// A key with the value that somebody wrote.
 #[derive(Clone, Debug)]
@@ -174,10 +175,20 @@ impl Sheet {
             key.text.split('.').map(str::to_owned).collect()
         });
         self.check_names(&path, &key.at)?;
+        if let ([root, _], Toml::Text(_)) = (path.as_slice(), &node.value)
+            && root == "validity"
+        {
+            // A word alone is the level.
+            path.push("level".to_owned());
+        }
         match schema::lookup(&path) {
             Found::Unknown => Err(unknown(&path, &key.at)),
             Found::Table => match &node.value {
-                Toml::Table(rows) => rows.iter().try_for_each(|(key, node)| self.walk(&path, key, node, leaves)),
+                Toml::Table(rows) => {
+                    rows.iter().try_for_each(|(key, node)| self.walk(&path, key, node, leaves)).map_err(|problem| {
+                        not_built(&path, rows).filter(|_| problem.reason == Reason::UnknownKey).unwrap_or(problem)
+                    })
+                }
                 _ => {
                     let dotted = path.join(".");
                     let header = if path.len() == 1 && schema::children(&path).is_empty() {
@@ -214,6 +225,14 @@ impl Sheet {
             [root, ..] if root == "station" => ("station", &self.stations),
             [root, ..] if root == "stream" || root == "expect" => ("stream", &self.streams),
             [root, ..] if root == "load" => ("load", &self.loads),
+            [root, id, ..] if root == "validity" => {
+                let ids = validity::RULES.iter().map(|rule| rule.id);
+                if ids.clone().any(|known| known == id) {
+                    return Ok(());
+                }
+                let message = format!("there is no rule of validity `{id}`");
+                return Err(Problem::new(Reason::UnknownKey, at, message, near::mend(id, ids)));
+            }
             _ => return Ok(()),
         };
         let Some(name) = path.get(1) else { return Ok(()) };
@@ -353,6 +372,32 @@ fn both(first: &str, second: &str, at: &At) -> Problem {
     Problem::new(Reason::Combination, at, message, "leave one of the two out")
 }
 
+/// A kind that this version does not have, in a table. Its keys are then unknown too, and that is not what its author must know first.
+fn not_built(table: &[String], rows: &[(Key, Node)]) -> Option<Problem> {
+    let (key, node) = rows.iter().find(|(key, _)| key.text == "kind")?;
+    let path: Vec<String> = table.iter().chain([&key.text]).cloned().collect();
+    let Found::Key(schema) = schema::lookup(&path) else { return None };
+    schema.kind.read(&path.join("."), node).err().filter(|problem| problem.reason == Reason::NotBuilt)
+}
+
+/// Words that other tools have for a key: of which table, the words, the key, and how it says the same.
+const OTHER_WORDS: &[(&str, &[&str], &str, &str)] = &[
+    (
+        "stream",
+        &["rate", "frequency", "interval", "period"],
+        "cycle",
+        "the time from one packet to the next: cycle = \"1ms\" is 1000 packets a second",
+    ),
+    ("stream", &["payload", "len", "length"], "size", "a packet's payload: size = \"200B\""),
+];
+
+/// What another tool's word means here.
+fn other_word(above: &[String], wrong: &str) -> Option<String> {
+    let [root, name] = above else { return None };
+    let (_, _, key, says) = OTHER_WORDS.iter().find(|(of, words, ..)| of == root && words.contains(&wrong))?;
+    Some(format!("write `{root}.{name}.{key}`, {says}"))
+}
+
 /// A key that the table does not have.
 fn unknown(path: &[String], at: &At) -> Problem {
     // The first segment that fits nothing is the wrong one.
@@ -369,6 +414,7 @@ fn unknown(path: &[String], at: &At) -> Problem {
         known.extend(["case", "matrix"]);
     }
     let help = match near::nearest(wrong, known.iter().copied()) {
+        _ if other_word(above, wrong).is_some() => other_word(above, wrong).unwrap_or_default(),
         Some(name) => format!("did you mean `{name}`?"),
         None => match elsewhere(above, wrong) {
             Some(key) => format!("did you mean `{key}`?"),
@@ -388,6 +434,10 @@ fn elsewhere(above: &[String], wrong: &str) -> Option<String> {
     let key = schema::KEYS.iter().filter(named).max_by_key(shared)?;
     let mut names = above.iter().map(String::as_str).skip(1);
     let same_root = key.segments().next() == above.first().map(String::as_str);
+    // Who writes in a stream's table does not mean a load's key.
+    if !same_root && !above.is_empty() {
+        return None;
+    }
     let segments: Vec<&str> = key
         .segments()
         .map(|segment| match segment {

@@ -21,6 +21,19 @@ pub struct Source {
 /// The largest experiment file that is read, in bytes: a thousand times what a person writes.
 pub const LARGEST: u64 = 1 << 20;
 
+fn too_large(path: &Path, size: &str) -> SpecError {
+    let message = format!("the file is {size}; an experiment file has at most {LARGEST} bytes");
+    SpecError::of_file(path, Reason::Unreadable, message, "name an experiment file (TOML), not a run's data")
+}
+
+/// Refuses a text that is larger than any experiment, wherever it comes from: what is made of it takes many times as much memory.
+pub(crate) fn check_size(source: &Source) -> Result<(), SpecError> {
+    match source.text.len() {
+        length if length as u64 > LARGEST => Err(too_large(Path::new(&source.name), &format!("{length} bytes large"))),
+        _ => Ok(()),
+    }
+}
+
 /// Reads an experiment file.
 ///
 /// # Errors
@@ -40,12 +53,7 @@ pub fn read(path: &Path) -> Result<Source, SpecError> {
     if meta.is_dir() {
         return Err(directory(path));
     }
-    let too_large = |size: &str| {
-        wrong(
-            format!("the file is {size}; an experiment file has at most {LARGEST} bytes"),
-            "name an experiment file (TOML), not a run's data".into(),
-        )
-    };
+    let too_large = |size: &str| too_large(path, size);
     if meta.len() > LARGEST {
         return Err(too_large(&format!("{} bytes large", meta.len())));
     }

@@ -38,6 +38,43 @@ pub enum StoreError {
         /// What there is.
         path: PathBuf,
     },
+    /// The folder for a new run, or for a file that root writes, is another user's.
+    #[error(
+        "{} belongs to user {owner}, and this is user {user}: who owns a folder could put a link there, and have another file overwritten; \
+         name a new folder, or one of your own",
+        path.display()
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who wants to write.
+        user: u32,
+    },
+    /// Others may write into the folder.
+    #[error("others may write into {}, and could change what is written there; name a new folder, or `chmod go-w` it", path.display())]
+    OpenToOthers {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A link stands where nothing may be written through one.
+    #[error("cannot write {}: `{}` is a link that is not to be followed; name the place that it leads to", path.display(), part.display())]
+    Link {
+        /// What was to be written.
+        path: PathBuf,
+        /// The part of the path that is the link.
+        part: PathBuf,
+    },
+    /// A file of a run folder is a link that leads out of it.
+    #[error(
+        "{} is a link that leads out of the run folder, and what is read there could be any file of yours; put the file itself there",
+        path.display()
+    )]
+    LeadsOut {
+        /// The link.
+        path: PathBuf,
+    },
     /// There is no manifest.
     #[error(
         "{} is not a run folder: it holds no manifest.json; name the folder that `tardy run` wrote (a run that was killed \

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run folder itself: made, filled, opened, listed.
 
+use crate::held::Held;
 use crate::samples::batches::Batches;
 use crate::samples::read::SamplesFile;
 use crate::trial::{RECORD, SAMPLES, TrialFolder};
 use crate::{StoreError, durable};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use tardy_model::FORMAT;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
@@ -16,13 +18,21 @@ use tardy_model::trial::TrialRecord;
 
 const MANIFEST: &str = "manifest.json";
 const RESULTS: &str = "results.json";
+const EXPERIMENT: &str = "experiment.toml";
+const COMMANDS: &str = "commands.sh";
+const EVENTS: &str = "events.jsonl";
 const TRIALS: &str = "trials";
 const PARTIAL: &str = ".partial";
+/// A step that fails must not let the rest take down what another run has built under these names.
+const SCRIPT: &[u8] = b"#!/bin/sh\nset -e\n";
 
 /// One run on disk.
 #[derive(Debug)]
 pub struct RunFolder {
-    root: PathBuf,
+    folder: Held,
+    /// What is appended to stays open: nobody can put another file in its place.
+    commands: OnceLock<File>,
+    events: OnceLock<File>,
 }
 
 /// Which trial.
@@ -35,64 +45,54 @@ pub struct TrialId {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run. `path` must not exist yet, or be an empty folder.
+    fn of(folder: Held) -> Self {
+        RunFolder { folder, commands: OnceLock::new(), events: OnceLock::new() }
+    }
+
+    /// Makes the folder of a new run. `path` must not exist yet, or be an empty folder of the user's own: whoever owns it could put
+    /// links there while the run writes. It is opened once; all that the run writes goes into that folder, whatever becomes of its name.
     ///
     /// # Errors
-    /// [`StoreError::NotEmpty`] or [`StoreError::NotAFolder`] if something is there, [`StoreError::Io`] if the disk refuses.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let root = path.into();
-        match fs::read_dir(&root) {
-            Ok(mut entries) => {
-                if entries.next().is_some() {
-                    return Err(StoreError::NotEmpty { path: root });
-                }
-            }
-            Err(reason) if reason.kind() == ErrorKind::NotADirectory => {
-                return Err(StoreError::NotAFolder { path: root });
-            }
-            Err(reason) if reason.kind() == ErrorKind::NotFound => durable::make_folder(&root)?,
-            Err(reason) => return Err(StoreError::io("open", &root)(reason)),
+    /// [`StoreError::NotEmpty`] or [`StoreError::NotAFolder`] if something is there, [`StoreError::Foreign`],
+    /// [`StoreError::OpenToOthers`] or [`StoreError::Link`] if it is not the user's alone, [`StoreError::Io`] if the disk refuses.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let folder = Held::of_a_run(path)?;
+        if !folder.names()?.is_empty() {
+            return Err(StoreError::NotEmpty { path: path.to_owned() });
         }
         // Of two runs that were given the same empty folder, the one that makes `trials` has it.
-        let trials = root.join(TRIALS);
-        match fs::create_dir(&trials) {
-            Ok(()) => durable::sync_folder(&root)?,
-            Err(reason) if reason.kind() == ErrorKind::AlreadyExists => {
-                return Err(StoreError::NotEmpty { path: root });
-            }
-            Err(reason) => return Err(StoreError::io("create", &trials)(reason)),
+        match folder.make_new(TRIALS)? {
+            Some(_) => Ok(RunFolder::of(folder)),
+            None => Err(StoreError::NotEmpty { path: path.to_owned() }),
         }
-        Ok(RunFolder { root })
     }
 
     /// Opens a run, also one that was killed.
     ///
     /// # Errors
     /// [`StoreError::NotARun`] without a manifest, [`StoreError::Newer`] if a later tardy made it, [`StoreError::Damaged`] if
-    /// the manifest cannot be read, [`StoreError::Io`] if the disk refuses.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let root = path.into();
-        let about = fs::metadata(&root).map_err(StoreError::io("open", &root))?;
-        if !about.is_dir() {
-            return Err(StoreError::NotAFolder { path: root });
-        }
-        let run = RunFolder { root };
+    /// the manifest cannot be read, [`StoreError::LeadsOut`] if it is a link out of the folder, [`StoreError::Io`] if the disk refuses.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let run = RunFolder::of(Held::open(path.as_ref())?);
         run.manifest()?;
         Ok(run)
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.root
+        self.folder.path()
     }
 
-    /// Makes a folder in it, for what is not the store's.
+    /// Makes a folder in it, for what is not the store's and comes there by its path, as a guest's console does. As root the folder above
+    /// must then be nobody else's: who owns it could put another folder in this one's place.
     ///
     /// # Errors
-    /// [`StoreError::Name`] if it cannot be called so, [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::Name`] if it cannot be called so, [`StoreError::Foreign`] and [`StoreError::OpenToOthers`] for the folder above,
+    /// [`StoreError::Io`] if the disk refuses.
     pub fn make_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
-        let path = self.root.join(file_name(name)?);
-        durable::make_folder(&path)?;
+        let path = self.folder.make(file_name(name)?)?.path().to_owned();
+        self.folder.check_way()?;
         Ok(path)
     }
 
@@ -101,7 +101,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if the disk refuses.
     pub fn write_experiment(&self, effective: &str) -> Result<(), StoreError> {
-        durable::replace(&self.root.join("experiment.toml"), effective.as_bytes())
+        self.folder.replace(EXPERIMENT, effective.as_bytes())
     }
 
     /// Reads `experiment.toml`.
@@ -109,7 +109,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if it is missing or the disk refuses.
     pub fn experiment(&self) -> Result<String, StoreError> {
-        text(self.root.join("experiment.toml"))
+        self.text(EXPERIMENT)
     }
 
     /// Writes `manifest.json`; at the end of the run once more, over the first one.
@@ -117,7 +117,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if the disk refuses; the former manifest then stands.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        write_json(&self.root.join(MANIFEST), manifest)
+        self.write_json(MANIFEST, manifest)
     }
 
     /// Reads `manifest.json`.
@@ -125,10 +125,9 @@ impl RunFolder {
     /// # Errors
     /// As [`RunFolder::open`].
     pub fn manifest(&self) -> Result<Manifest, StoreError> {
-        let path = self.root.join(MANIFEST);
-        match read_json(&path) {
+        match self.read_json(Path::new(MANIFEST)) {
             Err(StoreError::Io { reason, .. }) if reason.kind() == ErrorKind::NotFound => {
-                Err(StoreError::NotARun { path: self.root.clone() })
+                Err(StoreError::NotARun { path: self.path().to_owned() })
             }
             read => read,
         }
@@ -139,7 +138,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if the disk refuses; the former results then stand.
     pub fn write_results(&self, results: &Results) -> Result<(), StoreError> {
-        write_json(&self.root.join(RESULTS), results)
+        self.write_json(RESULTS, results)
     }
 
     /// Reads `results.json`. A run that was killed has none: judge it again from its trials.
@@ -147,7 +146,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if it is missing, [`StoreError::Newer`], [`StoreError::Damaged`].
     pub fn results(&self) -> Result<Results, StoreError> {
-        read_json(&self.root.join(RESULTS))
+        self.read_json(Path::new(RESULTS))
     }
 
     /// Writes `report.html`.
@@ -155,17 +154,31 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if the disk refuses.
     pub fn write_report(&self, page: &[u8]) -> Result<(), StoreError> {
-        durable::replace(&self.root.join("report.html"), page)
+        self.folder.replace("report.html", page)
     }
 
-    /// Appends to `commands.sh`, an executable shell script. A missing last line feed is added.
+    /// Appends to `commands.sh`, a shell script that is to be read before it is run. A missing last line feed is added.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::Io`] if the disk refuses; [`StoreError::Link`] or [`StoreError::NotAFile`] if something else stands there.
     pub fn append_commands(&self, script: &str) -> Result<(), StoreError> {
         let end = if script.is_empty() || script.ends_with('\n') { "" } else { "\n" };
-        let text = format!("{script}{end}");
-        durable::append(&self.root.join("commands.sh"), text.as_bytes(), b"#!/bin/sh\n", true)
+        self.append(&self.commands, COMMANDS, SCRIPT, format!("{script}{end}").as_bytes())
+    }
+
+    /// Appends `bytes` by one system call, so that two writers' lines do not mix.
+    fn append(&self, open: &OnceLock<File>, name: &str, first: &[u8], bytes: &[u8]) -> Result<(), StoreError> {
+        let path = self.path().join(name);
+        let mut file = match open.get() {
+            Some(file) => file,
+            None => {
+                let file = self.folder.appended(name)?;
+                open.get_or_init(|| file)
+            }
+        };
+        let length = file.metadata().map_err(StoreError::io("examine", &path))?.len();
+        let written = if length == 0 { file.write_all(&[first, bytes].concat()) } else { file.write_all(bytes) };
+        written.map_err(StoreError::io("append to", &path))
     }
 
     /// Reads `commands.sh`.
@@ -173,7 +186,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if it cannot be read, for one because nothing was run.
     pub fn commands(&self) -> Result<String, StoreError> {
-        text(self.root.join("commands.sh"))
+        self.text(COMMANDS)
     }
 
     /// Appends one JSON object as a line to `events.jsonl`; it is with the kernel when this returns.
@@ -181,10 +194,10 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::Io`] if the event cannot be encoded or the disk refuses.
     pub fn append_event<E: Serialize>(&self, event: &E) -> Result<(), StoreError> {
-        let path = self.root.join("events.jsonl");
-        let mut line = serde_json::to_vec(event).map_err(|why| StoreError::io("encode", &path)(why.into()))?;
+        let failed = |why: serde_json::Error| StoreError::io("encode", &self.path().join(EVENTS))(why.into());
+        let mut line = serde_json::to_vec(event).map_err(failed)?;
         line.push(b'\n');
-        durable::append(&path, &line, b"", false)
+        self.append(&self.events, EVENTS, b"", &line)
     }
 
     /// Begins trial `n` of a cell: its folder is `trials/<cell>/<n>.partial/` until it is finished.
@@ -193,7 +206,7 @@ impl RunFolder {
     /// [`StoreError::Name`] if the cell's id cannot name a folder, [`StoreError::TrialExists`] if it was begun before,
     /// [`StoreError::Io`] if the disk refuses.
     pub fn begin_trial(&self, cell: &str, n: u32) -> Result<TrialFolder, StoreError> {
-        TrialFolder::begin(&self.root.join(TRIALS).join(file_name(cell)?), n)
+        TrialFolder::begin(self.folder.make(TRIALS)?.make(file_name(cell)?)?, n)
     }
 
     /// The finished trials: cells in the manifest's order, then by number.
@@ -217,7 +230,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`], [`StoreError::Io`].
     pub fn record(&self, cell: &str, n: u32) -> Result<TrialRecord, StoreError> {
-        read_json(&self.finished(cell, n)?.join(RECORD))
+        self.read_json(&self.finished(cell, n)?.join(RECORD))
     }
 
     /// Opens `samples.parquet` of a finished trial.
@@ -225,7 +238,8 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`], [`StoreError::Io`].
     pub fn samples(&self, cell: &str, n: u32) -> Result<SamplesFile, StoreError> {
-        SamplesFile::open(&self.finished(cell, n)?.join(SAMPLES))
+        let below = self.finished(cell, n)?.join(SAMPLES);
+        SamplesFile::of(self.folder.file(&below)?, &self.path().join(below))
     }
 
     /// The rows of one stream of a finished trial, at most [`crate::samples::BATCH_ROWS`] at a time.
@@ -236,16 +250,27 @@ impl RunFolder {
         self.samples(cell, n)?.batches(stream)
     }
 
+    /// Where it lies, below the folder.
     fn finished(&self, cell: &str, n: u32) -> Result<PathBuf, StoreError> {
-        let path = self.root.join(TRIALS).join(file_name(cell)?).join(n.to_string());
-        if path.is_dir() { Ok(path) } else { Err(StoreError::NoSuchTrial { path }) }
+        let below = Path::new(TRIALS).join(file_name(cell)?).join(n.to_string());
+        match self.folder.below(&below) {
+            Ok(_) => Ok(below),
+            Err(error @ StoreError::LeadsOut { .. }) => Err(error),
+            Err(_) => Err(StoreError::NoSuchTrial { path: self.path().join(below) }),
+        }
     }
 
     fn list(&self) -> Result<(Vec<TrialId>, Vec<TrialId>), StoreError> {
         let (mut finished, mut unfinished) = (Vec::new(), Vec::new());
-        let trials = self.root.join(TRIALS);
-        for cell in folders(&trials)? {
-            for name in folders(&trials.join(&cell))? {
+        let trials = match self.folder.below(Path::new(TRIALS)) {
+            // A run that was copied without its trials still has its results.
+            Err(StoreError::Io { reason, .. }) if reason.kind() == ErrorKind::NotFound => {
+                return Ok((finished, unfinished));
+            }
+            trials => trials?,
+        };
+        for cell in trials.folders()? {
+            for name in trials.below(Path::new(&cell))?.folders()? {
                 let (number, list) = match name.strip_suffix(PARTIAL) {
                     Some(number) => (number, &mut unfinished),
                     None => (name.as_str(), &mut finished),
@@ -265,6 +290,45 @@ impl RunFolder {
         }
         Ok((finished, unfinished))
     }
+
+    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
+        let failed = |why: serde_json::Error| StoreError::io("encode", &self.path().join(name))(why.into());
+        let mut bytes = serde_json::to_vec_pretty(value).map_err(failed)?;
+        bytes.push(b'\n');
+        self.folder.replace(name, &bytes)
+    }
+
+    fn text(&self, name: &str) -> Result<String, StoreError> {
+        let path = self.path().join(name);
+        String::from_utf8(durable::read(self.folder.file(Path::new(name))?, &path, durable::LARGEST)?).map_err(
+            |error| StoreError::Damaged {
+                path,
+                why: error.utf8_error().to_string(),
+                mend: "the file was changed: copy it again from where the run was made",
+            },
+        )
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, below: &Path) -> Result<T, StoreError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u64,
+        }
+        let path = self.path().join(below);
+        let largest = if below == Path::new(RESULTS) { durable::LARGEST_RESULTS } else { durable::LARGEST };
+        let bytes = durable::read(self.folder.file(below)?, &path, largest)?;
+        let damaged = |why: serde_json::Error| StoreError::Damaged {
+            path: path.clone(),
+            why: why.to_string(),
+            mend: "the file was cut short or changed: copy it again from where the run was made",
+        };
+        // The version first: a newer file need not look like this version's.
+        let Version { format } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if format > u64::from(FORMAT) {
+            return Err(StoreError::Newer { path, format });
+        }
+        serde_json::from_slice(&bytes).map_err(damaged)
+    }
 }
 
 /// A cell's or stream's name, if it can name a file: the characters of cell ids, not hidden, not `.` or `..`.
@@ -274,53 +338,4 @@ pub(crate) fn file_name(name: &str) -> Result<&str, StoreError> {
         return Err(StoreError::Name { name: name.to_owned() });
     }
     Ok(name)
-}
-
-fn folders(path: &Path) -> Result<Vec<String>, StoreError> {
-    let entries = match fs::read_dir(path) {
-        // A run that was copied without its trials still has its results.
-        Err(reason) if reason.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(StoreError::io("list", path))?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(StoreError::io("list", path))?;
-        if let (true, Ok(name)) = (entry.path().is_dir(), entry.file_name().into_string()) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), StoreError> {
-    let mut bytes = serde_json::to_vec_pretty(value).map_err(|why| StoreError::io("encode", path)(why.into()))?;
-    bytes.push(b'\n');
-    durable::replace(path, &bytes)
-}
-
-fn text(path: PathBuf) -> Result<String, StoreError> {
-    String::from_utf8(durable::read(&path)?).map_err(|error| StoreError::Damaged {
-        path,
-        why: error.utf8_error().to_string(),
-        mend: "the file was changed: copy it again from where the run was made",
-    })
-}
-
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
-    #[derive(Deserialize)]
-    struct Version {
-        format: u64,
-    }
-    let bytes = durable::read(path)?;
-    let damaged = |why: serde_json::Error| StoreError::Damaged {
-        path: path.to_owned(),
-        why: why.to_string(),
-        mend: "the file was cut short or changed: copy it again from where the run was made",
-    };
-    // The version first: a newer file need not look like this version's.
-    let Version { format } = serde_json::from_slice(&bytes).map_err(damaged)?;
-    if format > u64::from(FORMAT) {
-        return Err(StoreError::Newer { path: path.to_owned(), format });
-    }
-    serde_json::from_slice(&bytes).map_err(damaged)
 }

@@ -78,7 +78,8 @@ impl<W: Write> Log<'_, W> {
     /// # Errors
     /// The sink's.
     pub fn comment(&mut self, says: &str) -> io::Result<()> {
-        self.log.write_comment(says)
+        // A line feed would end the comment.
+        self.log.write_comment(&tardy_model::harmless::blanked(says))
     }
 
     /// Writes a line: `start` after the log's start, `length` long. No values, no line.

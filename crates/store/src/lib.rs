@@ -11,12 +11,16 @@
 mod durable;
 mod error;
 mod folder;
+mod held;
 pub mod hlog;
+mod output;
 pub mod samples;
 mod trial;
+mod way;
 
 pub use error::StoreError;
 pub use folder::{RunFolder, TrialId};
+pub use output::{Output, write_output};
 pub use samples::sql::{samples_schema, sql_view};
 pub use samples::write::{encode_samples, write_samples};
 pub use trial::TrialFolder;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The folder of a trial that is being written.
 
-use crate::{StoreError, durable, folder::file_name, hlog, samples};
+use crate::held::Held;
+use crate::{StoreError, folder::file_name, hlog, samples};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
@@ -19,23 +21,26 @@ const LOADS: &str = "loads";
 /// as it is and readers report it as unfinished.
 #[derive(Debug)]
 pub struct TrialFolder {
-    partial: PathBuf,
-    whole: PathBuf,
+    cell: Held,
+    partial: Held,
+    n: u32,
 }
 
 impl TrialFolder {
-    pub(crate) fn begin(cell: &Path, n: u32) -> Result<Self, StoreError> {
-        let (partial, whole) = (cell.join(format!("{n}.partial")), cell.join(n.to_string()));
-        if let Some(path) = [&partial, &whole].into_iter().find(|path| path.exists()) {
-            return Err(StoreError::TrialExists { path: path.clone() });
+    pub(crate) fn begin(cell: Held, n: u32) -> Result<Self, StoreError> {
+        let (partial, whole) = (partial_name(n), n.to_string());
+        if cell.has(&whole) {
+            return Err(StoreError::TrialExists { path: cell.path().join(whole) });
         }
-        durable::make_folder(&partial)?;
-        Ok(TrialFolder { partial, whole })
+        match cell.make_new(&partial)? {
+            Some(partial) => Ok(TrialFolder { cell, partial, n }),
+            None => Err(StoreError::TrialExists { path: cell.path().join(partial) }),
+        }
     }
 
     /// Where its files lie until it is finished.
     pub fn path(&self) -> &Path {
-        &self.partial
+        self.partial.path()
     }
 
     /// Writes `samples.parquet`: every stream of the trial, in the experiment's order.
@@ -43,7 +48,7 @@ impl TrialFolder {
     /// # Errors
     /// [`StoreError::Rows`] if a batch contradicts itself, [`StoreError::Io`] if the disk refuses.
     pub fn write_samples(&self, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
-        samples::write::write_samples(&self.partial.join(SAMPLES), streams)
+        samples::write::into(self.partial.create(SAMPLES)?, &self.path().join(SAMPLES), streams)
     }
 
     /// Writes `<stream>.hlog`: the histograms of the trial's results, an interval line for each metric that has values. `span` is
@@ -57,9 +62,9 @@ impl TrialFolder {
         span: Nanos,
         histograms: &BTreeMap<Metric, Histogram>,
     ) -> Result<(), StoreError> {
-        let path = self.partial.join(format!("{}.hlog", file_name(stream)?));
-        let bytes = hlog::encode(span, histograms).map_err(StoreError::io("encode", &path))?;
-        durable::write_new(&path, &bytes)
+        let name = format!("{}.hlog", file_name(stream)?);
+        let bytes = hlog::encode(span, histograms).map_err(StoreError::io("encode", &self.path().join(&name)))?;
+        write_new(&self.partial, &name, &bytes)
     }
 
     /// Writes `trial.json`.
@@ -67,10 +72,10 @@ impl TrialFolder {
     /// # Errors
     /// [`StoreError::Io`] if the disk refuses.
     pub fn write_record(&self, record: &TrialRecord) -> Result<(), StoreError> {
-        let path = self.partial.join(RECORD);
-        let mut bytes = serde_json::to_vec(record).map_err(|why| StoreError::io("encode", &path)(why.into()))?;
+        let failed = |why: serde_json::Error| StoreError::io("encode", &self.path().join(RECORD))(why.into());
+        let mut bytes = serde_json::to_vec(record).map_err(failed)?;
         bytes.push(b'\n');
-        durable::write_new(&path, &bytes)
+        write_new(&self.partial, RECORD, &bytes)
     }
 
     /// Writes `loads/<name>`: what a load's program wrote.
@@ -78,11 +83,7 @@ impl TrialFolder {
     /// # Errors
     /// [`StoreError::Name`] if the name cannot be a file's, [`StoreError::Io`] if the disk refuses.
     pub fn write_load_output(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = self.partial.join(LOADS);
-        if !folder.is_dir() {
-            durable::make_folder(&folder)?;
-        }
-        durable::write_new(&folder.join(file_name(name)?), bytes)
+        write_new(&self.partial.make(LOADS)?, file_name(name)?, bytes)
     }
 
     /// Makes the trial whole: from here on it survives a kill or a power cut.
@@ -91,12 +92,23 @@ impl TrialFolder {
     /// [`StoreError::Incomplete`] if the samples or the record were not written, [`StoreError::Io`] if the disk refuses.
     pub fn finish(self) -> Result<(), StoreError> {
         for lacks in [SAMPLES, RECORD] {
-            if !self.partial.join(lacks).is_file() {
-                return Err(StoreError::Incomplete { path: self.partial, lacks });
+            if !self.partial.has_file(lacks) {
+                return Err(StoreError::Incomplete { path: self.path().to_owned(), lacks });
             }
         }
-        durable::sync_folder(&self.partial)?;
-        fs::rename(&self.partial, &self.whole).map_err(StoreError::io("rename to", &self.whole))?;
-        durable::sync_parent(&self.whole)
+        self.partial.sync()?;
+        self.cell.rename(OsStr::new(&partial_name(self.n)), OsStr::new(&self.n.to_string()))
     }
+}
+
+fn partial_name(n: u32) -> String {
+    format!("{n}.partial")
+}
+
+/// Writes a file that nobody reads yet, and fsyncs it.
+fn write_new(folder: &Held, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let path = folder.path().join(name);
+    let mut file = folder.create(name)?;
+    file.write_all(bytes).map_err(StoreError::io("write", &path))?;
+    file.sync_all().map_err(StoreError::io("sync", &path))
 }

@@ -30,31 +30,32 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `program` with `args`; `marks` are added to its environment. It inherits the calling thread's CPU, policy and
-    /// network namespace, and dies with that thread.
+    /// Starts `program` with `args`. Of this process's environment it gets PATH and LANG, and `marks` besides: what else stands there,
+    /// as a key of the user's, is none of its business. It inherits the calling thread's CPU, policy and network namespace, and dies
+    /// with that thread.
     ///
     /// # Errors
     /// If it cannot be started.
     pub fn start(program: &str, args: &[String], marks: &[(&str, &str)]) -> io::Result<Child> {
-        Child::start_in(None, program, args, marks)
+        let mut command = process::Command::new(program);
+        let kept = ["PATH", "LANG"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.args(args).env_clear().envs(kept).envs(marks.iter().copied());
+        Child::spawn(command)
     }
 
-    /// The same in a folder of its own.
+    /// Starts a program in a folder, with this process's environment.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start_in(
-        folder: Option<&Path>,
-        program: &str,
-        args: &[String],
-        marks: &[(&str, &str)],
-    ) -> io::Result<Child> {
-        let (output, into) = io::pipe()?;
+    pub fn start_in(folder: &Path, program: &str, args: &[String]) -> io::Result<Child> {
         let mut command = process::Command::new(program);
-        if let Some(folder) = folder {
-            command.current_dir(folder);
-        }
-        command.args(args).envs(marks.iter().copied()).process_group(0);
+        command.current_dir(folder).args(args);
+        Child::spawn(command)
+    }
+
+    fn spawn(mut command: process::Command) -> io::Result<Child> {
+        let (output, into) = io::pipe()?;
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::from(into.try_clone()?)).stderr(Stdio::from(into));
         let parent = process::id();
         // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.

@@ -46,6 +46,12 @@ pub fn may_build() -> bool {
     mask.is_some_and(|mask| mask & (1 << 12) != 0 && mask & (1 << 21) != 0)
 }
 
+/// True if the process has root's rights over files.
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// True if a process of this id exists.
 pub fn exists(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()

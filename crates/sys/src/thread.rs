@@ -19,6 +19,13 @@ pub fn current_cpu() -> u32 {
     u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
+/// By how much the kernel may let sleeps of the calling thread end late, ns.
+pub fn timer_slack_ns() -> Result<u64, SysError> {
+    // SAFETY: takes no pointer; the arguments that this operation does not use are 0.
+    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
+    check(i64::from(slack), "prctl(PR_GET_TIMERSLACK)", || "this thread".into()).map(|slack| slack as u64)
+}
+
 /// Pins the calling thread to one CPU.
 pub fn pin(cpu: u32) -> Result<(), SysError> {
     let on = || format!("CPU {cpu}");

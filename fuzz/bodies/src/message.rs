@@ -143,6 +143,7 @@ fn trial(told: Vec<FromAgent>) {
         error_queue_bytes: 0,
         warmup: WarmUp::default(),
         reply,
+        own: tx_rest.own.clone(),
     };
     for (kind, reply) in [(Kind::Cyclic, None), (Kind::Reflected, Some(reply.clone())), (Kind::Pingpong, Some(reply))] {
         let halves = halves(reply);
@@ -158,7 +159,15 @@ fn clocks() -> ClockReading {
 }
 
 fn gone(clocks: ClockReading) -> Collected {
-    Collected { sent: None, arrived: None, gaps: None, thread: Default::default(), clocks, tcp: None }
+    Collected {
+        sent: None,
+        arrived: None,
+        gaps: None,
+        thread: Default::default(),
+        clocks,
+        tcp: None,
+        own: Default::default(),
+    }
 }
 
 fn stream(kind: Kind) -> Stream {
@@ -189,6 +198,7 @@ fn stream(kind: Kind) -> Stream {
         max_loss: 0.0,
         warmup: Nanos::ZERO,
         stamps: Point::ALL.into_iter().filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p)).collect(),
+        stamps_named: false,
         metrics: Metric::DEFAULT.to_vec(),
         tx: Tx {
             cpu: CpuChoice::Auto,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cells from trials: pooling, what is left out, expectations, and the run.
 
-use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, record};
+use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, received, record};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
-use tardy_analyze::run::run;
+use tardy_analyze::run::{Outcome, outcome, run};
 use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::trial::{ReplyRecord, TrialRecord};
@@ -149,15 +149,16 @@ fn a_warning_in_one_trial_is_not_alike_to_what_made_another_invalid() {
     };
     let elapsed = healthy(1).0.after.clocks.tai_ns - healthy(1).0.before.clocks.tai_ns;
     let answer = cell(&[stolen(1, elapsed / 5), stolen(2, elapsed / 5), stolen(3, elapsed / 20)], Vec::new());
-    let told: Vec<(Level, Figure)> = answer
+    let told: Vec<(Level, Figure, Figure)> = answer
         .result
         .verdicts
         .iter()
         .filter(|verdict| verdict.id == "steal")
-        .map(|verdict| (verdict.level, verdict.evidence["trials"].clone()))
+        .map(|verdict| (verdict.level, verdict.evidence["cpu"].clone(), verdict.evidence["trials"].clone()))
         .collect();
     let list = |numbers: &[i64]| Figure::List(numbers.iter().map(|n| (*n).into()).collect());
-    assert_eq!(told, [(Level::Invalid, list(&[1, 2])), (Level::Warning, list(&[3]))]);
+    let of = |level, trials: &[i64]| [0i64, 1].map(|cpu| (level, cpu.into(), list(trials)));
+    assert_eq!(told, [of(Level::Invalid, &[1, 2]), of(Level::Warning, &[3])].concat());
 }
 
 #[test]
@@ -188,18 +189,22 @@ fn a_lost_packet_does_not_pass_lost_0_by_making_its_own_trial_invalid() {
         let answer = cell(&trials, none_lost());
         let outcomes = answer.result.streams["ctl"].outcomes;
         assert_eq!((outcomes.intended, outcomes.lost), (10_000, 1));
-        assert_eq!((answer.expectations[0].met, answer.expectations[0].got), (false, Some(1)));
+        assert_eq!((answer.expectations[0].met, answer.expectations[0].got), (Some(false), Some(1)));
         assert!(!answer.result.valid && id(&answer, "left-out").is_none());
         let loss = id(&answer, "loss").unwrap();
         assert_eq!((loss.level, &loss.evidence["trials"]), (Level::Invalid, &Figure::List(vec![3i64.into()])));
         let run = run("x", [answer], Vec::new());
-        assert_eq!((run.valid, run.expectations_met), (false, None), "neither valid nor met");
+        assert_eq!((run.valid, run.expectations_met), (false, Some(false)), "neither valid nor met");
+        assert_eq!(outcome(&run), Outcome::Unmet, "what was lost is known, whatever the validity");
     }
     // Allowed loss is no fault, and counts all the same.
     let mut trials: Vec<_> = (1..=5).map(|n| if n == 3 { lossy(n, 1) } else { healthy(n) }).collect();
     trials[2].0.streams.get_mut("ctl").unwrap().max_loss = 0.01;
     let answer = cell(&trials, none_lost());
-    assert_eq!((answer.result.valid, answer.expectations[0].met, answer.expectations[0].got), (true, false, Some(1)));
+    assert_eq!(
+        (answer.result.valid, answer.expectations[0].met, answer.expectations[0].got),
+        (true, Some(false), Some(1))
+    );
 }
 
 #[test]
@@ -217,7 +222,10 @@ fn a_loss_is_not_hidden_by_a_full_recorder_in_the_same_trial() {
 #[test]
 fn refused_packets_and_a_rate_that_was_not_kept_stay_in_the_pool_too() {
     let refused = |record: &mut TrialRecord| record.streams.get_mut("ctl").unwrap().counters.send_errors = 30;
-    let slow = |record: &mut TrialRecord| record.streams.get_mut("ctl").unwrap().sent_span_ns = Some(2_000_000_000);
+    let slow = |record: &mut TrialRecord| {
+        let ctl = record.streams.get_mut("ctl").unwrap();
+        ctl.lateness_by_tenth_ns = (0..10).map(|n| n * 100_000_000).collect();
+    };
     for (spoil, cause) in [(&refused as &dyn Fn(&mut TrialRecord), "send-errors"), (&slow, "rate")] {
         let mut trials: Vec<_> = (1..=5).map(healthy).collect();
         spoil(&mut trials[1].0);
@@ -233,7 +241,8 @@ fn a_cell_without_trials_is_invalid_and_keeps_what_was_asked_for() {
     let answer = cell(&[], vec![percentile(0, 1)]);
     assert!(!answer.result.valid && id(&answer, "failed").is_some());
     assert_eq!(answer.result.streams["ctl"].metrics["delta"].why.as_deref(), Some("no trial was finished"));
-    assert!(!answer.expectations[0].met);
+    assert_eq!(answer.expectations[0].met, Some(false));
+    assert_eq!(run("x", [answer], Vec::new()).expectations[0].met, None, "not judged");
 }
 
 #[test]
@@ -267,9 +276,34 @@ fn no_packet_at_all_is_said_and_not_zero() {
     );
     assert_eq!(
         (answer.expectations[0].met, answer.expectations[0].why.as_deref()),
-        (false, Some("no packet was received"))
+        (Some(false), Some("no packet was received"))
     );
-    assert_eq!((answer.expectations[1].met, answer.expectations[1].got), (false, Some(2_000)));
+    assert_eq!((answer.expectations[1].met, answer.expectations[1].got), (Some(false), Some(2_000)));
+}
+
+#[test]
+fn an_expectation_is_judged_by_the_bound_that_decides_it() {
+    // Of 120 000 packets 1 200, far apart, are slow; 80 of these have no stamp.
+    let mut packets = healthy_packets(5, 120_000);
+    for (packet, n) in packets.iter_mut().step_by(100).zip(0..1_200) {
+        *packet = Packet { rx_kernel: (n < 1_120).then_some(1_000_000 + 1_000 * n), ..received(1_000_000 + 1_000 * n) };
+    }
+    let judge = |limit_ns| {
+        let limit = Limit::Metric { metric: LEAD, of: Of::Quantile(3), limit_ns, inclusive: false };
+        let expected = vec![Expectation { stream: "ctl".to_owned(), limit }];
+        let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD])]);
+        let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, expected);
+        cell.trial(&record(1, 120_000), batches(&packets, 4_096).into_iter().map(|batch| ("ctl", batch)));
+        let found = cell.finish().expectations.remove(0);
+        (found.met, found.got_ns, found.why)
+    };
+    let (least, greatest) = (Some(1_999_000), Some(2_079_000));
+    assert_eq!(judge(2_079_001), (Some(true), greatest, None));
+    assert_eq!(judge(1_999_000), (Some(false), least, None));
+    let (met, got, why) = judge(2_000_000);
+    let why = why.expect("it depends on them");
+    assert_eq!((met, got), (Some(false), None));
+    assert!(why.starts_with("p99.9 lies between 1999.0 µs and 2079.0 µs: packets"), "{why}");
 }
 
 #[test]
@@ -285,7 +319,7 @@ fn expectations_are_judged_on_the_pool() {
     let mean = expect(Limit::Metric { metric: other, of: Of::Mean, limit_ns: 9_001, inclusive: false });
     let lost = expect(Limit::Count { count: Count::Lost, at_most: 0 });
     let answer = cell(&trials, vec![percentile(2, p99), inclusive, percentile(4, 1 << 40), mean, lost]);
-    let met: Vec<bool> = answer.expectations.iter().map(|expectation| expectation.met).collect();
+    let met: Vec<bool> = answer.expectations.iter().filter_map(|expectation| expectation.met).collect();
     assert_eq!(met, [false, true, false, true, true]);
     let first = &answer.expectations[0];
     assert_eq!(
@@ -303,7 +337,7 @@ fn a_percentile_on_a_lost_packet_is_not_kept_however_high_the_limit() {
     (0..40).for_each(|n| packets[n * 50] = lost(10_000));
     record.streams.get_mut("ctl").unwrap().max_loss = 0.5;
     let answer = cell(&[(record, packets)], vec![percentile(2, i64::MAX)]);
-    assert!(answer.result.valid && !answer.expectations[0].met);
+    assert!(answer.result.valid && answer.expectations[0].met == Some(false));
     assert_eq!(
         answer.expectations[0].why.as_deref(),
         Some("p99 is infinite: 40 of 2000 packets were lost and 0 not sent")
@@ -318,8 +352,11 @@ fn a_run_is_valid_if_every_cell_is_and_judges_limits_only_then() {
     assert_eq!((met.expectations.len(), met.cells.len()), (1, 1));
     let failed = run("x", [good(), cell(&[healthy(1)], vec![percentile(0, 1)])], Vec::new());
     assert_eq!((failed.valid, failed.expectations_met), (true, Some(false)));
-    let invalid = run("x", [good(), cell(&[lossy(1, 20)], vec![percentile(0, 1)])], Vec::new());
+    let invalid = run("x", [good(), cell(&[spoilt(1, 20)], vec![percentile(0, 1)])], Vec::new());
     assert_eq!((invalid.valid, invalid.expectations_met), (false, None));
+    let lost = |limit_ns| run("x", [good(), cell(&[lossy(1, 20)], vec![percentile(0, limit_ns)])], Vec::new());
+    assert_eq!((lost(1 << 40).valid, lost(1 << 40).expectations_met), (false, None));
+    assert_eq!((lost(1).valid, lost(1).expectations_met), (false, Some(false)), "losses excuse no broken limit");
     assert_eq!(run("x", [cell(&[healthy(1)], Vec::new())], Vec::new()).expectations_met, None);
     assert!(!run("x", [], Vec::new()).valid);
 }

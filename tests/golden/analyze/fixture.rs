@@ -98,13 +98,19 @@ fn clocks(at_ns: i64) -> ClockReading {
 }
 
 fn machine(at_ns: i64) -> MachineState {
-    let cpu = |busy_ns: i64| CpuTimes { busy_ns, idle_ns: 90_000_000_000 + at_ns - busy_ns, steal_ns: 0 };
+    let cpu = |busy_ns: i64| CpuTimes {
+        busy_ns,
+        idle_ns: 90_000_000_000 + at_ns - busy_ns,
+        steal_ns: 0,
+        ..CpuTimes::default()
+    };
     let task = |name: &str, cpu, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu, run_ns };
     MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),
         work: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
+        ended: None,
         tasks: BTreeMap::from([
             (101, task("tardy-tx", 0, at_ns / 20)),
             (102, task("tardy-rx", 1, at_ns / 20)),
@@ -139,8 +145,10 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
     let stream = StreamRecord {
         intended: count,
         cycle_ns: CYCLE_NS,
+        phase_ns: None,
         intended_span_ns: span,
         sent_span_ns: Some(span + 3_000),
+        lateness_by_tenth_ns: vec![12_000; 10],
         max_loss: 0.0,
         sources: BTreeMap::from([
             (Point::Scheduled, Source::App),
@@ -151,6 +159,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         ]),
         absent: BTreeMap::from([(Point::TxHw, "veth has no hardware clock".to_owned())]),
         tx_conversion: Conversion::between(&both[0], &both[1]),
+        tx_hw_bound_ns: 0,
         rx_conversion: Conversion::between(&both[0], &both[1]),
         tx_clocks: both,
         rx_clocks: both,
@@ -164,6 +173,8 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         tags: None,
         reply: None,
         launching: LaunchRecord::default(),
+        own_work: Vec::new(),
+        own_work_left_out: 0,
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -181,5 +192,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
+        observer: Vec::new(),
     }
 }

@@ -209,6 +209,23 @@ fn a_share_of_the_cpu_that_was_not_had() {
 }
 
 #[test]
+fn the_share_of_a_cpu_is_of_the_same_time_as_the_computing() {
+    // It computes from 300 ms before the base time on: 650 of 1 300 ms are the half that was asked for.
+    let early = |n: u32| {
+        let mut one = instance();
+        (one.to, one.from.busy_ns) = (None, Some(650_000_000));
+        (one.from.began_ns, one.from.lead) = (Some(-300_000_000), Some(Lead::default()));
+        let kind = LoadKind::Cpu { duty: 0.5, period: Nanos::from_millis(10) };
+        with(n, load(kind, vec![one.clone(), one]))
+    };
+    let (trials, cell) = judge(&[early(1), early(2)]);
+    let trial = &trials[0].loads["bulk"];
+    assert_eq!((trial.duty, trial.span_ns), (Some(0.5), 1_000_000_000));
+    assert_eq!(trial.instances.iter().map(|one| one.duty).collect::<Vec<_>>(), [Some(0.5); 2]);
+    assert_eq!(cell.result.loads["bulk"].duty, Some(0.5));
+}
+
+#[test]
 fn a_load_that_never_began() {
     fault(
         stream(),

@@ -57,7 +57,11 @@ fn every_rule_has_its_own_id() {
 
 #[test]
 fn a_cycle_that_the_machine_cannot_keep() {
-    let slow = verdict(|record, _| ctl(record).sent_span_ns = Some(i64::from(COUNT - 1) * CYCLE_NS * 5 / 4));
+    let tenth_ns = i64::from(COUNT) * CYCLE_NS / 10;
+    let slow = verdict(|record, _| {
+        ctl(record).intended_span_ns = i64::from(COUNT) * CYCLE_NS;
+        ctl(record).lateness_by_tenth_ns = (0..10).map(|n| n * tenth_ns / 4).collect();
+    });
     assert_is(
         &slow,
         "rate",
@@ -78,6 +82,36 @@ fn the_last_packets_lateness_is_no_matter_of_rate() {
     let mut short = record(1, 20);
     ctl(&mut short).sent_span_ns = Some(19 * CYCLE_NS + 900_000);
     assert!(judge(&short, &healthy_packets(1, 20)).verdicts.is_empty());
+}
+
+#[test]
+fn one_late_last_packet_does_not_spoil_the_whole_cell() {
+    // Four cycles late in a trial of 400 packets: 1 % of its length. With tenths, and without.
+    for tenths in [vec![10_000; 10], Vec::new()] {
+        let mut late = record(1, 400);
+        ctl(&mut late).sent_span_ns = Some(399 * CYCLE_NS + 2_100_000);
+        ctl(&mut late).lateness_by_tenth_ns = tenths;
+        ctl(&mut late).counters.overruns = 1;
+        assert_eq!(judge(&late, &healthy_packets(1, 400)).verdicts, []);
+    }
+}
+
+#[test]
+fn a_stall_is_no_rate_wherever_it_falls_and_a_growing_backlog_is() {
+    let of = |tenths: Vec<i64>| {
+        let mut record = record(1, COUNT);
+        ctl(&mut record).lateness_by_tenth_ns = tenths;
+        judge(&record, &healthy_packets(1, COUNT as usize)).verdicts
+    };
+    for stalled in 0..10 {
+        let mut tenths = vec![12_000; 10];
+        tenths[stalled] = 400_000_000;
+        assert_eq!(of(tenths), [], "the sender stood still in tenth {stalled}");
+    }
+    // 1.1 % of 5 s, and 0.9 %.
+    let growing = |behind_ns: i64| of((0..10).map(|n| 12_000 + n * behind_ns / 9).collect());
+    assert_eq!(growing(55_000_000).first().map(|verdict| verdict.id.as_str()), Some("rate"));
+    assert_eq!(growing(40_000_000), []);
 }
 
 #[test]
@@ -119,6 +153,30 @@ fn stamps_that_start_late_are_told_instead_of_coverage() {
         (0..50).chain((0..50).map(|n| 100 + n * 150)).for_each(|n| packets[n].rx_kernel = None);
     });
     assert_is(&both, "coverage", Level::Invalid, "in 51 bursts");
+}
+
+#[test]
+fn a_stamp_that_no_figure_is_made_of_spoils_nothing() {
+    let without = |spoil: &dyn Fn(&mut [Packet])| {
+        let mut record = record(1, COUNT);
+        let mut packets = healthy_packets(1, COUNT as usize);
+        // The device's clock was set in the middle: as tx_hw, so tx_kernel here, where nobody asks for it.
+        spoil(&mut packets);
+        ctl(&mut record).max_loss = 0.0;
+        let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD])]);
+        let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());
+        let result = cell.trial(&record, batches(&packets, 4_096).into_iter().map(|batch| ("ctl", batch))).result;
+        let told: Vec<_> = result.verdicts.iter().map(|verdict| (verdict.id.clone(), verdict.level)).collect();
+        (result.valid, told, result.verdicts[0].says.clone())
+    };
+    let (valid, told, says) = without(&|packets| packets.iter_mut().for_each(|packet| packet.tx_kernel = None));
+    assert_eq!((valid, told), (true, vec![("coverage".to_owned(), Level::Note)]), "{says}");
+    assert!(says.ends_with("; no figure is made of it"), "{says}");
+    let (valid, told, says) = without(&|packets| packets[..300].iter_mut().for_each(|packet| packet.tx_kernel = None));
+    assert_eq!((valid, told), (true, vec![("late-stamps".to_owned(), Level::Note)]), "{says}");
+    // The same of a stamp that the metric is made of.
+    let (valid, told, _) = without(&|packets| packets[..300].iter_mut().for_each(|packet| packet.rx_kernel = None));
+    assert_eq!((valid, told), (false, vec![("late-stamps".to_owned(), Level::Invalid)]));
 }
 
 #[test]
@@ -265,6 +323,7 @@ fn clocks_that_jump() {
         record.after.clocks.realtime_ns += 5_000_000;
         ctl(record).rx_clocks[1].realtime_ns += 5_000_000;
         ctl(record).sent_span_ns = Some(i64::from(COUNT) * CYCLE_NS * 2);
+        ctl(record).counters.overruns = u64::from(COUNT);
         packets[77].rx_kernel = Some(-1_000_000);
     });
     assert_is(&step, "clock-step", Level::Invalid, "CLOCK_REALTIME was set by 5000.0 µs");
@@ -273,9 +332,38 @@ fn clocks_that_jump() {
         record.after.clocks.tai_ns += 1_000_000_000;
     });
     assert_is(&offset, "tai-offset", Level::Invalid, "from 37 s to 38 s");
-    let mut slewed = record(1, COUNT);
-    slewed.after.clocks.realtime_ns += 20_000;
-    assert!(judge(&slewed, &healthy_packets(1, COUNT as usize)).verdicts.is_empty());
+    // Two brackets of twice 150 ns, and a microsecond.
+    let mut read_late = record(1, COUNT);
+    read_late.after.clocks.realtime_ns += 1_600;
+    assert!(judge(&read_late, &healthy_packets(1, COUNT as usize)).verdicts.is_empty());
+    let small = verdict(|record, _| record.after.clocks.realtime_ns += 1_601);
+    assert_is(&small, "clock-step", Level::Invalid, "CLOCK_REALTIME was set by 1.6 µs");
+}
+
+#[test]
+fn a_leap_second_is_not_told_as_a_jump_of_tai() {
+    let mut leap = record(1, COUNT);
+    leap.after.clocks.tai_offset_s = 38;
+    leap.after.clocks.realtime_ns -= 1_000_000_000;
+    let verdicts = judge(&leap, &healthy_packets(1, COUNT as usize)).verdicts;
+    let ids: Vec<&str> = verdicts.iter().map(|verdict| verdict.id.as_str()).collect();
+    assert_eq!(ids, ["tai-offset", "clock-step"]);
+    assert!(verdicts.iter().all(|verdict| !verdict.says.contains("CLOCK_TAI")), "{verdicts:?}");
+    assert_is(&verdicts[0], "tai-offset", Level::Invalid, "38 s during the trial: CLOCK_REALTIME");
+}
+
+#[test]
+fn the_devices_clock_excuses_no_stamp_but_its_own() {
+    let early = |record: &mut TrialRecord, packets: &mut Vec<Packet>| {
+        ctl(record).tx_hw_bound_ns = 2_000;
+        packets[321].tx_kernel = packets[321].rx_kernel.map(|ns| ns + 1_500);
+    };
+    assert_is(
+        &verdict(early),
+        "causality",
+        Level::Invalid,
+        "tx_kernel..rx_kernel is negative in 1 packet, down to -1.5 µs",
+    );
 }
 
 #[test]
@@ -307,17 +395,25 @@ fn others_on_the_same_cpu() {
     assert_is(&hog, "competing-cpu", Level::Invalid, "CPU 1 also ran hog for 39.8 % of the time");
     let note = verdict(|record, _| {
         run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
         record.after.tasks.get_mut(&17).unwrap().run_ns += 190_000_000;
     });
     assert_is(&note, "competing-cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 4.0 % of the time");
-    let unnamed = verdict(|record, _| run_other(record, 200_000_000, None));
-    assert_is(&unnamed, "competing-cpu", Level::Note, "tasks that have ended or interrupts");
+    let unnamed = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
+    });
+    assert_is(&unnamed, "competing-cpu", Level::Note, "tasks that have ended");
     let quiet = |spoil: fn(&mut TrialRecord)| {
         let mut record = record(1, COUNT);
         spoil(&mut record);
         judge(&record, &healthy_packets(1, COUNT as usize)).verdicts
     };
-    assert_eq!(quiet(|record| run_other(record, 90_000_000, Some("hog"))), [], "below 2 %");
+    let little = |record: &mut TrialRecord| {
+        run_other(record, 90_000_000, Some("hog"));
+        ctl(record).rx.wait_ns = Some(0);
+    };
+    assert_eq!(quiet(little), [], "below 2 %, and nobody waited");
     // The tick that falls into step with the stream charges it whole ticks; the idle time shows that nobody ran.
     assert_eq!(quiet(|record| record.after.cpus.get_mut(&1).unwrap().busy_ns += 4_000_000_000), []);
     // In 200 ms three ticks are a sixth: no figure.
@@ -333,6 +429,7 @@ fn a_task_is_not_blamed_with_its_lifetime() {
     let worker = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu: 1, run_ns };
     let renamed = verdict(|record, _| {
         run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
         record.before.tasks.insert(30, worker("kworker/1:0", hour));
         record.after.tasks.insert(30, worker("kworker/1:0-events", hour + 5_000_000));
         record.after.tasks.get_mut(&17).unwrap().run_ns += 195_000_000;
@@ -342,6 +439,7 @@ fn a_task_is_not_blamed_with_its_lifetime() {
     // Its number was given anew: another task, which counts from 0.
     let reused = verdict(|record, _| {
         run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
         record.before.tasks.insert(30, worker("make", hour));
         record.after.tasks.insert(30, TaskTime { start: 90, ..worker("cc1", 180_000_000) });
     });
@@ -367,12 +465,17 @@ fn several_tasks_are_told_with_the_share_of_each() {
     let says = "CPU 1 also ran others for 59.8 % of the time: rustc 39.8 %, cc1 12.0 %";
     assert_is(&several, "competing-cpu", Level::Invalid, says);
     let ended = verdict(|record, _| run_other(record, 2_000_000_000, None));
-    assert!(ended.says.ends_with("also ran tasks that have ended or interrupts for 39.8 % of the time"));
+    assert_is(
+        &ended,
+        "competing-cpu",
+        Level::Invalid,
+        "also ran tasks that have ended for 39.8 % of the time; how long",
+    );
     let part = verdict(|record, _| {
         run_other(record, 2_000_000_000, Some("hog"));
         record.after.tasks.get_mut(&900).unwrap().run_ns = 500_000_000;
     });
-    let says = "for 39.8 % of the time: hog 10.0 %, tasks that have ended or interrupts 29.9 %";
+    let says = "for 39.8 % of the time: hog 10.0 %, tasks that have ended 29.9 %";
     assert_is(&part, "competing-cpu", Level::Invalid, says);
 }
 
@@ -420,6 +523,7 @@ fn a_trial_that_broke_off_has_one_cause() {
     let failed = verdict(|record, packets| {
         record.failed = Some("the agent of b died".to_owned());
         ctl(record).sent_span_ns = Some(i64::from(COUNT) * CYCLE_NS * 2);
+        ctl(record).counters.overruns = u64::from(COUNT);
         packets[9_000..].fill(lost(10_000));
         packets[..900].iter_mut().for_each(|packet| packet.rx_kernel = None);
         packets[3_000..4_000].iter_mut().for_each(|packet| packet.tx_kernel = None);

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Event, Options, Sink};
 use tardy_lab::guest::frame::{self, Frames, Kind};
 use tardy_lab::guest::relay::{self, End, Heard, Relay, Said};
+use tardy_lab::guest::watch::most_bytes;
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 
@@ -88,7 +89,8 @@ fn run(sink: &mut dyn Sink) {
     let stop = AtomicBool::new(false);
     let folder = tempfile::tempdir().expect("a folder");
     let options = Options { state: folder.path(), program: "tardy".into(), version: "0", stop: &stop };
-    let ended = coordinator::run(&simulated(), &options, sink);
+    let possible = coordinator::possible(&simulated(), std::process::id()).expect("it can be run");
+    let ended = coordinator::run(&simulated(), possible, &options, sink);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
 }
 
@@ -117,6 +119,27 @@ fn a_run_told_over_a_port_is_the_run() {
         assert_eq!(there.1, here.1, "every sample");
         assert_eq!(there.0, here.0, "the record");
     }
+}
+
+#[test]
+fn a_guest_that_sent_for_ever_filled_the_disk() {
+    let source = |count: u32| {
+        let text =
+            format!("trials = 3\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = {count}\n");
+        tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text }, &[]).expect("it loads")
+    };
+    let (small, large) = (most_bytes(&source(1)), most_bytes(&source(10_000_000)));
+    // A trial's samples are far smaller than the memory that it is measured in.
+    assert!(small > 1 << 30 && large > small + 3 * 10_000_000 * 200, "{small} {large}");
+    let one = written(&[(Kind::Said, b"{}".to_vec())]);
+    let mut frames = Frames::of_guest(256 << 20).at_most(10 * one.len() as u64);
+    for _ in 0..10 {
+        frames.push(&one);
+        assert!(frames.take().expect("sound").is_some());
+    }
+    frames.push(&one);
+    let error = frames.take().expect_err("too much").to_string();
+    assert!(error.contains("more bytes have come than the experiment can bring"), "{error}");
 }
 
 #[test]

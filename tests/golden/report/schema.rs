@@ -4,6 +4,9 @@
 use super::sample::{many, odd, run};
 use serde_json::{Value, json};
 use tardy_model::manifest::{GuestEntry, ReadBack};
+use tardy_model::result::CpuUser;
+use tardy_model::validity::{Limit, Setting};
+use tardy_model::verdict::Level;
 use tardy_report::{manifest_schema, results_schema};
 
 /// The part of JSON Schema that the schemas use. `at` is the path to the value; a key that no schema names is a fault too, for
@@ -86,6 +89,15 @@ fn results_agree_with_their_schema() {
     exact.results.fingerprint = Some("5e".into());
     exact.results.cells[0].fingerprint = Some("a1".into());
     let value = serde_json::to_value(&exact.results).expect("JSON");
+    assert_eq!(faults(&schema, &value), Vec::<String>::new());
+    let mut set = run(&["all"]);
+    let of = |limit| Setting { limit: Some(limit), level: Some(Level::Warning) };
+    set.results.validity.set.insert("competing-cpu".into(), of(Limit::Share(0.6)));
+    set.results.validity.set.insert("guest-timer".into(), of(Limit::Ns(5_000_000)));
+    let used = &mut set.results.cells[0].cpus[0];
+    used.others = vec![CpuUser { name: "cc1".into(), run_ns: 5, ended: 2 }];
+    (used.elapsed_ns, used.others_ns) = (10, Some(5));
+    let value = serde_json::to_value(&set.results).expect("JSON");
     assert_eq!(faults(&schema, &value), Vec::<String>::new());
 }
 

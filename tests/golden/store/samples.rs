@@ -69,13 +69,15 @@ fn any_nanos() -> impl Strategy<Value = i64> {
 /// Any batch at all: any points, any rows, any pattern of missing stamps.
 fn any_batch() -> impl Strategy<Value = Batch> {
     let row = (
-        (any_nanos(), any_nanos(), 0..3usize, any::<u8>(), proptest::option::of(any::<u8>())),
+        (1..70_000_000i64, any_nanos(), 0..3usize, any::<u8>(), proptest::option::of(any::<u8>())),
         proptest::collection::vec(proptest::option::weighted(0.7, any_nanos()), Point::COUNT - 1),
     );
     let points = proptest::sample::subsequence(Point::ALL[1..].to_vec(), 0..Point::COUNT);
     (points, any::<bool>(), proptest::collection::vec(row, 0..60)).prop_map(|(points, with_pcp, rows)| {
         let mut batch = empty_batch(&points);
-        for ((seq, scheduled, outcome, flags, pcp), offsets) in rows {
+        let mut seq = -1;
+        for ((step, scheduled, outcome, flags, pcp), offsets) in rows {
+            seq += step;
             push(&mut batch, seq, scheduled, Outcome::ALL[outcome], Flags(flags));
             if with_pcp {
                 batch.pcp.push(pcp);

@@ -35,7 +35,7 @@ offsets AS (
 ),
 arrivals AS (
   -- an arrival without a stamp stands right behind the stamped packet before it
-  SELECT *, CASE WHEN outcome = 'received' THEN scheduled_ns + rx_kernel END AS stamp,
+  SELECT *, outcome = 'received' OR rx_kernel IS NOT NULL OR receive IS NOT NULL AS arrived, scheduled_ns + rx_kernel AS stamp,
     last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place
   FROM offsets
 )
@@ -47,7 +47,7 @@ SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
   receive - tx_kernel AS "tx_kernel..receive",
   receive - rx_kernel AS "rx_kernel..receive",
   -- in the order of arrival, within a stream of a trial
-  stamp - lag(stamp) OVER (PARTITION BY filename, stream, outcome = 'received'
+  stamp - lag(stamp) OVER (PARTITION BY filename, stream, arrived
     ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta
 FROM arrivals;
 "#;

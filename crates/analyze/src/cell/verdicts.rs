@@ -3,52 +3,96 @@
 
 use super::counts;
 use crate::says;
+use crate::validity::{RULES, competing_cpu};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use tardy_model::result::TrialResult;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-/// The trials' verdicts carried up, one for each id and weight with the numbers of its trials. If a strict `majority` of the trials counts,
-/// those of the trials that do, and a warning that names the ones left out; else those of all.
+/// What a verdict is about. Two verdicts of one rule about two CPUs are not alike.
+const SUBJECTS: [&str; 9] = ["stream", "cpu", "thread", "threads", "load", "station", "point", "metric", "device"];
+
+/// How much of it there is, by which the worst trial of several speaks.
+const MEASURES: [&str; 7] =
+    ["waited_share", "others_share", "steal_share", "shortfall_share", "lost", "refused", "longest_gap_ns"];
+
+/// The trials' verdicts carried up: one for each rule, subject and weight, with the numbers of its trials; of who used a CPU, one for each CPU. If
+/// a strict `majority` of the trials counts, those of the trials that do, and a warning that names the ones left out; else those of all.
 pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     if trials.is_empty() {
         return vec![Verdict::new("failed", Level::Invalid, "no trial of this cell was finished").with("trials", 0i64)];
     }
     let counted = trials.iter().filter(|trial| !majority || counts(trial));
-    let mut by_id: Vec<(&str, Vec<(u32, &Verdict)>)> = Vec::new();
+    let mut groups: Vec<Vec<(u32, &Verdict)>> = Vec::new();
     for trial in counted {
         for verdict in &trial.verdicts {
-            // Of one id and one weight: a warning in one trial is not "alike" to what made another invalid. Nor are two things that a
-            // rule tells of with other figures: threads beside each other and packets taken in, both of `shared-cpu`.
-            let alike = |seen: &[(u32, &Verdict)]| {
-                seen.iter()
-                    .all(|(_, other)| other.level == verdict.level && other.evidence.keys().eq(verdict.evidence.keys()))
-            };
-            match by_id.iter_mut().find(|(id, seen)| *id == verdict.id && alike(seen)) {
-                Some((_, seen)) => seen.push((trial.n, verdict)),
-                None => by_id.push((&verdict.id, vec![(trial.n, verdict)])),
+            match groups.iter_mut().find(|seen| seen.iter().all(|(_, other)| alike(other, verdict))) {
+                Some(seen) => seen.push((trial.n, verdict)),
+                None => groups.push(vec![(trial.n, verdict)]),
             }
         }
     }
     // Where no trial counts, the figures are of all.
     let left_out = if trials.iter().any(counts) { left_out(trials, majority) } else { None };
-    let carried = by_id.into_iter().filter_map(|(_, seen)| carried(&seen, trials.len()));
+    let carried = groups.into_iter().filter_map(|seen| carried(&seen, trials.len()));
     let mut verdicts: Vec<Verdict> = left_out.into_iter().chain(carried).collect();
-    // The gravest first; those of equal weight stay in the rules' order.
-    verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.level));
+    let rule = |verdict: &Verdict| RULES.iter().position(|rule| rule.id == verdict.id).map_or(-1, |at| at as i64);
+    // The gravest first; those of equal weight in the rules' order, and of one rule the one of which there is most.
+    verdicts.sort_by(|a, b| (b.level, rule(a)).cmp(&(a.level, rule(b))).then_with(|| more(b, a)));
     verdicts
 }
 
-/// One verdict for those of one id and weight: the first trial's speaks.
+/// True if what two trials' verdicts say is the same but for its figures.
+fn alike(a: &Verdict, b: &Verdict) -> bool {
+    if a.id != b.id {
+        return false;
+    }
+    if a.id == competing_cpu::ID {
+        return a.evidence.get("cpu") == b.evidence.get("cpu");
+    }
+    // A warning in one trial is not "alike" to what made another invalid. Nor are two things that a rule tells of with other figures:
+    // threads beside each other and packets taken in, both of `shared-cpu`.
+    let about = |verdict: &Verdict| SUBJECTS.map(|subject| verdict.evidence.get(subject).cloned());
+    a.level == b.level && a.evidence.keys().eq(b.evidence.keys()) && about(a) == about(b)
+}
+
+/// How much there is of what a verdict tells of, by each measure; 0 where it has none.
+fn measure(verdict: &Verdict) -> [f64; MEASURES.len()] {
+    MEASURES.map(|name| match verdict.evidence.get(name) {
+        Some(Figure::Float(x)) => *x,
+        Some(Figure::Int(n)) => *n as f64,
+        _ => 0.0,
+    })
+}
+
+/// The one of which there is more.
+fn more(a: &Verdict, b: &Verdict) -> Ordering {
+    let pairs = measure(a).into_iter().zip(measure(b));
+    pairs.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// One verdict for those that are alike: the trial speaks in which it weighs most, and of equal weight the one in which there is most of it.
 fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
-    let (n, first) = seen.first()?;
+    let mut worst = seen.first()?;
+    for other in seen {
+        if other.1.level.cmp(&worst.1.level).then(more(other.1, worst.1)).is_gt() {
+            worst = other;
+        }
+    }
+    let (n, speaks) = worst;
     let mut numbers: Vec<u32> = seen.iter().map(|(n, _)| *n).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let mut verdict = (*first).clone();
+    let mut verdict = (*speaks).clone();
     let others: Vec<u32> = numbers.iter().copied().filter(|other| other != n).collect();
+    let is_use_of_cpu = verdict.id == competing_cpu::ID;
+    if is_use_of_cpu {
+        let all: Vec<&Verdict> = seen.iter().map(|(_, verdict)| *verdict).collect();
+        competing_cpu::gather(&mut verdict, &all, &others);
+    }
     if of > 1 {
         verdict.says = match others.as_slice() {
-            [] => format!("trial {n}: {}", verdict.says),
+            others if others.is_empty() || is_use_of_cpu => format!("trial {n}: {}", verdict.says),
             others => format!("trial {n}: {} (alike in {})", verdict.says, says::trials(others)),
         };
     }
@@ -62,14 +106,20 @@ fn left_out(trials: &[TrialResult], majority: bool) -> Option<Verdict> {
         return None;
     }
     let numbers: Vec<u32> = out.iter().map(|trial| trial.n).collect();
-    let mut causes: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut causes: BTreeMap<&str, &Verdict> = BTreeMap::new();
     for verdict in out.iter().flat_map(|trial| &trial.verdicts).filter(|verdict| verdict.level == Level::Invalid) {
-        causes.entry(&verdict.id).or_insert(&verdict.says);
+        let worst = causes.entry(&verdict.id).or_insert(verdict);
+        if more(verdict, worst).is_gt() {
+            *worst = verdict;
+        }
     }
     let be = if numbers.len() == 1 { "is" } else { "are" };
     // Where they are no minority, their verdicts stand beside this one and tell the causes.
-    let why =
-        if majority { format!(": {}", causes.values().copied().collect::<Vec<_>>().join("; ")) } else { String::new() };
+    let why = if majority {
+        format!(": {}", causes.values().map(|verdict| verdict.says.as_str()).collect::<Vec<_>>().join("; "))
+    } else {
+        String::new()
+    };
     let says = format!("{} of {} {be} left out of the figures{why}", says::trials(&numbers), trials.len());
     let list = |ids: Vec<Figure>| Figure::List(ids);
     Some(

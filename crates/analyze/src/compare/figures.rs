@@ -3,7 +3,7 @@
 
 use super::phases::{self, Drawn, Pair};
 use std::collections::BTreeMap;
-use tardy_model::comparison::{Claim, FigureComparison, MetricComparison, StreamComparison};
+use tardy_model::comparison::{Claim, FigureComparison, INFINITE, MetricComparison, StreamComparison};
 use tardy_model::point::Metric;
 use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResult};
 
@@ -74,10 +74,12 @@ fn metric(
     let row = |((of, a_ns), (_, b_ns)): (Named, Named)| {
         let phases = pairs.and_then(|pairs| {
             let both = |pair: &Pair<'_>| {
-                let [a, b] = pair.trials.map(|trial| {
-                    let figures = figures(&trial.streams.get(stream)?.metrics.get(name)?.figures);
-                    figures.into_iter().find(|(name, _)| *name == of)?.1
-                });
+                // A mean is of what was received: it may not be set beside one of more packets, or of fewer.
+                let missing = pair.trials.map(|trial| trial.streams.get(stream).map(|of| missing(&of.outcomes)));
+                if of == "mean" && missing[0] != missing[1] {
+                    return None;
+                }
+                let [a, b] = pair.trials.map(|trial| drawn(trial.streams.get(stream)?.metrics.get(name)?, of));
                 Some(Drawn { trial: pair.trials[0].n, phase_ns: pair.phase_ns, figures_ns: [a?, b?] })
             };
             phases::judge(&pairs.iter().filter_map(both).collect::<Vec<_>>(), judged)
@@ -100,13 +102,34 @@ fn metric(
     MetricComparison { why: None, figures: of_a.into_iter().zip(of_b).map(row).collect() }
 }
 
+/// Packets that never arrived.
+fn missing(outcomes: &Outcomes) -> u64 {
+    outcomes.lost + outcomes.not_sent
+}
+
+/// A figure of a single trial: [`INFINITE`] where a packet that never arrived has its rank.
+fn drawn(metric: &MetricResult, of: &str) -> Option<i64> {
+    match figures(&metric.figures).into_iter().find(|(name, _)| *name == of)?.1 {
+        None if is_infinite(metric, of) => Some(INFINITE),
+        found => found,
+    }
+}
+
+fn is_infinite(metric: &MetricResult, of: &str) -> bool {
+    named(&metric.infinite, of)
+}
+
+/// True if the list has the figure, by its name or its stem.
+fn named(names: &[String], of: &str) -> bool {
+    let stem = QUANTILES.iter().find(|(_, name, _)| *name == of).map(|(stem, ..)| *stem);
+    names.iter().any(|name| name == of || Some(name.as_str()) == stem)
+}
+
 /// Why a metric has no such figure.
 fn absent(metric: &MetricResult, of: &str) -> &'static str {
-    let stem = QUANTILES.iter().find(|(_, name, _)| *name == of).map(|(stem, ..)| *stem);
-    let named = |names: &[String]| names.iter().any(|name| name == of || Some(name.as_str()) == stem);
     match () {
-        () if named(&metric.infinite) => "falls on a lost packet",
-        () if named(&metric.unresolved) => "not resolved",
+        () if is_infinite(metric, of) => "falls on a lost packet",
+        () if named(&metric.unresolved, of) => "not resolved",
         () => "not to be had",
     }
 }

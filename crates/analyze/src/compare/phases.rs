@@ -4,15 +4,40 @@
 //! they are distributed.
 
 use super::Run;
-use tardy_model::comparison::{Claim, PhaseComparison};
+use std::collections::BTreeMap;
+use tardy_model::comparison::{Claim, INFINITE, PhaseComparison, is_infinite};
 use tardy_model::result::{CellResult, TrialResult};
+use tardy_model::trial::TrialRecord;
 
 /// Fewer phases than this give no claim.
 pub const LEAST: usize = 20;
 /// How sure an interval has to be.
 const SURE: f64 = 0.95;
 
-/// A trial of A and the one of B that has its number and phase.
+/// Phases of streams, ns, by cell, trial and stream.
+#[derive(Clone, Debug, Default)]
+pub struct Phases(BTreeMap<(String, u32, String), i64>);
+
+impl Phases {
+    /// Adds those of a trial's streams.
+    pub fn add(&mut self, trial: &TrialRecord) {
+        for (stream, record) in &trial.streams {
+            // Older runs noted the first stream's alone.
+            self.note(&trial.cell, trial.n, stream, record.phase_ns.unwrap_or(trial.phase_ns));
+        }
+    }
+
+    /// Adds that of one stream.
+    pub fn note(&mut self, cell: &str, trial: u32, stream: &str, phase_ns: i64) {
+        self.0.insert((cell.to_owned(), trial, stream.to_owned()), phase_ns);
+    }
+
+    fn of(&self, cell: &str, n: u32, stream: &str) -> Option<i64> {
+        self.0.get(&(cell.to_owned(), n, stream.to_owned())).copied()
+    }
+}
+
+/// A trial of A and the one of B that has its number, in which the stream has the same phase.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
     /// The phase, ns.
@@ -28,13 +53,13 @@ pub struct Drawn {
     pub trial: u32,
     /// Their phase, ns.
     pub phase_ns: i64,
-    /// A's and B's, ns.
+    /// A's and B's, ns; [`INFINITE`] where a packet that never arrived has the figure's rank.
     pub figures_ns: [i64; 2],
 }
 
-/// Trials of one cell that can be set beside each other: valid ones of the same phase.
-pub(super) fn pairs<'a>([(a, in_a), (b, in_b)]: [(&Run<'_>, &'a CellResult); 2]) -> Vec<Pair<'a>> {
-    let phase = |run: &Run<'_>, n: u32| run.phases.get(&(in_a.id.clone(), n)).copied();
+/// Trials of one cell that can be set beside each other: valid ones in which the stream has the same phase.
+pub(super) fn pairs<'a>(stream: &str, [(a, in_a), (b, in_b)]: [(&Run<'_>, &'a CellResult); 2]) -> Vec<Pair<'a>> {
+    let phase = |run: &Run<'_>, n: u32| run.phases.of(&in_a.id, n, stream);
     let other = |trial: &'a TrialResult| {
         let beside = in_b.trials.iter().find(|other| other.n == trial.n)?;
         let phase_ns = phase(a, trial.n).filter(|of_a| phase(b, trial.n) == Some(*of_a))?;
@@ -45,11 +70,14 @@ pub(super) fn pairs<'a>([(a, in_a), (b, in_b)]: [(&Run<'_>, &'a CellResult); 2])
 
 /// What the differences say; `None` if there are none.
 pub fn judge(drawn: &[Drawn], valid: bool) -> Option<PhaseComparison> {
-    let differences_ns: Vec<i64> = drawn.iter().map(|Drawn { figures_ns: [a, b], .. }| b - a).collect();
+    let differences_ns: Vec<i64> = drawn.iter().map(|Drawn { figures_ns: [a, b], .. }| difference(*a, *b)).collect();
     let mut sorted = differences_ns.clone();
     sorted.sort_unstable();
     let n = sorted.len();
-    let median_ns = (*sorted.get((n.checked_sub(1)?) / 2)? as f64 + *sorted.get(n / 2)? as f64) / 2.0;
+    let float = |ns: i64| if is_infinite(ns) { f64::INFINITY.copysign(ns as f64) } else { ns as f64 };
+    let [low, high] = [*sorted.get((n.checked_sub(1)?) / 2)?, *sorted.get(n / 2)?];
+    // Between the two infinities lies nothing in particular.
+    let median_ns = if low == -INFINITE && high == INFINITE { 0.0 } else { (float(low) + float(high)) / 2.0 };
     let (rank, confidence) = rank(n).map_or((None, None), |(rank, sure)| (Some(rank), Some(sure)));
     let interval_ns = rank.map(|rank| [sorted[rank - 1], sorted[n - rank]]);
     let claim = match interval_ns {
@@ -74,6 +102,16 @@ pub fn judge(drawn: &[Drawn], valid: bool) -> Option<PhaseComparison> {
         confidence,
         claim,
     })
+}
+
+/// B less A, where a packet that never arrived is later than any other.
+fn difference(a: i64, b: i64) -> i64 {
+    match (a, b) {
+        (INFINITE, INFINITE) => 0,
+        (_, INFINITE) => INFINITE,
+        (INFINITE, _) => -INFINITE,
+        (a, b) => b.saturating_sub(a),
+    }
 }
 
 /// The greatest rank k for which the kth least and the kth greatest of `n` values enclose the median of what they are drawn from

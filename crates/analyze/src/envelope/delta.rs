@@ -4,7 +4,7 @@
 
 use crate::arrival::EARLIEST_NS;
 use tardy_model::point::Point;
-use tardy_model::sample::{Batch, Outcome};
+use tardy_model::sample::Batch;
 
 /// Arrivals are settled when so many have come.
 const SETTLED_AT: usize = 8192;
@@ -32,8 +32,9 @@ impl DeltaPass {
 
     /// Adds rows; `tell` gets the number, the stamp and the value of each packet that is settled.
     pub(super) fn push(&mut self, batch: &Batch, mut tell: impl FnMut(i64, i64, i64)) {
-        for row in (0..batch.len()).filter(|row| batch.outcome[*row] == Outcome::Received) {
-            let stamp = batch.stamp_ns(row, self.point);
+        let point = self.point;
+        for row in (0..batch.len()).filter(|row| batch.has_arrived(*row, point)) {
+            let stamp = batch.stamp_ns(row, point);
             if let Some(stamp) = stamp {
                 self.place = (stamp, batch.stamp_ns(row, Point::Receive).unwrap_or(i64::MAX));
             }

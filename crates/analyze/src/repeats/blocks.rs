@@ -5,8 +5,8 @@ use crate::clusters::INFINITE;
 use crate::quantiles::rank_of;
 use tardy_model::histogram::Histogram;
 
-/// Blocks of a trial: long enough that neighbours are nearly independent, many enough to compare trials by rank.
-pub const BLOCKS: u64 = 20;
+/// Blocks of a trial: many enough that how much neighbours hang together can be seen, and reckoned with.
+pub const BLOCKS: u64 = 128;
 /// The fewest packets of a block.
 const LEAST: u64 = 10;
 

@@ -4,7 +4,7 @@
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;
-use tardy_model::point::Metric;
+use tardy_model::point::{Metric, Point};
 use tardy_model::verdict::{Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "causality", spoils: Spoils::Measuring, judge };
@@ -16,16 +16,20 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (stream, result) in evidence.results {
         let Some(record) = evidence.record.streams.get(stream) else { continue };
-        let bound_ns = record.tx_conversion.bound_ns.saturating_add(record.rx_conversion.bound_ns);
+        let both_ns = record.tx_conversion.bound_ns.saturating_add(record.rx_conversion.bound_ns);
         // The worst pair speaks for all that one clock spoilt.
         let worst = result
             .metrics
             .iter()
-            .filter(|(name, _)| name.parse::<Metric>().is_ok_and(Metric::is_causal))
-            .filter_map(|(name, metric)| Some((metric.figures.min_ns?, name, metric.negative)))
-            .filter(|(min_ns, ..)| *min_ns < bound_ns.saturating_neg())
+            .filter_map(|(name, metric)| {
+                let pair = name.parse::<Metric>().ok().filter(|pair| pair.is_causal())?;
+                // The device's clock is in question only where its stamp is.
+                let of_device = if pair.points().contains(&Point::TxHw) { record.tx_hw_bound_ns } else { 0 };
+                Some((metric.figures.min_ns?, name, metric.negative, both_ns.saturating_add(of_device)))
+            })
+            .filter(|(min_ns, _, _, bound_ns)| *min_ns < bound_ns.saturating_neg())
             .min();
-        let Some((min_ns, metric, negative)) = worst else { continue };
+        let Some((min_ns, metric, negative, bound_ns)) = worst else { continue };
         let says = format!(
             "{stream}: {metric} is negative in {}, down to {}, which the clocks' bound of {} does not explain",
             says::count(negative, "packet", "packets"),

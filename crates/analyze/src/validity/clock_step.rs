@@ -9,8 +9,8 @@ use tardy_model::verdict::{Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "clock-step", spoils: Spoils::Measuring, judge };
 
-/// A change up to the readings' bounds and this much is not told from an interrupt between two readings, ns.
-const SLACK_NS: i64 = 20_000;
+/// What rounding and the order of reads within a bracket may make up beside the brackets themselves, ns.
+const SLACK_NS: i64 = 1_000;
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let record = evidence.record;
@@ -22,7 +22,9 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let step = |(at, [before, after]): (String, [ClockReading; 2])| {
         let difference = |r: &ClockReading| r.realtime_ns.saturating_sub(r.monotonic_ns);
         let step = difference(&after).saturating_sub(difference(&before));
-        let allowed = before.bound_ns.saturating_add(after.bound_ns).saturating_add(SLACK_NS);
+        // Both clocks were read somewhere in a bracket, which is twice as wide as its bound.
+        let brackets = before.bound_ns.saturating_add(after.bound_ns).saturating_mul(2);
+        let allowed = brackets.saturating_add(SLACK_NS);
         (step.saturating_abs() > allowed).then_some((at, step, allowed))
     };
     let steps = std::iter::once(machine).chain(stations).filter_map(step);

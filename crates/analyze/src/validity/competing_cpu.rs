@@ -1,131 +1,172 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `competing-cpu`: others ran on the CPUs of the measuring threads.
+//! `competing-cpu`: others ran on the CPUs of the measuring threads. That they were there is worth a note; how much it weighs follows
+//! from how long the threads waited for them.
 
+use super::cpu_use::{self, CpuUse, Harm};
 use super::evidence::TICKS_NS;
-use super::{Evidence, Rule, Spoils, load, rt_bandwidth};
+use super::{Evidence, Rule, Spoils};
 use crate::says;
-use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::machine::{CpuTimes, TaskTime};
+use std::collections::BTreeMap;
+use tardy_model::result::CpuUser;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "competing-cpu", spoils: Spoils::Measuring, judge };
+pub(super) const RULE: Rule = Rule { id: ID, spoils: Spoils::Measuring, judge };
+/// Its id.
+pub(crate) const ID: &str = "competing-cpu";
 
-/// From this share on it is worth knowing.
+/// From this share of a CPU on others are worth knowing: a fiftieth is what a desktop's services take.
 const NOTED: f64 = 0.02;
-/// From this share on every fifth packet or more met somebody else.
-const SPOILS: f64 = 0.20;
-/// So many tasks are named.
+/// From this part of the limit on it is a warning. With the default limit that is 1 % of the time, and p99.
+const WARNS: f64 = 0.1;
+/// So many tasks are named in the sentence.
 const NAMED: usize = 3;
 /// If the tasks that are named explain less than this part, the rest is named too.
 const MOST: f64 = 0.75;
 /// A task below this part of what others ran explains nothing.
 const PART: f64 = 0.1;
 
-/// Time that was not idle. The kernel samples busy time at its tick, which falls into step with a cyclic stream and then
-/// charges whole ticks to it; idle time it measures. So the lesser of the two counts.
-fn busy_ns(times: &CpuTimes, elapsed_ns: i64) -> i64 {
-    if elapsed_ns <= 0 {
-        return times.busy_ns;
-    }
-    times.busy_ns.min(elapsed_ns.saturating_sub(times.idle_ns).saturating_sub(times.steal_ns))
+/// The tasks that explain most of what others ran.
+fn named(used: &CpuUse) -> Vec<&CpuUser> {
+    let explains = |user: &&CpuUser| user.run_ns as f64 >= used.others_ns as f64 * PART;
+    used.users.iter().filter(explains).take(NAMED).collect()
 }
 
-/// What the measuring threads ran on a CPU, at most: one that moved between CPUs counts on each. `None` if that is not known of
-/// one of them: then nobody can tell what the others ran.
-fn ours_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Option<i64> {
-    let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
-    on_it
-        .map(|thread| match thread.gaps() {
-            // A spinning receiver ran all the time but for its gaps, before the first packet and after the last too.
-            Some(gaps) if thread.end == "rx" => {
-                let spun = elapsed_ns.saturating_sub(gaps.total_ns);
-                Some(thread.record.run_ns.map_or(spun, |ran| ran.max(spun)))
-            }
-            _ => thread.record.run_ns,
-        })
-        .try_fold(0i64, |sum, ran| Some(sum.saturating_add(ran?)))
+fn name(user: &CpuUser) -> String {
+    match user.ended {
+        0 => user.name.clone(),
+        ended => format!("{} ({ended} of them ended)", user.name),
+    }
 }
 
-/// Other tasks that ran on a CPU: name and time in the trial, the longest first; those of one name together. A task is the same
-/// by thread id and start, for kernel workers change their names. One that is not in the first reading is new, or had run for
-/// less than a tick then, so counting it from 0 is wrong by 10 ms at most. No task ran longer than the time that passed.
-fn others(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<(String, i64)> {
-    let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
-    let before = &evidence.record.before.tasks;
-    let expected = load::expected(evidence);
-    let strange = |tid: u32, task: &TaskTime| expected.as_ref().is_none_or(|expected| !expected.holds(tid, task));
-    let tasks = evidence.record.after.tasks.iter().filter(|(tid, task)| task.cpu == cpu && !ours.contains(tid));
-    let tasks = tasks.filter(|(tid, task)| strange(**tid, task));
-    let mut by_name: BTreeMap<&str, i64> = BTreeMap::new();
-    for (tid, task) in tasks {
-        let began = before.get(tid).filter(|earlier| earlier.start == task.start).map_or(0, |earlier| earlier.run_ns);
-        let ran = task.run_ns.saturating_sub(began).clamp(0, elapsed_ns.max(0));
-        let sum = by_name.entry(&task.name).or_default();
-        *sum = sum.saturating_add(ran).min(elapsed_ns.max(0));
+/// Who ran, each with its share of the time.
+fn who(cpu: u32, used: &CpuUse) -> String {
+    let share = |ns: i64| says::share(ns as f64 / used.elapsed_ns as f64);
+    let users = named(used);
+    // A task may have run elsewhere too: here it ran no longer than all others together.
+    let mut who: Vec<(String, i64)> = users.iter().map(|user| (name(user), user.run_ns.min(used.others_ns))).collect();
+    // The rest must not be blamed on those that are known.
+    let known = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
+    if (known as f64) < used.others_ns as f64 * MOST {
+        let rest = if used.ended_known { "tasks that left for another CPU" } else { "tasks that have ended" };
+        who.push((rest.to_owned(), used.others_ns.saturating_sub(known)));
     }
-    let mut tasks: Vec<(String, i64)> =
-        by_name.into_iter().filter(|(_, ran)| *ran > 0).map(|(name, ran)| (name.to_owned(), ran)).collect();
-    tasks.sort_by_key(|(_, ran)| std::cmp::Reverse(*ran));
-    tasks
+    let all = share(used.others_ns);
+    match who.as_slice() {
+        [(one, _)] => format!("CPU {cpu} also ran {one} for {all} of the time"),
+        // Some of that was elsewhere, and how much of each is not known.
+        several if known > used.others_ns => {
+            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            format!("CPU {cpu} also ran others for {all} of the time: {}, which ran elsewhere too", names.join(", "))
+        }
+        several => {
+            let each: Vec<String> = several.iter().map(|(name, ran)| format!("{name} {}", share(*ran))).collect();
+            format!("CPU {cpu} also ran others for {all} of the time: {}", each.join(", "))
+        }
+    }
+}
+
+/// What that did to the thread that waited longest.
+fn harmed(harm: &Harm<'_>, used: &CpuUse) -> String {
+    let share = |ns: i64| says::share(ns as f64 / used.elapsed_ns as f64);
+    let (name, policy) = (harm.thread.name(), &harm.thread.record.policy_granted);
+    match harm.thread.record.wait_ns {
+        Some(waited) => format!(
+            "{name} ({policy}) waited for a CPU for {} of the time, at most {} of the time for them",
+            share(waited),
+            share(harm.waited_ns)
+        ),
+        None => format!("how long {name} ({policy}) waited for them is not known"),
+    }
 }
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let elapsed_ns = evidence.elapsed_ns();
-    let stopped = rt_bandwidth::stopped(evidence);
-    let mut verdicts = Vec::new();
+    let limit = evidence.settings.share(ID);
+    let mut found: Vec<(i64, Verdict)> = Vec::new();
     for cpu in evidence.cpus() {
-        let Some(times) = evidence.cpu(cpu) else { continue };
-        let total = if elapsed_ns > 0 { elapsed_ns } else { times.busy_ns.saturating_add(times.idle_ns) };
-        // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells that.
-        let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&cpu));
-        let stopped_ns = stops.map(|stopped| stopped.gaps.total_ns).fold(0, i64::saturating_add);
-        let Some(ours_ns) = ours_ns(evidence, cpu, elapsed_ns) else { continue };
-        let mut ran_ns = busy_ns(&times, elapsed_ns).saturating_sub(ours_ns).saturating_sub(stopped_ns);
-        if load::expected(evidence).is_some() {
-            // A load's own time and that of the interrupts it causes are what was asked for: only tasks that can be named count.
-            let named = others(evidence, cpu, total).iter().map(|(_, ran)| *ran).fold(0, i64::saturating_add);
-            ran_ns = ran_ns.min(named);
-        }
-        if ran_ns <= TICKS_NS || total <= 0 {
+        let Some(used) = cpu_use::of(evidence, cpu) else { continue };
+        if used.others_ns <= TICKS_NS || used.elapsed_ns <= 0 {
             continue;
         }
-        let share = ran_ns as f64 / total as f64;
-        if share < NOTED {
-            continue;
-        }
-        let level = if share >= SPOILS { Level::Invalid } else { Level::Note };
-        let mut tasks = others(evidence, cpu, total);
-        tasks.retain(|(_, ran)| *ran as f64 >= ran_ns as f64 * PART);
-        tasks.truncate(NAMED);
-        // A task that ended in the trial takes its time with it: the rest must not be blamed on those that stayed.
-        let known: i64 = tasks.iter().map(|(_, ran)| *ran).fold(0, i64::saturating_add);
-        // A task may have run elsewhere too: here it ran no longer than all others together.
-        let mut who: Vec<(&str, i64)> = tasks.iter().map(|(name, ran)| (name.as_str(), (*ran).min(ran_ns))).collect();
-        if (known as f64) < ran_ns as f64 * MOST {
-            who.push(("tasks that have ended or interrupts", ran_ns.saturating_sub(known)));
-        }
-        let says = match who.as_slice() {
-            [(one, _)] => format!("CPU {cpu} also ran {one} for {} of the time", says::share(share)),
-            // Some of that was elsewhere, and how much of each is not known.
-            several if known > ran_ns => {
-                let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
-                let (share, names) = (says::share(share), names.join(", "));
-                format!("CPU {cpu} also ran others for {share} of the time: {names}, which ran elsewhere too")
-            }
-            several => {
-                let each = |(name, ran): &(&str, i64)| format!("{name} {}", says::share(*ran as f64 / total as f64));
-                let each: Vec<String> = several.iter().map(each).collect();
-                format!("CPU {cpu} also ran others for {} of the time: {}", says::share(share), each.join(", "))
-            }
+        let share = |ns: i64| ns as f64 / used.elapsed_ns as f64;
+        let Some(harm) = cpu_use::worst(evidence, cpu, &used) else { continue };
+        // Where the wait is not known, it may have been as long as others ran, and also none.
+        let noted = share(used.others_ns) >= NOTED;
+        let level = match share(harm.waited_ns) {
+            waited if waited >= limit => Level::Invalid,
+            waited if waited >= limit * WARNS && (noted || harm.thread.record.wait_ns.is_some()) => Level::Warning,
+            _ if noted => Level::Note,
+            _ => continue,
         };
-        verdicts.push(
-            Verdict::new(RULE.id, level, says)
-                .with("cpu", cpu)
-                .with("others_share", share)
-                .with("others_ns", ran_ns)
-                .with("tasks", Figure::List(tasks.iter().map(|(name, _)| name.as_str().into()).collect()))
-                .with("tasks_ns", Figure::List(tasks.iter().map(|(_, ran)| (*ran).into()).collect())),
+        let says = format!("{}; {}", who(cpu, &used), harmed(&harm, &used));
+        let users = named(&used);
+        let list = |of: fn(&CpuUser) -> Figure| Figure::List(users.iter().map(|user| of(user)).collect());
+        let mut verdict = Verdict::new(ID, level, says)
+            .with("cpu", cpu)
+            .with("others_share", share(used.others_ns))
+            .with("others_ns", used.others_ns)
+            .with("irq_ns", used.irq_ns)
+            .with("softirq_ns", used.softirq_ns)
+            .with("tasks", list(|user| user.name.as_str().into()))
+            .with("tasks_ns", list(|user| user.run_ns.into()))
+            .with("tasks_ended", list(|user| user.ended.into()))
+            .with("thread", harm.thread.name())
+            .with("policy", harm.thread.record.policy_granted.as_str())
+            .with("own_ns", harm.own_ns)
+            .with("waited_for_others_ns", harm.waited_ns)
+            .with("waited_share", share(harm.waited_ns))
+            .with("limit_share", limit);
+        if let Some(waited) = harm.thread.record.wait_ns {
+            verdict = verdict.with("wait_ns", waited);
+        }
+        found.push((harm.waited_ns, verdict));
+    }
+    // The worst first.
+    found.sort_by_key(|(waited_ns, _)| std::cmp::Reverse(*waited_ns));
+    found.into_iter().map(|(_, verdict)| verdict).collect()
+}
+
+/// The evidence of several trials on one CPU, in that of the worst: all the tasks that were named in any, with the time that they ran
+/// in all, and between which shares others ran. `others` are the numbers of the other trials.
+pub(crate) fn gather(worst: &mut Verdict, all: &[&Verdict], others: &[u32]) {
+    let share = |verdict: &&Verdict| match verdict.evidence.get("others_share") {
+        Some(Figure::Float(share)) => *share,
+        _ => 0.0,
+    };
+    let (least, most) =
+        (all.iter().map(share).fold(f64::INFINITY, f64::min), all.iter().map(share).fold(0.0, f64::max));
+    let mut tasks: BTreeMap<&str, i64> = BTreeMap::new();
+    for verdict in all {
+        let (Some(Figure::List(names)), Some(Figure::List(times))) =
+            (verdict.evidence.get("tasks"), verdict.evidence.get("tasks_ns"))
+        else {
+            continue;
+        };
+        for (name, time) in names.iter().zip(times) {
+            if let (Figure::Text(name), Figure::Int(ns)) = (name, time) {
+                let sum = tasks.entry(name).or_default();
+                *sum = sum.saturating_add(*ns);
+            }
+        }
+    }
+    let mut tasks: Vec<(&str, i64)> = tasks.into_iter().collect();
+    tasks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let is_told = |name: &str| match worst.evidence.get("tasks") {
+        Some(Figure::List(told)) => told.contains(&Figure::from(name)),
+        _ => false,
+    };
+    let more: Vec<&str> = tasks.iter().map(|(name, _)| *name).filter(|name| !is_told(name)).collect();
+    if !others.is_empty() {
+        let also = if more.is_empty() { String::new() } else { format!(", and {} besides", says::list(&more)) };
+        let (least, most, trials) = (says::share(least), says::share(most), says::trials(others));
+        worst.says = format!(
+            "{}; others ran there in {trials} too, from {least} to {most} of the time in all{also}",
+            worst.says
         );
     }
-    verdicts
+    worst.evidence.insert("others_share_least".into(), least.into());
+    worst.evidence.insert("others_share_most".into(), most.into());
+    worst.evidence.insert("tasks".into(), Figure::List(tasks.iter().map(|(name, _)| (*name).into()).collect()));
+    worst.evidence.insert("tasks_ns".into(), Figure::List(tasks.iter().map(|(_, ns)| (*ns).into()).collect()));
+    // It is of one trial alone.
+    worst.evidence.remove("tasks_ended");
 }

@@ -5,7 +5,7 @@
 use super::{Evidence, Rule, Spoils};
 use crate::coverage::LEAST_COVERAGE;
 use crate::says;
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::Verdict;
 
 pub(super) const RULE: Rule = Rule { id: "coverage", spoils: Spoils::Measuring, judge };
 
@@ -16,15 +16,16 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let short = evidence.bursts().filter(|(_, _, bursts)| bursts.is_short() && !bursts.started_late());
     short
         .map(|(stream, point, bursts)| {
+            let (level, what) = evidence.lack(stream, point);
             let says = format!(
-                "{stream}: {} of {} received packets have no {point} stamp, in {}, the longest {} from packet {} on",
+                "{stream}: {} of {} received packets have no {point} stamp, in {}, the longest {} from packet {} on{what}",
                 bursts.missing,
                 bursts.received,
                 says::count(bursts.bursts, "burst", "bursts"),
                 says::count(bursts.longest, "packet", "packets"),
                 bursts.longest_from_seq
             );
-            Verdict::new(RULE.id, Level::Invalid, says)
+            Verdict::new(RULE.id, level, says)
                 .with("stream", stream)
                 .with("point", point.name())
                 .with("received", bursts.received)

@@ -2,12 +2,15 @@
 //! What the rules look at, and the questions that several of them ask of it.
 
 use super::{clock_step, tai_offset};
+use crate::cell::delta_of;
 use crate::coverage::{Bursts, CoverageByBurst};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, ThreadRecord};
-use tardy_model::point::Point;
+use tardy_model::point::{Metric, Point};
 use tardy_model::result::StreamResult;
 use tardy_model::trial::{Counters, SpinGaps, StreamRecord, TagRecord, TrialRecord};
+use tardy_model::validity::Validity;
+use tardy_model::verdict::Level;
 
 /// One trial's evidence.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +21,8 @@ pub struct Evidence<'a> {
     pub results: &'a BTreeMap<String, StreamResult>,
     /// Missing stamps, by stream.
     pub coverage: &'a BTreeMap<String, CoverageByBurst>,
+    /// What the experiment set of the rules.
+    pub settings: &'a Validity,
 }
 
 /// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much is noise, ns.
@@ -62,6 +67,11 @@ impl Thread<'_> {
             _ if self.of.reply.as_ref().is_some_and(|reply| reply.thread.is_none()) => waits_for_replies(),
             _ => self.of.tx_spin_gaps,
         }
+    }
+
+    /// True if ordinary tasks do not run while it wants to.
+    pub fn is_realtime(&self) -> bool {
+        ["fifo", "rr", "deadline"].iter().any(|class| self.record.policy_granted.starts_with(class))
     }
 
     /// CPUs on which it was seen; where it was not looked at, those it may use if it is pinned.
@@ -137,7 +147,26 @@ impl<'a> Evidence<'a> {
             busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
             idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
             steal_ns: after.steal_ns.saturating_sub(before.steal_ns),
+            irq_ns: after.irq_ns.saturating_sub(before.irq_ns),
+            softirq_ns: after.softirq_ns.saturating_sub(before.softirq_ns),
         })
+    }
+
+    /// What a lack of stamps of a point weighs, and how that is said: it spoils the figures that are made of them, and where there
+    /// are none, it spoils nothing.
+    pub(super) fn lack(&self, stream: &str, point: Point) -> (Level, &'static str) {
+        let of = |result: &StreamResult| {
+            let delta_of = self.record.streams.get(stream).map(delta_of);
+            let of_metrics =
+                result.metrics.keys().filter_map(|name| name.parse::<Metric>().ok()).any(|metric| {
+                    metric.points().contains(&point) || (metric == Metric::Delta && delta_of == Some(point))
+                });
+            of_metrics || result.gates.as_ref().is_some_and(|gates| gates.at == point.name())
+        };
+        match self.results.get(stream).is_none_or(of) {
+            true => (Level::Invalid, ""),
+            false => (Level::Note, "; no figure is made of it"),
+        }
     }
 
     /// The missing stamps of every point of every stream.

@@ -4,7 +4,7 @@
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::Verdict;
 
 pub(super) const RULE: Rule = Rule { id: "late-stamps", spoils: Spoils::Measuring, judge };
 
@@ -14,12 +14,13 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     }
     let late = evidence.bursts().filter(|(_, _, bursts)| bursts.started_late());
     late.map(|(stream, point, bursts)| {
+        let (level, what) = evidence.lack(stream, point);
         let says = format!(
-            "{stream}: the first {} received have no {point} stamp ({} of all): stamps started late",
+            "{stream}: the first {} received have no {point} stamp ({} of all): stamps started late{what}",
             says::count(bursts.leading, "packet", "packets"),
             says::share(bursts.leading as f64 / bursts.received as f64)
         );
-        let mut verdict = Verdict::new(RULE.id, Level::Invalid, says)
+        let mut verdict = Verdict::new(RULE.id, level, says)
             .with("stream", stream)
             .with("point", point.name())
             .with("leading", bursts.leading)

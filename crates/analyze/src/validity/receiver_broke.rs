@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `receiver-broke`: the receive call failed and ended the receiver, so that what came later was received by nobody.
+//! `receiver-broke`: the receive call failed and ended the receiver, so that what came later was received by nobody. The errno
+//! says whether that was an outage, which is what the trial found, or something of tardy's own, which spoilt the measuring.
 
-use super::{Evidence, Rule, Spoils};
+use super::{Evidence, Rule, SPOILS, Spoils};
+use crate::outage::{Broke, of_receive};
 use tardy_model::verdict::{Level, Verdict};
 
-pub(super) const RULE: Rule = Rule { id: "receiver-broke", spoils: Spoils::Measuring, judge };
+pub(super) const RULE: Rule = Rule { id: "receiver-broke", spoils: Spoils::Told, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let broke = evidence.ways().filter(|way| way.counters.receive_errno != 0);
@@ -30,6 +32,11 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             };
             let mut verdict =
                 Verdict::new(RULE.id, Level::Invalid, says).with("stream", way.stream).with("errno", i64::from(errno));
+            let spoils = match of_receive(errno) {
+                Broke::Measuring => "measuring",
+                Broke::Path => "path",
+            };
+            verdict = verdict.with(SPOILS, spoils);
             if let Some(result) = evidence.results.get(way.stream) {
                 verdict = verdict.with("received", result.outcomes.received).with("lost", result.outcomes.lost);
             }

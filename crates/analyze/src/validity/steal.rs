@@ -8,12 +8,11 @@ use tardy_model::verdict::{Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "steal", spoils: Spoils::Measuring, judge };
 
-/// From this share on it is seen in p99.
-const WARNS: f64 = 0.01;
-/// From this share on it is the hypervisor that is measured.
-const SPOILS: f64 = 0.10;
+/// From this part of the limit on it is a warning: by default 1 % of the time, and p99.
+const WARNS: f64 = 0.1;
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let limit = evidence.settings.share(RULE.id);
     let mut verdicts = Vec::new();
     for cpu in evidence.cpus() {
         let Some(times) = evidence.cpu(cpu) else { continue };
@@ -22,16 +21,17 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             continue;
         }
         let share = times.steal_ns as f64 / total as f64;
-        if share < WARNS {
+        if share < limit * WARNS {
             continue;
         }
-        let level = if share >= SPOILS { Level::Invalid } else { Level::Warning };
+        let level = if share >= limit { Level::Invalid } else { Level::Warning };
         let says = format!("the hypervisor took {} of CPU {cpu} away during the trial", says::share(share));
         verdicts.push(
             Verdict::new(RULE.id, level, says)
                 .with("cpu", cpu)
                 .with("steal_share", share)
-                .with("steal_ns", times.steal_ns),
+                .with("steal_ns", times.steal_ns)
+                .with("limit_share", limit),
         );
     }
     verdicts

@@ -134,5 +134,9 @@ pub fn after_help(page: &Page) -> String {
     }
     let verb = page.verb.map(|verb| format!(" {verb}")).unwrap_or_default();
     let _ = write!(text, "\nThe whole page: tardy man{verb} | man -l -");
+    if page.verb.is_none() {
+        // Whoever is given the program must find them, and the list of verbs has no line left.
+        text += "   Licences: tardy notices";
+    }
     text.trim_start().to_owned()
 }

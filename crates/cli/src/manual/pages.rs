@@ -28,14 +28,20 @@ pub const RUN_FOLDER: &[(&str, &str)] = &[
     ("results.json", "Figures, verdicts and expectations; times are integers in nanoseconds."),
     (
         "manifest.json",
-        "The machine, the ruler, what was read back from the kernel, versions. It holds the kernel's command line: look before you publish it.",
+        "The machine, the ruler, what was read back from the kernel, versions. It holds the kernel's command line and tardy's own, with every `--set`: look before you publish it.",
     ),
     ("report.html", "One page, readable offline."),
-    ("commands.sh", "Every command that was run, in order."),
+    (
+        "commands.sh",
+        "Every command that was run, in order; of a run in a guest as comments, for they are nothing for this machine. Not executable: read it first.",
+    ),
     ("events.jsonl", "What happened when."),
     ("trials/CELL/N/samples.parquet", "One row per intended packet."),
     ("trials/CELL/N/STREAM.hlog", "HdrHistogram log of each metric."),
-    ("trials/CELL/N/trial.json", "The evidence: clocks, threads, counters, the machine before and after."),
+    (
+        "trials/CELL/N/trial.json",
+        "The evidence: clocks, threads, counters, the machine before and after, with the names of programs that ran meanwhile.",
+    ),
     (
         "trials/CELL/N.partial/",
         "A trial that is being written, or in which a station died. It is renamed when whole, and in no figure before.",
@@ -44,7 +50,7 @@ pub const RUN_FOLDER: &[(&str, &str)] = &[
 
 const STATE: (&str, &str) = (
     "TARDY_STATE",
-    "The folder of slots and journals, by default `/run/tardy`. Runs that share a machine must share it.",
+    "The folder of slots and journals, by default `/run/tardy`. It must belong to root, or to the user who runs tardy or called it by sudo, and nobody else may write to it. What lies in it is root's or that user's alone.",
 );
 const JOURNAL: (&str, &str) = (
     "/run/tardy/slots/N/",
@@ -52,7 +58,7 @@ const JOURNAL: (&str, &str) = (
 );
 const CACHE: (&str, &str) = (
     "TARDY_CACHE",
-    "Where kernels for guests lie, below `guest/`; by default `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.",
+    "Where kernels for guests lie, below `guest/`. By default `.cache` in the folder of tardy's source for a program that lies there in `dist/`, as for `make`; else `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.",
 );
 const SILENCE: (&str, &str) = (
     "TARDY_GUEST_SILENCE_S",
@@ -76,7 +82,14 @@ pub const PAGES: &[Page] = &[
         files: &[JOURNAL],
         environment: &[STATE, NO_COLOR],
         examples: &[("sudo tardy run", "Measure the ready-made experiment host-to-host, half a minute:")],
-        see_also: &["tardy-run(1)", "tardy-plan(1)", "tardy-report(1)", "tardy-undo(1)", "tardy-schema(1)"],
+        see_also: &[
+            "tardy-run(1)",
+            "tardy-plan(1)",
+            "tardy-report(1)",
+            "tardy-undo(1)",
+            "tardy-schema(1)",
+            "tardy-notices(1)",
+        ],
     },
     Page {
         verb: Some("run"),
@@ -85,6 +98,8 @@ pub const PAGES: &[Page] = &[
             "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what is refused is read back, said and judged, and the run goes on.",
             "`--set` takes any dotted key of the experiment file. The value is read as TOML, else as text. A key that is an axis is pinned by it. A later one wins over an earlier one, over the file and its cases.",
             "With `--in` the experiment runs inside a guest: a QEMU machine with the kernel `--kernel`, whose only process is tardy. It needs no root, and nothing of this machine is changed. *guest* is a machine in real time, emulated or by KVM where that starts ordinary kernels; in *guest:exact* time is counted instructions, and two runs of the same give the same samples to the nanosecond, of which `fingerprint` is a hash. The kernel is a file with its modules beside it, `running`, or one of `tardy guest list`, which is fetched where it is missing.",
+            "An experiment file is data. What it would run as root, the programs of loads of kind `command`, needs `--allow-commands`; the network devices that a path `wire` takes out of this machine's network need `--allow-nics`. Without the flag the run is refused with code 2, and the program or the devices are named. `tardy plan` lists them first. In a guest neither is needed.",
+            "The run folder must be new, or an empty one of your own that others may not write to; under sudo it may be the calling user's. A link is refused: who owns a folder could plant one in it, and have root overwrite another file.",
             "On a busy machine expect the numbers to be not valid, and code 4. That is the answer, not a failure.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
@@ -97,7 +112,7 @@ pub const PAGES: &[Page] = &[
                 "Run a file of one's own, with more trials and longer ones:",
             ),
             (
-                "sudo tardy run my.toml --set stream.ctl.rx.wait=spin --out /tmp/spin",
+                "sudo tardy run my.toml --set stream.ctl.rx.wait=spin --out runs/spin",
                 "Pin an axis, and name the folder:",
             ),
             ("sudo tardy run my.toml --json > results.json", "For a program: nothing but `results.json` on stdout:"),
@@ -124,7 +139,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("plan"),
         description: &[
-            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. With `--in` it prints how the guest is made and started; what tardy does inside stands there as comments.",
+            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it lists, as comments, what the file would have run as root, and which network devices it would take. With `--in` it prints how the guest is made and started; what tardy does inside stands there as comments.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],
@@ -145,9 +160,9 @@ pub const PAGES: &[Page] = &[
         files: RUN_FOLDER,
         environment: &[NO_COLOR],
         examples: &[
-            ("tardy report /tmp/wait", "The table again:"),
-            ("tardy report /tmp/wait --format md -o wait.md", "The same as Markdown, into a file:"),
-            ("tardy report /tmp/wait --format csv > wait.csv", "A row per cell, stream and metric:"),
+            ("tardy report runs/wait", "The table again:"),
+            ("tardy report runs/wait --format md -o wait.md", "The same as Markdown, into a file:"),
+            ("tardy report runs/wait --format csv > wait.csv", "A row per cell, stream and metric:"),
         ],
         see_also: &["tardy-run(1)", "tardy-schema(1)"],
     },
@@ -162,15 +177,15 @@ pub const PAGES: &[Page] = &[
         files: &[],
         environment: &[],
         examples: &[
-            ("tardy compare /tmp/before /tmp/after", "What differs between two runs:"),
-            ("tardy compare /tmp/before /tmp/after --format json", "The same for a program:"),
+            ("tardy compare runs/before runs/after", "What differs between two runs:"),
+            ("tardy compare runs/before runs/after --format json", "The same for a program:"),
         ],
         see_also: &["tardy-run(1)", "tardy-report(1)"],
     },
     Page {
         verb: Some("guest"),
         description: &[
-            "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What was fetched is checked by its SHA-256 whenever it is used. `list` prints them.",
+            "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What a run takes of it, kernel and modules, is compared with the SHA-256 that was noted at the fetch; that finds accidents, not an attacker who may write to the cache. `list` prints them.",
             "`fetch --with netdevsim` also builds that module, which Debian leaves out, for a kernel that was fetched, or is: out of the archive's source and headers, by this machine's gcc and make, in the cache and without root. A guest gets it whose experiment has a path `netdevsim`.",
             "`pack` writes the initramfs that the guest of such a run boots: tardy itself, programs, modules, the experiment. `tardy plan --in` prints the command, and that of the QEMU that takes it. What a guest measures it sends through its second serial port, and only `tardy run` reads that, while it comes. By hand its console tells how it ended, as after a panic; what was measured is not to be had.",
         ],
@@ -191,7 +206,8 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("undo"),
         description: &[
-            "Puts back what killed runs left behind: ends their agents, and runs the inverse of every command that their journals hold, from the last to the first. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
+            "Puts back what killed runs left behind: ends their agents, and carries out every inverse that their journals hold, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
+            "A journal that belongs to another user, that others can write to, or that another version wrote is shown and not run; the exit code is 3. So it is if the run is dead and another process still holds its slot: that process is named. After a reboot only files are removed, for everything else went with the boot.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[JOURNAL],
@@ -223,8 +239,8 @@ pub const PAGES: &[Page] = &[
         files: &[],
         environment: &[],
         examples: &[
-            ("tardy export /tmp/wait --to hlog -o wait.hlog", "For HdrHistogram's tools:"),
-            ("tardy export /tmp/wait --to prometheus", "For a node exporter's textfile folder:"),
+            ("tardy export runs/wait --to hlog -o wait.hlog", "For HdrHistogram's tools:"),
+            ("tardy export runs/wait --to prometheus", "For a node exporter's textfile folder:"),
         ],
         see_also: &["tardy-report(1)", "tardy-schema(1)"],
     },
@@ -252,6 +268,20 @@ pub const PAGES: &[Page] = &[
             ("sudo tardy man --out /usr/local/share/man/man1", "Install all pages:"),
         ],
         see_also: &["tardy-completions(1)", "man(1)"],
+    },
+    Page {
+        verb: Some("notices"),
+        description: &[
+            "Prints what this program holds beside tardy's own code (crates, the C library, the Rust standard library, what the page is drawn with), each with its licence and the licence's text. Who passes the program on must pass these on too.",
+        ],
+        exits: &[Good, Usage, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy notices | less", "Read them:"),
+            ("tardy notices > NOTICES", "Put them beside a copy of the program:"),
+        ],
+        see_also: &["tardy(1)"],
     },
     Page {
         verb: Some("completions"),

@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::{stdin, stdout};
 use std::path::Path;
+use tardy_lab::identity;
 use tardy_sys::process;
 
 /// Serves until the other side is gone.
@@ -17,7 +18,7 @@ pub fn call(args: Agent) -> Result<Exit> {
         process::enter_netns(&path)
             .map_err(|error| Failure::new(Exit::Cannot, format!("cannot enter network namespace {name}: {error}")))?;
     }
-    tardy_engine::agent::serve(stdin(), &mut stdout().lock(), env!("CARGO_PKG_VERSION"))
+    tardy_engine::agent::serve(stdin(), &mut stdout().lock(), &identity::version())
         .map_err(|error| Failure::new(Exit::Internal, format!("agent: {error}")))?;
     Ok(Exit::Good)
 }

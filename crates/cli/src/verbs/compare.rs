@@ -8,6 +8,7 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use tardy_analyze::compare::phases::Phases;
 use tardy_analyze::compare::{self, Run};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
@@ -21,7 +22,7 @@ struct Read {
     manifest: Manifest,
     results: Results,
     keys: BTreeMap<String, String>,
-    phases: BTreeMap<(String, u32), i64>,
+    phases: Phases,
 }
 
 /// A run folder that cannot be read is a fault of the call, whatever the system's reason.
@@ -44,9 +45,9 @@ fn read(path: &Path) -> Result<Read> {
             cell.fingerprint = cell.fingerprint.take().or_else(|| same?.fingerprint.clone());
         }
     }
-    let mut phases = BTreeMap::new();
+    let mut phases = Phases::default();
     for id in run.trials()? {
-        phases.insert((id.cell.clone(), id.n), run.record(&id.cell, id.n)?.phase_ns);
+        phases.add(&run.record(&id.cell, id.n)?);
     }
     // Links and dots lead to one folder under two names. Where that cannot be told, two are taken for two.
     let folder = path.canonicalize().ok();
@@ -71,9 +72,7 @@ pub fn call(args: &Compare) -> Result<Exit> {
     };
     match &args.output {
         None => super::print(&drawn)?,
-        Some(path) => std::fs::write(path, drawn).map_err(|error| {
-            Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
-        })?,
+        Some(path) => super::write(path, drawn.as_bytes())?,
     }
     Ok(if compared.a.valid && compared.b.valid { Exit::Good } else { Exit::Invalid })
 }

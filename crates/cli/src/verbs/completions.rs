@@ -8,6 +8,7 @@ use crate::args::{self, Completions, Shell};
 use crate::exit::Exit;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
+use tardy_model::validity;
 use tardy_spec::READY_MADE;
 use tardy_spec::schema::KEYS;
 
@@ -39,7 +40,7 @@ struct Words {
 }
 
 impl Words {
-    /// A key's `*` is each stream or station that a ready-made experiment has. Metrics, which want quotes, are left to the user.
+    /// A key's `*` is each stream or station that a ready-made experiment has, or each rule of validity. Metrics, which want quotes, are left to the user.
     fn all() -> Result<Words> {
         let (mut stations, mut streams) = (BTreeSet::new(), BTreeSet::new());
         for source in READY_MADE.iter().filter_map(|(name, _)| tardy_spec::ready_made(name)) {
@@ -49,9 +50,14 @@ impl Words {
                 streams.insert(stream.name);
             }
         }
+        let rules: BTreeSet<String> = validity::RULES.iter().map(|rule| rule.id.to_owned()).collect();
         let mut keys = Vec::new();
         for key in KEYS {
-            let names = if key.pattern.starts_with("station.") { &stations } else { &streams };
+            let names = match key.pattern.split('.').next() {
+                Some("station") => &stations,
+                Some("validity") => &rules,
+                _ => &streams,
+            };
             match key.pattern.matches('*').count() {
                 0 => keys.push(format!("{}=", key.pattern)),
                 1 => keys.extend(names.iter().map(|name| format!("{}=", key.pattern.replace('*', name)))),
@@ -123,7 +129,7 @@ fn zsh(script: &str, words: &Words) -> Result<String> {
          _tardy_keys() {{\n    compadd -S '' -- {keys}\n}}\n\n"
     );
     let script = instead(script, ":KEY=VALUE:_default'", ":KEY=VALUE:_tardy_keys'")?;
-    let script = instead(&script, "s name:_files'", "s name:_tardy_experiments'")?;
+    let script = instead(&script, "a ready-made name:_files'", "a ready-made name:_tardy_experiments'")?;
     let head = "autoload -U is-at-least\n\n";
     instead(&script, head, &format!("{head}{functions}"))
 }

@@ -5,14 +5,13 @@ use crate::args::Export;
 use crate::exit::{Exit, Failure};
 use crate::judge;
 use anyhow::Result;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_report::export::{ExportError, Exporter, Needs, Source, exporter};
-use tardy_store::{RunFolder, StoreError};
+use tardy_store::{Output, RunFolder, StoreError};
 
 /// Writes the export.
 pub fn call(args: &Export) -> Result<Exit> {
@@ -66,13 +65,12 @@ fn started(manifest: &Manifest) -> Duration {
 fn told(error: ExportError, path: &Path) -> anyhow::Error {
     match error {
         ExportError::Store(error) => error.into(),
-        ExportError::Write(error) => cannot(path, &error).into(),
+        ExportError::Write(error) => {
+            let why = format!("writing {}: {error}: choose another place with -o", path.display());
+            Failure::new(Exit::Cannot, why).into()
+        }
         other => other.into(),
     }
-}
-
-fn cannot(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
 }
 
 /// Into a file as a whole: a collector that looks at the wrong moment sees the old one. What stood there is replaced.
@@ -81,38 +79,12 @@ fn into_file(to: &Exporter, source: &Source<'_>, path: &Path) -> Result<Vec<Stri
     if path.is_dir() {
         path.push(format!("{}.{}", file_name(&source.results.name), to.extension));
     }
-    // A link keeps pointing where it points.
-    let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-    if place.exists() && !place.is_file() {
-        // A pipe or a device cannot be replaced.
-        let file = File::options().write(true).open(&place).map_err(|error| cannot(&path, &error))?;
-        return fill(to, source, file).map(|(notes, _)| notes).map_err(|error| told(error, &path));
-    }
-    let temporary = temporary(&place);
-    let file = File::create(&temporary).map_err(|error| cannot(&path, &error))?;
-    let written = fill(to, source, file).and_then(|(notes, file)| {
-        file.sync_all()?;
-        fs::rename(&temporary, &place)?;
-        Ok(notes)
-    });
-    written.map_err(|error| {
-        // The reason it failed is what counts.
-        let _ = fs::remove_file(&temporary);
-        told(error, &path)
-    })
-}
-
-fn fill(to: &Exporter, source: &Source<'_>, file: File) -> Result<(Vec<String>, File), ExportError> {
-    let mut out = BufWriter::with_capacity(1 << 16, file);
-    let notes = (to.write)(source, &mut out)?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    Ok((notes, file))
-}
-
-/// Beside it, hidden, and not of a name that a collector takes up.
-fn temporary(path: &Path) -> PathBuf {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+    let output = Output::create(&path).map_err(super::unwritten)?;
+    let mut out = BufWriter::with_capacity(1 << 16, output);
+    let notes = (to.write)(source, &mut out).map_err(|error| told(error, &path))?;
+    let output = out.into_inner().map_err(|error| told(ExportError::Write(error.into_error()), &path))?;
+    output.finish().map_err(super::unwritten)?;
+    Ok(notes)
 }
 
 /// An experiment's name as a file's.

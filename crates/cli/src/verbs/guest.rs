@@ -2,18 +2,19 @@
 //! `tardy guest`: kernels for guests, and what one boots. And what `run` and `plan` need to know of the guest that is asked for.
 
 use crate::args::{Experiment as Asked, Guest as Call, GuestVerb, InGuest, Pack};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, printable};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tardy_lab::coordinator::RunError;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator, Mode};
-use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, unpack};
+use tardy_lab::guest::unpack::{self, Boots};
+use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch};
+use tardy_lab::identity;
+use tardy_lab::script::Script;
 use tardy_model::stream::CpuChoice;
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_spec::placement::End;
@@ -28,6 +29,11 @@ pub fn call(args: Call) -> Result<Exit> {
                     Failure::new(Exit::Usage, KernelError::Unknown { name: name.clone() }.to_string())
                 })?;
                 // What is built belongs to the kernel that is there.
+                if !with.is_empty() && tardy_sys::process::is_root() {
+                    eprintln!(
+                        "tardy: a module is compiled as root here, by programs out of fetched packages, and needs no root: run it without sudo"
+                    );
+                }
                 if with.is_empty() || kernel::fetched(&kernel::cache(), which.name).is_none() {
                     fetch_one(which, with.is_empty())?;
                 }
@@ -36,7 +42,7 @@ pub fn call(args: Call) -> Result<Exit> {
             Ok(Exit::Good)
         }
         GuestVerb::List => {
-            super::print(&list())?;
+            super::print(&printable(&list()))?;
             Ok(Exit::Good)
         }
         GuestVerb::Pack(args) => pack(&args),
@@ -127,22 +133,40 @@ pub fn known(args: &InGuest) -> Result<Option<Guest>> {
             release: format!("not fetched yet: tardy guest fetch {name}"),
             modules: None,
             sha256: String::new(),
+            sums: None,
         },
         found => found.map_err(refused)?,
     };
-    let boots = kernel.image.clone();
+    let boots = Boots { path: kernel.image.clone(), sha256: kernel.sha256.clone() };
     Ok(Some(make(args, mode, kernel, boots)?))
 }
 
-fn make(args: &InGuest, mode: Mode, kernel: Kernel, boots: PathBuf) -> Result<Guest> {
+fn make(args: &InGuest, mode: Mode, kernel: Kernel, boots: Boots) -> Result<Guest> {
     Ok(Guest {
         mode,
         kernel,
         boots,
         append: args.append.clone().unwrap_or_default(),
         tai_offset_s: args.tai_offset,
-        program: std::env::current_exe().context("the path of this program, for the guest")?,
+        // This very program, also where another one has taken its name since.
+        program: identity::SELF.into(),
+        // Without a QEMU the plan is that of a usual one; a run is refused soon.
+        sandbox: qemu::has_sandbox().unwrap_or(true),
     })
+}
+
+/// What a person should know before a guest is started: that its QEMU has more rights than it needs.
+pub fn warn(guest: &Guest) {
+    if tardy_sys::process::is_root() {
+        eprintln!(
+            "tardy: QEMU runs as root here, with all rights of root, and a guest needs none: run it without sudo"
+        );
+    }
+    if !guest.sandbox {
+        eprintln!(
+            "tardy: this QEMU cannot filter its own system calls (-sandbox): run only kernels that you would run on this machine"
+        );
+    }
 }
 
 fn refused(error: KernelError) -> Failure {
@@ -216,7 +240,7 @@ pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<
 }
 
 /// The commands that start the guest, for a script.
-pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
+pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Script) {
     let word = |text: &str| tardy_lab::command::Command::new(text, &[]).to_string();
     // It is to be run in a folder of its own, where a file's relative path leads nowhere.
     let file = match tardy_spec::ready_made(&args.experiment) {
@@ -238,23 +262,26 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment) -> String {
     let name = &guest.kernel.name;
     let commands =
         [format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), qemu::INITRAMFS), qemu.to_string()];
-    let mut out = format!(
-        "# in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:\n",
+    out.comment(&format!(
+        "in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:",
         guest.kernel.release
-    );
-    let _ = match guest::qemu_for(experiment) {
-        Ok(_) => writeln!(out, "{}", commands.join("\n")),
+    ));
+    match guest::qemu_for(experiment) {
+        Ok(_) => commands.iter().for_each(|command| out.line(command)),
         // As a run would be: another machine's QEMU may have it.
-        Err(why) => writeln!(out, "# refused on this machine: {why}\n# {}", commands.join("\n# ")),
-    };
-    let _ = writeln!(
-        out,
-        "# what it measured is in the file `{}`, which only `tardy run` can read, and only while it comes; by hand\n# `{}` tells how it \
-         ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",
-        qemu::PORT,
+        Err(why) => {
+            out.comment(&format!("refused on this machine: {why}"));
+            commands.iter().for_each(|command| out.comment(command));
+        }
+    }
+    out.comment(&format!(
+        "what it measured is in the file `{}`, which only `tardy run` can read, and only while it comes; by hand",
+        qemu::PORT
+    ));
+    out.comment(&format!(
+        "`{}` tells how it ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",
         qemu::CONSOLE
-    );
-    out
+    ));
 }
 
 fn pack(args: &Pack) -> Result<Exit> {
@@ -263,11 +290,6 @@ fn pack(args: &Pack) -> Result<Exit> {
         .ok_or_else(|| Failure::new(Exit::Usage, "say which guest: --in guest or --in guest:exact"))?;
     possible(&guest, &args.experiment, &experiment)?;
     let bytes = guest.archive(Some(&experiment)).map_err(RunError::from)?;
-    write(&args.output, &bytes)?;
+    super::write(&args.output, &bytes)?;
     Ok(Exit::Good)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = |error| Failure::new(Exit::Cannot, format!("cannot write {}: {error}", path.display()));
-    Ok(fs::write(path, bytes).map_err(failed)?)
 }

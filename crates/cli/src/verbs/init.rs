@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::relay::{End, Relay, Said};
 use tardy_lab::guest::{devices, init};
-use tardy_lab::names;
+use tardy_lab::{identity, names};
 use tardy_spec::Source;
 use tardy_sys::machine;
 
@@ -54,13 +54,14 @@ fn live(relay: &mut Relay<&File>) -> End {
     }
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
-    let options = Options {
-        state: Path::new(names::STATE),
-        program: "/init".into(),
-        version: env!("CARGO_PKG_VERSION"),
-        stop: &stop,
+    let version = identity::version();
+    let options =
+        Options { state: Path::new(names::STATE), program: identity::SELF.into(), version: &version, stop: &stop };
+    let possible = match coordinator::possible(&experiment, std::process::id()) {
+        Ok(possible) => possible,
+        Err(error) => return failed(error.into()),
     };
-    let ended = coordinator::run(&experiment, &options, relay);
+    let ended = coordinator::run(&experiment, possible, &options, relay);
     let not_put_back = ended.not_put_back.map(|error| error.to_string());
     match ended.failed {
         Some(error) => End { not_put_back, ..failed(error.into()) },

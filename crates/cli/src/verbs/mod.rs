@@ -9,6 +9,7 @@ pub mod guest;
 mod hwtstamp;
 pub mod init;
 mod man;
+mod notices;
 mod plan;
 mod report;
 mod run;
@@ -16,10 +17,11 @@ mod schema;
 mod undo;
 
 use crate::args::{Experiment, Verb};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use tardy_store::StoreError;
 
 /// Calls the verb.
 pub fn call(verb: Verb) -> Result<Exit> {
@@ -30,9 +32,10 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Compare(args) => compare::call(&args),
         Verb::Export(args) => export::call(&args),
         Verb::Guest(args) => guest::call(args),
-        Verb::Undo => undo::call(),
+        Verb::Undo(args) => undo::call(&args),
         Verb::Schema(args) => schema::call(&args),
         Verb::Man(args) => man::call(&args),
+        Verb::Notices => notices::call(),
         Verb::Completions(args) => completions::call(&args),
         Verb::Agent(args) => agent::call(args),
         Verb::Hwtstamp(args) => hwtstamp::call(&args),
@@ -45,6 +48,19 @@ fn print(text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
+    }
+}
+
+/// Writes what is to go to the place named by `-o`.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    Ok(tardy_store::write_output(path, bytes).map_err(unwritten)?)
+}
+
+/// Why nothing was written there. A place where nothing is to be written is a fault of the call.
+fn unwritten(error: StoreError) -> Failure {
+    match error {
+        StoreError::Io { .. } => Failure::new(Exit::Cannot, format!("{error}; or choose another place with -o")),
+        error => Failure::new(Exit::Usage, error.to_string()),
     }
 }
 

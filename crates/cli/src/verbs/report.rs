@@ -66,9 +66,7 @@ pub fn call(args: Report) -> Result<Exit> {
     let drawn = (format.make)(&picture, &look(terminal))?;
     match args.output {
         None => super::print(&drawn)?,
-        Some(path) => std::fs::write(&path, drawn).map_err(|error| {
-            Failure::new(Exit::Cannot, format!("writing {}: {error}: choose another place with -o", path.display()))
-        })?,
+        Some(path) => super::write(&path, drawn.as_bytes())?,
     }
     Ok(Exit::Good)
 }

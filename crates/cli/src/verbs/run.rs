@@ -12,9 +12,13 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Instant;
 use tardy_analyze::envelope::Trace;
-use tardy_lab::coordinator::{self, Ended, Options, RunError, Sink};
+use tardy_analyze::run::Outcome;
+use tardy_lab::consent::{self, Allowed};
+use tardy_lab::coordinator::{self, Ended, Options, Possible, RunError, Sink};
+use tardy_lab::guest::Guest;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::qemu::Mode;
+use tardy_lab::identity;
 use tardy_lab::orders;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
@@ -27,8 +31,12 @@ use tardy_store::{RunFolder, StoreError};
 pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();
     let experiment = verbs::load(&args.experiment)?;
-    let stop = interrupt::on_signal().context("signal handlers")?;
     let state = verbs::state();
+    let stop = interrupt::on_signal(state.clone()).context("signal handlers")?;
+    if args.guest.place.is_none() {
+        let allowed = Allowed { commands: args.allow_commands, nics: args.allow_nics };
+        consent::check(&experiment, allowed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    }
     let guest = guest::asked(&args.guest)?;
     let silence = guest::silence()?;
     let real = guest.is_none() && experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));
@@ -40,9 +48,12 @@ pub fn call(args: Run) -> Result<Exit> {
         super::undo::offer(&state)?;
     }
     // What a guest can do is asked there; what none can, here.
-    let found = match &guest {
-        Some(guest) => guest::possible(guest, &args.experiment, &experiment).map(|()| None)?,
-        None => Some(coordinator::possible(&experiment, std::process::id())?),
+    let place = match &guest {
+        Some(guest) => {
+            guest::possible(guest, &args.experiment, &experiment)?;
+            Where::Inside(guest)
+        }
+        None => Where::Here(Box::new(coordinator::possible(&experiment, std::process::id())?)),
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
@@ -50,7 +61,9 @@ pub fn call(args: Run) -> Result<Exit> {
     };
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
-    manifest.machine.extend(found.iter().flat_map(|found| &found.nics).flat_map(|(_, nic)| nic.facts()));
+    if let Where::Here(possible) = &place {
+        manifest.machine.extend(possible.found.nics.values().flat_map(|nic| nic.facts()));
+    }
     folder.write_manifest(&manifest)?;
 
     let mut recorder = Recorder::new(&experiment, &folder, manifest);
@@ -58,21 +71,23 @@ pub fn call(args: Run) -> Result<Exit> {
         recorder.judge.exact();
     }
     let sink = &mut recorder as &mut dyn Sink;
-    let ended = match &guest {
-        Some(guest) => {
+    let ended = match place {
+        Where::Inside(guest) => {
+            verbs::guest::warn(guest);
             let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
             let options =
                 tardy_lab::guest::Options { guest, folder: &path, state: &state, cache: &cache, stop: &stop, silence };
             tardy_lab::guest::run(&experiment, &options, sink)
         }
-        None => {
+        Where::Here(possible) => {
             let options = Options {
                 state: &state,
-                program: std::env::current_exe().context("the path of this program, to start agents")?,
-                version: env!("CARGO_PKG_VERSION"),
+                // By its path the agents of a later cell would be another build, once one has taken its name.
+                program: identity::SELF.into(),
+                version: &identity::version(),
                 stop: &stop,
             };
-            coordinator::run(&experiment, &options, sink)
+            coordinator::run(&experiment, *possible, &options, sink)
         }
     };
     recorder.quiet();
@@ -89,7 +104,7 @@ pub fn call(args: Run) -> Result<Exit> {
     if let Some(guest) = &manifest.guest {
         judge.say_of_run(judge::in_guest(guest));
     }
-    let judged = judge.finish();
+    let judged = judge.finish(&manifest);
     let run = Finished {
         experiment: &experiment,
         manifest: &manifest,
@@ -113,6 +128,14 @@ pub fn call(args: Run) -> Result<Exit> {
     Ok(exit(ended, kept, !unwritten.is_empty(), &judged, &manifest))
 }
 
+/// Where an experiment is run.
+enum Where<'a> {
+    /// On this machine.
+    Here(Box<Possible>),
+    /// In a guest.
+    Inside(&'a Guest),
+}
+
 fn say_how_it_ended<'a>(mut recorder: Recorder<'a>, ended: &Ended) -> Recorder<'a> {
     let failed = ended.failed.as_ref().map(ToString::to_string);
     let left = ended.not_put_back.as_ref().map(ToString::to_string);
@@ -121,17 +144,19 @@ fn say_how_it_ended<'a>(mut recorder: Recorder<'a>, ended: &Ended) -> Recorder<'
     recorder
 }
 
-/// The contract's exit code. What could not be measured or kept outweighs what was found.
+/// The contract's exit code. A broken expectation outweighs what could not be measured or kept: losing more never costs less.
 fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Manifest) -> Exit {
+    let outcome = tardy_analyze::run::outcome(&judged.results);
+    let incomplete = if outcome == Outcome::Unmet { Exit::Unmet } else { Exit::Invalid };
     if let Some(error) = ended.failed {
         return match error {
-            _ if kept > 0 => Exit::Invalid,
+            _ if kept > 0 => incomplete,
             RunError::Sink(_) => Exit::Cannot,
             error => code_of(&error.into()),
         };
     }
     if unwritten || ended.not_put_back.is_some() {
-        return if kept > 0 { Exit::Invalid } else { Exit::Cannot };
+        return if kept > 0 { incomplete } else { Exit::Cannot };
     }
     if ended.interrupted {
         return Exit::Interrupted;
@@ -139,10 +164,10 @@ fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Ma
     if manifest.cells.iter().all(|cell| cell.refused.is_some()) {
         return Exit::Cannot;
     }
-    match (judged.results.valid, judged.results.expectations_met) {
-        (false, _) => Exit::Invalid,
-        (true, Some(false)) => Exit::Unmet,
-        (true, _) => Exit::Good,
+    match outcome {
+        Outcome::Unmet => Exit::Unmet,
+        Outcome::Unknown => Exit::Invalid,
+        Outcome::Good => Exit::Good,
     }
 }
 

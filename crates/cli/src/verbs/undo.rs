@@ -1,45 +1,68 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tardy undo`: puts back what killed runs left behind; runs that are alive are left alone.
 
-use crate::exit::{Exit, Failure};
+use crate::args::Undo;
+use crate::exit::{Exit, Failure, printable};
+use crate::interrupt;
 use crate::verbs::count;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 use tardy_lab::runner::Processes;
-use tardy_lab::undo::{leftovers, undo_all};
+use tardy_lab::undo::{Leftover, PutBack, UndoError, UndoReport, leftovers, undo_all, undo_own};
 
 /// Puts back everything.
-pub fn call() -> Result<Exit> {
-    put_back(&super::state())
+pub fn call(args: &Undo) -> Result<Exit> {
+    interrupt::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
+    let exit = put_back(&super::state(), args.own)?;
+    // A second signal ended the run that this process was.
+    Ok(if args.own { Exit::Interrupted } else { exit })
 }
 
-fn put_back(state: &Path) -> Result<Exit> {
+fn put_back(state: &Path, only_own: bool) -> Result<Exit> {
     // Of one slot: what is counted is what is listed.
     let listed = Cell::new(0);
     let mut runner = Processes::new(|batch| {
         for command in batch.commands {
-            eprintln!("  {command}");
+            eprintln!("  {}", one_line(&command.to_string()));
         }
         listed.set(listed.get() + batch.commands.len());
         // Most of it is something that was gone already, and no fault; what it was is told all the same.
         for failure in batch.failures {
-            eprintln!("  # {}: {}", batch.commands.get(failure.index).unwrap_or(&batch.commands[0]), failure.says);
+            let command = &batch.commands[failure.at.unwrap_or(0).min(batch.commands.len() - 1)];
+            eprintln!("  # {}: {}", one_line(&command.to_string()), one_line(&failure.says));
         }
     });
-    let report = undo_all(state, &mut runner, &mut |slot, put_back| match put_back {
-        Ok(put_back) => {
-            let (changes, agents) =
-                (count(put_back.steps as usize, "change"), count(put_back.agents as usize, "agent"));
-            eprintln!("slot {slot}: {changes} put back, {agents} ended, by {}", count(listed.take(), "command"));
-        }
+    let mut hear = |slot: u16, put_back: Result<&PutBack, &UndoError>| match put_back {
+        Ok(put_back) => tell(slot, put_back, listed.take()),
         Err(error) => {
             listed.set(0);
-            eprintln!("slot {slot}: {error}");
+            eprintln!("slot {slot}: {}", one_line(&error.to_string()));
+            show(error.shown().iter());
         }
-    })
-    .map_err(|error| Failure::new(Exit::Cannot, format!("{error}{}", needs_root())))?;
+    };
+    let undo = if only_own { undo_own } else { undo_all };
+    let report = undo(state, &mut runner, &mut hear).map_err(|error| {
+        show(error.shown().iter());
+        Failure::new(Exit::Cannot, format!("{error}{}", needs_root()))
+    })?;
+    finish(&report)
+}
+
+fn tell(slot: u16, put_back: &PutBack, commands: usize) {
+    for note in put_back.notes.iter().chain(&put_back.lost) {
+        eprintln!("slot {slot}: {}", one_line(note));
+    }
+    if put_back.of_another_boot > 0 {
+        let changes = count(put_back.of_another_boot as usize, "change");
+        eprintln!("slot {slot}: {changes} went with the boot in which they were made: nothing to put back of them");
+    }
+    let (changes, agents) = (count(put_back.steps as usize, "change"), count(put_back.agents as usize, "agent"));
+    eprintln!("slot {slot}: {changes} put back, {agents} ended, by {}", count(commands, "command"));
+}
+
+fn finish(report: &UndoReport) -> Result<Exit> {
     if !report.failed.is_empty() {
         let slots = report.failed.iter().map(|(slot, error)| format!("slot {slot}: {error}")).collect::<Vec<_>>();
         return Err(Failure::new(
@@ -58,19 +81,40 @@ fn put_back(state: &Path) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
+/// Shows commands that are not run.
+fn show<'a>(commands: impl ExactSizeIterator<Item = &'a String>) {
+    if commands.len() > 0 {
+        eprintln!("what its journals hold, none of it run:");
+    }
+    for command in commands {
+        eprintln!("  {}", one_line(command));
+    }
+}
+
+/// A journal's words must not pass for a line of tardy's own.
+fn one_line(text: &str) -> String {
+    printable(&text.replace('\n', " "))
+}
+
 fn needs_root() -> &'static str {
     if tardy_sys::process::may_build() { "" } else { ": this needs root; run it with sudo" }
 }
 
-/// Tells what killed runs left, and on a terminal offers to put it back. A new run does not need it: names never clash.
+/// Tells what killed runs left, and on a terminal shows how it is put back and offers to do it. A new run does not need it: names
+/// never clash.
 pub fn offer(state: &Path) -> Result<()> {
     let left = match leftovers(state) {
         Ok(left) => left,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            eprintln!("tardy: {}", one_line(&error.to_string()));
+            show(error.shown().iter());
             return Ok(());
         }
     };
+    let (refused, left): (Vec<Leftover>, Vec<Leftover>) = left.into_iter().partition(|left| left.refused.is_some());
+    for (slot, error) in refused.iter().filter_map(|left| Some((left.slot, left.refused.as_ref()?))) {
+        eprintln!("tardy: slot {slot}: {}", one_line(&error.to_string()));
+    }
     if left.is_empty() {
         return Ok(());
     }
@@ -81,12 +125,16 @@ pub fn offer(state: &Path) -> Result<()> {
         eprintln!();
         return Ok(());
     }
-    eprint!(". Do it now? [y/N] ");
+    eprintln!(", by these commands:");
+    for command in left.iter().flat_map(|left| &left.commands) {
+        eprintln!("  {}", one_line(command));
+    }
+    eprint!("Do it now? [y/N] ");
     stderr().flush()?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;
     if answer.trim().eq_ignore_ascii_case("y") {
-        put_back(state)?;
+        put_back(state, false)?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
 
-use super::hardware;
 use super::threads::{self, Link};
+use super::{advice, hardware};
 use crate::live::Digest;
 use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
@@ -17,10 +17,10 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::point::Point;
-use tardy_model::stream::{Port, Wait};
+use tardy_model::point::{Metric, Point};
+use tardy_model::stream::{Port, Wait, live};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::{SpinGaps, TcpRecord};
+use tardy_model::trial::{OwnWork, SpinGaps, TcpRecord};
 use tardy_sys::udp::Waker;
 use tardy_sys::{SysError, clock, nic, poke};
 
@@ -40,6 +40,8 @@ pub(super) enum Command {
     WarmUp { count: u32, apart: Nanos },
     /// The trial begins.
     Start(Instant<Tai>),
+    /// The trial is over at all ends: what waits in the error queue may be taken.
+    Collect,
 }
 
 /// What a measuring thread leaves behind.
@@ -54,6 +56,8 @@ pub(super) struct Half {
     pub thread: ThreadRecord,
     /// What the kernel says of its connection.
     pub tcp: Option<TcpRecord>,
+    /// What the thread did for tardy itself in the trial, and how much of that found no room.
+    pub own: (Vec<OwnWork>, u64),
 }
 
 /// One end.
@@ -67,6 +71,8 @@ pub struct End {
     waker: Option<Waker>,
     /// It sleeps in receive calls without a time limit, over a connection: it is poked when nothing moves, and to stop.
     is_poked: bool,
+    /// Its live figures are of the kernel's stamps.
+    live_by_kernel: bool,
     /// What had moved at the last look.
     moved: (u64, u64),
     napi: Option<mpsc::Receiver<u32>>,
@@ -209,6 +215,8 @@ impl End {
             Side::Rx => "receiver",
             Side::Reply => "receiver of replies",
         };
+        let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
+        let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps) == by_kernel);
         let (doors, waker) =
             Doors::open(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
         let error_queue_bytes = doors.error_queue_bytes();
@@ -217,7 +225,7 @@ impl End {
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
         let (napi_told, napi) = mpsc::channel();
-        let link = Link { ready: up, inbox, tell: events.clone(), napi: napi_told };
+        let link = Link { ready: up, inbox, tell: events.clone(), napi: napi_told, collected: false.into() };
         let theirs = shared.clone();
         let short = match side {
             Side::Tx => "tx",
@@ -234,6 +242,7 @@ impl End {
             works_before,
             waker,
             is_poked,
+            live_by_kernel,
             moved: (0, 0),
             napi: busy.then_some(napi),
             napi_id: 0.into(),
@@ -273,8 +282,14 @@ impl End {
 
     /// The base time is known.
     pub fn start(&mut self, base: Instant<Tai>) {
+        // Looks while it was made ready and warmed up are not the trial's.
+        self.cpus_seen.clear();
         self.began = Some(worker::usage(self.tid));
         self.shared.base_ns.store(base.ns(), Relaxed);
+        if self.live_by_kernel {
+            let realtime = base.ns() - i64::from(clock::tai_offset_s()) * 1_000_000_000;
+            self.shared.base_realtime_ns.store(realtime, Relaxed);
+        }
         let _ = self.commands.send(Command::Start(base));
     }
 
@@ -321,13 +336,21 @@ impl End {
         });
     }
 
-    /// Looks at the thread and its figures; `None` before the trial.
-    pub fn look(&mut self) -> Option<Digest> {
+    /// Notes the CPU that the thread ran on last. One that has not run since the trial began was seen where it had been before.
+    fn see(&mut self) {
+        if self.began.is_some_and(|began| !worker::has_run_since(self.tid, began)) {
+            return;
+        }
         if let Some(cpu) = worker::last_cpu(self.tid)
             && !self.cpus_seen.contains(&cpu)
         {
             self.cpus_seen.push(cpu);
         }
+    }
+
+    /// Looks at the thread and its figures; `None` before the trial.
+    pub fn look(&mut self) -> Option<Digest> {
+        self.see();
         let digest = self.shared.live.digest();
         let moved = (digest.done, digest.turns);
         if self.is_poked && moved == self.moved {
@@ -340,6 +363,8 @@ impl End {
     /// Stops the thread and hands its half over in pieces.
     pub fn collect(mut self, mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>) -> Result<(), MessageError> {
         let ended = worker::usage(self.tid);
+        self.see();
+        let _ = self.commands.send(Command::Collect);
         self.stop();
         let half = self.join();
         let seen = std::mem::take(&mut self.cpus_seen);
@@ -353,6 +378,10 @@ impl End {
             arrivals.chunks(PIECE).try_for_each(|piece| tell(FromAgent::ArrivalPiece(piece.to_vec())))?;
         }
         let mut thread = half.thread;
+        if self.works_before && self.began.is_some() && !seen.is_empty() {
+            // What it noted itself begins where it was made ready.
+            thread.cpus_seen.clear();
+        }
         seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
         // A thread that works before the trial is looked at from here. Over TCP it ends when its peer does: then what it noted itself
         // stands, from its set-up on.
@@ -366,6 +395,7 @@ impl End {
             thread,
             clocks: clock::read_clocks(),
             tcp: half.tcp,
+            own: half.own,
         })))
     }
 }
@@ -397,8 +427,7 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
-        _ if error.errno() == libc::EPERM => "port packet needs CAP_NET_RAW, as root has it".to_owned(),
-        _ => "is another program using the address or the port in this namespace?".to_owned(),
+        _ => advice::after(error.errno()).to_owned(),
     };
     format!("the {end}'s socket: {error}: {mend}")
 }

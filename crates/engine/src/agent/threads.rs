@@ -13,6 +13,7 @@ use crate::reflector::Reflector;
 use crate::requester::Requester;
 use crate::sender::{Sender, SenderCounters};
 use crate::worker::{self, Account};
+use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use tardy_model::machine::ThreadRecord;
@@ -29,11 +30,25 @@ pub(super) struct Link {
     pub tell: mpsc::Sender<Event>,
     /// Told the NAPI context of the socket once a packet has come, where busy polling is asked for.
     pub napi: mpsc::Sender<u32>,
+    /// The order to collect has come.
+    pub collected: Cell<bool>,
 }
 
 impl Link {
     fn is_ready(&self, account: &Account) {
         let _ = self.ready.send(Ok(account.record().clone()));
+    }
+
+    /// Waits until the trial is over at all ends; false if nobody will collect what it brought.
+    fn is_collected(&self) -> bool {
+        while !self.collected.get() {
+            match self.inbox.recv() {
+                Ok(Command::Collect) => self.collected.set(true),
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     fn say(&self, what: FromAgent) {
@@ -46,7 +61,7 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
     let mut account = worker::set_up(&order.thread);
     let phc = order.hardware().then(|| hardware::clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
-    let mut before = None;
+    let (mut before, mut after) = (None, None);
     let mut sender = Sender::new(order);
     link.is_ready(&account);
     let mut timer = MachineTimer;
@@ -61,19 +76,30 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
             Command::Start(base) => {
                 before = clock();
                 account.begin();
+                account.told(base);
                 sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
+                after = clock();
                 // What the queue discipline dropped will not arrive.
                 let SenderCounters { sent, missed, invalid, .. } = sender.counters;
                 let packets = sent.saturating_sub(missed + invalid);
                 link.say(FromAgent::Done { stream, side: Side::Tx, packets });
                 break;
             }
+            Command::Collect => {
+                link.collected.set(true);
+                break;
+            }
         }
     }
-    let (mut counters, gaps, thread) = (sender.counters, sender.gaps, account.end());
+    // What the thread does from here on is not the trial's.
+    let thread = account.end();
+    if link.is_collected() {
+        sender.gather_stamps(&mut timer, &mut port);
+    }
+    let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
-    hardware::convert(&mut half, &mut counters, before, clock());
-    Half { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None }
+    hardware::convert(&mut half, &mut counters, before, after);
+    Half { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own }
 }
 
 /// Receives from the moment at which it is made ready.
@@ -91,7 +117,7 @@ pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &
     account.napi(port.napi_id());
     let thread = account.end();
     let (counters, gaps) = (receiver.counters, receiver.gaps);
-    Half { sent: None, arrived: Some((receiver.finish(), counters)), gaps, thread, tcp: None }
+    Half { sent: None, arrived: Some((receiver.finish(), counters)), gaps, thread, tcp: None, own: Default::default() }
 }
 
 /// Receives and sends back from the moment at which it is made ready.
@@ -160,9 +186,10 @@ pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> 
 
 fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
     let thread = account.end();
-    let Reflector { receiver, sender, .. } = reflector;
+    let Reflector { receiver, mut sender, .. } = reflector;
+    let own = sender.own.take();
     let (counters, gaps, sent) = (receiver.counters, receiver.gaps, sender.counters);
-    Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp }
+    Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp, own }
 }
 
 /// Asks over a port that needs no connection.
@@ -185,7 +212,11 @@ pub(super) fn ask_on(
         }
     }
     account.napi(from.napi_id());
-    asked(requester, account, None)
+    let thread = account.end();
+    if link.is_collected() {
+        requester.sender.gather_stamps(&mut MachineTimer, &mut to);
+    }
+    asked(requester, thread, None)
 }
 
 /// Asks over TCP. It connects with the first warm-up: by then the reflector listens.
@@ -196,7 +227,6 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
     let busy = order.receive.wait == Wait::Busypoll;
     let mut requester = Requester::new(order.clone());
     link.is_ready(&account);
-    let mut tcp = None;
     if let Ok(first) = link.inbox.recv() {
         let connected: Result<_, SysError> = tcp::ask(&order.send, &order.receive, order.in_flight);
         match connected {
@@ -212,7 +242,11 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
                     command = link.inbox.recv();
                 }
                 account.napi(from.napi_id());
-                tcp = to.record();
+                let (tcp, thread) = (to.record(), account.end());
+                if link.is_collected() {
+                    requester.sender.gather_stamps(&mut MachineTimer, &mut to);
+                }
+                return asked(requester, thread, tcp);
             }
             Err(error) => {
                 let stream = order.send.order.stream;
@@ -220,7 +254,7 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
             }
         }
     }
-    asked(requester, account, tcp)
+    asked(requester, account.end(), None)
 }
 
 /// Obeys; false when the trial is over.
@@ -246,13 +280,16 @@ fn ask<S: SendPort, R: ReceivePort>(
             link.say(FromAgent::Done { stream, side: Side::Tx, packets: requester.sender.counters.sent });
             false
         }
+        Command::Collect => {
+            link.collected.set(true);
+            false
+        }
     }
 }
 
-fn asked(mut requester: Requester, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
-    let thread = account.end();
+fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
     let arrivals = requester.take_arrivals();
     let (counters, gaps): (ReceiverCounters, _) = (requester.counters, requester.gaps);
-    let sent = requester.sender.counters;
-    Half { sent: Some((requester.sender.finish(), sent)), arrived: Some((arrivals, counters)), gaps, thread, tcp }
+    let (sent, own) = (requester.sender.counters, requester.sender.own.take());
+    Half { sent: Some((requester.sender.finish(), sent)), arrived: Some((arrivals, counters)), gaps, thread, tcp, own }
 }

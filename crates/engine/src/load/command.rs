@@ -6,6 +6,7 @@ use super::{LoadOrder, Work, listeners};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
 use tardy_sys::child::{Child, Ended};
@@ -104,8 +105,7 @@ impl Command {
 
     fn last_lines(&self) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.tail);
-        let printable =
-            |line: &str| line.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect::<String>();
+        let printable = |line: &str| line.replace(|c: char| c != '\t' && harmless::acts(c), " ");
         let mut lines: Vec<String> = text.lines().map(|line| printable(line.trim_end())).collect();
         lines.retain(|line| !line.is_empty());
         lines.split_off(lines.len().saturating_sub(LAST_LINES))

@@ -71,9 +71,10 @@ impl Loads {
         self.sides.iter().try_for_each(answer)
     }
 
-    /// Tells them the base time.
-    pub fn start(&self, base: Instant<Tai>) {
-        for side in &self.sides {
+    /// Tells them the base time. Where they ran until then says nothing of the trial.
+    pub fn start(&mut self, base: Instant<Tai>) {
+        for side in &mut self.sides {
+            side.cpus_seen.clear();
             let _ = side.commands.send(Command::Start(base));
         }
     }

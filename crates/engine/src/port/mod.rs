@@ -3,6 +3,7 @@
 //! compiled for each port, so nothing stands between a stamp and the call it belongs to.
 
 pub mod packet;
+pub mod queue;
 pub mod sim;
 pub mod tcp;
 pub mod udp;
@@ -20,6 +21,10 @@ pub trait Timer {
     fn sleep_until(&mut self, at: Instant<Tai>);
     /// Stays awake until the instant; returns the longest gap between two looks at the clock.
     fn spin_until(&mut self, at: Instant<Tai>) -> Nanos;
+    /// The CPU that the thread runs on; `None` where there is none to name.
+    fn cpu(&mut self) -> Option<u32> {
+        None
+    }
 }
 
 /// The sending end of a port.
@@ -48,6 +53,10 @@ pub trait SendPort {
     /// Bytes that wait in the error queue, and its size.
     fn error_queue(&self) -> (u64, u64) {
         (0, u64::MAX)
+    }
+    /// True if a stamp that waits in the error queue ends the wait for a packet at once, so that it must be taken to wait again.
+    fn stamps_end_waits(&self) -> bool {
+        false
     }
 }
 

@@ -4,7 +4,7 @@
 
 pub mod filter;
 
-use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp};
+use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp, queue};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use tardy_model::ethernet;
@@ -36,7 +36,7 @@ impl PacketSend {
         let wants = |point| order.order.wants(point);
         let stamps = TxStamps { sched: wants(sched), software: wants(driver), hardware: wants(Point::TxHw) };
         let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
-        let socket = packet::sender(&order.device, order.priority, stamps, super::udp::ERROR_QUEUE_BYTES, launching)?;
+        let socket = packet::sender(&order.device, order.priority, stamps, queue::size_here(order), launching)?;
         let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;
         let [to, from] = order.macs;
         let head = ethernet::head(to, from, tag, ethertype);

@@ -27,7 +27,7 @@ use tardy_model::qdisc::ShaperRecord;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Policy, Sim, Stream};
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::{SpinGaps, WarmUp};
+use tardy_model::trial::{OwnWork, SpinGaps, WarmUp};
 use world::{Flying, RxPort, RxTimer, TxPort, TxTimer, World};
 
 /// Simulated CPU of the sender and of the receiver.
@@ -57,7 +57,11 @@ struct Recorded {
     /// Of the sender or who asks, and of the receiver.
     gaps: [Option<SpinGaps>; 2],
     reply: Option<ReplyHalves>,
+    own: Own,
 }
+
+/// What threads did for tardy itself, and how much of it found no room.
+type Own = (Vec<OwnWork>, u64);
 
 /// The ends of a stream and what lies between them.
 struct Ends<'a> {
@@ -152,24 +156,26 @@ impl Ends<'_> {
     }
 
     /// Sends the whole schedule; gives what flies, in order.
-    fn send(&self, base: Instant<Tai>) -> ((SenderHalf, SenderCounters), Vec<Flying>) {
+    fn send(&self, base: Instant<Tai>) -> ((SenderHalf, SenderCounters), Own, Vec<Flying>) {
         let mut timer = TxTimer { world: self.world.clone(), random: self.random(1) };
         let (mut port, path) = self.tx(2, false);
         let mut sender = Sender::new(self.send_order(false));
         sender.run(&mut timer, &mut port, base, &AtomicBool::new(false), &Live::default());
-        let counters = sender.counters;
-        ((sender.finish(), counters), landed(&mut port, &path))
+        // On simulated time nothing waits for it.
+        sender.gather_stamps(&mut timer, &mut port);
+        let (counters, own) = (sender.counters, sender.own.take());
+        ((sender.finish(), counters), own, landed(&mut port, &path))
     }
 
     fn one_way(&self, base: Instant<Tai>) -> (Recorded, i64) {
-        let (sent, flying) = self.send(base);
+        let (sent, own, flying) = self.send(base);
         let ended_ns = self.world.now_ns.replace(EPOCH_NS);
         let mut rx = self.rx(flying, false);
         let mut receiver = Receiver::new(self.receive_order(false));
         receiver.run(&mut self.timer(true), &mut rx, &Shared::default());
         let (counters, gaps) = (receiver.counters, receiver.gaps);
         let arrived = (receiver.finish(), counters);
-        (Recorded { sent, arrived, gaps: [None, gaps], reply: None }, ended_ns.max(self.world.now_ns.get()))
+        (Recorded { sent, arrived, gaps: [None, gaps], reply: None, own }, ended_ns.max(self.world.now_ns.get()))
     }
 }
 
@@ -206,7 +212,14 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos, shaper: &Sha
     // A measuring thread runs a tenth of the time; a spinning one all of it but for its stops.
     let passed_ns = ended_ns - EPOCH_NS;
     let run_ns = recorded.gaps.map(|gaps| gaps.map_or(passed_ns / 10, |stopped| passed_ns - stopped.total_ns));
-    let record = |policy: Policy, end: usize, tid: u32| thread_record(&world.sim, policy, CPUS[end], tid, run_ns[end]);
+    let record = |policy: Policy, end: usize, tid: u32| ThreadRecord {
+        // The hog is an ordinary task: a realtime thread does not wait for it.
+        wait_ns: Some(match (end, policy) {
+            (0, Policy::Other) => (passed_ns as f64 * world.sim.hog) as i64,
+            _ => 0,
+        }),
+        ..thread_record(&world.sim, policy, CPUS[end], tid, run_ns[end])
+    };
     let absent = [(Point::TxHw, "port sim has no NIC"), (Point::RxHw, "port sim has no NIC")];
     let absent = absent.into_iter().filter(|(point, _)| stream.stamps.contains(point));
     let mut reply = recorded.reply;
@@ -228,6 +241,7 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos, shaper: &Sha
         error_queue_bytes: 0,
         warmup: WarmUp { flowed: true, ..WarmUp::default() },
         reply,
+        own: recorded.own,
     };
     let before = machine(&world.sim, clocks_before, 0, [0; 2]);
     let after = machine(&world.sim, clocks_after, passed_ns, run_ns);
@@ -251,7 +265,10 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
         involuntary_switches: 0,
         voluntary_switches: 0,
         migrations: Some(0),
+        told_ahead_ns: None,
+        wake_wait_ns: None,
         napi_id: None,
+        timer_slack_ns: None,
     }
 }
 
@@ -262,7 +279,8 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         let hog = if end == 0 { sim.hog } else { 0.0 };
         let steal_ns = share(sim.steal);
         let busy_ns = (run_ns[end] + share(hog)).min(passed_ns - steal_ns);
-        (CPUS[end], CpuTimes { busy_ns, idle_ns: (passed_ns - busy_ns - steal_ns).max(0), steal_ns })
+        let idle_ns = (passed_ns - busy_ns - steal_ns).max(0);
+        (CPUS[end], CpuTimes { busy_ns, idle_ns, steal_ns, ..CpuTimes::default() })
     };
     let hog = TaskTime { name: "hog".into(), start: 1, cpu: CPUS[0], run_ns: share(sim.hog) };
     MachineState {
@@ -271,6 +289,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         work: BTreeMap::new(),
         tasks: BTreeMap::from([(99, hog)]),
         load_tasks: BTreeSet::new(),
+        ended: None,
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: None,
         other_runs: 0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by SO_TIMESTAMPING; the machine's own clock.
 
-use super::{Inbox, ReceivePort, Received, SendPort, TxStamp};
+use super::{Inbox, ReceivePort, Received, SendPort, TxStamp, queue};
 use crate::order::{ReceiveOrder, SendOrder};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -20,12 +20,15 @@ const CONNECT: Duration = Duration::from_secs(5);
 const BUSY_POLL_US: i32 = 200;
 /// What the kernel keeps around the bytes of a message at most.
 const AROUND_A_MESSAGE: u64 = 2_048;
-/// Room for the stamps of what can be in flight.
-const ERROR_QUEUE_BYTES: i32 = 4 << 20;
+
+/// What is asked for as receive buffer at least where stamps share it with what the peer sends; the kernel doubles it.
+const LEAST_BUFFER: i32 = 4 << 20;
 
 /// The sending half.
 pub struct TcpSend {
     socket: MessagesTx,
+    /// The receiving half waits by a call that an error queue with something in it ends at once.
+    stamps_end_waits: bool,
 }
 
 /// The receiving half.
@@ -97,7 +100,7 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
     let stamps = TxStamps { sched: send.order.wants(sched), software: send.order.wants(driver), hardware: false };
     let (_, _, size) = receive.expects();
     let rx = receive.order.wants(receive.rx_kernel());
-    let (sender, receiver) = split(tcp, usize::from(size), stamps, rx, ERROR_QUEUE_BYTES)?;
+    let (sender, receiver) = split(tcp, usize::from(size), stamps, rx, queue::size_here(send).max(LEAST_BUFFER))?;
     let waiter = match receive.wait {
         Wait::Block | Wait::Spin => None,
         Wait::Busypoll => {
@@ -109,7 +112,8 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
         Wait::Epoll => Some(receiver.epoll()?),
     };
     let spins = receive.wait == Wait::Spin;
-    Ok((TcpSend { socket: sender }, TcpReceive { socket: receiver, waiter, spins, closed: false }))
+    let stamps_end_waits = waiter.is_some();
+    Ok((TcpSend { socket: sender, stamps_end_waits }, TcpReceive { socket: receiver, waiter, spins, closed: false }))
 }
 
 /// What the kernel says of a connection, for the trial's record.
@@ -160,6 +164,9 @@ impl SendPort for TcpSend {
     }
     fn error_queue(&self) -> (u64, u64) {
         self.socket.error_queue()
+    }
+    fn stamps_end_waits(&self) -> bool {
+        self.stamps_end_waits
     }
 }
 

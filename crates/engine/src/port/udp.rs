@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `udp`: a UDP socket at each end, stamps by SO_TIMESTAMPING, the machine's own clock.
 
-use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
+use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, queue};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx, Waker};
 use tardy_sys::wait::Waiter;
-use tardy_sys::{SysError, clock};
+use tardy_sys::{SysError, clock, thread};
 
 /// The machine's clock and timer.
 pub struct MachineTimer;
@@ -26,6 +26,9 @@ impl Timer for MachineTimer {
     fn sleep_until(&mut self, at: Instant<Tai>) {
         clock::sleep_until(at);
     }
+    fn cpu(&mut self) -> Option<u32> {
+        Some(thread::current_cpu())
+    }
     #[inline]
     fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
         let (mut last, mut longest) = (clock::now::<Tai>(), Nanos::ZERO);
@@ -37,11 +40,6 @@ impl Timer for MachineTimer {
         longest
     }
 }
-
-/// A tx stamp costs the error queue about this much (an skb's true size).
-const STAMP_COST: i64 = 1_024;
-/// Room for two stamps of each of 8,192 packets: a sender that is behind has no time to drain.
-pub(super) const ERROR_QUEUE_BYTES: i32 = (2 * 8_192 * STAMP_COST) as i32;
 
 /// The sending socket.
 pub struct UdpSend {
@@ -58,7 +56,7 @@ impl UdpSend {
         let stamps = TxStamps { sched: wants(sched), software: wants(driver), hardware: wants(Point::TxHw) };
         let peer = SocketAddr::new(order.peer, order.port);
         let launching = order.launch.map(|launch| Launching { deadline: launch.deadline });
-        let socket = UdpTx::open(order.local, peer, order.priority, stamps, ERROR_QUEUE_BYTES, launching)?;
+        let socket = UdpTx::open(order.local, peer, order.priority, stamps, queue::size_here(order), launching)?;
         Ok(UdpSend::over(socket, order))
     }
 

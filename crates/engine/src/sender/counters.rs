@@ -36,6 +36,8 @@ pub struct SenderCounters {
     pub queue_high_bytes: u64,
     /// Its size, as the port told it; 0 while nobody asked.
     pub queue_bytes: u64,
+    /// Time in which a closed loop had nothing in flight on purpose, while both ends emptied their error queues, ns.
+    pub paused_ns: i64,
     /// By how much the device's stamps may be wrong.
     pub hardware_bound_ns: i64,
 }

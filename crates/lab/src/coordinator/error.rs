@@ -9,7 +9,7 @@ use crate::loads::LoadError;
 use crate::names::ClaimError;
 use crate::orders::PlaceError;
 use crate::path::wire::WireError;
-use crate::plan::PlanError;
+use crate::plan::{NoStation, PlanError};
 use crate::shaper::ShaperError;
 use crate::undo::UndoError;
 
@@ -40,6 +40,9 @@ pub enum RunError {
     /// A thread cannot have its CPU.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// A station that is not there.
+    #[error(transparent)]
+    Station(#[from] NoStation),
     /// A load cannot be run here.
     #[error(transparent)]
     Load(#[from] LoadError),

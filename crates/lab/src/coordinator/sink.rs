@@ -7,6 +7,7 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{GuestEntry, ReadBack, StationEntry};
+use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Figure;
@@ -24,6 +25,8 @@ pub enum Event<'a> {
         ago: Duration,
         /// What failed, in the program's words.
         failed: Vec<String>,
+        /// They are nothing for this machine's shell: a guest says that it ran them, or they start one.
+        elsewhere: bool,
     },
     /// A path is built and its agents answer.
     Built {
@@ -34,7 +37,7 @@ pub enum Event<'a> {
         /// Agents' process ids by station.
         pids: BTreeMap<String, u32>,
     },
-    /// The ruler was measured.
+    /// The ruler was measured: before the first trial, and again after the last one.
     Ruler(&'a [RulerRecord]),
     /// The machine cannot run a cell; the others go on.
     Refused {
@@ -71,6 +74,8 @@ pub enum Event<'a> {
         digest: Digest,
         /// Packets intended.
         count: u32,
+        /// What the figures are of; `None` for an end that does not have what leads of the stream.
+        metric: Option<Metric>,
     },
     /// Everything is put back.
     TornDown,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine's own apt configuration with the suite swapped: the sources as it would read them, and a call that writes into folders
-//! of ours alone. apt checks what it brings against the archive's signed index; the sum is compared once more here.
+//! of ours alone. apt checks what it brings against the archive's signed index; the sum is compared once more here. Sources that apt is
+//! told to believe unsigned are left out, and so is every archive that does not call itself Debian's.
 
-use super::kernel;
-use std::fs;
-use std::io;
+use super::{cached, kernel};
+use std::fs::{self, DirBuilder};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,9 +31,22 @@ pub enum FetchError {
     },
     /// The machine's apt is not set up for Debian.
     #[error(
-        "none of the sources in /etc/apt names a suite of Debian: a kernel of Debian's cannot be fetched through them; give a file by --kernel"
+        "none of the sources in /etc/apt names a suite of Debian whose signature apt must check: a kernel of Debian's cannot be fetched \
+         through them; give a file by --kernel"
     )]
     NoSources,
+    /// Archives that are not Debian's.
+    #[error(
+        "none of the archives that /etc/apt names says \"Origin: {ORIGIN}\" of its suite {suite} ({}): a kernel of Debian's cannot be \
+         fetched from them; give a file by --kernel",
+        if found.is_empty() { "no archive answered".to_owned() } else { found.join(", ") }
+    )]
+    NotDebian {
+        /// Where.
+        suite: &'static str,
+        /// What the archives say instead.
+        found: Vec<String>,
+    },
     /// The archive does not have it.
     #[error(
         "the archive's suite {suite} has no package {package}: take another kernel of `tardy guest list`, or give one by --kernel FILE"
@@ -65,6 +80,16 @@ fn swapped(suite: &str, to: &str) -> Option<String> {
     (SUITES.contains(&name) && !rest.contains("backports") && !rest.contains("proposed")).then(|| format!("{to}{rest}"))
 }
 
+/// Options by which a source asks apt to believe it unsigned, or signed badly (sources.list(5)).
+const UNSIGNED: &[&str] = &["trusted", "allow-insecure", "allow-weak", "allow-downgrade-to-insecure"];
+
+/// True if this option of a source switches off what makes a package Debian's.
+fn is_unsigned(key: &str, value: &str) -> bool {
+    let off = ["no", "false", "without", "off", "disable", "0"];
+    UNSIGNED.contains(&key.trim().to_ascii_lowercase().as_str())
+        && !off.contains(&value.trim().to_ascii_lowercase().as_str())
+}
+
 /// The parts of a file of `deb822` sources (sources.list(5)) that name Debian's suites, with the suite swapped. Pure.
 pub fn deb822(text: &str, suite: &str) -> String {
     let mut out = String::new();
@@ -77,7 +102,13 @@ pub fn deb822(text: &str, suite: &str) -> String {
         let off = value("enabled").is_some_and(|value| value.eq_ignore_ascii_case("no"));
         let suites: Vec<String> =
             value("suites").unwrap_or_default().split_whitespace().filter_map(|name| swapped(name, suite)).collect();
-        if off || suites.is_empty() || !value("types").is_some_and(|types| types.split(' ').any(|kind| kind == "deb")) {
+        let unsigned =
+            stanza.iter().filter_map(|line| line.split_once(':')).any(|(key, value)| is_unsigned(key, value));
+        if off
+            || unsigned
+            || suites.is_empty()
+            || !value("types").is_some_and(|types| types.split(' ').any(|kind| kind == "deb"))
+        {
             continue;
         }
         // Lines that begin with a blank go on with the one before them.
@@ -103,6 +134,10 @@ pub fn one_line(text: &str, suite: &str) -> String {
             Some(inside) => inside.split_once(']').map(|(options, rest)| (format!("[{options}] "), rest))?,
             None => (String::new(), rest),
         };
+        let mut each = options.trim_matches(['[', ']', ' ']).split_whitespace().filter_map(|one| one.split_once('='));
+        if each.any(|(key, value)| is_unsigned(key.trim_end_matches(['+', '-']), value)) {
+            return None;
+        }
         let mut words = rest.split_whitespace();
         let (uri, name) = (words.next()?, swapped(words.next()?, suite)?);
         Some(format!("deb {options}{uri} {name} main\n"))
@@ -110,10 +145,95 @@ pub fn one_line(text: &str, suite: &str) -> String {
     text.lines().filter_map(line).collect()
 }
 
+/// What Debian's archives say of themselves.
+pub(super) const ORIGIN: &str = "Debian";
+
+/// What a release file says that it comes from. Pure.
+pub fn origin(release: &str) -> Option<&str> {
+    release.lines().find_map(|line| line.strip_prefix("Origin:")).map(str::trim)
+}
+
+/// Removes the lists of packages of archives that are not Debian's from apt's folder of them, so that apt does not know their packages.
+/// Returns what those archives call themselves, and whether one of Debian's is left.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn keep_debians(lists: &Path) -> io::Result<(Vec<String>, bool)> {
+    let entries = fs::read_dir(lists)?.collect::<io::Result<Vec<_>>>()?;
+    let names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let (mut others, mut any) = (Vec::new(), false);
+    let mut debians = Vec::new();
+    for name in &names {
+        let Some(archive) = name.strip_suffix("InRelease").or_else(|| name.strip_suffix("Release")) else { continue };
+        let text = String::from_utf8_lossy(&fs::read(lists.join(name))?).into_owned();
+        match origin(&text) {
+            Some(ORIGIN) => {
+                any = true;
+                debians.push(archive);
+            }
+            other => others.push(other.unwrap_or("no origin").to_owned()),
+        }
+    }
+    // Also a list that no release file vouches for goes.
+    for name in names.iter().filter(|name| !debians.iter().any(|archive| name.starts_with(archive))) {
+        let path = lists.join(name);
+        if path.is_file() {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok((others, any))
+}
+
+/// The user that apt's downloads run as where apt runs as root.
+const USER: &str = "_apt";
+/// Where apt works if that user may not enter the cache; and what the folder there is called.
+const ELSEWHERE: &str = "/var/tmp";
+const PREFIX: &str = "tardy-fetch";
+
+/// The user id of apt's own user, if this process is root and there is such a user.
+fn other_user() -> Option<u32> {
+    if fs::metadata("/proc/self").ok()?.uid() != 0 {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find(|line| line.split(':').next() == Some(USER))?.split(':').nth(2)?.parse().ok()
+}
+
+/// True if every user may go through this folder and all above it.
+fn is_open(folder: &Path) -> bool {
+    folder.ancestors().all(|folder| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 != 0))
+}
+
+/// A folder for apt: below `work`, or, where apt's downloads run as a user that may not go there, a new one of a name that nobody can
+/// foresee.
+fn place(work: &Path, user: Option<u32>) -> io::Result<PathBuf> {
+    fs::create_dir_all(work)?;
+    let mut builder = DirBuilder::new();
+    let own = work.canonicalize()?.join("apt");
+    if user.is_none() || is_open(work) {
+        builder.create(&own)?;
+        return Ok(own);
+    }
+    cached::sweep(Path::new(ELSEWHERE), &[PREFIX]);
+    let mut random = [0; 8];
+    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let random = u64::from_ne_bytes(random);
+    let other = Path::new(ELSEWHERE).join(format!("{PREFIX}-{random:016x}-{}", std::process::id()));
+    builder.mode(0o711).create(&other)?;
+    Ok(other)
+}
+
 /// The folders that apt is to use instead of the machine's.
 pub(super) struct Apt {
     root: PathBuf,
     suite: &'static str,
+    user: Option<u32>,
+}
+
+impl Drop for Apt {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
 }
 
 /// A package that was brought.
@@ -133,11 +253,14 @@ impl Package {
 }
 
 impl Apt {
-    /// Makes the folders, with the sources in them, and reads the lists of packages.
-    pub(super) fn set_up(root: PathBuf, suite: &'static str) -> Result<Apt, FetchError> {
-        let parts = root.join("parts");
+    /// Makes the folders in `work`, with the sources in them, and reads the lists of packages.
+    pub(super) fn set_up(work: &Path, suite: &'static str) -> Result<Apt, FetchError> {
+        let user = other_user();
+        let root = place(work, user).map_err(file("create a folder for apt in", work))?;
+        let apt = Apt { root, suite, user };
+        let parts = apt.root.join("parts");
         for folder in ["parts", "lists/partial", "cache/archives/partial", "deb"] {
-            let folder = root.join(folder);
+            let folder = apt.root.join(folder);
             fs::create_dir_all(&folder).map_err(file("create", &folder))?;
         }
         let mut any = false;
@@ -159,9 +282,12 @@ impl Apt {
         if !any {
             return Err(FetchError::NoSources);
         }
-        let apt = Apt { root, suite };
         apt.call("reading the list of packages", "apt-get", &["update"])?;
-        Ok(apt)
+        let lists = apt.root.join("lists");
+        match keep_debians(&lists).map_err(file("read", &lists))? {
+            (_, true) => Ok(apt),
+            (found, false) => Err(FetchError::NotDebian { suite, found }),
+        }
     }
 
     /// What the archive says of a package: of the newest, or of this version.
@@ -181,6 +307,8 @@ impl Apt {
         let [name, version, sha256] = ["Package", "Version", "SHA256"].map(|key| field(shown, key).unwrap_or_default());
         let folder = self.root.join("deb").join(name);
         fs::create_dir_all(&folder).map_err(file("create", &folder))?;
+        // apt itself hands over the other folders that its downloads write to.
+        self.user.map_or(Ok(()), |user| chown(&folder, Some(user), None)).map_err(file("give apt's user", &folder))?;
         self.call_in(&folder, &format!("fetching {name}"), "apt-get", &["download", &format!("{name}={version}")])?;
         let mut entries = fs::read_dir(&folder).map_err(file("list", &folder))?.flatten().map(|entry| entry.path());
         let none = || FetchError::NoPackage { package: name.to_owned(), suite: self.suite };
@@ -205,8 +333,14 @@ impl Apt {
         command.args(["-o", &format!("Dir::Etc::sourceparts={}", at("parts"))]);
         command.args(["-o", &format!("Dir::State::Lists={}", at("lists"))]);
         command.args(["-o", &format!("Dir::Cache={}", at("cache"))]);
-        // It writes into folders that its own user may not enter.
-        command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Languages=none"]);
+        command.args(["-o", "Acquire::Languages=none"]);
+        // Whatever the machine's configuration allows: what is unsigned does not come in.
+        for key in ["APT::Get::AllowUnauthenticated", "Acquire::AllowInsecureRepositories"]
+            .iter()
+            .chain(&["Acquire::AllowWeakRepositories", "Acquire::AllowDowngradeToInsecureRepositories"])
+        {
+            command.args(["-o", &format!("{key}=false")]);
+        }
         said(doing, command.args(args).current_dir(folder))
     }
 }

@@ -4,8 +4,9 @@
 //! nothing is installed and no root is needed. What is built belongs to the fetched kernel, and goes with it.
 
 use super::apt::{Apt, FetchError, Package, field, file, said};
+use super::cached;
 use super::elf::Elf;
-use super::fetch::note;
+use super::fetch::{WORK, note};
 use super::kernel::{self, Built, Debian, Fetched};
 use std::collections::BTreeMap;
 use std::fs;
@@ -178,6 +179,7 @@ pub fn build(
             _ => {}
         }
     }
+    cached::sweep(cache, WORK);
     let work = cache.join(format!("build-{}", std::process::id()));
     let work = std::path::absolute(&work).map_err(file("find", &work))?;
     let root = kernel::folder(cache, which.name);
@@ -186,7 +188,7 @@ pub fn build(
             let path = root.join(module);
             let folder = path.parent().unwrap_or(&root);
             fs::create_dir_all(folder).map_err(file("create", folder))?;
-            fs::write(&path, bytes).map_err(file("write", &path))?;
+            cached::write(&path, &bytes).map_err(file("write", &path))?;
         }
         fetched.built.retain(|other| other.name != built.name);
         fetched.built.push(built.clone());
@@ -207,7 +209,7 @@ fn build_in(
 ) -> Result<(Built, Vec<Vec<u8>>), ExtraError> {
     let (release, version) = (release(fetched), fetched.version.as_str());
     tell(&format!("{}: reading the list of packages of {}", which.name, which.suite));
-    let apt = Apt::set_up(work.join("apt"), which.suite)?;
+    let apt = Apt::set_up(work, which.suite)?;
     let gone = |source| match source {
         FetchError::NoPackage { .. } => ExtraError::Gone { kernel: which.name, version: version.to_owned(), source },
         other => other.into(),

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fetches a kernel of Debian's into the cache: unpacked, never installed. Nothing of the machine is changed.
 
-use super::apt::{Apt, FetchError, field, file};
+use super::apt::{Apt, FetchError, ORIGIN, field, file};
+use super::cached;
 use super::kernel::{self, Debian, Fetched};
 use std::fs::{self, File};
 use std::path::Path;
+
+/// Folders in which a kernel is fetched or modules are built, each with the process's id behind it.
+pub(super) const WORK: &[&str] = &["fetch", "build"];
 
 /// Keeps other programs from fetching the same kernel until it is dropped: whoever came first would find it replaced while it is read.
 fn alone(cache: &Path, which: Debian) -> Result<File, FetchError> {
@@ -46,6 +50,7 @@ pub fn anew(cache: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<F
 /// # Errors
 /// [`FetchError`].
 pub fn fetch(cache: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<Fetched, FetchError> {
+    cached::sweep(cache, WORK);
     let target = kernel::folder(cache, which.name);
     let work = cache.join(format!("fetch-{}", std::process::id()));
     let result = fetch_into(&work, which, tell).and_then(|fetched| {
@@ -64,7 +69,7 @@ pub fn fetch(cache: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
 
 fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<Fetched, FetchError> {
     tell(&format!("{}: reading the list of packages of {}", which.name, which.suite));
-    let apt = Apt::set_up(work.join("apt"), which.suite)?;
+    let apt = Apt::set_up(work, which.suite)?;
     let none = || FetchError::NoPackage { package: which.package.to_owned(), suite: which.suite };
     let shown = apt.show(which.package, None)?;
     let depends = field(&shown, "Depends").ok_or_else(none)?;
@@ -83,6 +88,13 @@ fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
     let mut images = fs::read_dir(&boot).map_err(file("list", &boot))?.flatten().map(|entry| entry.file_name());
     let image_file = images.find(|name| name.to_string_lossy().starts_with("vmlinuz-")).ok_or_else(none)?;
     let path = boot.join(&image_file);
+    let modules =
+        ["usr/lib/modules", "lib/modules"].map(Path::new).into_iter().find(|folder| root.join(folder).is_dir());
+    let sums =
+        modules.map(|folder| cached::sums(&root, folder)).transpose().map_err(file("read the modules in", &root))?;
+    let sums = cached::listed(&sums.unwrap_or_default());
+    let list = root.join(kernel::MODULE_SUMS);
+    cached::write(&list, sums.as_bytes()).map_err(file("write", &list))?;
     let fetched = Fetched {
         name: which.name.to_owned(),
         package: package.name,
@@ -90,6 +102,8 @@ fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
         package_sha256: package.sha256,
         image_sha256: kernel::sha256(&fs::read(&path).map_err(file("read", &path))?),
         image: Path::new("boot").join(image_file),
+        modules_sha256: kernel::sha256(sums.as_bytes()),
+        origin: ORIGIN.to_owned(),
         built: Vec::new(),
     };
     // Last: it says that all is there.
@@ -101,5 +115,5 @@ fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
 pub(super) fn note(root: &Path, fetched: &Fetched) -> Result<(), FetchError> {
     let note = root.join("kernel.json");
     let bytes = serde_json::to_vec_pretty(fetched).unwrap_or_default();
-    fs::write(&note, bytes).map_err(file("write", &note))
+    cached::write(&note, &bytes).map_err(file("write", &note))
 }

@@ -9,6 +9,8 @@ const MARK: [u8; 4] = *b"tdy1";
 const HEAD: usize = 16;
 /// No frame is longer: a trial of ten million packets is less.
 pub const LONGEST: u32 = 1 << 30;
+/// No frame of [`Kind::Said`] is longer: it is JSON, of which many times as much memory is made.
+pub const LONGEST_SAID: u32 = 16 << 20;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +73,22 @@ pub struct Frames {
     bytes: Vec<u8>,
     from: usize,
     before: u64,
+    longest: Option<u32>,
+    most: Option<u64>,
 }
 
 impl Frames {
+    /// Frames of a guest with so many bytes of memory. It makes a frame of what it measured, so that half of them is the most that one
+    /// can have; and what a guest that lies says is not held here beyond that.
+    pub fn of_guest(memory: u64) -> Self {
+        Frames { longest: u32::try_from(memory / 2).ok(), ..Frames::default() }
+    }
+
+    /// Refuses what comes beyond so many bytes in all: the port's file would fill the disk.
+    pub fn at_most(self, bytes: u64) -> Self {
+        Frames { most: Some(bytes), ..self }
+    }
+
     /// More bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         // What was given out goes before it grows.
@@ -95,13 +110,17 @@ impl Frames {
     pub fn take(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Damaged> {
         let rest = &self.bytes[self.from..];
         let damaged = |what| Damaged { at: self.before + self.from as u64, what };
+        if self.most.is_some_and(|most| self.before + self.bytes.len() as u64 > most) {
+            return Err(damaged("more bytes have come than the experiment can bring"));
+        }
         let number = |at: usize| rest.get(at..at + 4).and_then(|part| part.try_into().ok()).map(u32::from_le_bytes);
         if !rest.starts_with(&MARK[..rest.len().min(MARK.len())]) {
             return Err(damaged("no frame begins there"));
         }
         let (Some(kind), Some(length), Some(sum)) = (number(4), number(8), number(12)) else { return Ok(None) };
         let kind = Kind::of(kind).ok_or_else(|| damaged("a frame of an unknown kind"))?;
-        if length > LONGEST {
+        let longest = if kind == Kind::Said { LONGEST_SAID } else { self.longest.unwrap_or(LONGEST).min(LONGEST) };
+        if length > longest {
             return Err(damaged("a frame too long to be one"));
         }
         let Some(bytes) = rest.get(HEAD..HEAD + length as usize) else { return Ok(None) };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which kernel a guest starts: a file with its modules beside it, the running one's, or one of Debian's out of the cache.
 
+use super::cached;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -43,7 +44,36 @@ pub struct Kernel {
     pub modules: Option<PathBuf>,
     /// SHA-256 of the image, hexadecimal.
     pub sha256: String,
+    /// What its modules must be, if it was fetched.
+    pub sums: Option<Sums>,
 }
+
+/// The sums of a fetched kernel's modules, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// The kernel, as it was asked for.
+    pub kernel: String,
+    /// By path.
+    pub of: BTreeMap<PathBuf, String>,
+}
+
+impl Sums {
+    /// Compares what was read of a file with what was fetched.
+    ///
+    /// # Errors
+    /// If it is another, or none of those that were fetched.
+    pub fn check(&self, path: &Path, bytes: &[u8]) -> Result<(), KernelError> {
+        let (name, path, got) = (self.kernel.clone(), path.to_owned(), sha256(bytes));
+        match self.of.get(&path) {
+            Some(wanted) if *wanted == got => Ok(()),
+            Some(wanted) => Err(KernelError::Changed { name, path, wanted: wanted.clone(), got }),
+            None => Err(KernelError::NotFetchedWith { name, path }),
+        }
+    }
+}
+
+/// The list of sums of a fetched kernel's modules, in its folder, in the form of `sha256sum`.
+pub const MODULE_SUMS: &str = "modules.sha256";
 
 /// What stands beside a fetched kernel (`kernel.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +90,10 @@ pub struct Fetched {
     pub image_sha256: String,
     /// The image, below the folder.
     pub image: PathBuf,
+    /// SHA-256 of [`MODULE_SUMS`].
+    pub modules_sha256: String,
+    /// What the archive's signed release file says that it comes from: `Debian`.
+    pub origin: String,
     /// Modules that were built for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub built: Vec<Built>,
@@ -117,6 +151,17 @@ pub enum KernelError {
         /// Which.
         path: PathBuf,
     },
+    /// A module that was not in the package.
+    #[error(
+        "kernel `{name}`: {} came neither with the kernel nor was it built for it: remove it, or `tardy guest fetch {name}`",
+        path.display()
+    )]
+    NotFetchedWith {
+        /// As it was asked for.
+        name: String,
+        /// Which.
+        path: PathBuf,
+    },
     /// It was changed since it was fetched.
     #[error(
         "kernel `{name}`: {} is not what was fetched: its SHA-256 is {got} and was {wanted}: `tardy guest fetch {name}`",
@@ -138,12 +183,21 @@ fn names() -> String {
     DEBIAN.iter().map(|debian| format!("`{}`", debian.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Where what was fetched lies: `$TARDY_CACHE`, else `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.
+/// Where what was fetched lies: `$TARDY_CACHE`; else, of a program that was built in a folder of tardy's source and lies there in
+/// `dist/`, that folder's `.cache`, as for `make`; else `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.
 pub fn cache() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let source = || std::env::current_exe().ok().and_then(|program| source_cache(&program));
     let home = || set("HOME").unwrap_or_else(|| "/root".into()).join(".cache");
     let own = || set("XDG_CACHE_HOME").unwrap_or_else(home).join("tardy");
-    set("TARDY_CACHE").unwrap_or_else(own).join("guest")
+    set("TARDY_CACHE").or_else(source).unwrap_or_else(own).join("guest")
+}
+
+/// The cache of the folder of tardy's source in whose `dist/` a program lies, if there is one.
+fn source_cache(program: &Path) -> Option<PathBuf> {
+    let dist = program.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "dist"))?;
+    let cache = dist.parent()?.join(".cache");
+    cache.is_dir().then_some(cache)
 }
 
 /// The folder of a fetched kernel.
@@ -156,7 +210,8 @@ pub fn debian(name: &str) -> Option<Debian> {
     DEBIAN.iter().copied().find(|debian| debian.name == name)
 }
 
-/// What is known of a fetched kernel; `None` if it was not fetched, or not to its end.
+/// What is known of a fetched kernel; `None` if it was not fetched, not to its end, or by a version of tardy that did not take the sums
+/// of all that it uses.
 pub fn fetched(cache: &Path, name: &str) -> Option<Fetched> {
     serde_json::from_slice(&fs::read(folder(cache, name).join("kernel.json")).ok()?).ok()
 }
@@ -174,7 +229,9 @@ pub fn release(image: &[u8]) -> Option<&str> {
     }
     let at = usize::from(u16::from_le_bytes(image.get(0x20e..0x210)?.try_into().ok()?)) + 0x200;
     let text = image.get(at..)?.split(|byte| *byte == 0 || *byte == b' ').next()?;
-    std::str::from_utf8(text).ok().filter(|text| !text.is_empty() && text.len() < 128)
+    // As `uname -r` gives it, which is also a folder's name.
+    let may_stand = |c: char| c.is_ascii_graphic() && c != '/';
+    std::str::from_utf8(text).ok().filter(|text| (1..128).contains(&text.len()) && text.chars().all(may_stand))
 }
 
 /// Finds a kernel by what the user wrote.
@@ -185,21 +242,29 @@ pub fn find(cache: &Path, name: &str) -> Result<Kernel, KernelError> {
     if debian(name).is_some() {
         let fetched = fetched(cache, name).ok_or_else(|| KernelError::NotFetched(name.to_owned()))?;
         let path = folder(cache, name).join(&fetched.image);
-        let kernel = open(name, &path)?;
+        let mut kernel = open(name, &path)?;
+        let changed = |path: PathBuf, wanted: &str, got: String| KernelError::Changed {
+            name: name.to_owned(),
+            path,
+            wanted: wanted.to_owned(),
+            got,
+        };
         if kernel.sha256 != fetched.image_sha256 {
-            let (wanted, got) = (fetched.image_sha256, kernel.sha256);
-            return Err(KernelError::Changed { name: name.to_owned(), path, wanted, got });
+            return Err(changed(path, &fetched.image_sha256, kernel.sha256));
         }
-        for (module, wanted) in fetched.built.iter().flat_map(|built| &built.modules) {
-            let path = folder(cache, name).join(module);
-            let read = fs::read(&path);
-            let bytes =
-                read.map_err(|source| KernelError::Read { name: name.to_owned(), path: path.clone(), source })?;
-            let got = sha256(&bytes);
-            if got != *wanted {
-                return Err(KernelError::Changed { name: name.to_owned(), path, wanted: wanted.clone(), got });
-            }
+        let list = folder(cache, name).join(MODULE_SUMS);
+        let text = fs::read(&list);
+        let text = text.map_err(|source| KernelError::Read { name: name.to_owned(), path: list.clone(), source })?;
+        let got = sha256(&text);
+        if got != fetched.modules_sha256 {
+            return Err(changed(list, &fetched.modules_sha256, got));
         }
+        // The image's path leads through no link, and so must the modules'.
+        let root = kernel.image.ancestors().nth(fetched.image.components().count()).unwrap_or(Path::new("/"));
+        let mut of = cached::parsed(&String::from_utf8_lossy(&text));
+        of.extend(fetched.built.into_iter().flat_map(|built| built.modules));
+        let of = of.into_iter().map(|(path, sum)| (root.join(path), sum)).collect();
+        kernel.sums = Some(Sums { kernel: name.to_owned(), of });
         return Ok(kernel);
     }
     if name == "running" {
@@ -228,5 +293,5 @@ fn open(name: &str, path: &Path) -> Result<Kernel, KernelError> {
     let own = places.iter().map(|(root, folder)| root.join(folder).join(&release));
     let system = Path::new("/lib/modules").join(&release);
     let modules = own.chain([system]).find(|folder| folder.is_dir());
-    Ok(Kernel { name: name.to_owned(), sha256: sha256(&bytes), image, release, modules })
+    Ok(Kernel { name: name.to_owned(), sha256: sha256(&bytes), image, release, modules, sums: None })
 }

@@ -4,6 +4,7 @@
 //! sink as a run on this machine.
 
 pub mod apt;
+pub mod cached;
 pub mod console;
 pub mod devices;
 pub mod elf;
@@ -19,10 +20,11 @@ pub mod programs;
 pub mod qemu;
 pub mod relay;
 pub mod unpack;
-mod watch;
+pub mod watch;
 
 use crate::command::Command;
 use crate::coordinator::{self, Ended, Event, RunError, Sink};
+use crate::inverse::{Action, Inverse};
 use crate::journal::Journal;
 use crate::names::{ClaimError, Slot};
 use initramfs::Archive;
@@ -110,6 +112,17 @@ pub enum GuestError {
         /// The end of its console.
         console: console::ConsoleEnd,
     },
+    /// It writes to its console without end.
+    #[error(
+        "the guest wrote more than {mib} MiB to its console and was ended, before it filled the disk; {console}; try it without --append, or \
+         with another --kernel"
+    )]
+    Talks {
+        /// What it may write.
+        mib: u64,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+    },
     /// What it sent makes no sense.
     #[error(transparent)]
     Damaged(#[from] frame::Damaged),
@@ -141,13 +154,15 @@ pub struct Guest {
     /// What it boots.
     pub kernel: Kernel,
     /// The file that QEMU is given: the kernel's image, or what is inside.
-    pub boots: PathBuf,
+    pub boots: unpack::Boots,
     /// More words for its kernel.
     pub append: String,
     /// TAI − UTC in it, seconds.
     pub tai_offset_s: i32,
     /// The program that it runs: this one.
     pub program: PathBuf,
+    /// QEMU filters its own system calls.
+    pub sandbox: bool,
 }
 
 /// What a run in a guest needs beside the experiment.
@@ -194,8 +209,9 @@ impl Guest {
             accelerator,
             cpus: self.cpus(),
             memory_mib: MEMORY_MIB + more,
-            kernel: self.boots.display().to_string(),
+            kernel: self.boots.path.display().to_string(),
             append: self.append.clone(),
+            sandbox: self.sandbox,
         }
     }
 
@@ -229,7 +245,7 @@ impl Guest {
         programs::pack(experiment.is_some_and(steers), &mut archive)?;
         if let Some(folder) = &self.kernel.modules {
             let own = experiment.map(devices::modules).unwrap_or_default();
-            modules::pack(folder, &[modules::WANTED, &own].concat(), &mut archive)?;
+            modules::pack(folder, self.kernel.sums.as_ref(), &[modules::WANTED, &own].concat(), &mut archive)?;
         }
         let orders =
             serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == Mode::Exact)).unwrap_or_default();
@@ -276,7 +292,7 @@ pub fn qemu_for(experiment: &Experiment) -> Result<String, GuestError> {
 fn journal(state: &Path) -> Result<Option<Journal>, RunError> {
     match Slot::claim(state) {
         Ok(slot) => Ok(Some(slot.journal()?)),
-        Err(ClaimError::State { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(ClaimError::State(error)) if error.is_denied() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -324,12 +340,13 @@ fn try_run(
 }
 
 /// Removes what a killed run would leave in its folder: what its guest, and that of the probe before it, was given and wrote.
-pub fn remove(folder: &Path) -> Command {
+pub fn remove(folder: &Path) -> Inverse {
     let path = |name: &str| {
         let path = folder.join(name);
         std::path::absolute(&path).unwrap_or(path).display().to_string()
     };
-    Command::new("rm", &["-rf", &path(qemu::INITRAMFS), &path(qemu::PORT), &path(probe::FOLDER)])
+    let paths = [qemu::INITRAMFS, qemu::PORT, probe::FOLDER].map(path).to_vec();
+    Inverse::here(Action::RemoveGuestFiles { paths })
 }
 
 /// Starts the guest and follows it to its end.
@@ -357,6 +374,7 @@ fn boot(
         kernel: guest.kernel.name.clone(),
         kernel_release: guest.kernel.release.clone(),
         kernel_sha256: guest.kernel.sha256.clone(),
+        boots_sha256: Some(guest.boots.sha256.clone()),
         initramfs_sha256: kernel::sha256(&archive),
         proc_version: None,
         qemu: version,
@@ -369,8 +387,9 @@ fn boot(
     };
     sink.event(Event::Guest(&entry));
     let line = Command::new(qemu::PROGRAM, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    let says = vec![format!("# {line}"), "# the rest is done in that guest".to_owned()];
-    sink.event(Event::Commands { commands: says, took: Duration::ZERO, ago: Duration::ZERO, failed: Vec::new() });
+    let commands = vec![line.to_string(), "the rest is done in that guest, and says what the guest told:".to_owned()];
+    let (took, ago, failed) = (Duration::ZERO, Duration::ZERO, Vec::new());
+    sink.event(Event::Commands { commands, took, ago, failed, elsewhere: true });
 
     let initramfs = options.folder.join(qemu::INITRAMFS);
     fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
@@ -378,5 +397,5 @@ fn boot(
     if let Some(journal) = journal {
         journal.agent(qemu.pid())?;
     }
-    watch::follow(&mut qemu, options, machine.memory_mib, &mut entry, end, sink)
+    watch::follow(&mut qemu, options, machine.memory_mib, experiment, &mut entry, end, sink)
 }

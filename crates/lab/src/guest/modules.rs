@@ -5,6 +5,7 @@
 
 use super::elf::Elf;
 use super::initramfs::Archive;
+use super::kernel::{KernelError, Sums};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -50,6 +51,9 @@ pub const WANTED: &[&str] = &[
     "act_police",
 ];
 
+/// No module has so many bytes, unpacked: the largest of Debian's has some eight million.
+const LARGEST: u64 = 64 << 20;
+
 /// Where they lie in the guest.
 pub const FOLDER: &str = "/modules";
 /// The list of them.
@@ -76,6 +80,9 @@ pub enum ModuleError {
         /// Which.
         path: PathBuf,
     },
+    /// It is not what was fetched.
+    #[error(transparent)]
+    Changed(#[from] KernelError),
 }
 
 /// What the guest knows of its modules.
@@ -140,31 +147,40 @@ fn list(folder: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<(), Modul
     Ok(())
 }
 
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LARGEST {
+        true => Err(io::Error::other(format!("it has more than {LARGEST} bytes, as no module has"))),
+        false => Ok(bytes),
+    }
+}
+
 /// The bytes of a module, unpacked.
-fn read(path: &Path) -> Result<Vec<u8>, ModuleError> {
+fn read(path: &Path, sums: Option<&Sums>) -> Result<Vec<u8>, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
-    let bytes = fs::read(path).map_err(failed)?;
+    let bytes = bounded(fs::File::open(path).map_err(failed)?).map_err(failed)?;
+    sums.map_or(Ok(()), |sums| sums.check(path, &bytes))?;
     if !bytes.starts_with(b"\xfd7zXZ\0") {
         return Ok(bytes);
     }
-    let mut plain = Vec::new();
-    lzma_rust2::XzReader::new(&bytes[..], true).read_to_end(&mut plain).map_err(failed)?;
-    Ok(plain)
+    // A few bytes can be packed of which there is no end.
+    bounded(lzma_rust2::XzReader::new(&bytes[..], true)).map_err(failed)
 }
 
 /// Puts the wanted modules of `folder` (a `lib/modules/RELEASE`), and what they depend on, into the archive, with the index.
 /// Those that the folder does not have are built in or not to be had: the kernel will tell.
 ///
 /// # Errors
-/// If a module cannot be read.
-pub fn pack(folder: &Path, wanted: &[&str], archive: &mut Archive) -> Result<Index, ModuleError> {
+/// If a module cannot be read, or is not what `sums` says.
+pub fn pack(folder: &Path, sums: Option<&Sums>, wanted: &[&str], archive: &mut Archive) -> Result<Index, ModuleError> {
     let mut files = BTreeMap::new();
     list(folder, &mut files)?;
     let mut index = Index::default();
     let mut open: BTreeSet<String> = wanted.iter().map(|name| plain(name)).collect();
     while let Some(name) = open.pop_first() {
         let Some(path) = files.get(&name).filter(|_| !index.modules.contains_key(&name)) else { continue };
-        let bytes = read(path)?;
+        let bytes = read(path, sums)?;
         let elf = Elf::read(&bytes).ok_or_else(|| ModuleError::Foreign { path: path.clone() })?;
         let mut needs = Vec::new();
         for (key, value) in elf.modinfo() {

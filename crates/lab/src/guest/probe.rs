@@ -61,8 +61,9 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path, journal: Option<&m
         accelerator: Accelerator::Kvm,
         cpus: 1,
         memory_mib: MEMORY_MIB,
-        kernel: guest.boots.display().to_string(),
+        kernel: guest.boots.path.display().to_string(),
         append: String::new(),
+        sandbox: guest.sandbox,
     };
     let mut qemu = Qemu::start(folder, &machine.arguments()).map_err(|source| GuestError::Start { source })?;
     if let Some(journal) = journal {

@@ -2,8 +2,9 @@
 //! QEMU: its arguments, which are pure and hold no path but the kernel's, and its process, which dies with tardy.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tardy_sys::child::{Child, Ended};
 
@@ -32,6 +33,12 @@ const COUNTED: &str = "shift=1,sleep=off,rr=record,rrfile=/dev/null";
 /// signatures that nothing here bears, names for what tracepoints print, probes that nobody sets.
 const LEFT_OUT: &str =
     "jent_mod_init,crypto_kdf108_init,init_encrypted,load_system_certificate_list,trace_eval_init,init_kprobe_trace";
+
+/// What QEMU's own system call filter refuses from its start on: system calls that are no longer used, to take other rights, to start
+/// programs, to change how it is scheduled. What runs in a guest is foreign code, and so may its kernel be.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+/// QEMU says within this time whether it can have the filter.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// How a guest's time goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +93,8 @@ pub struct Machine {
     pub kernel: String,
     /// More words for the kernel's command line.
     pub append: String,
+    /// QEMU filters its own system calls.
+    pub sandbox: bool,
 }
 
 impl Machine {
@@ -94,6 +103,9 @@ impl Machine {
         let mut words: Vec<String> = Vec::new();
         let mut put = |text: &str| words.extend(text.split(' ').map(str::to_owned));
         put("-M q35 -nodefaults -no-user-config -no-reboot -display none -monitor none");
+        if self.sandbox {
+            put(&format!("-sandbox {SANDBOX}"));
+        }
         // The usual one looks for disks and screens for half a second.
         put("-bios qboot.rom");
         match (self.mode, self.accelerator) {
@@ -150,6 +162,46 @@ pub fn version() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
 }
 
+/// Whether QEMU's system call filter works here: QEMU may be built without it, and a container may forbid it. It is started without a
+/// machine and asked to end.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn has_sandbox() -> io::Result<bool> {
+    let mut command = std::process::Command::new(PROGRAM);
+    command.args([
+        "-sandbox",
+        SANDBOX,
+        "-M",
+        "none",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-qmp",
+        "stdio",
+    ]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    // One that has ended already does not read it.
+    let _ = child
+        .stdin
+        .take()
+        .map(|mut stdin| stdin.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}\n"));
+    let until = Instant::now() + ANSWER;
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(status.success()),
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            None => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(false);
+            }
+        }
+    }
+}
+
 /// A running QEMU. Dropped, it is killed; killed with tardy too, by the kernel.
 pub struct Qemu {
     child: Child,
@@ -165,7 +217,7 @@ impl Qemu {
     /// # Errors
     /// If it cannot be started.
     pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
-        Ok(Qemu { child: Child::start_in(Some(folder), PROGRAM, arguments, &[])?, said: Vec::new() })
+        Ok(Qemu { child: Child::start_in(folder, PROGRAM, arguments)?, said: Vec::new() })
     }
 
     /// Process id.

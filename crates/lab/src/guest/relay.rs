@@ -14,6 +14,7 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::Side;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{ReadBack, StationEntry};
+use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Figure;
@@ -60,6 +61,7 @@ pub enum Said {
         side: Side,
         digest: Digest,
         count: u32,
+        metric: Option<Metric>,
     },
     TornDown,
     /// It is over.
@@ -128,14 +130,14 @@ impl<W: Write> Sink for Relay<W> {
                 self.told.clear();
                 Said::Trial { cell: cell.to_owned(), n, order, of }
             }
-            Event::Progress { stream, side, digest, count } => {
+            Event::Progress { stream, side, digest, count, metric } => {
                 let now = Instant::now();
                 let told = self.told.entry((stream.to_owned(), side)).or_insert(now);
                 if now < *told {
                     return;
                 }
                 *told = now + PROGRESS_EVERY;
-                Said::Progress { stream: stream.to_owned(), side, digest, count }
+                Said::Progress { stream: stream.to_owned(), side, digest, count, metric }
             }
             Event::TornDown => Said::TornDown,
             // A guest has no guests.
@@ -241,6 +243,7 @@ pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, U
             took: Duration::from_nanos(*took_ns),
             ago: Duration::ZERO,
             failed: failed.clone(),
+            elsewhere: true,
         }),
         Said::Built { read_back, stations, pids } => {
             sink.event(Event::Built { read_back, stations, pids: pids.clone() });
@@ -251,8 +254,8 @@ pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, U
         Said::Trial { cell, n, order, of } => {
             sink.event(Event::Trial { cell, n: *n, order: *order, of: *of });
         }
-        Said::Progress { stream, side, digest, count } => {
-            sink.event(Event::Progress { stream, side: *side, digest: *digest, count: *count });
+        Said::Progress { stream, side, digest, count, metric } => {
+            sink.event(Event::Progress { stream, side: *side, digest: *digest, count: *count, metric: *metric });
             return Ok(Heard::Going);
         }
         Said::TornDown => sink.event(Event::TornDown),

@@ -3,8 +3,9 @@
 //! start. QEMU starts such a kernel by its PVH entry (Documentation/arch/x86/boot.rst: payload_offset, payload_length;
 //! include/xen/interface/elfnote.h of the kernel: PHYS32_ENTRY). Where there is no such entry, the image starts as it is.
 
+use super::cached;
 use super::elf::Elf;
-use super::kernel::Kernel;
+use super::kernel::{self, Kernel};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,29 +13,42 @@ use std::path::{Path, PathBuf};
 /// A kernel is less than this, unpacked.
 const LARGEST: u64 = 512 << 20;
 
-/// What to give QEMU: the unpacked kernel out of the cache, made where it is missing, or the image itself.
-pub fn bootable(cache: &Path, kernel: &Kernel) -> PathBuf {
+/// The file that QEMU is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boots {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its SHA-256, hexadecimal.
+    pub sha256: String,
+}
+
+/// What to give QEMU: the unpacked kernel out of the cache, or the image itself. The unpacked kernel is used only as it was written:
+/// it is hashed each time, and where it is missing, cut short or changed it is made again from the image.
+pub fn bootable(cache: &Path, kernel: &Kernel) -> Boots {
     let folder = cache.join("unpacked");
     let path = folder.join(&kernel.sha256);
-    if path.is_file() {
-        return path;
+    let sum = folder.join(format!("{}.sha256", kernel.sha256));
+    let name = PathBuf::from(&kernel.sha256);
+    let wanted = fs::read_to_string(&sum).ok().and_then(|text| cached::parsed(&text).remove(&name));
+    if let Some(wanted) = wanted
+        && fs::read(&path).is_ok_and(|plain| kernel::sha256(&plain) == wanted)
+    {
+        return Boots { path, sha256: wanted };
     }
-    let image = fs::read(&kernel.image).unwrap_or_default();
-    let Some(plain) = payload(&image).and_then(decompress).filter(|plain| starts_by_pvh(plain)) else {
-        return kernel.image.clone();
-    };
-    // Whole or not at all, also if two do it at once.
-    let temporary = folder.join(format!("{}.{}", kernel.sha256, std::process::id()));
+    let as_it_is = Boots { path: kernel.image.clone(), sha256: kernel.sha256.clone() };
+    // The image is read a second time: what it has become since it was checked must not be kept under its name.
+    let image = fs::read(&kernel.image).ok().filter(|image| kernel::sha256(image) == kernel.sha256);
+    let plain = image.as_deref().and_then(payload).and_then(decompress).filter(|plain| starts_by_pvh(plain));
+    let Some(plain) = plain else { return as_it_is };
+    let sha256 = kernel::sha256(&plain);
+    let line = cached::listed(&[(name, sha256.clone())].into());
     let written = fs::create_dir_all(&folder)
-        .and_then(|()| fs::write(&temporary, plain))
-        .and_then(|()| fs::rename(&temporary, &path));
+        .and_then(|()| cached::write(&path, &plain))
+        .and_then(|()| cached::write(&sum, line.as_bytes()));
     match written {
-        Ok(()) => path,
-        Err(_) => {
-            // A full cache costs seconds at the start, and nothing else.
-            let _ = fs::remove_file(&temporary);
-            kernel.image.clone()
-        }
+        Ok(()) => Boots { path, sha256 },
+        // A full cache costs seconds at the start, and nothing else.
+        Err(_) => as_it_is,
     }
 }
 

@@ -7,13 +7,14 @@ use super::frame::Frames;
 use super::qemu::{self, Qemu};
 use super::relay::{self, Heard, Untold};
 use super::{GuestError, Options, file};
-use crate::coordinator::{Ended, Event, RunError, Sink};
-use std::fs::File;
+use crate::coordinator::{self, Ended, Event, RunError, Sink};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tardy_model::manifest::GuestEntry;
+use tardy_spec::experiment::Experiment;
 use tardy_sys::child;
 
 /// How often the port is looked at.
@@ -25,6 +26,11 @@ const FAREWELL: Duration = Duration::from_secs(20);
 const WALL: u32 = 3;
 /// So much of the console's end is looked at.
 const CONSOLE_END: u64 = 64 << 10;
+/// So much a guest may write to its console.
+const CONSOLE_MIB: u64 = 256;
+/// So many bytes a guest may say in all beside its trials, and so many beside each of them.
+const SAID: u64 = 1 << 30;
+const SAID_A_TRIAL: u64 = 16 << 20;
 /// So much is read at once.
 const PIECE: usize = 1 << 20;
 
@@ -76,17 +82,35 @@ fn how(ended: child::Ended, console: &ConsoleEnd, memory_mib: u64) -> String {
     }
 }
 
+/// Refuses a guest that writes to its console without an end.
+fn look_at_console(folder: &Path) -> Result<(), GuestError> {
+    let written = fs::metadata(folder.join(qemu::CONSOLE)).map_or(0, |console| console.len());
+    match written > CONSOLE_MIB << 20 {
+        true => Err(GuestError::Talks { mib: CONSOLE_MIB, console: console(folder) }),
+        false => Ok(()),
+    }
+}
+
+/// What an experiment can bring, in bytes: each trial no more than the memory that it is measured in, and what is said beside.
+pub fn most_bytes(experiment: &Experiment) -> u64 {
+    let trials = u64::from(experiment.trials);
+    let of_cells = experiment.cells.iter().map(|cell| coordinator::memory(&cell.setup).saturating_add(SAID_A_TRIAL));
+    of_cells.fold(SAID, |sum, of_trial| sum.saturating_add(of_trial.saturating_mul(trials)))
+}
+
 /// Follows the guest to its end. Whatever comes of it, QEMU is ended by whoever drops it.
 pub(super) fn follow(
     qemu: &mut Qemu,
     options: &Options<'_>,
     memory_mib: u64,
+    experiment: &Experiment,
     entry: &mut GuestEntry,
     end: &mut Ended,
     sink: &mut dyn Sink,
 ) -> Result<(), RunError> {
     let path = options.folder.join(qemu::PORT);
-    let mut port = Port { path, file: None, frames: Frames::default(), piece: vec![0; PIECE] };
+    let frames = Frames::of_guest(memory_mib << 20).at_most(most_bytes(experiment));
+    let mut port = Port { path, file: None, frames, piece: vec![0; PIECE] };
     let started = Instant::now();
     let mut over: Option<Instant> = None;
     let mut failed = None;
@@ -98,7 +122,12 @@ pub(super) fn follow(
         // Before the port is read: what an ended QEMU wrote is all there then.
         let ended = qemu.ended();
         let mut news = false;
+        // Also while it sends without an end: a stop is heard, and the console is looked at.
         while port.read()? {
+            if options.stop.load(Relaxed) {
+                return Ok(());
+            }
+            look_at_console(options.folder)?;
             news = true;
             while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
                 match relay::deliver(kind, &bytes, sink) {
@@ -136,6 +165,7 @@ pub(super) fn follow(
             }
             _ => {}
         }
+        look_at_console(options.folder)?;
         if news {
             heard_at = (Instant::now(), qemu.cpu_time());
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How two stations are joined. A kind is one file and one line in [`lay`].
+//! How two stations are joined. What a kind builds stands in its file, which [`lay`] calls; ARCHITECTURE.md lists what else a new kind needs.
 
 pub mod igb;
 pub mod netdevsim;

@@ -7,14 +7,15 @@
 use super::veth::{self, Joint};
 use super::{Laid, PathError};
 use crate::command::{Command, Step};
+use crate::inverse::{Action, Inverse};
 use crate::names::{Names, Side};
 use std::path::Path;
 use tardy_spec::experiment::Setup;
 
 /// The driver, as it calls itself.
-pub const DRIVER: &str = "netdevsim";
+pub const DRIVER: &str = crate::inverse::SIMULATED;
 /// Its bus.
-const BUS: &str = "/sys/bus/netdevsim";
+const BUS: &str = crate::inverse::SIMULATED_BUS;
 
 /// True if this kernel has it, and it can join two of its devices (Linux 6.9).
 pub fn is_here() -> bool {
@@ -36,14 +37,13 @@ pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, P
 
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {
     let (folder, link) = (format!("{BUS}/devices/{DRIVER}{number}"), &at.link);
-    // A shell says of any write that is refused that it was an error: what is gone already is looked for first.
-    let remove = format!("[ ! -e {folder} ] || echo {number} >{BUS}/del_device");
-    let make = format!(
-        "echo {number} 1 {queues} >{BUS}/new_device && cd {folder}/net && for device in *; do ip link set dev $device name {link}; done"
-    );
+    let inside = |script: &str| Command::ip(&["netns", "exec", &at.netns, "sh", "-c", script]);
+    // By a command of its own: when the name cannot be given, the device is there and must be taken away.
+    let make = inside(&format!("echo {number} 1 {queues} >{BUS}/new_device"));
+    let name = inside(&format!("cd {folder}/net && for device in *; do ip link set dev $device name {link}; done"));
     Step {
-        does: vec![Command::ip(&["netns", "exec", &at.netns, "sh", "-c", &make])],
-        undoes: vec![Command::new("sh", &["-c", &remove])],
+        does: vec![make, name],
+        undoes: vec![Inverse::here(Action::DeleteSimulated { number })],
         why: "a simulated device of one port, born in its namespace",
         tolerates: &[],
     }

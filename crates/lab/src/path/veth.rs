@@ -4,6 +4,7 @@
 
 use super::Laid;
 use crate::command::{Command, Step};
+use crate::inverse::{Action, Inverse};
 use crate::names::{Names, Side};
 use crate::orders::has_ipv6;
 use crate::path::{LinkEnd, PathError};
@@ -68,7 +69,7 @@ pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, P
 pub(super) fn namespace(at: &Joint<'_>) -> Step {
     Step {
         does: vec![Command::ip(&["netns", "add", &at.netns])],
-        undoes: vec![Command::ip(&["netns", "del", &at.netns])],
+        undoes: vec![Inverse::here(Action::DeleteNamespace { name: at.netns.clone() })],
         why: "a fresh network namespace for the station",
         tolerates: &[],
     }
@@ -85,7 +86,7 @@ fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
         does: vec![Command::ip(&[&["link", "add"], &near[..], &["type", "veth", "peer", "name"], &far[..]].concat())],
         // One end takes the other with it. Namespaces alone would do, but only some time after they are deleted, and not
         // while a process is still inside.
-        undoes: vec![Command::ip_in(&a.netns, &["link", "del", "dev", &a.link])],
+        undoes: vec![Inverse::within(&a.netns, Action::DeleteLink { device: a.link.clone() })],
         why: "the pair of links, each end born in its namespace",
         tolerates: &[],
     }

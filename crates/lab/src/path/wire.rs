@@ -9,12 +9,13 @@
 use super::veth::{self, Joint};
 use super::{Found, Laid, LinkEnd, PathError};
 use crate::command::{Command, Step};
+use crate::held::{self, Held};
+use crate::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic, is_device};
 use crate::names::Names;
 use crate::orders::is_simulated;
+use crate::state::StateError;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -51,8 +52,18 @@ pub enum WireError {
         b: String,
     },
     /// Another run has it.
-    #[error("another run of tardy has network device `{device}`: wait for its end, or name another device")]
+    #[error("another run of tardy has network device `{device}` ({holder}): wait for its end, or name another device")]
     Taken {
+        /// Which.
+        device: String,
+        /// Who has it.
+        holder: String,
+    },
+    /// Its name could mean something to a shell.
+    #[error(
+        "the name of network device `{device}` has characters that mean something to a shell: rename it (ip link set dev … name …)"
+    )]
+    Name {
         /// Which.
         device: String,
     },
@@ -74,8 +85,8 @@ pub enum WireError {
     Claim {
         /// Which.
         device: String,
-        /// The system's reason.
-        source: io::Error,
+        /// The reason.
+        source: StateError,
     },
     /// No link came up.
     #[error(
@@ -103,8 +114,32 @@ pub enum WireError {
 /// Devices that are this run's as long as this lives.
 #[derive(Debug)]
 pub struct Claim {
-    // Abstract names belong to a network namespace, as devices do, and go when the process does.
-    _names: Vec<UnixListener>,
+    devices: BTreeMap<String, Held>,
+}
+
+impl Claim {
+    /// Also these: a device has other names than the one that an experiment may use.
+    ///
+    /// # Errors
+    /// [`WireError::Taken`] if another run has one.
+    pub fn also<'d>(&mut self, devices: impl IntoIterator<Item = &'d str>) -> Result<(), WireError> {
+        for device in devices {
+            if self.devices.contains_key(device) {
+                continue;
+            }
+            let taken = || WireError::Taken { device: device.to_owned(), holder: held::holder(&name_of(device)) };
+            let claim = |source| WireError::Claim { device: device.to_owned(), source };
+            let held = Held::take(&name_of(device)).map_err(claim)?.ok_or_else(taken)?;
+            self.devices.insert(device.to_owned(), held);
+        }
+        Ok(())
+    }
+}
+
+/// Devices belong to a network namespace: two may have one name.
+fn name_of(device: &str) -> String {
+    let netns = std::fs::metadata("/proc/self/ns/net").map_or(0, |about| about.ino());
+    format!("nic-{netns}-{device}")
 }
 
 /// The wires of an experiment: both devices, MTU, and whether devices with addresses may be taken.
@@ -126,14 +161,9 @@ fn wires(experiment: &Experiment) -> impl Iterator<Item = (&str, &str, u32, bool
 /// [`WireError::Taken`] if one of them has a device.
 pub fn claim(experiment: &Experiment) -> Result<Claim, WireError> {
     let devices: BTreeSet<&str> = wires(experiment).flat_map(|(a, b, ..)| [a, b]).collect();
-    let claim_one = |device: &str| {
-        let name = SocketAddr::from_abstract_name(format!("tardy-nic-{device}"));
-        name.and_then(|name| UnixListener::bind_addr(&name)).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => WireError::Taken { device: device.to_owned() },
-            _ => WireError::Claim { device: device.to_owned(), source },
-        })
-    };
-    Ok(Claim { _names: devices.into_iter().map(claim_one).collect::<Result<_, _>>()? })
+    let mut claim = Claim { devices: BTreeMap::new() };
+    claim.also(devices)?;
+    Ok(claim)
 }
 
 /// Looks at the devices of an experiment; changes nothing.
@@ -151,6 +181,9 @@ pub fn look(experiment: &Experiment) -> Result<BTreeMap<String, Nic>, WireError>
                 Some(nic) => nic.clone(),
                 None => nic::read(device).map_err(|error| missing(device, error))?,
             };
+            if !is_device(&nic.name) {
+                return Err(WireError::Name { device: nic.name });
+            }
             nic.may_be_taken(mtu, take)?;
             nics.insert(device.to_owned(), nic);
         }
@@ -247,7 +280,7 @@ pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Fo
 fn keep(home: &str, pid: u32) -> Step {
     Step {
         does: vec![Command::ip(&["netns", "attach", home, &pid.to_string()])],
-        undoes: vec![Command::ip(&["netns", "del", home])],
+        undoes: vec![Inverse::here(Action::DeleteNamespace { name: home.to_owned() })],
         why: "a name for the namespace that the devices come from and go back to",
         tolerates: &[],
     }
@@ -255,27 +288,18 @@ fn keep(home: &str, pid: u32) -> Step {
 
 /// The device moves, and the inverse gives it back what the move takes from it or what is changed in the station.
 fn take(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
-    let here = |args: &[&str]| Command::ip_in(home, args);
-    let link = at.link.as_str();
-    let mut undoes = vec![
-        Command::ip_in(&at.netns, &["link", "set", "dev", link, "down"]),
-        Command::ip_in(&at.netns, &["link", "set", "dev", link, "netns", home]),
-        here(&["link", "set", "dev", link, "mtu", &nic.mtu.to_string()]),
-    ];
-    // `stable_secret` cannot be set without its secret, which stayed with the namespace's own settings.
-    if let Some(mode) = nic.addr_gen_mode.as_deref().filter(|mode| *mode != "stable_secret") {
-        undoes.push(here(&["link", "set", "dev", link, "addrgenmode", mode]));
-    }
-    undoes.push(here(&["link", "set", "dev", link, if nic.up { "up" } else { "down" }]));
-    undoes.extend(nic.addresses.iter().map(|address| {
-        let with = address.with.iter().map(String::as_str);
-        let words: Vec<&str> =
-            ["addr", "replace", &address.cidr].into_iter().chain(with).chain(["dev", link]).collect();
-        here(&words)
-    }));
+    let was = NicWas {
+        mtu: nic.mtu,
+        up: nic.up,
+        // `stable_secret` cannot be set without its secret, which stayed with the namespace's own settings.
+        addr_gen_mode: nic.addr_gen_mode.clone().filter(|mode| *mode != "stable_secret"),
+        addresses: nic.addresses.clone(),
+    };
+    let (device, mac, to) = (at.link.clone(), nic.mac.clone(), home.to_owned());
+    let taken = TakenNic { device, ifindex: nic.ifindex, mac, to, was };
     Step {
-        does: vec![Command::ip(&["link", "set", "dev", link, "netns", &at.netns])],
-        undoes,
+        does: vec![Command::ip(&["link", "set", "dev", &at.link, "netns", &at.netns])],
+        undoes: vec![Inverse::within(&at.netns, Action::GiveBackNic(Box::new(taken)))],
         why: "the device into its station; back with the MTU, state and addresses that it had",
         tolerates: &[],
     }
@@ -292,13 +316,13 @@ fn fit(at: &Joint<'_>, mtu: u32) -> Step {
 
 /// Behind the device's start, since some drivers set it only while up; its inverse, run while it is up, comes first of all.
 fn stamp(at: &Joint<'_>, now: HwStamp, to: HwStamp, home: &str) -> Step {
-    let set = |what: &str, places: &[&str], to: HwStamp| {
-        let (tx, rx, flags) = (to.tx.to_string(), to.rx.to_string(), to.flags.to_string());
-        Command::hwtstamp(what, &at.link, places, &["--tx", &tx, "--rx", &rx, "--flags", &flags])
-    };
+    let (tx, rx, flags) = (to.tx.to_string(), to.rx.to_string(), to.flags.to_string());
+    let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
+    let was = StampingWas { tx: now.tx, rx: now.rx, flags: now.flags };
+    let restore = Action::RestoreStamping { device: at.link.clone(), or_in: home.to_owned(), was };
     Step {
-        does: vec![set("set", &[&at.netns], to)],
-        undoes: vec![set("restore", &[&at.netns, home], now)],
+        does: vec![Command::hwtstamp("set", &at.link, &[&at.netns], &words)],
+        undoes: vec![Inverse::within(&at.netns, restore)],
         why: "stamps taken by the device (as linuxptp's `hwstamp_ctl -i DEV -t TX -r RX`)",
         tolerates: NOT_GRANTED,
     }

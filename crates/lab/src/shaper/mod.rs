@@ -12,6 +12,7 @@ pub mod taprio;
 pub mod watch;
 
 use crate::command::{Command, Step};
+use crate::inverse::{Action, Inverse};
 use crate::path::{Found, LinkEnd};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
@@ -201,7 +202,7 @@ fn step(end: &LinkEnd, root: &[String], children: Vec<Vec<String>>) -> Vec<Step>
         let [parent, words @ ..] = &child[..] else { continue };
         does.push(tc(&["parent", parent], words));
     }
-    let undoes = vec![Command::tc_in(netns, &["qdisc", "del", "dev", device, "root"])];
+    let undoes = vec![Inverse::within(netns, Action::DeleteQdisc { device: device.to_owned() })];
     vec![Step { does, undoes, why: WHY, tolerates: &[] }]
 }
 

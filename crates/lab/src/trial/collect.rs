@@ -56,7 +56,8 @@ impl Trial<'_> {
         let gone = |side| {
             let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
             let clocks = clock::read_clocks();
-            let rest = Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None };
+            let rest =
+                Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None, own: Default::default() };
             Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
         };
         let mut absent: BTreeMap<_, _> =
@@ -64,13 +65,19 @@ impl Trial<'_> {
         absent.extend(joined(&ordered.stream));
         let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
         let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
-        let rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
+        let mut rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
         // A connection has its queue's size only when it is made.
         let queue = |half: &Half, side| {
             let told = end(side).map_or(0, |end| end.error_queue_bytes);
             half.rest.sent.map_or(told, |sent| told.max(sent.queue_bytes))
         };
         let [error_queue_bytes, of_replies] = [queue(&tx, Side::Tx), queue(&rx, Side::Rx)];
+        let mut own: (Vec<_>, u64) = Default::default();
+        for half in [Some(&mut tx), Some(&mut rx), halves.get_mut(&Side::Reply)].into_iter().flatten() {
+            own.0.append(&mut half.rest.own.0);
+            own.1 += half.rest.own.1;
+        }
+        own.0.sort_by_key(|work| work.start_ns);
         let reply = ordered.replies_at().map(|side| {
             let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
             let arrivals = match &own {
@@ -104,6 +111,7 @@ impl Trial<'_> {
             error_queue_bytes,
             warmup: self.warmups[i],
             reply,
+            own,
         };
         Ran { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
     }

@@ -7,13 +7,13 @@
 //! alone. A negative value is counted at 0. Comments, and the notes that come back, say how many.
 
 use super::{ExportError, Source};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
-use tardy_analyze::cell::pooled;
+use tardy_analyze::cell::{delta_of, pooled};
 use tardy_model::point::Metric;
 use tardy_model::result::CellResult;
-use tardy_model::sample::Outcome;
+use tardy_model::sample::{Batch, Outcome};
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_store::TrialId;
 use tardy_store::hlog::{GREATEST_NS, Log, Values};
@@ -34,15 +34,18 @@ struct Bent {
 
 pub(super) fn write(source: &Source<'_>, mut out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
     let mut bent = Bent::default();
-    let mut trials = Vec::new();
-    for cell in &source.results.cells {
-        for trial in pooled(cell) {
-            let id = TrialId { cell: cell.id.clone(), n: trial.n };
-            let record = source.run.record(&id.cell, id.n)?;
-            trials.push((cell, id, record));
-        }
+    let trials: Vec<(&CellResult, TrialId)> = source
+        .results
+        .cells
+        .iter()
+        .flat_map(|cell| pooled(cell).map(move |trial| (cell, TrialId { cell: cell.id.clone(), n: trial.n })))
+        .collect();
+    let mut first = None;
+    for (_, id) in &trials {
+        let base = source.run.record(&id.cell, id.n)?.base_tai_ns;
+        first = Some(first.map_or(base, |first: i64| first.min(base)));
     }
-    let first = trials.iter().map(|(.., record)| record.base_tai_ns).min().unwrap_or(0);
+    let first = first.unwrap_or(0);
     let about: Vec<&str> = ABOUT.to_vec();
     tardy_store::hlog::write(&mut out, &about, source.started, |log| {
         for cell in &source.results.cells {
@@ -56,7 +59,8 @@ pub(super) fn write(source: &Source<'_>, mut out: &mut dyn Write) -> Result<Vec<
                 log.comment(&format!("{}: not in the figures and not here: trial {}", cell.id, left.join(", ")))?;
             }
         }
-        for (cell, id, record) in &trials {
+        for (cell, id) in &trials {
+            let record = &source.run.record(&id.cell, id.n)?;
             let start = Duration::from_nanos(u64::try_from(record.base_tai_ns.saturating_sub(first)).unwrap_or(0));
             for (stream, of) in &record.streams {
                 let place = Place { cell, id, record, stream, of, start };
@@ -129,57 +133,79 @@ impl Counted {
 }
 
 impl Place<'_> {
+    /// Metric by metric, though the samples are read anew for each: with its five digits a histogram has 27 MiB, and a stream may have a
+    /// hundred metrics.
     fn write<W: Write>(&self, source: &Source<'_>, log: &mut Log<'_, W>, bent: &mut Bent) -> Result<(), ExportError> {
-        let mut metrics: BTreeMap<Metric, Counted> = BTreeMap::new();
-        for name in self.cell.streams.get(self.stream).into_iter().flat_map(|stream| stream.metrics.keys()) {
-            // A metric of a later version has no values here.
-            if let Ok(metric) = name.parse() {
-                metrics.insert(metric, Counted { all: Values::new()?, received: None, beyond: 0 });
-            }
+        let names = self.cell.streams.get(self.stream).into_iter().flat_map(|stream| stream.metrics.keys());
+        // A metric of a later version has no values here. In the order of metrics, not of names.
+        let metrics: BTreeSet<Metric> = names.filter_map(|name| name.parse().ok()).collect();
+        let mut lost = 0;
+        for metric in metrics {
+            let (counted, never) = self.count(source, metric)?;
+            self.tell(log, bent, metric, &counted, never)?;
+            lost = never;
         }
+        bent.never += lost;
+        Ok(())
+    }
+
+    /// The values of a metric, and how many packets never arrived.
+    fn count(&self, source: &Source<'_>, metric: Metric) -> Result<(Counted, u64), ExportError> {
+        let mut counted = Counted { all: Values::new()?, received: None, beyond: 0 };
         let mut never = 0;
-        source.packets(self.id, self.stream, self.of, |batch, row, delta| {
+        let mut add = |batch: &Batch, row: usize, value: Option<i64>| {
             let received = batch.outcome[row] == Outcome::Received;
             never += u64::from(!received);
-            for (metric, counted) in &mut metrics {
-                let value = match metric {
-                    _ if !received => {
-                        counted.never();
-                        continue;
-                    }
-                    Metric::Delta => delta,
-                    span => batch.span_ns(row, *span),
-                };
-                if let Some(value) = value {
-                    counted.value(value);
-                }
+            // A request may have come whose reply did not.
+            let has_come = metric == Metric::Delta && batch.has_arrived(row, delta_of(self.of));
+            match received || has_come {
+                true => value.into_iter().for_each(|value| counted.value(value)),
+                false => counted.never(),
             }
-            Ok(())
-        })?;
-        bent.never += never;
+        };
+        if metric == Metric::Delta {
+            source.packets(self.id, self.stream, self.of, |batch, row, delta| {
+                add(batch, row, delta);
+                Ok(())
+            })?;
+        } else {
+            let mut batch = Batch::default();
+            let mut batches = source.run.batches(&self.id.cell, self.id.n, self.stream)?;
+            while batches.read(&mut batch)? {
+                (0..batch.len()).for_each(|row| add(&batch, row, batch.span_ns(row, metric)));
+            }
+        }
+        Ok((counted, never))
+    }
+
+    fn tell<W: Write>(
+        &self,
+        log: &mut Log<'_, W>,
+        bent: &mut Bent,
+        metric: Metric,
+        counted: &Counted,
+        never: u64,
+    ) -> Result<(), ExportError> {
         let length = Duration::from_nanos(u64::try_from(self.of.span_ns()).unwrap_or(0));
-        for (metric, counted) in &metrics {
-            let tag = format!("{}/{}/{metric}", self.id.cell.replace(',', "+"), self.stream);
-            let (negative, least) = counted.received().negative();
-            bent.negative += negative;
-            bent.beyond += counted.beyond;
-            let mut says = format!("{tag} trial {}: {} values", self.record.n, counted.received().count());
-            if counted.received().count() == 0 {
-                // Nothing was measured: a line of infinities alone would look like a measurement.
-                log.comment(&says)?;
-                continue;
-            }
-            if never > 0 {
-                says += &format!(", {never} packets lost or not sent");
-            }
-            if negative > 0 {
-                says += &format!(", {negative} negative ones counted at 0, the least {least} ns");
-            }
-            log.comment(&says)?;
-            log.interval(&tag, self.start, length, &counted.all)?;
-            if let Some(received) = &counted.received {
-                log.interval(&format!("{tag}/received"), self.start, length, received)?;
-            }
+        let tag = format!("{}/{}/{metric}", self.id.cell.replace(',', "+"), self.stream);
+        let (negative, least) = counted.received().negative();
+        bent.negative += negative;
+        bent.beyond += counted.beyond;
+        let mut says = format!("{tag} trial {}: {} values", self.record.n, counted.received().count());
+        if counted.received().count() == 0 {
+            // Nothing was measured: a line of infinities alone would look like a measurement.
+            return Ok(log.comment(&says)?);
+        }
+        if never > 0 {
+            says += &format!(", {never} packets lost or not sent");
+        }
+        if negative > 0 {
+            says += &format!(", {negative} negative ones counted at 0, the least {least} ns");
+        }
+        log.comment(&says)?;
+        log.interval(&tag, self.start, length, &counted.all)?;
+        if let Some(received) = &counted.received {
+            log.interval(&format!("{tag}/received"), self.start, length, received)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 use super::{ExportError, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use tardy_model::harmless;
 use tardy_model::result::{ExpectationResult, MetricResult, QUANTILES, Quantiles, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -41,6 +42,7 @@ impl Family {
 }
 
 fn escaped(value: &str) -> String {
+    let value = value.replace(|c: char| c != '\n' && harmless::acts(c), " ");
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -92,7 +94,7 @@ fn judgements(results: &Results) -> String {
     let mut met = Family::new(
         "tardy_run_expectations_met",
         "gauge",
-        "1 if all expectations were met, NaN if there are none or the run is not valid.",
+        "1 if all expectations were met, 0 if one was broken, NaN if there are none or one could not be judged.",
     );
     met.add(&[experiment], results.expectations_met.map_or("NaN", truth));
     let mut cells = Family::new("tardy_cell_valid", "gauge", "1 if the cell's figures may be used.");
@@ -130,14 +132,14 @@ fn expectations(results: &Results) -> String {
     let mut family = Family::new(
         "tardy_expectation_met",
         "gauge",
-        "1 if the limit was kept, NaN if the run is not valid. The limit is in seconds, of an outcome in packets.",
+        "1 if the limit was kept, NaN if that was not judged. The limit is in seconds, of an outcome in packets.",
     );
     // One that is written twice is one series.
     let mut seen = BTreeSet::new();
     for of in &results.expectations {
         let limit = limit(of);
         if seen.insert((&of.cell, &of.stream, &of.metric, &of.of, limit.clone())) {
-            let value = if results.valid { truth(of.met) } else { "NaN" };
+            let value = of.met.map_or("NaN", truth);
             let labels = [
                 ("experiment", results.name.as_str()),
                 ("cell", &of.cell),
@@ -189,7 +191,16 @@ fn latencies(results: &Results) -> String {
     );
     let mut received = Family::new("tardy_latency_received_seconds", "summary", "The same over received packets only.");
     let mut least = Family::new("tardy_latency_min_seconds", "gauge", "Least value.");
-    let mut greatest = Family::new("tardy_latency_max_seconds", "gauge", "Greatest value.");
+    let mut greatest = Family::new(
+        "tardy_latency_max_seconds",
+        "gauge",
+        "Greatest value over intended packets, a lost one being +Inf.",
+    );
+    let mut greatest_received = Family::new(
+        "tardy_latency_received_max_seconds",
+        "gauge",
+        "Greatest value over received packets, where something never arrived.",
+    );
     let mut mean = Family::new("tardy_latency_mean_seconds", "gauge", "Mean.");
     let mut stddev = Family::new("tardy_latency_stddev_seconds", "gauge", "Standard deviation, n - 1.");
     let mut coverage =
@@ -206,14 +217,19 @@ fn latencies(results: &Results) -> String {
             let only = metric.received_only.as_ref().unwrap_or(&metric.figures.quantiles);
             summary(&mut received, &labels, metric, only, &[]);
             least.add(&labels, seconds_or_nan(metric.figures.min_ns));
-            greatest.add(&labels, seconds_or_nan(metric.figures.max_ns));
+            let max = if metric.is_unbounded() { "+Inf".to_owned() } else { seconds_or_nan(metric.figures.max_ns) };
+            greatest.add(&labels, max);
+            if metric.is_unbounded() {
+                greatest_received.add(&labels, seconds_or_nan(metric.greatest_received_ns()));
+            }
             mean.add(&labels, mean_or_nan(metric.figures.mean_ns));
             stddev.add(&labels, mean_or_nan(metric.figures.stddev_ns));
             coverage.add(&labels, metric.coverage.to_string());
             negative.add(&labels, metric.negative.to_string());
         }
     }
-    [all, received, least, greatest, mean, stddev, coverage, negative].iter().map(Family::print).collect()
+    let families = [all, received, least, greatest, greatest_received, mean, stddev, coverage, negative];
+    families.iter().map(Family::print).collect()
 }
 
 fn summary(

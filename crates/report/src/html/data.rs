@@ -141,9 +141,7 @@ impl Maker<'_> {
         let bars = (self.picture.bars)(&cell.id, stream, name);
         let limits = self.picture.results.expectations.iter();
         let limits = limits.filter(|e| e.cell == cell.id && e.stream == stream && e.metric == name);
-        // Nothing is judged in a run that is not valid.
-        let met = |met: bool| self.picture.results.valid.then_some(met);
-        let limits: Vec<Value> = limits.filter_map(|e| Some(json!([e.of, e.limit_ns?, met(e.met)]))).collect();
+        let limits: Vec<Value> = limits.filter_map(|e| Some(json!([e.of, e.limit_ns?, e.met]))).collect();
         let of = cell.streams.get(stream);
         json!({
             "at": of.and_then(|stream| point_of(self.picture.results, name, cell, stream)),
@@ -151,7 +149,7 @@ impl Maker<'_> {
             "inf": missing,
             "q": quantiles(&metric.figures.quantiles, &metric.infinite),
             "min": metric.figures.min_ns.unwrap_or(0),
-            "max": metric.figures.max_ns.unwrap_or(0),
+            "max": metric.greatest_received_ns().unwrap_or(0),
             "why": metric.why,
             "limits": limits,
             "bins": flat(&bins(&bars, self.pooled)),

@@ -60,7 +60,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
 fn head(picture: &Picture<'_>, out: &mut String) {
     let results = picture.results;
     let class = if results.valid { "good" } else { "bad" };
-    let failed = results.valid && results.expectations_met == Some(false);
+    let failed = results.expectations_met == Some(false);
     let mut sent = vec![summary::sent(picture.facts), summary::amount(picture, THIN)];
     sent.extend(picture.elapsed.map(figure::clock));
     sent.push(picture.manifest.started_utc.clone());
@@ -78,10 +78,12 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     }
     leading(picture, out);
     remarks(summary::of_run(results), out);
-    if summary::failing(results).next().is_some() {
+    let failing = summary::failing(results).map(|e| ("not met", e));
+    let told: Vec<_> = failing.chain(summary::not_judged(results).map(|e| ("not judged", e))).collect();
+    if !told.is_empty() {
         *out += "<ul class=\"remarks\">\n";
-        for failing in summary::failing(results) {
-            *out += &format!("<li><b class=\"bad\">not met</b> {}</li>\n", escape(&summary::failure(failing)));
+        for (label, e) in told {
+            *out += &format!("<li><b class=\"bad\">{label}</b> {}</li>\n", escape(&summary::failure(e)));
         }
         *out += "</ul>\n";
     }
@@ -92,7 +94,7 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     for comparison in document::comparison(picture, Some(THIN)) {
         *out += &table(&comparison, "");
     }
-    *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture.manifest)));
+    *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture)));
 }
 
 /// The leading metric's figures, large, of the stream that leads, where there is one cell; several are compared in a table.
@@ -316,7 +318,7 @@ fn made_by(picture: &Picture<'_>, out: &mut String) {
         *out += &table(&document::expectations(picture.results), "expectations");
     }
     if !picture.manifest.ruler.is_empty() {
-        *out += &table(&document::ruler(picture.manifest), "ruler, before the trials");
+        *out += &table(&document::ruler(picture.manifest), "ruler, before and after the trials");
     }
     *out += &table(&document::machine(picture.manifest), "machine");
     let dir = picture.run_dir.map_or("the run folder".to_owned(), |dir| dir.trim_end_matches('/').to_owned());
@@ -397,7 +399,7 @@ fn escape(text: &str) -> String {
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
             '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.push(' '),
+            c if tardy_model::harmless::acts(c) => out.push(' '),
             c => out.push(c),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::layout::{Layout, indent};
 use super::page::{Ink, Page, columns, wrap};
-use crate::column::{Column, cell_unit, in_order, lead, title};
+use crate::column::{Column, cell_unit, in_order, lead, received_only, title};
 use crate::figure::{self, SPACE, Unit};
 use crate::{Picture, loads, sparkline, summary};
 use tardy_model::result::{CellResult, LoadResult, MetricResult, QUANTILES, StreamResult};
@@ -47,6 +47,7 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
             row(metric, result, indent(cell.streams.len()), unit, layout, page);
         }
         unresolved(stream, indent(cell.streams.len()), layout, page);
+        without_stamp(stream, indent(cell.streams.len()), layout, page);
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
         let replies = summary::replies(stream, Some(SPACE));
         if !replies.is_empty() {
@@ -93,9 +94,9 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
         return;
     }
     page.line(&layout.row(&label, |column| column.value(metric).show(unit, Some(SPACE))));
-    if let Some(received) = &metric.received_only {
+    if received_only(metric).is_some() {
         let label = format!("{:1$}received only", "", indent + 2);
-        let text = |column: Column| column.received(received).map_or(String::new(), |v| v.show(unit, Some(SPACE)));
+        let text = |column: Column| column.received(metric).map_or(String::new(), |v| v.show(unit, Some(SPACE)));
         page.line(&layout.row(&label, text));
     }
     if metric.negative > 0 {
@@ -119,14 +120,20 @@ fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut 
         if !layout.columns.iter().any(|(column, _)| *column == Column::Quantile(i)) {
             continue;
         }
-        let null = |metric: &MetricResult| metric.unresolved.iter().any(|null| null == stem || null == name);
+        let null = |metric: &MetricResult| {
+            let stamped = !metric.between_ns.contains_key(name);
+            stamped && metric.unresolved.iter().any(|null| null == stem || null == name)
+        };
         let mut rows: Vec<String> =
             measured.iter().filter(|(_, metric)| null(metric)).map(|(row, _)| (*row).to_owned()).collect();
         if rows.len() == measured.len() && rows.len() > 1 {
             rows = vec!["every row".to_owned()];
         }
-        let only = |metric: &MetricResult| metric.received_only.as_ref().map(|only| only.as_array()[i].is_none());
-        let rows_below: Vec<_> = measured.iter().filter_map(|(row, m)| Some((row, only(m)? && !null(m)))).collect();
+        let only = |metric: &MetricResult| received_only(metric).map(|only| only.as_array()[i].is_none());
+        let rows_below: Vec<_> = measured
+            .iter()
+            .filter_map(|(row, m)| Some((row, only(m)? && !null(m) && !m.between_ns.contains_key(name))))
+            .collect();
         if rows_below.len() > 1 && rows_below.iter().all(|(_, dash)| *dash) {
             rows.push("every row of received only".to_owned());
         } else {
@@ -143,8 +150,25 @@ fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut 
     if !told.is_empty() {
         let parts: Vec<String> =
             told.iter().map(|(names, rows)| format!("{} {} in {rows}", names.join(", "), figure::ABSENT)).collect();
-        let why = format!("{}: fewer than 10 separate events lie beyond", parts.join("; "));
+        let why = format!("{}: {}", parts.join("; "), figure::FEW_EVENTS);
         page.labelled(indent, "", 0, &why, Ink::Dim);
+    }
+}
+
+/// Which percentiles in sight are dashes for want of stamps, by row.
+fn without_stamp(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut Page) {
+    let in_sight = |name: &str| {
+        layout.columns.iter().any(|(column, _)| matches!(column, Column::Quantile(i) if QUANTILES[*i].1 == name))
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for (row, metric) in in_order(stream) {
+        let names: Vec<&str> = metric.between_ns.keys().map(String::as_str).filter(|name| in_sight(name)).collect();
+        if !names.is_empty() {
+            parts.push(format!("{} {} in {row}", names.join(", "), figure::ABSENT));
+        }
+    }
+    if !parts.is_empty() {
+        page.labelled(indent, "", 0, &format!("{}: {}", parts.join("; "), figure::WITHOUT_STAMP), Ink::Dim);
     }
 }
 

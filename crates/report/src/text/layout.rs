@@ -50,8 +50,7 @@ impl Layout {
                 far |= metric.figures.quantiles.p99_99_ns.is_some();
                 for (column, want) in &mut wants {
                     let shown = columns(&column.value(metric).show(unit, Some(SPACE)));
-                    let received = metric.received_only.as_ref().and_then(|q| column.received(q));
-                    let received = received.map_or(0, |value| columns(&value.show(unit, Some(SPACE))));
+                    let received = column.received(metric).map_or(0, |value| columns(&value.show(unit, Some(SPACE))));
                     *want = (*want).max(shown.max(received) + GAP);
                 }
             }

@@ -104,7 +104,7 @@ fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Pa
     for run in summary::of_run(results) {
         remark(&run, 0, CLOSING, page);
     }
-    page.labelled(0, "ruler", CLOSING, &summary::ruler(picture.manifest), Ink::Dim);
+    page.labelled(0, "ruler", CLOSING, &summary::ruler(picture), Ink::Dim);
 
     let ink = if results.valid { Ink::Good } else { Ink::Bad };
     let judged = format!("{:CLOSING$}{}", summary::state(results), summary::expectations(results));
@@ -118,6 +118,9 @@ fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Pa
     }
     for failing in summary::failing(results) {
         page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, results), Ink::Bad);
+    }
+    for open in summary::not_judged(results) {
+        page.labelled(0, "not judged", CLOSING, &summary::failure_below(open, results), Ink::Doubtful);
     }
     if !fits {
         page.uncut(CLOSING, &files);

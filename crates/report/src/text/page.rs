@@ -32,7 +32,7 @@ pub(super) fn columns(text: &str) -> usize {
 
 /// A text without control characters: names and sentences may hold what some program printed, and must not move the cursor.
 fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    tardy_model::harmless::blanked(text)
 }
 
 /// The lines of a text within `width` columns, broken at spaces; a word that is longer is cut.

@@ -3,7 +3,8 @@
 
 use super::page::{Page, columns};
 use crate::figure::{self, SPACE};
-use tardy_model::result::{CellResult, Placement, SoftirqPlacement};
+use crate::summary;
+use tardy_model::result::{CellResult, CpuPlacement, Placement, SoftirqPlacement};
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -20,12 +21,26 @@ pub(super) fn draw(cell: &CellResult, page: &mut Page) {
     let work = cell.cpus.iter().map(|cpu| {
         let count = |n| figure::count(n, SPACE);
         let name = format!("CPU {}", cpu.cpu);
-        [name, count(cpu.packets), count(cpu.net_rx), count(cpu.net_tx), count(cpu.interrupts), String::new()]
+        [name, count(cpu.packets), count(cpu.net_rx), count(cpu.net_tx), count(cpu.interrupts), others(cpu)]
     });
-    let work: Vec<_> = work.filter(|row| row[1..5].iter().any(|count| count != "0")).collect();
+    let work: Vec<_> = work.filter(|row| row[1..5].iter().any(|count| count != "0") || !row[5].is_empty()).collect();
     if !work.is_empty() {
-        table(["did", "packets", "NET_RX", "NET_TX", "interrupts", ""], work, page);
+        let told = work.iter().any(|row| !row[5].is_empty());
+        let others = if told { "others" } else { "" };
+        table(["did", "packets", "NET_RX", "NET_TX", "interrupts", others], work, page);
     }
+}
+
+/// Below this part of the time others are not told: a fiftieth is what a desktop's services take.
+const TOLD: f64 = 0.02;
+
+/// Who used the CPU beside tardy and its loads; empty where they took little.
+fn others(cpu: &CpuPlacement) -> String {
+    let took = cpu.others_ns.filter(|ns| cpu.elapsed_ns > 0 && *ns as f64 >= cpu.elapsed_ns as f64 * TOLD);
+    let Some(ns) = took else { return String::new() };
+    let who = summary::users(cpu);
+    let who = if who.is_empty() { String::new() } else { format!(": {}", who.join(", ")) };
+    format!("{}{who}", summary::share_of(Some(ns), cpu.elapsed_ns))
 }
 
 fn list(cpus: &[u32]) -> String {

@@ -2,10 +2,12 @@
 //! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
 
 use super::kind::{LAST_CPU, LONGEST_DEVICE};
+use super::table::LEVELS;
 use super::{Default, KEYS, Key, Kind, spread, units};
 use serde_json::{Map, Value, json};
 use tardy_model::point::Point;
-use tardy_model::shaper::MOST_CLASSES;
+use tardy_model::shaper::{MOST_CLASSES, MOST_ENTRIES};
+use tardy_model::validity;
 
 /// The JSON Schema of an experiment file, read as JSON: tables are objects, lists arrays.
 ///
@@ -102,6 +104,12 @@ fn table(path: &[&str]) -> Map<String, Value> {
         }
         _ => {}
     }
+    if path == ["validity"] {
+        let ids: Vec<&str> = validity::RULES.iter().map(|rule| rule.id).collect();
+        object.insert("propertyNames".into(), json!({"enum": ids}));
+        // A word alone is the level.
+        named = json!({"anyOf": [{"enum": LEVELS}, named]});
+    }
     object.insert("additionalProperties".into(), named);
     object
 }
@@ -159,9 +167,10 @@ fn kind(kind: &Kind) -> Value {
             "type": "string",
             "pattern": format!("^(other|(fifo|rr):[1-9][0-9]?|deadline:{NUMBER}{TIME}/{NUMBER}{TIME}/{NUMBER}{TIME})$")
         }),
-        Kind::Points => {
+        Kind::Points { word } => {
             let known = Point::ALL.into_iter().filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp));
-            json!({"type": "array", "uniqueItems": true, "items": {"enum": known.map(Point::name).collect::<Vec<_>>()}})
+            let names = known.map(Point::name).collect::<Vec<_>>();
+            json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": {"enum": names}}]})
         }
         Kind::Metrics { word } => json!({"anyOf": [
             {"const": word},
@@ -196,9 +205,15 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::Entries => {
             let pattern = format!("^ *(none|all|[0-9]+( *, *[0-9]+)*) +{NUMBER}{TIME} *$");
-            json!({"type": "array", "items": {"type": "string", "pattern": pattern}})
+            json!({"type": "array", "maxItems": MOST_ENTRIES, "items": {"type": "string", "pattern": pattern}})
         }
-        Kind::Words => json!({"type": "array", "minItems": 1, "items": {"type": "string"}}),
+        Kind::Words => {
+            json!({"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"}})
+        }
+        Kind::Limit => json!({"anyOf": [
+            {"type": "number", "minimum": 0, "maximum": 1},
+            {"type": "string", "pattern": format!("^{NUMBER}( *%|{TIME})$")}
+        ]}),
         Kind::Limits => {
             let limit = format!(r"^ *(min|mean|stddev|max|p50|p90|p99|p99\.9|p99\.99) *<=? *-?{NUMBER}{TIME} *$");
             json!({"anyOf": [

@@ -63,7 +63,10 @@ pub enum Kind {
     /// A scheduling policy.
     Policy,
     /// A list of points.
-    Points,
+    Points {
+        /// A word that may stand instead.
+        word: &'static str,
+    },
     /// A list of metrics.
     Metrics {
         /// A word that may stand instead.
@@ -93,6 +96,8 @@ pub enum Kind {
     Queues,
     /// Entries of a schedule.
     Entries,
+    /// The limit of a rule of validity: a share, or a span of time.
+    Limit,
 }
 
 /// Limits of a metric: figure, ns, and whether the limit itself is allowed.
@@ -125,6 +130,8 @@ pub(crate) enum Value {
 pub(super) const LAST_CPU: i64 = 8191;
 /// IFNAMSIZ − 1.
 pub(super) const LONGEST_DEVICE: usize = 15;
+/// A limit of a rule is shorter than any trial of use: an hour, ns.
+const LONGEST_LIMIT: i64 = 3_600_000_000_000;
 const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";
 const LIMIT: &str = "write \"p99.9 < 80us\"";
 
@@ -190,8 +197,12 @@ impl Kind {
             (Kind::Cpu, _) => return Err(not("a CPU", "write \"auto\", \"same\", \"different\", \"any\" or a number")),
             (Kind::Policy, Toml::Text(text)) => Value::Policy(policy(text).map_err(unit)?),
             (Kind::Policy, _) => return Err(not("a scheduling policy", POLICIES)),
-            (Kind::Points, Toml::List(items)) => Value::Points(each(key, "point", items, point)?),
-            (Kind::Points, _) => return Err(not("a list of points", "write [\"tx_kernel\", \"rx_kernel\"]")),
+            (Kind::Points { word }, Toml::Text(text)) if text == word => Value::Word,
+            (Kind::Points { .. }, Toml::List(items)) => Value::Points(each(key, "point", items, point)?),
+            (Kind::Points { word }, _) => {
+                let help = format!("write [\"tx_kernel\", \"rx_kernel\"], or \"{word}\"");
+                return Err(not("a list of points", &help));
+            }
             (Kind::Metrics { word }, Toml::Text(text)) if text == word => Value::Word,
             (Kind::Metrics { .. }, Toml::List(items)) => {
                 Value::Metrics(each(key, "metric", items, |text| metric(text).map_err(|wrong| (Reason::Value, wrong)))?)
@@ -238,6 +249,12 @@ impl Kind {
             (Kind::Classes { each_of }, _) => Value::Classes(schedule::classes(key, node, *each_of)?),
             (Kind::Queues, _) => Value::Queues(schedule::queues(key, node)?),
             (Kind::Entries, _) => Value::Entries(schedule::entries(key, node)?),
+            (Kind::Limit, Toml::Text(text)) if !text.trim_end().ends_with('%') => {
+                let span = units::duration(text).map_err(unit)?;
+                let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
+                Value::Span(Nanos(within(key, node, span.0, (1, LONGEST_LIMIT), show)?))
+            }
+            (Kind::Limit, _) => return Kind::Share.read(key, node),
         })
     }
 }

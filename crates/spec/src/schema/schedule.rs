@@ -4,7 +4,7 @@
 use super::units;
 use crate::error::{Problem, Reason};
 use crate::tree::{Node, Toml};
-use tardy_model::shaper::{Entry, MOST_CLASSES, Queues};
+use tardy_model::shaper::{Entry, MOST_CLASSES, MOST_ENTRIES, Queues};
 
 /// How an entry is written.
 pub(super) const ENTRY: &str =
@@ -83,6 +83,12 @@ pub(super) fn queues(key: &str, node: &Node) -> Result<Vec<Queues>, Problem> {
 
 /// Entries of a schedule: `1 100us`.
 pub(super) fn entries(key: &str, node: &Node) -> Result<Vec<Entry>, Problem> {
+    if let Toml::List(items) = &node.value
+        && items.len() > MOST_ENTRIES
+    {
+        let message = format!("`{key}` has {} entries; a schedule has at most {MOST_ENTRIES}", items.len());
+        return Err(Problem::new(Reason::Value, &node.at, message, "write fewer entries"));
+    }
     texts(key, node, ENTRY, |text| {
         let wrong = |what: &str| (format!("\"{text}\" {what}"), ENTRY.to_owned());
         let Some((open, length)) = text.trim().rsplit_once(' ') else { return Err(wrong("is no entry")) };

@@ -84,11 +84,15 @@ pub(super) fn read(text: &str, time: bool) -> Result<Distribution, Wrong> {
 /// One word of a command.
 pub(super) fn word(key: &str, item: &Node) -> Result<String, Problem> {
     match &item.value {
-        Toml::Text(text) if !text.contains('\0') => Ok(text.clone()),
-        Toml::Text(_) => {
-            let message = format!("`{key}`: a word holds a null byte");
-            Err(Problem::new(Reason::Value, &item.at, message, "leave it out"))
-        }
+        // A plan shows it in a line of a script, and no program needs one there.
+        Toml::Text(text) => match text.chars().find(|c| c.is_control()) {
+            None => Ok(text.clone()),
+            Some(c) => {
+                let message = format!("`{key}`: a word holds the control character U+{:04X}", u32::from(c));
+                let help = "leave it out; put what needs it into a script, and name that";
+                Err(Problem::new(Reason::Value, &item.at, message, help))
+            }
+        },
         _ => {
             let message = format!("`{key}`: a word of a command is text, this is {}", item.what());
             Err(Problem::new(Reason::Value, &item.at, message, "write it in quotes"))

@@ -4,7 +4,7 @@
 use super::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::{Key, Kind};
 use tardy_model::ethernet::ETHERTYPE;
-use tardy_model::frame::HEAD;
+use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::MOST_INSTANCES;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES};
 
@@ -36,6 +36,9 @@ const LEAST_ETHERTYPE: i64 = 0x0600;
 const COUNT: Kind = number(0, i64::MAX);
 const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"];
 
+/// What a verdict may be set to weigh.
+pub(super) const LEVELS: &[&str] = &["note", "warning", "invalid"];
+
 const fn key(pattern: &'static str, kind: Kind, default: super::Default, doc: &'static str) -> Key {
     Key::new(pattern, kind, default, doc)
 }
@@ -57,7 +60,7 @@ pub const KEYS: &[Key] = &[
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets take NAPI, as on a real device, and a kernel thread of its own polls each queue."),
     key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
-    key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back."),
+    key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses of their own; they get them back afterwards."),
 
@@ -89,7 +92,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for Ethernet frames of tardy's own; `sim` simulates path and clocks."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", SOME, Text("500us"), "Time between scheduled instants."),
-    key("stream.*.count", number(1, u32::MAX as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
+    key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
     key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`; refused for a ping-pong, whose length is what it measures.").rival("count"),
     key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "Payload of a packet: of UDP, or behind the EtherType."),
     key("stream.*.reply_size", Kind::Size { min: HEAD as i64, max: LARGEST }, None("as `size`"), "Payload of a reply."),
@@ -105,7 +108,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
     key("stream.*.warmup", SPAN, Text("2s"), "How long the warm-up may wait for stamps to flow; \"0s\" is none."),
-    key("stream.*.stamps", Kind::Points, List(&["wakeup", "send", "tx_sched", "tx_kernel", "tx_hw", "rx_hw", "rx_kernel", "receive"]), "Points to stamp, of those that the machine offers; left out where a stream is answered, those of the reply too."),
+    key("stream.*.stamps", Kind::Points { word: "default" }, Text("default"), "Points to stamp; a named one that cannot be had is refused. `default` is what `metrics` and `[expect]` need, of what the machine has, and what the measuring threads read from their clocks."),
     key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must stand in the results; `default` is the usual ones that `stamps` allows."),
     key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
@@ -135,7 +138,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.tai_offset_s", number(-86_400, 86_400), Integer(37), "TAI − REALTIME of both stations' clocks, seconds."),
     key("stream.*.sim.step", SIGNED, Text("0us"), "Both stations' REALTIME clock jumps by this much in the middle of the trial."),
     key("stream.*.sim.tai_offset_change_s", number(-86_400, 86_400), Integer(0), "The kernel's TAI offset changes by so many seconds in the middle of the trial."),
-    key("stream.*.sim.hog", Kind::Share, Float(0.0), "Share of the sender's CPU that others take."),
+    key("stream.*.sim.hog", Kind::Share, Float(0.0), "Share of the sender's CPU that an ordinary task takes; a sender of policy `other` waits for it as long."),
     key("stream.*.sim.steal", Kind::Share, Float(0.0), "Share of the CPUs' time that the hypervisor takes."),
     key("stream.*.sim.refuse_policy", Kind::Flag, Flag(false), "The scheduling policy that was asked for is refused."),
     key("stream.*.sim.throttle", SPAN, Text("0us"), "A spinning receiver is stopped for this long in each second."),
@@ -167,8 +170,11 @@ pub const KEYS: &[Key] = &[
     key("load.*.duty", Kind::Share, Text("50%"), "`cpu`: share of the time that it computes."),
     key("load.*.period", Kind::Duration { min_ns: 100_000, max_ns: 10_000_000_000, word: Option::None }, Text("10ms"), "`cpu`: in each such period."),
     key("load.*.working_set", Kind::Size { min: 4_096, max: 4 << 30 }, Text("8MiB"), "`memory`: bytes that it copies back and forth within."),
-    key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` stand for the stations' addresses."),
+    key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` stand for the stations' addresses. It runs as root, and `tardy run` asks for `--allow-commands`."),
     key("load.*.peer_command", Kind::Words, None("none"), "`command`: the same at `to`, started before."),
+
+    key("validity.*.limit", Kind::Limit, None("the rule's own"), "From where on the rule's verdict has its full weight, of a rule that has a limit.").whole(),
+    key("validity.*.level", choice(LEVELS, &[]), None("the rule's own"), "The most that the rule's verdicts weigh; `competing-cpu = \"warning\"` says it in short.").whole(),
 
     key("expect.*.lost", COUNT, None("no limit"), "At most so many packets lost."),
     key("expect.*.not_sent", COUNT, None("no limit"), "At most so many packets not sent."),

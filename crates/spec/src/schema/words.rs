@@ -27,7 +27,7 @@ impl Kind {
             Kind::Policy => {
                 "`\"other\"`, `\"fifo:90\"`, `\"rr:50\"` (priority 1 to 99) or `\"deadline:200us/1ms/1ms\"`".to_owned()
             }
-            Kind::Points => "a list of points".to_owned(),
+            Kind::Points { word } => format!("`\"{word}\"`, or a list of points"),
             Kind::Metrics { word } => format!("`\"{word}\"`, or a list of metrics"),
             Kind::Numbers => "a list of packet numbers".to_owned(),
             Kind::Buffer => format!("`\"default\"`, or a size in {SIZE_UNITS}, `\"{}B\"` to `\"{}B\"`", spread::BUFFER.0, spread::BUFFER.1),
@@ -47,6 +47,7 @@ impl Kind {
             Kind::Entries => {
                 "a list as `[\"1 100us\", \"0,2 200us\"]`: classes whose gates are open (`all`, `none`), and how long".to_owned()
             }
+            Kind::Limit => "a share: `\"60%\"` or `0.6`; of `guest-timer`, a duration: `\"5ms\"`".to_owned(),
             Kind::Limits => "a limit as `\"p99.9 < 80us\"`, or a list of limits".to_owned(),
         }
     }

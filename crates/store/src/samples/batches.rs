@@ -9,7 +9,7 @@ use super::layout::StreamLayout;
 use super::page::hybrid::{self, Numbers};
 use super::page::split::Split;
 use super::page::{self, BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Opened, delta};
-use super::{BATCH_ROWS, GROUP_ROWS, PAGE_ROWS};
+use super::{BATCH_ROWS, GROUP_ROWS, PAGE_ROWS, last_of};
 use crate::StoreError;
 use parquet::errors::ParquetError;
 use std::fs::File;
@@ -28,6 +28,8 @@ pub struct Batches {
     /// The stream's first row group.
     first_group: usize,
     done: usize,
+    /// The last packet's number.
+    last: i64,
     seq: Opened,
     scheduled: Opened,
     outcome: Dictionary<Outcome>,
@@ -91,6 +93,7 @@ impl Batches {
             stream,
             first_group,
             done: 0,
+            last: -1,
             seq: Opened::new(0),
             scheduled: Opened::new(1),
             outcome: Dictionary::new(3),
@@ -155,6 +158,7 @@ impl Batches {
         let (room, page) = (&mut self.room, &mut self.page);
         self.seq.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
         delta::decode(&room.page, rows, &mut page.seq)?;
+        self.last = last_of(self.last, &page.seq).map_err(page::damaged)?;
         self.scheduled.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
         delta::decode(&room.page, rows, &mut page.scheduled_ns)?;
         self.outcome.read(rows, room, &mut page.outcome)?;

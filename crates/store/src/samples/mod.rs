@@ -30,3 +30,14 @@ pub const PAGE_ROWS: usize = 16_384;
 /// A reader hands out at most so many rows at a time, a part of a page: what is done with them is done within the second-level
 /// cache, and leaves room there for what is counted of all rows.
 pub const BATCH_ROWS: usize = 2048;
+
+/// The last of the packets' numbers, which ascend behind `before`. An experiment has at most 2^32 - 1 packets, so no number is higher:
+/// what counts on from them must not be led astray by a file.
+fn last_of(before: i64, seq: &[i64]) -> Result<i64, String> {
+    seq.iter().try_fold(before, |before, seq| match *seq {
+        seq if seq > before && seq < i64::from(u32::MAX) => Ok(seq),
+        seq => {
+            Err(format!("packet number {seq} comes behind {before}; they ascend, from 0 to {} at most", u32::MAX - 1))
+        }
+    })
+}

@@ -36,7 +36,11 @@ impl SamplesFile {
     /// [`StoreError::Damaged`] if it is cut short or is not a file of samples, [`StoreError::Newer`] if a later tardy wrote
     /// it, [`StoreError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = durable::open(path)?;
+        SamplesFile::of(durable::open(path)?, path)
+    }
+
+    /// The same of a file that is open.
+    pub(crate) fn of(file: File, path: &Path) -> Result<Self, StoreError> {
         let footer = Footer::read(&file).map_err(StoreError::reading(path))?;
         let layout = read_layout(path, &footer)?;
         check_chunks(&footer).map_err(|why| StoreError::damaged_samples(path, why))?;

@@ -80,7 +80,11 @@ pub fn sql_view(points: &[Point]) -> String {
     let delta = chain.contains(&Point::RxKernel);
     if delta {
         sql += ",\narrivals AS (\n  -- an arrival without a stamp stands right behind the stamped packet before it\n";
-        sql += "  SELECT *, CASE WHEN outcome = 'received' THEN scheduled_ns + rx_kernel END AS stamp,\n";
+        // Of an answered stream a request may have come whose reply did not.
+        let seen = [Point::RxKernel, Point::Receive].into_iter().filter(|point| chain.contains(point));
+        let arrived: String = seen.map(|point| format!(" OR {point} IS NOT NULL")).collect();
+        let _ =
+            writeln!(sql, "  SELECT *, outcome = 'received'{arrived} AS arrived, scheduled_ns + rx_kernel AS stamp,");
         sql += "    last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place\n";
         sql += "  FROM offsets\n)";
     }
@@ -90,7 +94,7 @@ pub fn sql_view(points: &[Point]) -> String {
     }
     if delta {
         sql += ",\n  -- in the order of arrival, within a stream of a trial\n";
-        sql += "  stamp - lag(stamp) OVER (PARTITION BY filename, stream, outcome = 'received'\n";
+        sql += "  stamp - lag(stamp) OVER (PARTITION BY filename, stream, arrived\n";
         sql += "    ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta";
     }
     let _ = writeln!(sql, "\nFROM {};", if delta { "arrivals" } else { "offsets" });

@@ -30,7 +30,20 @@ use tardy_model::sample::{Batch, Outcome};
 /// [`StoreError::Rows`] if a batch contradicts itself, [`StoreError::Io`] if the disk refuses.
 pub fn write_samples(path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
     check(streams)?;
-    let file = File::create(path).map_err(StoreError::io("create", path))?;
+    fill(File::create(path).map_err(StoreError::io("create", path))?, path, streams)
+}
+
+/// The same into a file that was made for them, if their numbers are such as a reader takes.
+pub(crate) fn into(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
+    for (name, batch) in streams {
+        let rows = |why: String| StoreError::Rows { stream: (*name).to_owned(), why };
+        super::last_of(-1, &batch.seq).map_err(rows)?;
+    }
+    check(streams)?;
+    fill(file, path, streams)
+}
+
+fn fill(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
     let written = encode(BufWriter::new(file), streams).map_err(StoreError::writing(path))?;
     let file = written.into_inner().map_err(|e| StoreError::io("write", path)(e.into_error()))?;
     file.sync_all().map_err(StoreError::io("sync", path))

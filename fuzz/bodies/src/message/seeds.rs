@@ -195,7 +195,15 @@ fn halves(kind: Kind) -> Vec<FromAgent> {
     let trial = sim::trial(&short(kind), 0, 7, Nanos(123), &Shaper::None);
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
     let end = |sent, arrived, thread, gaps| {
-        FromAgent::Collected(Box::new(Collected { sent, arrived, gaps, thread, clocks: clocks(), tcp: None }))
+        FromAgent::Collected(Box::new(Collected {
+            sent,
+            arrived,
+            gaps,
+            thread,
+            clocks: clocks(),
+            tcp: None,
+            own: Default::default(),
+        }))
     };
     let mut told = vec![FromAgent::SenderPiece(sent), end(Some(tx_counters), None, tx_thread, None)];
     let (answers, answered) = match &reply {
@@ -227,6 +235,7 @@ fn guest() -> Vec<u8> {
         work: BTreeMap::new(),
         tasks: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
+        ended: None,
         rt_limit: None,
         cpu_dma_latency_us: None,
         other_runs: 0,
@@ -247,6 +256,7 @@ fn guest() -> Vec<u8> {
         loads: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
+        observer: Vec::new(),
     };
     relay.trial(&record, &[("ctl".to_owned(), batch)]).expect("memory takes it");
     relay.say(&Said::End(End::default()));

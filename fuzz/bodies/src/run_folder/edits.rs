@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The edits that an input is read as: bytes of a file changed, taken out, put in; a file cut, emptied, removed, replaced by
-//! another, by a folder or by a link; a value of a JSON file replaced by a worse one.
+//! another, by a folder or by a link; a value of a JSON file replaced by a worse one; numbers of a file of samples replaced, behind its
+//! packing and its sum.
 
 use super::sound::Sound;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use tardy_model::point::Point;
+use tardy_model::sample::{Batch, MaybeNanos};
+use tardy_store::samples::read::SamplesFile;
+use tardy_store::write_samples;
 
 /// More than these are not read from one input.
 const MOST: usize = 16;
+/// The operation that rewrites numbers of a file of samples.
+const REWRITE: u8 = 0xff;
 /// Where a link points: away, up, to another file, to bytes without an end, to none.
 const LINKS: [&str; 5] = ["nowhere", "..", "manifest.json", "/dev/zero", "/dev/null"];
 
@@ -48,9 +55,12 @@ pub fn apply(input: &[u8], sound: &Sound) -> bool {
     let mut done = 0;
     while !input.0.is_empty() && done < MOST {
         let op = input.byte();
-        let file = usize::from(input.byte()) % sound.files.len();
-        let path = place_of(sound, file);
-        edit(op, &path, &mut input, sound);
+        let file = usize::from(input.byte());
+        if op == REWRITE {
+            rewrite(file, &mut input, sound);
+        } else {
+            edit(op, &place_of(sound, file % sound.files.len()), &mut input, sound);
+        }
         done += 1;
     }
     done > 0
@@ -112,6 +122,63 @@ fn edit(op: u8, path: &Path, input: &mut Bytes<'_>, sound: &Sound) {
     let _ = fs::write(path, bytes);
 }
 
+/// Decodes a file of samples, replaces some of its numbers, and packs it again: an edit of packed bytes never comes out as another number.
+fn rewrite(file: usize, input: &mut Bytes<'_>, sound: &Sound) {
+    let is_samples = |file: &usize| sound.files[*file].0.ends_with("samples.parquet");
+    let samples: Vec<usize> = (0..sound.files.len()).filter(is_samples).collect();
+    let path = place_of(sound, samples[file % samples.len()]);
+    // One that an edit before this one broke stays so.
+    let Some(mut streams) = decoded(&path) else { return };
+    for _ in 0..=input.byte() % 4 {
+        let of = usize::from(input.byte()) % streams.len();
+        replace_number(&mut streams[of].1, input);
+    }
+    let named: Vec<(&str, &Batch)> = streams.iter().map(|(name, batch)| (name.as_str(), batch)).collect();
+    let _ = write_samples(&path, &named);
+}
+
+fn decoded(path: &Path) -> Option<Vec<(String, Batch)>> {
+    let file = SamplesFile::open(path).ok()?;
+    let names: Vec<String> = file.streams().map(str::to_owned).collect();
+    let whole = |name: String| {
+        let mut batches = file.batches(&name).ok()?;
+        // The sound streams have a few packets: one batch.
+        let mut batch = Batch::default();
+        batches.read(&mut batch).ok()?;
+        Some((name, batch))
+    };
+    names.into_iter().map(whole).collect::<Option<Vec<_>>>().filter(|streams| !streams.is_empty())
+}
+
+fn replace_number(batch: &mut Batch, input: &mut Bytes<'_>) {
+    let (column, row) = (usize::from(input.byte()), input.pair());
+    let number = match input.byte() % 10 {
+        0 => 0,
+        1 => -1,
+        2 => i64::MAX,
+        3 => i64::MIN,
+        4 => i64::from(u32::MAX),
+        5 => 1 << 62,
+        6 => i64::from(u32::MAX) - 1,
+        7 => i64::from(input.byte()),
+        8 => 1_767_225_600_000_000_000 + input.pair() as i64,
+        _ => i64::from_be_bytes(std::array::from_fn(|_| input.byte())),
+    };
+    if batch.is_empty() {
+        return;
+    }
+    let row = row % batch.len();
+    match column % (2 + Point::COUNT) {
+        0 => batch.seq[row] = number,
+        1 => batch.scheduled_ns[row] = number,
+        point => {
+            if let Some(stamps) = &mut batch.offsets[point - 2] {
+                stamps[row] = if number == i64::MIN { MaybeNanos::NONE } else { MaybeNanos::some(number) };
+            }
+        }
+    }
+}
+
 fn worse(input: &mut Bytes<'_>) -> Value {
     match input.byte() % 16 {
         0 => json!(0),
@@ -134,7 +201,7 @@ fn worse(input: &mut Bytes<'_>) -> Value {
 }
 
 /// Values that hold no others, and empty ones.
-fn leaves(value: &Value) -> usize {
+pub fn leaves(value: &Value) -> usize {
     match value {
         Value::Array(items) if !items.is_empty() => items.iter().map(leaves).sum(),
         Value::Object(fields) if !fields.is_empty() => fields.values().map(leaves).sum(),

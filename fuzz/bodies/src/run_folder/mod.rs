@@ -63,6 +63,16 @@ pub fn input(bytes: &[u8], whole: bool) -> bool {
     })
 }
 
+/// How many values the file of this number has if it is the first cell's first record; `None` for others, and behind the last file.
+pub fn leaves_of_record(file: u8) -> Option<usize> {
+    with_sound(|sound| {
+        let (path, bytes) = sound.files.get(usize::from(file))?;
+        let is_first = path.ends_with("1/trial.json");
+        let record = serde_json::from_slice(bytes).ok().filter(|_| is_first)?;
+        Some(edits::leaves(&record))
+    })
+}
+
 /// What `tardy report` and `tardy export` do.
 fn tried(path: &Path, whole: bool) -> [Result<()>; 2] {
     let (run, manifest) = match RunFolder::open(path).and_then(|run| run.manifest().map(|manifest| (run, manifest))) {

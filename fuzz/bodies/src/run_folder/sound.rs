@@ -9,7 +9,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use tardy_lab::coordinator::{Event, Options, Sink, run};
+use tardy_lab::coordinator::{Event, Options, Sink, possible, run};
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::sample::Batch;
 use tardy_model::time::Nanos;
@@ -18,7 +18,8 @@ use tardy_spec::Source;
 use tardy_store::RunFolder;
 use tempfile::TempDir;
 
-/// Two cells of two trials; every kind of outcome, a metric that cannot be had, an expectation, two streams.
+/// Two cells of two trials; every kind of outcome, a metric that cannot be had, an expectation, two streams; gates of taprio, which gives
+/// launch times, and launch times of the streams' own, which etf keeps.
 const EXPERIMENT: &str = r#"
 name = "sound"
 trials = 2
@@ -42,8 +43,25 @@ to = "b"
 port = "sim"
 count = 8
 stamps = ["wakeup", "receive"]
-[matrix]
-"stream.ctl.rx.wait" = ["block", "spin"]
+[[case]]
+name = "taprio"
+[case.set.shaper]
+kind = "taprio"
+classes = 2
+map = [1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+entries = ["0 250us", "1 250us"]
+mode = "txtime-assist"
+txtime_delay = "300us"
+etf.delta = "200us"
+[[case]]
+name = "etf"
+[case.set]
+shaper.kind = "etf"
+shaper.etf.delta = "200us"
+stream.ctl.launch = "strict"
+stream.ctl.tx.advance = "400us"
+stream.b.launch = "strict"
+stream.b.tx.advance = "400us"
 [expect.ctl]
 lost = 2
 "scheduled..rx_kernel" = "p50 < 1ms"
@@ -158,7 +176,8 @@ fn write(path: &Path) {
     folder.append_commands("ip link show\n").expect("written");
     let mut keep = Keep { folder: &folder, judge: Judge::new(&experiment), apart: Judge::new(&experiment) };
     let options = Options { state: path, program: PathBuf::new(), version: "0.1.0", stop: &AtomicBool::new(false) };
-    let ended = run(&experiment, &options, &mut keep);
+    let possible = possible(&experiment, std::process::id()).expect("nothing stands against a simulation");
+    let ended = run(&experiment, possible, &options, &mut keep);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
-    folder.write_results(&keep.judge.finish().results).expect("written");
+    folder.write_results(&keep.judge.finish(&manifest).results).expect("written");
 }

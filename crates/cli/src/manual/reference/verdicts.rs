@@ -22,7 +22,25 @@ const WIDER: &[(&str, &str, &str)] = &[
         "*ok*: at least 99.5 % of the packets that were sent left when they should; *note*: so they did, but more than 0.5 % of all were \
          not sent; *warning*: fewer, or more than 0.5 % left in another window than their own, or none could be judged. See [gates](../method/gates.md).",
     ),
+    (
+        "moved-point",
+        "run",
+        "*warning*: launch times moved `rx_kernel` in some cells and not in others, or elsewhere: figures of two points are not comparable. \
+         See [points](../method/points.md).",
+    ),
+    ("failed", "cell or run", "*invalid*: no trial was finished, or something failed after one was, and what."),
+    ("interrupted", "run", "*note*: a signal ended it, and how many trials were kept."),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
+    (
+        "ruler",
+        "cell",
+        "*warning*: a sender woke later in the trials than both readings of the ruler say; *note*: earlier. See [ruler](../method/ruler.md).",
+    ),
+    (
+        "guest-timer",
+        "cell",
+        "*invalid*: a sender's timer was late by a millisecond or more at p99 in a guest whose processor is emulated, in real time.",
+    ),
     ("placement", "cell", "*warning*: a CPU was asked for and could not be had, and what was taken instead."),
     (
         "exact-time",
@@ -30,6 +48,23 @@ const WIDER: &[(&str, &str, &str)] = &[
         "*note*: it was run in exact virtual time, and what its figures are good for. See [guests](../guests.md).",
     ),
     ("guest", "run", "*note*: it was run in a guest, and what that means for its figures. See [guests](../guests.md)."),
+    (
+        "observer",
+        "run",
+        "*note*: what tx stamps add to the medians of metrics that need none, with an interval, for each path and port. See \
+         [points](../method/points.md#what-a-stamp-costs).",
+    ),
+    (
+        "own-trace",
+        "run",
+        "*invalid*: tardy itself shows in a figure that is printed, and in which; *warning*: it shows, and no printed figure moves, or \
+         something else had held up the sender before. See [own-trace](../method/own-trace.md).",
+    ),
+    (
+        "validity",
+        "run",
+        "*warning*: the experiment file judges something more mildly than by default; *note*: it sets other values that are none the milder.",
+    ),
     ("killed", "run", "*note*: the run was killed before its end; the trials that were finished are judged."),
 ];
 
@@ -44,6 +79,7 @@ pub fn chapter() -> Chapter {
             (_, false) => "",
             (Spoils::Measuring, _) => "trial",
             (Spoils::Path, _) => "cell",
+            (Spoils::Told, _) => "trial or cell",
         };
         let id = format!("[`{0}`](../method/validity.md#{0})", rule.id);
         vec![id, levels(rule.id).join(", "), spoils.to_owned(), first(section(rule.id))]

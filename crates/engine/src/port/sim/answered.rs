@@ -25,7 +25,7 @@ impl Ends<'_> {
 
     /// By the schedule, each packet sent back.
     pub(super) fn reflected(&self, base: Instant<Tai>) -> (Recorded, i64) {
-        let (sent, flying) = self.send(base);
+        let (sent, mut own, flying) = self.send(base);
         let mut ended_ns = self.world.now_ns.replace(EPOCH_NS);
         let mut from = self.rx(flying, false);
         let (mut back, path) = self.tx(3, true);
@@ -40,7 +40,10 @@ impl Ends<'_> {
         ended_ns = ended_ns.max(self.world.now_ns.get());
         let (counters, gaps) = (receiver.counters, receiver.gaps);
         let reply = (receiver.finish(), counters, gaps);
-        (recorded(sent, reflector, reply, None), ended_ns)
+        let (work, left_out) = reflector.sender.own.take();
+        own.0.extend(work);
+        own.1 += left_out;
+        (recorded(sent, reflector, reply, None, own), ended_ns)
     }
 
     /// Closed loop.
@@ -70,6 +73,8 @@ impl Ends<'_> {
         timer.sleep_until(base);
         requester.run(&mut timer, &mut Door(link.clone()), &mut home, &Shared::default());
         let ended_ns = self.world.now_ns.get();
+        requester.sender.gather_stamps(&mut timer, &mut Door(link.clone()));
+        let own = requester.sender.own.take();
         let arrivals = requester.take_arrivals();
         let (counters, gaps, sent) = (requester.counters, requester.gaps, requester.sender.counters);
         let sent = (requester.sender.finish(), sent);
@@ -77,7 +82,7 @@ impl Ends<'_> {
         let Ok(link) = Rc::try_unwrap(link) else { unreachable!("the ports are gone") };
         let mut far = link.into_inner().far;
         far.reflector.end(&mut far.timer, &mut far.back);
-        (recorded(sent, far.reflector, (arrivals, counters, gaps), gaps), ended_ns)
+        (recorded(sent, far.reflector, (arrivals, counters, gaps), gaps, own), ended_ns)
     }
 }
 
@@ -88,6 +93,7 @@ fn recorded(
     reflector: Reflector,
     (arrivals, rx_counters, gaps): Replies,
     tx_gaps: Option<tardy_model::trial::SpinGaps>,
+    own: super::Own,
 ) -> Recorded {
     let Reflector { receiver, sender, .. } = reflector;
     let (counters, rx_gaps, tx_counters) = (receiver.counters, receiver.gaps, sender.counters);
@@ -101,7 +107,7 @@ fn recorded(
         tcp: [None; 2],
         error_queue_bytes: 0,
     };
-    Recorded { sent, arrived: (receiver.finish(), counters), gaps: [tx_gaps, rx_gaps], reply: Some(reply) }
+    Recorded { sent, arrived: (receiver.finish(), counters), gaps: [tx_gaps, rx_gaps], reply: Some(reply), own }
 }
 
 /// The reflector's station, with a time of its own.

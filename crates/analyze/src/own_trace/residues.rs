@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets of a ping-pong by the remainder of their number: does each n-th differ from the others?
+//!
+//! A trial is cut into blocks. In each block the class with the greatest median wins, and that with the least loses; by chance each of
+//! m classes does so in one of m blocks. Blocks begin one number later each time, so that every class stands once at every
+//! place in a block, and a drift within the blocks favours none.
+
+use super::chance::{binomial_tail, median};
+use super::{Found, KEPT};
+use tardy_model::sample::MaybeNanos;
+
+/// Rows of a trial that are looked at.
+pub const ROWS: usize = 65_536;
+/// Batch sizes that are tried, each with the packets of a class in a block; 8 is also twice the requests between two pauses.
+pub const MODULI: [(usize, usize); 3] = [(8, 8), (16, 8), (64, 4)];
+/// Blocks below which nothing is told.
+const LEAST_BLOCKS: u64 = 16;
+
+/// One metric of one cell by one modulus.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    modulus: usize,
+    each: usize,
+    blocks: u64,
+    wins: Vec<u64>,
+    losses: Vec<u64>,
+    /// By class: its median less that of all, the median itself, and that of all, in each trial.
+    medians: Vec<Vec<(i64, i64, i64)>>,
+    rows: Vec<u64>,
+}
+
+impl Pool {
+    /// For packets by the remainder of their number divided by `modulus`, `each` of a class in a block.
+    pub fn new((modulus, each): (usize, usize)) -> Self {
+        let empty = vec![0; modulus];
+        let (wins, losses, rows) = (empty.clone(), empty.clone(), empty);
+        Pool { modulus, each, blocks: 0, wins, losses, medians: vec![Vec::new(); modulus], rows }
+    }
+
+    /// Adds the values of packets 0 and on of one trial.
+    pub fn add(&mut self, values: &[MaybeNanos]) {
+        let values = &values[..values.len().min(ROWS)];
+        let mut all: Vec<i64> = values.iter().filter_map(|value| value.get()).collect();
+        let Some(of_all) = median(&mut all) else { return };
+        for class in 0..self.modulus {
+            let mut own: Vec<i64> = values.iter().skip(class).step_by(self.modulus).filter_map(|v| v.get()).collect();
+            self.rows[class] += own.len() as u64;
+            if let (Some(of_class), true) = (median(&mut own), self.medians[class].len() < KEPT) {
+                self.medians[class].push((of_class.saturating_sub(of_all), of_class, of_all));
+            }
+        }
+        let length = self.modulus * self.each;
+        // The places go on from trial to trial, or short trials would all begin alike.
+        let mut first = (self.blocks % self.modulus as u64) as usize;
+        while let Some(block) = values.get(first..first + length) {
+            self.block(first, block);
+            first += length + 1;
+        }
+    }
+
+    fn block(&mut self, first: usize, block: &[MaybeNanos]) {
+        let mut medians = Vec::with_capacity(self.modulus);
+        for place in 0..self.modulus {
+            let mut own: Vec<i64> = block.iter().skip(place).step_by(self.modulus).filter_map(|v| v.get()).collect();
+            if own.len() * 2 < self.each {
+                return;
+            }
+            let Some(of_class) = median(&mut own) else { return };
+            medians.push((of_class, (first + place) % self.modulus));
+        }
+        medians.sort_unstable();
+        self.blocks += 1;
+        // Two that are equal share nothing: nobody wins.
+        match medians.as_slice() {
+            [least, second, ..] if least.0 < second.0 => self.losses[least.1] += 1,
+            _ => {}
+        }
+        match medians.as_slice() {
+            [.., second, greatest] if second.0 < greatest.0 => self.wins[greatest.1] += 1,
+            _ => {}
+        }
+    }
+
+    /// What was found; `None` where it cannot be told.
+    pub fn test(&self) -> Option<Found> {
+        if self.blocks < LEAST_BLOCKS.max(self.modulus as u64) {
+            return None;
+        }
+        let best = |of: &[u64]| of.iter().copied().enumerate().max_by_key(|(_, count)| *count);
+        let ((slow, wins), (fast, losses)) = (best(&self.wins)?, best(&self.losses)?);
+        let chance = |count| binomial_tail(self.blocks, count, 1.0 / self.modulus as f64);
+        let (above, below) = (chance(wins), chance(losses));
+        let (class, p) = if above <= below { (slow, above) } else { (fast, below) };
+        let middle =
+            |of: fn(&(i64, i64, i64)) -> i64| median(&mut self.medians[class].iter().map(of).collect::<Vec<_>>());
+        let affected_ns = middle(|(_, of_class, _)| *of_class)?;
+        Some(Found {
+            p_value: (p * 2.0 * self.modulus as f64).min(1.0),
+            difference_ns: middle(|(difference, ..)| *difference)?,
+            affected_ns,
+            others_ns: middle(|(.., of_all)| *of_all)?,
+            packets: self.rows[class],
+            comparisons: self.blocks,
+            least_ns: affected_ns,
+            greatest_ns: affected_ns,
+            class: Some((self.modulus as u64, class as u64)),
+        })
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a cell's trials agree with the ruler. The ruler says how late the timer of a thread is here; `scheduled..wakeup` says how late
+//! it was in the trials. Where the two disagree, the ruler's figure does not hold for these packets.
+
+use crate::says;
+use tardy_model::machine::RulerRecord;
+use tardy_model::result::CellResult;
+use tardy_model::validity::Validity;
+use tardy_model::verdict::{Level, Verdict};
+
+/// One of two p99s is another than the other beyond this factor. The 99th percentile of 1 000 wake-ups rests on ten values: with 95 %
+/// it lies between the ranks 984 and 996 (binomial), that is between p98.4 and p99.6. In a tail that falls as 1/x, as that of stalls of all
+/// lengths does, the values there are apart by a factor of four: two each way.
+const FACTOR: i64 = 2;
+/// Two figures that differ by less are the same: reading the clock and returning from the call take as much, ns.
+const GRAIN_NS: i64 = 1_000;
+
+/// A sender whose timer is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Its stream.
+    pub stream: String,
+    /// It aims to wake so long before the scheduled instant, ns.
+    pub advance_ns: i64,
+    /// It spins for the last stretch, so that its timer's error is not to be seen.
+    pub spins: bool,
+}
+
+/// The ruler's records of a cell's sender.
+fn of_sender<'a>(cell: &CellResult, stream: &str, ruler: &'a [RulerRecord]) -> Vec<&'a RulerRecord> {
+    let thread = format!("{stream}.tx");
+    let Some(placed) = cell.placement.iter().find(|placed| placed.thread == thread) else { return Vec::new() };
+    let same_cpu =
+        |record: &RulerRecord| record.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) == placed.cpu_asked;
+    let is_its = |record: &&RulerRecord| {
+        record.threads.contains(&thread) && record.policy == placed.policy_granted && same_cpu(record)
+    };
+    ruler.iter().filter(is_its).collect()
+}
+
+/// The 99th percentile of how late the sender woke, by its own aim.
+fn woke_ns(cell: &CellResult, sender: &Sender) -> Option<i64> {
+    let wakeup = cell.streams.get(&sender.stream)?.metrics.get("scheduled..wakeup")?;
+    Some(wakeup.figures.quantiles.p99_ns?.saturating_add(sender.advance_ns))
+}
+
+/// Judges a cell. `emulated`: it ran in a guest whose processor is emulated, in real time.
+pub fn judge(
+    cell: &CellResult,
+    senders: &[Sender],
+    ruler: &[RulerRecord],
+    emulated: bool,
+    settings: &Validity,
+) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for sender in senders.iter().filter(|_| !cell.trials.is_empty()) {
+        let records = of_sender(cell, &sender.stream, ruler);
+        let woke_ns = woke_ns(cell, sender);
+        verdicts
+            .extend(emulator(sender, &records, woke_ns).filter(|_| emulated).and_then(|late| late.verdict(settings)));
+        verdicts.extend(woke_ns.filter(|_| !sender.spins).and_then(|woke_ns| disagrees(sender, &records, woke_ns)));
+    }
+    verdicts.into_iter().map(|verdict| settings.weigh(verdict)).collect()
+}
+
+/// The latest that is known of a timer.
+struct Late<'a> {
+    stream: &'a str,
+    ns: i64,
+    ruler_ns: Option<i64>,
+    woke_ns: Option<i64>,
+}
+
+fn emulator<'a>(sender: &'a Sender, records: &[&RulerRecord], woke_ns: Option<i64>) -> Option<Late<'a>> {
+    let ruler_ns = records.iter().map(|record| record.timer_p99_ns).max();
+    Some(Late { stream: &sender.stream, ns: ruler_ns.max(woke_ns)?, ruler_ns, woke_ns })
+}
+
+impl Late<'_> {
+    /// In such a guest no counter shows that the emulator waited for a CPU of the host: only that its timers are late.
+    fn verdict(&self, settings: &Validity) -> Option<Verdict> {
+        let limit_ns = settings.ns("guest-timer");
+        if self.ns < limit_ns {
+            return None;
+        }
+        let says = format!(
+            "the timer of {}.tx was late by {} at p99 in a guest whose processor is emulated: these latencies are those of the emulator, \
+             which waited for the host; use --in guest:exact",
+            self.stream,
+            says::time(self.ns)
+        );
+        let mut verdict = Verdict::new("guest-timer", Level::Invalid, says)
+            .with("stream", self.stream)
+            .with("timer_p99_ns", self.ns)
+            .with("limit_ns", limit_ns);
+        if let Some(ns) = self.ruler_ns {
+            verdict = verdict.with("ruler_p99_ns", ns);
+        }
+        if let Some(ns) = self.woke_ns {
+            verdict = verdict.with("wakeup_p99_ns", ns);
+        }
+        Some(verdict)
+    }
+}
+
+/// The trials woke later, or earlier, than both readings of the ruler say.
+fn disagrees(sender: &Sender, records: &[&RulerRecord], woke_ns: i64) -> Option<Verdict> {
+    let of = |after: bool| records.iter().find(|record| record.after == after).map(|record| record.timer_p99_ns);
+    let (before, after) = (of(false), of(true));
+    let (least, most) = (before.into_iter().chain(after).min()?, before.into_iter().chain(after).max()?);
+    let far = |less: i64, more: i64| more > less.saturating_mul(FACTOR).saturating_add(GRAIN_NS);
+    let (level, what) = if far(most, woke_ns) {
+        (Level::Warning, "later than the ruler says: what it measured does not hold for these packets")
+    } else if far(woke_ns, least) {
+        (Level::Note, "earlier than the ruler says: what disturbed it did not disturb these packets so much")
+    } else {
+        return None;
+    };
+    let read = |ns: Option<i64>| ns.map_or("not measured".to_owned(), says::time);
+    let says = format!(
+        "{}.tx woke {what} (late by {} at p99 in the trials; by the ruler {} before them and {} after them)",
+        sender.stream,
+        says::time(woke_ns),
+        read(before),
+        read(after)
+    );
+    let mut verdict =
+        Verdict::new("ruler", level, says).with("stream", sender.stream.as_str()).with("wakeup_p99_ns", woke_ns);
+    for (name, ns) in [("before_p99_ns", before), ("after_p99_ns", after)] {
+        if let Some(ns) = ns {
+            verdict = verdict.with(name, ns);
+        }
+    }
+    Some(verdict)
+}

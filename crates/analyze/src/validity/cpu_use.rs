@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who used a CPU during a trial: tardy's measuring threads, its loads, other tasks by name, interrupts. And how long each measuring
+//! thread waited for that CPU because of others, which is the harm that they did.
+
+use super::evidence::Thread;
+use super::{Evidence, load, rt_bandwidth};
+use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::load::LoadKind;
+use tardy_model::machine::{CpuTimes, TaskTime};
+use tardy_model::result::CpuUser;
+
+/// What a CPU did during a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CpuUse {
+    /// Time between the two readings, ns.
+    pub elapsed_ns: i64,
+    /// Time in interrupts, whoever's, ns.
+    pub irq_ns: i64,
+    /// Time in softirqs, whoever's, ns.
+    pub softirq_ns: i64,
+    /// Time that measuring threads ran there, at most, ns.
+    pub ours_ns: i64,
+    /// Time that loads ran there, at most, ns.
+    pub loads_ns: i64,
+    /// Time that other tasks ran there, at least, ns.
+    pub others_ns: i64,
+    /// Who they are, those that ran longest first.
+    pub users: Vec<CpuUser>,
+    /// True if the tasks that ended are all among them.
+    pub ended_known: bool,
+}
+
+/// Time that was not idle. The kernel samples busy time at its tick, which falls into step with a cyclic stream and then
+/// charges whole ticks to it; idle time it measures. So the lesser of the two counts.
+fn busy_ns(times: &CpuTimes, elapsed_ns: i64) -> i64 {
+    if elapsed_ns <= 0 {
+        return times.busy_ns;
+    }
+    times.busy_ns.min(elapsed_ns.saturating_sub(times.idle_ns).saturating_sub(times.steal_ns))
+}
+
+/// What a measuring thread ran. A spinning receiver ran all the time but for its gaps, before the first packet and after the last too.
+fn ran_ns(thread: &Thread<'_>, elapsed_ns: i64) -> Option<i64> {
+    match thread.gaps() {
+        Some(gaps) if thread.end == "rx" => {
+            let spun = elapsed_ns.saturating_sub(gaps.total_ns);
+            Some(thread.record.run_ns.map_or(spun, |ran| ran.max(spun)))
+        }
+        _ => thread.record.run_ns,
+    }
+}
+
+/// What the measuring threads ran on a CPU, at most: one that moved between CPUs counts on each. `None` if that is not known of
+/// one of them: then nobody can tell what the others ran.
+fn ours_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Option<i64> {
+    let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
+    on_it.map(|thread| ran_ns(&thread, elapsed_ns)).try_fold(0i64, |sum, ran| Some(sum.saturating_add(ran?)))
+}
+
+/// What a task ran in the trial. It is the same by thread id and start, for kernel workers change their names. One that is not in the
+/// first reading is new, or had run for less than a tick then, so counting it from 0 is wrong by 10 ms at most. No task ran longer
+/// than the time that passed.
+fn task_ns(evidence: &Evidence<'_>, tid: u32, task: &TaskTime, elapsed_ns: i64) -> i64 {
+    let before = &evidence.record.before.tasks;
+    let began = before.get(&tid).filter(|earlier| earlier.start == task.start).map_or(0, |earlier| earlier.run_ns);
+    task.run_ns.saturating_sub(began).clamp(0, elapsed_ns.max(0))
+}
+
+/// What the loads ran on a CPU, at most: their own threads, and the programs that they started.
+fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
+    let loads = evidence.record.loads.values();
+    let sides = loads.flat_map(|load| load.instances.iter().flat_map(|instance| instance.sides()));
+    let threads: BTreeMap<u32, i64> = sides
+        .filter(|(_, side)| side.thread.cpus_seen.contains(&cpu))
+        .map(|(_, side)| (side.thread.tid, side.thread.run_ns.unwrap_or(elapsed_ns)))
+        .collect();
+    let Some(expected) = load::expected(evidence) else { return 0 };
+    let tasks = evidence
+        .record
+        .after
+        .tasks
+        .iter()
+        .filter(|(tid, task)| task.cpu == cpu && !threads.contains_key(tid) && expected.holds(**tid, task));
+    let tasks = tasks.map(|(tid, task)| task_ns(evidence, *tid, task, elapsed_ns));
+    tasks.chain(threads.values().copied()).fold(0, i64::saturating_add)
+}
+
+/// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a program, what it started and what
+/// has ended is not known to be another's, so tasks that have ended are left out.
+fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
+    let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
+    let expected = load::expected(evidence);
+    let strange = |tid: u32, task: &TaskTime| expected.as_ref().is_none_or(|expected| !expected.holds(tid, task));
+    let tasks = evidence.record.after.tasks.iter();
+    let tasks = tasks.filter(|(tid, task)| task.cpu == cpu && !ours.contains(tid) && strange(**tid, task));
+    let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(evidence, *tid, task, elapsed_ns), 0));
+    let has_programs = evidence.record.loads.values().any(|load| matches!(load.kind, LoadKind::Command { .. }));
+    let ended = evidence.record.after.ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
+    let ended = ended.filter(|task| task.cpu == cpu).map(|task| (task.name.as_str(), task.run_ns, task.count));
+    let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
+    for (name, ran, ended) in living.chain(ended) {
+        let user = by_name.entry(name).or_insert_with(|| CpuUser { name: name.to_owned(), ..CpuUser::default() });
+        user.run_ns = user.run_ns.saturating_add(ran).min(elapsed_ns.max(0));
+        user.ended += ended;
+    }
+    let mut users: Vec<CpuUser> = by_name.into_values().filter(|user| user.run_ns > 0).collect();
+    users.sort_by_key(|user| std::cmp::Reverse(user.run_ns));
+    users
+}
+
+/// Who used a CPU; `None` where a reading lacks it, or it is not known how long one of the measuring threads ran.
+pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
+    let times = evidence.cpu(cpu)?;
+    let elapsed_ns = match evidence.elapsed_ns() {
+        elapsed if elapsed > 0 => elapsed,
+        _ => times.busy_ns.saturating_add(times.idle_ns),
+    };
+    let ours_ns = ours_ns(evidence, cpu, elapsed_ns)?;
+    let loads_ns = loads_ns(evidence, cpu, elapsed_ns);
+    let users = users(evidence, cpu, elapsed_ns);
+    // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells that.
+    let stopped = rt_bandwidth::stopped(evidence);
+    let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&cpu));
+    let stopped_ns = stops.map(|stopped| stopped.gaps.total_ns).fold(0, i64::saturating_add);
+    // The stream's own packets are taken in by interrupts and softirqs: nobody else's doing.
+    let apart = [times.irq_ns, times.softirq_ns, ours_ns, stopped_ns].into_iter().fold(0, i64::saturating_add);
+    let mut others_ns = busy_ns(&times, elapsed_ns).saturating_sub(apart);
+    if load::expected(evidence).is_some() {
+        // What the kernel does for a load has no name of its own: only tasks that can be named count.
+        let named = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
+        others_ns = others_ns.min(named);
+    }
+    let ended = evidence.record.after.ended.as_ref();
+    Some(CpuUse {
+        elapsed_ns,
+        irq_ns: times.irq_ns,
+        softirq_ns: times.softirq_ns,
+        ours_ns,
+        loads_ns,
+        others_ns: others_ns.max(0),
+        users,
+        ended_known: ended.is_some_and(|ended| !ended.incomplete),
+    })
+}
+
+/// What others did to a measuring thread on a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Harm<'a> {
+    pub thread: Thread<'a>,
+    /// Of its wait, what tardy's own threads, loads and the wake-ups themselves account for, at most, ns.
+    pub own_ns: i64,
+    /// Time that it waited for others, ns: no longer than they ran. Where the kernel does not say how long it waited, as long as that.
+    pub waited_ns: i64,
+}
+
+/// The measuring thread that waited longest for a CPU because of others.
+pub(super) fn worst<'a>(evidence: &Evidence<'a>, cpu: u32, used: &CpuUse) -> Option<Harm<'a>> {
+    let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
+    let harms = on_it.map(|thread| {
+        let neighbours_ns = used.ours_ns.saturating_sub(ran_ns(&thread, used.elapsed_ns).unwrap_or(0)).max(0);
+        // What the switch to a realtime thread takes, the ruler knows. That of an ordinary thread may hold the others' time.
+        let switches = i64::try_from(thread.record.voluntary_switches).unwrap_or(i64::MAX);
+        let wake_ns = thread.record.wake_wait_ns.filter(|_| thread.is_realtime()).unwrap_or(0);
+        let own_ns = neighbours_ns.saturating_add(used.loads_ns).saturating_add(wake_ns.saturating_mul(switches));
+        let waited_ns = match thread.record.wait_ns {
+            Some(waited) => waited.saturating_sub(own_ns).clamp(0, used.others_ns),
+            None => used.others_ns,
+        };
+        Harm { thread, own_ns, waited_ns }
+    });
+    harms.max_by_key(|harm| harm.waited_ns)
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tardy notices`: the licences of what this program holds beside tardy's own code.
+
+use crate::exit::Exit;
+use anyhow::Result;
+
+/// Made by packaging/notices.py.
+const NOTICES: &str = include_str!("../../../../NOTICES");
+
+/// Prints them.
+pub fn call() -> Result<Exit> {
+    super::print(NOTICES)?;
+    Ok(Exit::Good)
+}

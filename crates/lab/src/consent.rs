@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an experiment file would have done to the machine beyond namespaces and links of the run's own: programs that it runs, and
+//! network devices that it takes. A file is data; both need a word of the caller's.
+//!
+//! In a guest neither is asked for: it has no device of this machine, no file of the user's and no network, and its programs are
+//! those that every guest has.
+
+use crate::orders::is_simulated;
+use crate::path::{self, Found};
+use tardy_model::load::LoadKind;
+use tardy_spec::experiment::{Experiment, Path};
+
+/// The caller's word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// The programs of loads may be run.
+    pub commands: bool,
+    /// Network devices may be taken.
+    pub nics: bool,
+}
+
+/// Something that needs the caller's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A program.
+    Program {
+        /// The load's name.
+        load: String,
+        /// The station where it runs.
+        station: String,
+        /// It and its arguments.
+        argv: Vec<String>,
+    },
+    /// Two network devices.
+    Nics {
+        /// One of them.
+        a: String,
+        /// The other one.
+        b: String,
+    },
+}
+
+impl Need {
+    /// The flag that gives it.
+    pub const fn flag(&self) -> &'static str {
+        match self {
+            Need::Program { .. } => "--allow-commands",
+            Need::Nics { .. } => "--allow-nics",
+        }
+    }
+
+    /// What it is, in words.
+    pub fn says(&self) -> String {
+        match self {
+            Need::Program { load, station, argv } => {
+                let line = crate::command::Command::new(
+                    argv.first().map_or("", String::as_str),
+                    &argv.iter().skip(1).map(String::as_str).collect::<Vec<_>>(),
+                );
+                format!("load `{load}` runs this program as root, at station `{station}`: {line}")
+            }
+            Need::Nics { a, b } => {
+                format!("the path takes the network devices `{a}` and `{b}` out of this machine's network for the run")
+            }
+        }
+    }
+}
+
+/// The caller did not give the word.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{more}: if that is what you want, call `tardy run` with {}", need.says(), need.flag())]
+pub struct NotAllowed {
+    /// The first thing that needs it.
+    pub need: Need,
+    /// How many more of its kind there are, in words.
+    more: String,
+}
+
+/// All that an experiment needs the caller's word for, each once, in the order of its cells.
+pub fn needs(experiment: &Experiment) -> Vec<Need> {
+    let mut needs = Vec::new();
+    let mut add = |need: Need| {
+        if !needs.contains(&need) {
+            needs.push(need);
+        }
+    };
+    for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+        // A guest's own devices are not taken here: the run refuses that by itself.
+        let is_refused =
+            matches!(cell.setup.path, Path::Igb { .. }) && path::cannot(&cell.setup, &Found::default()).is_some();
+        if let Some([a, b]) = cell.setup.path.devices().filter(|_| !is_refused) {
+            add(Need::Nics { a: a.to_owned(), b: b.to_owned() });
+        }
+        for load in cell.setup.loads.iter().filter(|load| load.count > 0) {
+            let LoadKind::Command { command, peer_command } = &load.kind else { continue };
+            let sides = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
+            for (station, argv) in sides.into_iter().filter(|(_, argv)| !argv.is_empty()) {
+                let station = station.cloned().unwrap_or_default();
+                add(Need::Program { load: load.name.clone(), station, argv: argv.clone() });
+            }
+        }
+    }
+    needs
+}
+
+/// Refuses what the caller did not allow.
+///
+/// # Errors
+/// [`NotAllowed`].
+pub fn check(experiment: &Experiment, allowed: Allowed) -> Result<(), NotAllowed> {
+    let is_open = |need: &Need| match need {
+        Need::Program { .. } => !allowed.commands,
+        Need::Nics { .. } => !allowed.nics,
+    };
+    let open: Vec<Need> = needs(experiment).into_iter().filter(is_open).collect();
+    let Some(need) = open.first().cloned() else { return Ok(()) };
+    let more = match open.iter().filter(|other| other.flag() == need.flag()).count() - 1 {
+        0 => String::new(),
+        n => format!(" (and {n} more, which `tardy plan` lists)"),
+    };
+    Err(NotAllowed { need, more })
+}

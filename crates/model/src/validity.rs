@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `[validity]` of an experiment file may set of the rules of validity: how much a rule weighs, and from where on.
+//!
+//! A rule that judges the conditions of the measuring may be made milder, for the user may know of a disturbance and want the
+//! figures all the same. A rule that finds that a figure is not what happened (a clock jumped, stamps are missing, the recorder was
+//! full), or that is itself what the path did (packets were lost), may only be made stricter: losing more must never cost less.
+
+use crate::verdict::{Level, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// From where on a rule's verdict has its full weight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// A share of the time or of the packets.
+    Share(f64),
+    /// A span of time, ns.
+    Ns(i64),
+}
+
+/// One rule, as it is by default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RuleDefault {
+    /// Its id.
+    pub id: &'static str,
+    /// Its limit, if it has one that can be set.
+    pub limit: Option<Limit>,
+    /// The most that its verdicts weigh.
+    pub level: Level,
+    /// May it be made milder?
+    pub milder: bool,
+}
+
+const fn condition(id: &'static str, level: Level) -> RuleDefault {
+    RuleDefault { id, limit: None, level, milder: true }
+}
+
+const fn limited(id: &'static str, limit: Limit) -> RuleDefault {
+    RuleDefault { id, limit: Some(limit), level: Level::Invalid, milder: true }
+}
+
+const fn fact(id: &'static str) -> RuleDefault {
+    RuleDefault { id, limit: None, level: Level::Invalid, milder: false }
+}
+
+/// All rules that can be set, in the order in which verdicts are told.
+pub const RULES: &[RuleDefault] = &[
+    fact("failed"),
+    fact("late-start"),
+    fact("receiver-broke"),
+    condition("interrupted", Level::Note),
+    fact("tai-offset"),
+    fact("clock-step"),
+    fact("causality"),
+    condition("policy", Level::Invalid),
+    fact("shaper"),
+    fact("no-gates"),
+    condition("load", Level::Invalid),
+    condition("softirq", Level::Invalid),
+    limited("rate", Limit::Share(0.01)),
+    fact("send-errors"),
+    fact("launch-drops"),
+    fact("loss"),
+    fact("vlan-tags"),
+    fact("vlan-pcp"),
+    fact("recorder"),
+    condition("recorder-delay", Level::Note),
+    fact("queue-overflow"),
+    fact("late-stamps"),
+    fact("coverage"),
+    condition("warmup", Level::Warning),
+    condition("advance", Level::Warning),
+    condition("narrow-windows", Level::Warning),
+    condition("rt-bandwidth", Level::Invalid),
+    limited("steal", Limit::Share(0.10)),
+    limited("competing-cpu", Limit::Share(0.10)),
+    condition("shared-cpu", Level::Warning),
+    condition("other-runs", Level::Note),
+    condition("pm-qos", Level::Warning),
+    condition("launch-ignored", Level::Note),
+    condition("moved-point", Level::Warning),
+    condition("foreign", Level::Note),
+    condition("ruler", Level::Warning),
+    limited("guest-timer", Limit::Ns(1_000_000)),
+];
+
+/// The rule of this id.
+pub fn rule(id: &str) -> Option<&'static RuleDefault> {
+    RULES.iter().find(|rule| rule.id == id)
+}
+
+/// What was set of one rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// The most that its verdicts weigh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+}
+
+/// One value that is not the default, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// `competing-cpu`.
+    pub rule: &'static str,
+    /// `limit` or `level`.
+    pub what: &'static str,
+    /// As it is set.
+    pub is: String,
+    /// What it is by default.
+    pub default: String,
+    /// True if it judges more mildly so.
+    pub milder: bool,
+}
+
+/// What was set of the rules, by id. Empty: all is as by default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Validity {
+    /// By rule.
+    pub set: BTreeMap<String, Setting>,
+}
+
+impl Validity {
+    /// True if nothing was set.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
+    fn limit(&self, id: &str) -> Option<Limit> {
+        let set = self.set.get(id).and_then(|setting| setting.limit);
+        set.or_else(|| rule(id)?.limit)
+    }
+
+    /// The share from which on a rule's verdict has its full weight; above all shares for a rule that has none.
+    pub fn share(&self, id: &str) -> f64 {
+        match self.limit(id) {
+            Some(Limit::Share(share)) => share,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The same of a rule whose limit is a span of time, ns.
+    pub fn ns(&self, id: &str) -> i64 {
+        match self.limit(id) {
+            Some(Limit::Ns(ns)) => ns,
+            _ => i64::MAX,
+        }
+    }
+
+    /// Gives a verdict the weight that was set, and says so in it. A milder level is the most that any verdict of the rule weighs; a
+    /// stricter one is that of the verdicts that have the rule's full weight.
+    #[must_use]
+    pub fn weigh(&self, verdict: Verdict) -> Verdict {
+        let Some(default) = rule(&verdict.id) else { return verdict };
+        let Some(set) = self.set.get(default.id).and_then(|setting| setting.level) else { return verdict };
+        let level = match set < default.level {
+            true if default.milder => verdict.level.min(set),
+            false if verdict.level >= default.level => set.max(verdict.level),
+            _ => verdict.level,
+        };
+        if level == verdict.level {
+            return verdict;
+        }
+        let by_default = verdict.level.name();
+        let says = format!("{} ({by_default} by default; `[validity]` says {})", verdict.says, level.name());
+        Verdict { level, says, ..verdict }.with("level_by_default", by_default)
+    }
+
+    /// Every value that is not the default.
+    pub fn changed(&self) -> Vec<Changed> {
+        let mut changed = Vec::new();
+        for (id, setting) in &self.set {
+            let Some(rule) = rule(id) else { continue };
+            if let (Some(is), Some(default)) = (setting.limit, rule.limit)
+                && is != default
+            {
+                let milder = match (is, default) {
+                    (Limit::Share(is), Limit::Share(default)) => is > default,
+                    (Limit::Ns(is), Limit::Ns(default)) => is > default,
+                    _ => true,
+                };
+                let (is, default) = (is.to_string(), default.to_string());
+                changed.push(Changed { rule: rule.id, what: "limit", is, default, milder });
+            }
+            if let Some(is) = setting.level.filter(|is| *is != rule.level) {
+                let (name, default) = (is.name().to_owned(), rule.level.name().to_owned());
+                changed.push(Changed { rule: rule.id, what: "level", is: name, default, milder: is < rule.level });
+            }
+        }
+        changed
+    }
+}
+
+impl std::fmt::Display for Changed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {} instead of {}", self.rule, self.what, self.is, self.default)
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            // Ten digits are more than anybody writes, and few enough to hide that a share is a binary fraction.
+            Limit::Share(share) => write!(f, "{} %", (share * 100.0 * 1e10).round() / 1e10),
+            Limit::Ns(ns) if ns % 1_000_000 == 0 => write!(f, "{} ms", ns / 1_000_000),
+            Limit::Ns(ns) if ns % 1_000 == 0 => write!(f, "{} µs", ns / 1_000),
+            Limit::Ns(ns) => write!(f, "{ns} ns"),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which points a stream stamps. A file that names points gets them or is refused. Where it names none, tardy stamps what the metrics
+//! need that are asked for: each stamp of the kernel costs time in the path. Of those the ones that a machine does not have are left
+//! out with a reason.
+
+use crate::cell::{Table, View};
+use crate::error::Problem;
+use crate::experiment::Path;
+use crate::schema::Value;
+use tardy_model::point::Point;
+use tardy_model::shaper::Shaper;
+use tardy_model::stream::{Kind, Port, Stream, Wait};
+
+/// True if the file names the points.
+pub(crate) fn are_named(table: &Table<'_>) -> bool {
+    table.is_written("stamps") && matches!(table.find("stamps"), Some(Value::Points(_)))
+}
+
+/// Points that metrics may be made of: as named; else the usual ones, and those of the reply where there is one. `waits` are how the
+/// sending and the receiving station wait.
+pub(crate) fn points(table: &Table<'_>, kind: Kind, port: Port, waits: [Wait; 2]) -> Result<Vec<Point>, Problem> {
+    let are_named = are_named(table);
+    let mut points = match table.find("stamps") {
+        Some(Value::Points(points)) => points.clone(),
+        _ => Point::USUAL.to_vec(),
+    };
+    match points.iter().find(|point| point.is_of_reply()).filter(|_| !kind.is_answered()) {
+        Some(point) => {
+            let message = format!("`{}`: `{point}` is of a reply, and the stream is not answered", table.key("stamps"));
+            let help = "leave it out, or write reflect = true or kind = \"pingpong\"";
+            return Err(table.wrong(&["stamps", "kind"], message, help));
+        }
+        None if kind.is_answered() && !are_named => {
+            points.extend(Point::ALL.into_iter().filter(|point| point.is_of_reply()));
+        }
+        None => {}
+    }
+    if kind == Kind::Pingpong && !are_named {
+        // Nothing wakes by a timer.
+        points.retain(|point| *point != Point::Wakeup);
+    }
+    if !are_named {
+        points.retain(|point| !ends_waits(*point, kind, port, waits));
+    }
+    points.sort();
+    Ok(points)
+}
+
+/// True where a stamp that waits to be fetched would end the waits for a packet: over TCP a thread sends and waits on one socket, and
+/// poll, select and epoll return for its error queue too.
+fn ends_waits(point: Point, kind: Kind, port: Port, [tx, rx]: [Wait; 2]) -> bool {
+    let wait = match point {
+        Point::TxSched | Point::TxKernel => tx,
+        Point::ReplyTxSched | Point::ReplyTxKernel => rx,
+        _ => return false,
+    };
+    kind.is_answered() && port == Port::Tcp && matches!(wait, Wait::Poll | Wait::Select | Wait::Epoll)
+}
+
+/// Keeps of the points that no file names those that something asked for is made of. What a measuring thread reads from its clock
+/// stays: it costs the path nothing, and verdicts rest on it; so does the kernel's stamp of arrival where there is a schedule. A queue discipline is judged by when packets reach it and leave it.
+pub(crate) fn keep_needed(streams: &mut [Stream], shaper: &Shaper) {
+    for stream in streams.iter_mut().filter(|stream| !stream.stamps_named) {
+        let mut needed = vec![Point::Wakeup, Point::Send, Point::Receive, Point::ReplySend, Point::ReplyReceive];
+        needed.extend(stream.metrics.iter().flat_map(|metric| metric.stamps()));
+        if stream.kind.is_scheduled() {
+            // Whether a packet is early or late is of its arrival in the kernel.
+            needed.push(Point::RxKernel);
+        }
+        if *shaper != Shaper::None {
+            needed.extend([Point::TxSched, Point::TxKernel, Point::TxHw]);
+        }
+        stream.stamps.retain(|point| needed.contains(point));
+    }
+}
+
+/// Refuses points that the file names and that cannot be had whatever the machine. What a device lacks is told when it is looked at.
+pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) -> Result<(), Problem> {
+    for named in view.streams() {
+        let table = view.table("stream.*", Some(named));
+        let stream = streams.iter().find(|stream| stream.name == named.name && stream.stamps_named);
+        let Some(stream) = stream else { continue };
+        if let Some((point, why)) = stream.stamps.iter().find_map(|point| Some((point, cannot(*point, path, stream)?)))
+        {
+            let message = format!("`{}`: there is no `{point}` here: {why}", table.key("stamps"));
+            let help = "leave it out; stamps that are not named are taken where the machine has them";
+            return Err(table.wrong(&["stamps", "port"], message, help));
+        }
+    }
+    Ok(())
+}
+
+/// Why nothing can stamp the point; `None` if something may.
+fn cannot(point: Point, path: &Path, stream: &Stream) -> Option<String> {
+    let of_sending = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
+    let of_kernel = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(of_sending);
+    let joined = stream.port == Port::Tcp && stream.reply.in_flight > 1 && of_kernel.into_iter().any(|of| of == point);
+    Some(match point {
+        Point::TxHw | Point::RxHw if stream.port == Port::Sim => "port sim has no network device".to_owned(),
+        Point::TxHw | Point::RxHw if matches!(path, Path::Veth { .. }) => {
+            "path veth joins virtual links, which have no clock of their own".to_owned()
+        }
+        Point::RxHw => "this version does not read the clock of a device that receives".to_owned(),
+        Point::TxHw if stream.kind.is_answered() => "a device's stamps are read of one-way streams only".to_owned(),
+        _ if joined => "TCP joins messages that wait to be sent or read, and one stamp stands for all of them; with \
+                        in_flight = 1 each has its own"
+            .to_owned(),
+        _ => return None,
+    })
+}

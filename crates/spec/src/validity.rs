@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `[validity]`: what the file sets of the rules that decide whether figures may be used.
+
+use crate::error::{Problem, Reason};
+use crate::schema::Value;
+use crate::sheet::{Assignment, Sheet};
+use tardy_model::validity::{Limit, RuleDefault, Setting, Validity, rule};
+use tardy_model::verdict::Level;
+
+/// Reads it; what the sheet holds of it is known to name a rule.
+pub(crate) fn of(sheet: &Sheet) -> Result<Validity, Problem> {
+    let mut validity = Validity::default();
+    for (key, row) in &sheet.base {
+        let Some((id, field)) = key.strip_prefix("validity.").and_then(|key| key.rsplit_once('.')) else { continue };
+        let Some(rule) = rule(id) else { continue };
+        let setting: &mut Setting = validity.set.entry(id.to_owned()).or_default();
+        match field {
+            "limit" => setting.limit = Some(limit(rule, key, row)?),
+            _ => setting.level = Some(level(rule, key, row)?),
+        }
+    }
+    Ok(validity)
+}
+
+fn limit(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Limit, Problem> {
+    let wrong = |message: String, help: String| Problem::new(Reason::Value, &row.node.at, message, help);
+    match (rule.limit, &row.value) {
+        (Some(Limit::Share(_)), Value::Share(share)) => Ok(Limit::Share(*share)),
+        (Some(Limit::Ns(_)), Value::Span(span)) => Ok(Limit::Ns(span.0)),
+        (Some(Limit::Share(default)), _) => {
+            let help = format!("write a share, as limit = \"{}\"", Limit::Share(default).to_string().replace(' ', ""));
+            Err(wrong(format!("`{key}`: the limit of {} is a share of the time or of the packets", rule.id), help))
+        }
+        (Some(Limit::Ns(_)), _) => {
+            Err(wrong(format!("`{key}`: the limit of {} is a duration", rule.id), "write limit = \"5ms\"".to_owned()))
+        }
+        (None, _) => {
+            let help = "leave it out, or set the level: level = \"warning\"".to_owned();
+            Err(wrong(format!("`{key}`: the rule {} has no limit that can be set", rule.id), help))
+        }
+    }
+}
+
+fn level(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Level, Problem> {
+    let word = if let Value::Text(word) = &row.value { word.as_str() } else { "" };
+    let level = Level::ALL.into_iter().find(|level| level.name() == word).unwrap_or(rule.level);
+    if level < rule.level && !rule.milder {
+        let message = format!(
+            "`{key}`: {} can only be invalid: it says that figures are not what happened, or that packets were lost",
+            rule.id
+        );
+        let help = "leave it out and remove the cause that its verdict names";
+        return Err(Problem::new(Reason::Combination, &row.node.at, message, help));
+    }
+    Ok(level)
+}

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces of tardy in its own figures: both that earlier versions left are found, and noise of any kind is taken for none.
+
+use super::fixture::{BASE_NS, CYCLE_NS, record};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use tardy_analyze::cell::{CellAnalysis, CellAnswer};
+use tardy_analyze::own_trace::chance::{binomial_tail, fisher, median};
+use tardy_analyze::own_trace::{MOST_P, Place, judge};
+use tardy_model::point::{Metric, Point, Source};
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
+use tardy_model::stream::Side;
+use tardy_model::trial::{OwnReason, OwnWork, ReplyRecord, TrialRecord};
+use tardy_model::verdict::{Figure, Level, Verdict};
+
+const ONE_WAY: Metric = Metric::Span(Point::Scheduled, Point::RxKernel);
+const ROUND_TRIP: Metric = Metric::Span(Point::Send, Point::ReplyReceive);
+/// What reading the clock costs here.
+const STAMP_NS: i64 = 25;
+
+/// A trial of a cyclic stream: how late each packet is; `None` for one that was lost.
+fn cyclic(n: u32, late: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord, Batch) {
+    let mut record = record(n, late.len() as u32);
+    let ctl = record.streams.get_mut("ctl").unwrap();
+    (ctl.own_work, ctl.sources) =
+        (own_work, [(Point::Scheduled, Source::App), (Point::RxKernel, Source::Kernel)].into());
+    let mut batch = rows(late, |seq| BASE_NS + seq * CYCLE_NS);
+    batch.offsets[Point::RxKernel.index()] = Some(late.iter().map(|late| MaybeNanos::from(*late)).collect());
+    (record, batch)
+}
+
+/// A trial of a ping-pong: how long each round trip takes.
+fn pingpong(n: u32, round_trips: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord, Batch) {
+    let mut record = record(n, round_trips.len() as u32);
+    let ctl = record.streams.get_mut("ctl").unwrap();
+    (ctl.cycle_ns, ctl.own_work, ctl.reply) = (0, own_work, Some(ReplyRecord::default()));
+    ctl.sources =
+        [(Point::Scheduled, Source::App), (Point::Send, Source::App), (Point::ReplyReceive, Source::App)].into();
+    let mut at = BASE_NS;
+    let starts: Vec<i64> = round_trips
+        .iter()
+        .map(|took| {
+            let start = at;
+            at += took.unwrap_or(1_000_000) + 500;
+            start
+        })
+        .collect();
+    let mut batch = rows(round_trips, |seq| starts[seq as usize]);
+    batch.offsets[Point::Send.index()] = Some(vec![MaybeNanos::some(0); round_trips.len()]);
+    batch.offsets[Point::ReplyReceive.index()] = Some(round_trips.iter().map(|took| MaybeNanos::from(*took)).collect());
+    (record, batch)
+}
+
+fn rows(values: &[Option<i64>], scheduled: impl Fn(i64) -> i64) -> Batch {
+    let seq: Vec<i64> = (0..values.len() as i64).collect();
+    let outcome = |value: &Option<i64>| if value.is_some() { Outcome::Received } else { Outcome::Lost };
+    Batch {
+        scheduled_ns: seq.iter().map(|seq| scheduled(*seq)).collect(),
+        outcome: values.iter().map(outcome).collect(),
+        flags: vec![Flags::default(); seq.len()],
+        seq,
+        ..Batch::default()
+    }
+}
+
+fn cell(id: &str, metrics: &[Metric], trials: &[(TrialRecord, Batch)]) -> CellAnswer {
+    let mut cell = CellAnalysis::new(id, BTreeMap::new(), [("ctl".to_owned(), metrics.to_vec())].into(), Vec::new());
+    for (record, batch) in trials {
+        cell.trial(record, [("ctl", batch)]);
+    }
+    cell.finish()
+}
+
+fn told(cells: &[CellAnswer]) -> Vec<Verdict> {
+    judge(cells.iter().map(|cell| (&cell.result, &cell.own_trace)), STAMP_NS)
+}
+
+/// How values of a process follow each other.
+#[derive(Clone, Copy, Debug)]
+enum Noise {
+    /// Normal, each with this correlation to the one before.
+    Normal(f64),
+    /// The same with log-normal values: a few are ten times the median.
+    Tailed(f64),
+    /// Pareto shocks (shape 1.5, which has no variance) that die away at this rate.
+    Shocks(f64),
+    /// White, with a slow wave of half the variance beneath.
+    Wandering,
+    /// Quiet and loud stretches of some 30 packets.
+    Bursts,
+    /// Each eighth packet of a trial meets the tick, at a phase of its trial.
+    Tick,
+    /// Each value is against the one before.
+    Swinging,
+}
+
+/// With how many runs of each are judged.
+const NOISES: [(Noise, u64); 12] = [
+    (Noise::Normal(0.9), 500),
+    (Noise::Tailed(0.5), 500),
+    (Noise::Normal(0.0), 50),
+    (Noise::Normal(0.5), 50),
+    (Noise::Normal(0.99), 50),
+    (Noise::Tailed(0.0), 50),
+    (Noise::Tailed(0.9), 50),
+    (Noise::Shocks(0.7), 50),
+    (Noise::Wandering, 50),
+    (Noise::Bursts, 50),
+    (Noise::Tick, 50),
+    (Noise::Swinging, 50),
+];
+
+fn normal(random: &mut Pcg64Mcg) -> f64 {
+    // Box and Muller 1958.
+    let (a, b): (f64, f64) = (random.random(), random.random());
+    (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+impl Noise {
+    /// Latencies around 30 µs.
+    fn values(self, random: &mut Pcg64Mcg, count: usize) -> Vec<i64> {
+        let mut ar = |rho: f64| {
+            let mut x = normal(random);
+            let step = (1.0 - rho * rho).sqrt();
+            let mut next = || {
+                x = rho * x + step * normal(random);
+                x
+            };
+            (0..count).map(|_| next()).collect::<Vec<f64>>()
+        };
+        let values: Vec<f64> = match self {
+            Noise::Normal(rho) => ar(rho).into_iter().map(|x| 30_000.0 + 5_000.0 * x).collect(),
+            Noise::Tailed(rho) => ar(rho).into_iter().map(|x| 15_000.0 + 15_000.0 * x.exp()).collect(),
+            Noise::Shocks(rho) => {
+                let mut x = 0.0;
+                let mut next = || {
+                    x = rho * x + 2_000.0 * (1.0 - random.random::<f64>()).powf(-1.0 / 1.5);
+                    20_000.0 + x
+                };
+                // Its own past comes first, or each trial would begin quiet.
+                (0..count + 200).map(|_| next()).skip(200).collect()
+            }
+            Noise::Wandering => {
+                let (slow, white) = (ar(0.995), ar(0.0));
+                slow.into_iter().zip(white).map(|(slow, white)| 30_000.0 + 3_500.0 * (slow + white)).collect()
+            }
+            Noise::Bursts => {
+                let mut loud = random.random::<bool>();
+                let mut next = || {
+                    loud ^= random.random_ratio(1, 30);
+                    30_000.0 + normal(random) * if loud { 12_000.0 } else { 1_000.0 }
+                };
+                (0..count).map(|_| next()).collect()
+            }
+            Noise::Tick => {
+                let phase = random.random_range(0..8);
+                let hit = |at: usize| if at % 8 == phase { 9_000.0 } else { 0.0 };
+                (0..count).map(|at| 30_000.0 + 1_500.0 * normal(random) + hit(at)).collect()
+            }
+            Noise::Swinging => ar(-0.7).into_iter().map(|x| 30_000.0 + 5_000.0 * x).collect(),
+        };
+        values.into_iter().map(|ns| ns.max(1_000.0) as i64).collect()
+    }
+
+    fn received(self, random: &mut Pcg64Mcg, count: usize) -> Vec<Option<i64>> {
+        self.values(random, count).into_iter().map(Some).collect()
+    }
+}
+
+fn seeded(seed: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed)
+}
+
+/// Work of a few µs at random instants, one in ten cycles.
+fn random_work(random: &mut Pcg64Mcg, span_ns: i64, every_ns: i64) -> Vec<OwnWork> {
+    let work = |_| {
+        let start_ns = BASE_NS + random.random_range(0..span_ns);
+        let end_ns = start_ns + random.random_range(1_000..30_000);
+        OwnWork { side: Side::Tx, cpu: Some(0), start_ns, end_ns, reason: OwnReason::Room }
+    };
+    let mut all: Vec<OwnWork> = (0..span_ns / every_ns).map(work).collect();
+    all.sort_by_key(|work| work.start_ns);
+    all
+}
+
+/// How often each kind of test gave a p-value below some levels, over many runs of noise: of 5 trials of 600 packets.
+fn alarms(noise: Noise, closed: bool, runs: u64) -> (u64, BTreeMap<Place, [u64; 4]>) {
+    let (mut verdicts, mut below) = (0, BTreeMap::<Place, [u64; 4]>::new());
+    for run in 0..runs {
+        let mut random = seeded(run * 31 + 7);
+        let trial = |n: u32| {
+            let values = noise.received(&mut random, 600);
+            if closed {
+                let span = values.iter().flatten().sum::<i64>();
+                let work = random_work(&mut random, span, 300_000);
+                pingpong(n, &values, work)
+            } else {
+                let work = random_work(&mut random, 600 * CYCLE_NS, 1_000_000);
+                cyclic(n, &values, work)
+            }
+        };
+        let trials: Vec<_> = (1..=5).map(trial).collect();
+        let metrics = if closed { vec![ROUND_TRIP] } else { vec![ONE_WAY, Metric::Delta] };
+        let answer = cell("all", &metrics, &trials);
+        for (_, _, place, found) in answer.own_trace.tests() {
+            let counts = below.entry(place).or_default();
+            counts[0] += 1;
+            for (at, level) in [0.05, 0.01, MOST_P].into_iter().enumerate() {
+                counts[at + 1] += u64::from(found.p_value < level);
+            }
+        }
+        verdicts += u64::from(!told(&[answer]).is_empty());
+    }
+    (verdicts, below)
+}
+
+#[test]
+fn noise_of_any_kind_is_no_trace_more_often_than_once_in_a_thousand_runs() {
+    let of = |closed: bool| {
+        let (mut runs_in_all, mut verdicts_in_all) = (0, 0);
+        for (noise, runs) in NOISES {
+            // No round trip of a closed loop is in step with the tick: there it would be a trace.
+            if closed && matches!(noise, Noise::Tick) {
+                continue;
+            }
+            let (verdicts, below) = alarms(noise, closed, runs);
+            println!(
+                "{noise:?}, closed loop {closed}: {verdicts} verdicts in {runs} runs, tests and p-values {below:?}"
+            );
+            (runs_in_all, verdicts_in_all) = (runs_in_all + runs, verdicts_in_all + verdicts);
+            for (place, [tests, counts @ ..]) in below {
+                for (level, count) in [0.05, 0.01, MOST_P].into_iter().zip(counts) {
+                    // What is to be expected of that many tests, and four standard deviations of it.
+                    let expected = level * tests as f64;
+                    let most = expected + 4.0 * expected.sqrt() + 1.0;
+                    assert!(count as f64 <= most, "{noise:?} {closed} {place:?}: {count} of {tests} below {level}");
+                }
+            }
+        }
+        (runs_in_all, verdicts_in_all)
+    };
+    std::thread::scope(|scope| {
+        let both = [false, true].map(|closed| scope.spawn(move || of(closed)));
+        for (runs, verdicts) in both.map(|thread| thread.join().expect("no run failed")) {
+            assert!(verdicts as f64 <= runs as f64 * MOST_P, "{verdicts} verdicts in {runs} runs without a cause");
+        }
+    });
+}
+
+/// The only verdict on some cells, and no other.
+fn only(cells: &[CellAnswer]) -> Verdict {
+    let mut verdicts = told(cells);
+    assert_eq!(verdicts.len(), 1, "{verdicts:#?}");
+    verdicts.remove(0)
+}
+
+fn texts(verdict: &Verdict, name: &str) -> Vec<String> {
+    match &verdict.evidence[name] {
+        Figure::List(items) => items.iter().map(|item| serde_json::to_value(item).unwrap()).map(text).collect(),
+        other => panic!("{name} is no list: {other:?}"),
+    }
+}
+
+fn text(value: serde_json::Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+fn number(verdict: &Verdict, name: &str) -> i64 {
+    match verdict.evidence[name] {
+        Figure::Int(number) => number,
+        ref other => panic!("{name} is no number: {other:?}"),
+    }
+}
+
+fn says_text(verdict: &Verdict, name: &str) -> String {
+    text(serde_json::to_value(&verdict.evidence[name]).unwrap())
+}
+
+/// Five trials of as many packets in heavy-tailed noise, changed by a fault.
+fn trials(count: usize, closed: bool, fault: impl Fn(u32, &mut Vec<Option<i64>>)) -> Vec<(TrialRecord, Batch)> {
+    let trial = |n: u32| {
+        let mut random = seeded(u64::from(n) + 100);
+        let mut values: Vec<Option<i64>> =
+            (0..count).map(|_| Some(14_000 + (3_000.0 * (0.6 * normal(&mut random)).exp()) as i64)).collect();
+        fault(n, &mut values);
+        if closed { pingpong(n, &values, Vec::new()) } else { cyclic(n, &values, Vec::new()) }
+    };
+    (1..=5).map(trial).collect()
+}
+
+#[test]
+fn every_eighth_round_trip_that_takes_twice_as_long_is_tardys_own_trace() {
+    for count in [600, 8_000] {
+        let slow = |_, values: &mut Vec<Option<i64>>| {
+            values.iter_mut().skip(7).step_by(8).flatten().for_each(|ns| *ns += 21_000)
+        };
+        let cell = cell("A-only", &[ROUND_TRIP], &trials(count, true, slow));
+        let verdict = only(&[cell]);
+        assert_eq!((verdict.id.as_str(), verdict.level), ("own-trace", Level::Invalid), "{verdict:#?}");
+        assert_eq!((number(&verdict, "modulus"), number(&verdict, "remainder")), (8, 7));
+        assert_eq!(number(&verdict, "packets"), 5 * count as i64 / 8);
+        assert!((35_000..41_000).contains(&number(&verdict, "median_ns")), "{verdict:#?}");
+        assert!((15_000..19_000).contains(&number(&verdict, "others_median_ns")), "{verdict:#?}");
+        let spoils = texts(&verdict, "spoils");
+        assert!(["p90", "mean", "stddev"].iter().all(|name| spoils.contains(&(*name).to_owned())), "{spoils:?}");
+        assert!(!spoils.contains(&"p50".to_owned()), "{spoils:?}");
+        assert!(
+            verdict.says.contains("each 8th round trip (seq mod 8 = 7): send..reply_receive takes 3"),
+            "{}",
+            verdict.says
+        );
+    }
+}
+
+#[test]
+fn batches_of_another_size_are_told_as_such_and_not_as_eights() {
+    for size in [16, 64] {
+        let slow = |_, values: &mut Vec<Option<i64>>| {
+            values.iter_mut().skip(3).step_by(size).flatten().for_each(|ns| *ns += 21_000);
+        };
+        let verdict = only(&[cell("all", &[ROUND_TRIP], &trials(4_000, true, slow))]);
+        let class = (number(&verdict, "modulus"), number(&verdict, "remainder"));
+        assert_eq!(class, (size as i64, 3), "{}", verdict.says);
+    }
+}
+
+#[test]
+fn a_cyclic_stream_in_step_with_the_tick_has_no_trace_of_tardy() {
+    let slow =
+        |_, values: &mut Vec<Option<i64>>| values.iter_mut().skip(5).step_by(8).flatten().for_each(|ns| *ns += 21_000);
+    let verdicts = told(&[cell("all", &[ONE_WAY, Metric::Delta], &trials(2_000, false, slow))]);
+    assert!(verdicts.is_empty(), "{verdicts:#?}");
+}
+
+#[test]
+fn a_last_packet_that_is_the_worst_of_each_trial_is_tardys_own_trace() {
+    let slow = |_, values: &mut Vec<Option<i64>>| *values.last_mut().unwrap() = Some(400_000);
+    let trials = trials(600, false, slow);
+    let verdict = only(&[cell("idle", &[ONE_WAY, Metric::Delta], &trials)]);
+    assert_eq!((verdict.id.as_str(), verdict.level), ("own-trace", Level::Invalid), "{verdict:#?}");
+    assert_eq!((says_text(&verdict, "position").as_str(), number(&verdict, "packets")), ("last", 5));
+    assert_eq!((says_text(&verdict, "cell").as_str(), number(&verdict, "median_ns")), ("idle", 400_000));
+    let spoils = texts(&verdict, "spoils");
+    assert!(["max", "stddev"].iter().all(|name| spoils.contains(&(*name).to_owned())), "{spoils:?}");
+    assert!(texts(&verdict, "metrics").contains(&"scheduled..rx_kernel".to_owned()), "{verdict:#?}");
+    assert!(verdict.says.contains("tardy itself shows in the last packet of a trial"), "{}", verdict.says);
+    // The same from a folder, whose rows come in batches.
+    let mut cell = CellAnalysis::new(
+        "idle",
+        BTreeMap::new(),
+        [("ctl".to_owned(), vec![ONE_WAY, Metric::Delta])].into(),
+        Vec::new(),
+    );
+    for (record, batch) in &trials {
+        let pieces = (0..600).step_by(7).map(|from| piece(batch, from, (from + 7).min(600)));
+        cell.trial(record, pieces.map(|piece| ("ctl", piece)));
+    }
+    assert_eq!(only(&[cell.finish()]), verdict);
+}
+
+fn piece(batch: &Batch, from: usize, to: usize) -> Batch {
+    let mut piece = Batch {
+        seq: batch.seq[from..to].to_vec(),
+        scheduled_ns: batch.scheduled_ns[from..to].to_vec(),
+        outcome: batch.outcome[from..to].to_vec(),
+        flags: batch.flags[from..to].to_vec(),
+        ..Batch::default()
+    };
+    for (all, part) in batch.offsets.iter().zip(&mut piece.offsets) {
+        *part = all.as_ref().map(|column| column[from..to].to_vec());
+    }
+    piece
+}
+
+#[test]
+fn a_run_with_such_a_trace_is_not_valid_and_one_without_is() {
+    let slow = |_, values: &mut Vec<Option<i64>>| *values.last_mut().unwrap() = Some(400_000);
+    for (fault, valid) in [(true, false), (false, true)] {
+        let trials = trials(600, false, |n, values| {
+            if fault {
+                slow(n, values)
+            }
+        });
+        let answer = cell("all", &[ONE_WAY], &trials);
+        let verdicts = told(std::slice::from_ref(&answer));
+        let results = tardy_analyze::run::run("x", [answer], verdicts);
+        assert_eq!((results.valid, results.cells[0].valid), (valid, true), "{:#?}", results.verdicts);
+    }
+}
+
+#[test]
+fn a_first_packet_that_is_faster_than_all_others_is_found_too() {
+    let fast = |_, values: &mut Vec<Option<i64>>| values[0] = Some(5_000);
+    let verdict = only(&[cell("all", &[ONE_WAY], &trials(600, false, fast))]);
+    assert_eq!(says_text(&verdict, "position"), "first", "{verdict:#?}");
+    assert!(number(&verdict, "difference_ns") < -5_000 && texts(&verdict, "spoils") == ["min"], "{verdict:#?}");
+}
+
+#[test]
+fn one_slow_last_packet_in_five_trials_is_no_trace() {
+    let slow = |n, values: &mut Vec<Option<i64>>| {
+        if n == 3 {
+            *values.last_mut().unwrap() = Some(400_000);
+        }
+    };
+    let verdicts = told(&[cell("all", &[ONE_WAY], &trials(600, false, slow))]);
+    assert!(verdicts.is_empty(), "{verdicts:#?}");
+}
+
+#[test]
+fn fewer_than_five_trials_say_nothing_of_first_and_last_packets() {
+    let slow = |_, values: &mut Vec<Option<i64>>| *values.last_mut().unwrap() = Some(400_000);
+    let trials = trials(600, false, slow);
+    for few in 0..5 {
+        let verdicts = told(&[cell("all", &[ONE_WAY], &trials[..few])]);
+        assert!(verdicts.is_empty(), "{few} trials: {verdicts:#?}");
+    }
+}
+
+#[test]
+fn a_lost_last_packet_leaves_its_trial_out_and_no_other_takes_its_place() {
+    let slow_and_lost = |n, values: &mut Vec<Option<i64>>| {
+        values[598] = Some(400_000);
+        values[599] = if n == 5 { None } else { Some(400_000) };
+    };
+    let lossy = |mut trials: Vec<(TrialRecord, Batch)>| {
+        trials.iter_mut().for_each(|(record, _)| record.streams.get_mut("ctl").unwrap().max_loss = 0.1);
+        trials
+    };
+    let four = cell("all", &[ONE_WAY], &lossy(trials(600, false, slow_and_lost)));
+    assert!(told(&[four]).is_empty(), "four trials have a last packet");
+}
+
+#[test]
+fn a_difference_that_the_ruler_cannot_tell_or_that_is_small_is_no_trace() {
+    // 80 ns of 100, and no noise to speak of.
+    let step = |by: i64| {
+        move |_: u32, values: &mut Vec<Option<i64>>| {
+            values.iter_mut().flatten().for_each(|ns| *ns = 100 + *ns % 7);
+            *values.last_mut().unwrap() = Some(103 + by);
+        }
+    };
+    let answer = |by| cell("all", &[ONE_WAY], &trials(600, false, step(by)));
+    let told_by = |by, stamp_ns| {
+        let answer = answer(by);
+        judge([(&answer.result, &answer.own_trace)], stamp_ns).len()
+    };
+    assert_eq!((told_by(80, 25), told_by(80, 41)), (1, 0), "a metric has two stamps");
+    // 4 % of 30 µs.
+    let small = |_: u32, values: &mut Vec<Option<i64>>| {
+        values.iter_mut().flatten().for_each(|ns| *ns = 30_000 + *ns % 100);
+        *values.last_mut().unwrap() = Some(31_250);
+    };
+    assert!(told(&[cell("all", &[ONE_WAY], &trials(600, false, small))]).is_empty());
+}
+
+/// Work of 15 µs that begins with each 40th packet, which it holds up by `by`.
+fn held_up(reason: OwnReason, by: i64) -> Vec<(TrialRecord, Batch)> {
+    let slow = |_: u32, values: &mut Vec<Option<i64>>| {
+        values.iter_mut().skip(19).step_by(40).flatten().for_each(|ns| *ns += by)
+    };
+    let mut trials = trials(600, false, slow);
+    for (record, batch) in &mut trials {
+        let work = |row: usize| {
+            let start_ns = batch.scheduled_ns[row] + 2_000;
+            OwnWork { side: Side::Tx, cpu: Some(0), start_ns, end_ns: start_ns + 15_000, reason }
+        };
+        record.streams.get_mut("ctl").unwrap().own_work = (19..600).step_by(40).map(work).collect();
+    }
+    trials
+}
+
+#[test]
+fn packets_under_way_while_tardy_took_stamps_are_compared_with_those_beside_them() {
+    let verdict = only(&[cell("all", &[ONE_WAY], &held_up(OwnReason::Room, 20_000))]);
+    assert_eq!((says_text(&verdict, "position").as_str(), verdict.level), ("interval", Level::Invalid), "{verdict:#?}");
+    assert_eq!(
+        (number(&verdict, "packets"), number(&verdict, "intervals_room")),
+        (70, 75),
+        "the first comes before the usual time is known"
+    );
+    assert!((18_000..22_000).contains(&number(&verdict, "difference_ns")), "{verdict:#?}");
+    assert!(told(&[cell("all", &[ONE_WAY], &held_up(OwnReason::Room, 0))]).is_empty(), "work that holds up nothing");
+}
+
+#[test]
+fn work_that_something_else_made_necessary_is_a_warning_at_most() {
+    let verdict = only(&[cell("all", &[ONE_WAY], &held_up(OwnReason::Behind, 20_000))]);
+    assert_eq!(
+        (says_text(&verdict, "position").as_str(), verdict.level),
+        ("forced-interval", Level::Warning),
+        "{verdict:#?}"
+    );
+}
+
+#[test]
+fn slow_packets_that_meet_more_intervals_because_they_are_slow_are_no_trace() {
+    // One in twenty takes 300 µs of its own accord, and work at random instants meets these most of all.
+    let mut random = seeded(9);
+    let trial = |n: u32| {
+        let mut values = Noise::Normal(0.0).received(&mut random, 2_000);
+        values.iter_mut().flatten().filter(|_| random.random_ratio(1, 20)).for_each(|ns| *ns += 270_000);
+        let work = random_work(&mut random, 2_000 * CYCLE_NS, 400_000);
+        cyclic(n, &values, work)
+    };
+    let trials: Vec<_> = (1..=5).map(trial).collect();
+    let verdicts = told(&[cell("all", &[ONE_WAY], &trials)]);
+    assert!(verdicts.is_empty(), "{verdicts:#?}");
+}
+
+#[test]
+fn tail_probabilities_are_those_of_the_tables() {
+    let near = |got: f64, wanted: f64| assert!((got / wanted - 1.0).abs() < 1e-4, "{got} and {wanted}");
+    // Chi-square with 10 degrees of freedom: 5 % lie beyond 18.307, 0.1 % beyond 29.588 (Abramowitz and Stegun, table 26.8).
+    near(fisher(18.30704, 5), 0.05);
+    near(fisher(29.58830, 5), 0.001);
+    near(fisher(2.0 * std::f64::consts::LN_2, 1), 0.5);
+    // Of a coin that is thrown ten times, nine heads or ten: 11 of 1 024; of a die in four throws a six at least twice.
+    near(binomial_tail(10, 9, 0.5), 11.0 / 1024.0);
+    near(binomial_tail(4, 2, 1.0 / 6.0), 171.0 / 1296.0);
+    assert_eq!((binomial_tail(10, 5, 0.5), binomial_tail(10, 0, 0.5), fisher(0.0, 5)), (1.0, 1.0, 1.0));
+    assert_eq!((median(&mut [3, 1, 2]), median(&mut [4, 1, 2, 3]), median(&mut [])), (Some(2), Some(2), None));
+    assert_eq!(median(&mut [i64::MIN, i64::MAX]), Some(0));
+}

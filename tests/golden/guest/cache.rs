@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cache of kernels: what is used of it is what was written, where it comes from, and what killed programs leave in it.
+
+use super::fetched;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tardy_lab::guest::apt::{self, deb822, keep_debians, one_line};
+use tardy_lab::guest::initramfs::Archive;
+use tardy_lab::guest::kernel::{self, Fetched, Kernel, KernelError};
+use tardy_lab::guest::modules::{self, ModuleError};
+use tardy_lab::guest::{cached, unpack};
+
+fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
+    bytes[at..at + what.len()].copy_from_slice(what);
+}
+
+/// A kernel that says where it is entered by PVH: an ELF file whose only section is Xen's note.
+fn plain() -> Vec<u8> {
+    let mut elf = vec![0; 144];
+    put(&mut elf, 0, b"\x7fELF\x02\x01");
+    put(&mut elf, 40, &64u64.to_le_bytes());
+    put(&mut elf, 58, &[64, 0, 1, 0]);
+    put(&mut elf, 64 + 4, &7u32.to_le_bytes());
+    put(&mut elf, 64 + 24, &128u64.to_le_bytes());
+    put(&mut elf, 64 + 32, &16u64.to_le_bytes());
+    put(&mut elf, 128, b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0");
+    elf
+}
+
+/// A bzImage of release `6.12.1` with that kernel in it, as zstd stores what it does not compress.
+fn image() -> Vec<u8> {
+    let plain = plain();
+    let mut packed = b"\x28\xb5\x2f\xfd\x20".to_vec();
+    packed.push(plain.len() as u8);
+    packed.extend(&((plain.len() as u32) << 3 | 1).to_le_bytes()[..3]);
+    packed.extend(plain);
+    let mut image = vec![0; 1024];
+    put(&mut image, 0x1f1, &[1]);
+    put(&mut image, 0x202, b"HdrS");
+    put(&mut image, 0x20e, &0x100u16.to_le_bytes());
+    put(&mut image, 0x248, &0u32.to_le_bytes());
+    put(&mut image, 0x24c, &(packed.len() as u32).to_le_bytes());
+    put(&mut image, 0x300, b"6.12.1 (d");
+    image.extend(packed);
+    image
+}
+
+const MODULE: &str = "usr/lib/modules/6.12.1/kernel/veth.ko";
+
+/// A cache with a kernel as `tardy guest fetch` leaves it.
+fn cache() -> tempfile::TempDir {
+    let cache = tempfile::tempdir().expect("a folder");
+    let root = kernel::folder(cache.path(), "debian:6.12");
+    let module = root.join(MODULE);
+    fs::create_dir_all(module.parent().expect("a folder")).expect("made");
+    fs::create_dir_all(root.join("boot")).expect("made");
+    fs::write(root.join("boot/vmlinuz-6.12.1"), image()).expect("written");
+    fs::write(module, plain()).expect("written");
+    let list = cached::listed(&cached::sums(&root, Path::new("usr/lib/modules")).expect("sums"));
+    assert_eq!(list, format!("{}  {MODULE}\n", kernel::sha256(&plain())));
+    fs::write(root.join(kernel::MODULE_SUMS), &list).expect("written");
+    let note = Fetched {
+        image_sha256: kernel::sha256(&image()),
+        modules_sha256: kernel::sha256(list.as_bytes()),
+        ..fetched()
+    };
+    fs::write(root.join("kernel.json"), serde_json::to_vec(&note).expect("JSON")).expect("written");
+    cache
+}
+
+fn find(cache: &Path) -> Result<Kernel, KernelError> {
+    kernel::find(cache, "debian:6.12")
+}
+
+#[test]
+fn an_unpacked_kernel_that_was_cut_short_or_changed_was_booted_for_ever() {
+    let cache = cache();
+    let kernel = find(cache.path()).expect("it was fetched");
+    let boots = unpack::bootable(cache.path(), &kernel);
+    assert_eq!(boots.path, cache.path().join("unpacked").join(kernel::sha256(&image())));
+    assert_eq!(boots.sha256, kernel::sha256(&plain()));
+    let mut other = plain();
+    other[100] = 1;
+    let cut = plain()[..60].to_vec();
+    for damaged in [Some(other), Some(cut), Some(Vec::new()), None] {
+        match damaged {
+            Some(damaged) => fs::write(&boots.path, damaged).expect("written"),
+            None => fs::remove_file(&boots.path).expect("removed"),
+        }
+        assert_eq!(unpack::bootable(cache.path(), &kernel), boots, "it is made again");
+        assert_eq!(fs::read(&boots.path).expect("it is there"), plain());
+    }
+    // One that an earlier version wrote has no sum beside it.
+    let sum = boots.path.with_extension("sha256");
+    fs::remove_file(&sum).expect("removed");
+    fs::write(&boots.path, b"anything").expect("written");
+    assert_eq!(unpack::bootable(cache.path(), &kernel), boots);
+    assert_eq!(fs::read(&boots.path).expect("it is there"), plain());
+    let left: Vec<PathBuf> = fs::read_dir(cache.path().join("unpacked"))
+        .expect("a folder")
+        .map(|entry| entry.expect("one").path())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    let mut check = std::process::Command::new("sha256sum");
+    check.arg("-c").arg(&sum).current_dir(cache.path().join("unpacked")).stdout(std::process::Stdio::null());
+    assert!(check.status().expect("sha256sum runs").success(), "a person can check it too");
+}
+
+/// A program in PATH that is called as QEMU and writes to its console without end.
+const CHATTY: &str = "#!/bin/sh
+case \"$*\" in
+  *--version*) echo QEMU emulator version 10.0.2 ;;
+  *-qmp*) exit 1 ;;
+  *) echo Linux version 6.12.1 > console.log; truncate -s 257M console.log; exec sleep 60 ;;
+esac
+";
+
+#[test]
+fn a_guest_that_printed_for_ever_filled_the_disk() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("vmlinuz"), image()).expect("written");
+    fs::create_dir(at("bin")).expect("made");
+    fs::write(at("bin/qemu-system-x86_64"), CHATTY).expect("written");
+    fs::set_permissions(at("bin/qemu-system-x86_64"), fs::Permissions::from_mode(0o755)).expect("made runnable");
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", at("bin").display());
+    let mut command = std::process::Command::new(crate::help::tardy());
+    command
+        .args(["run", "--in", "guest:exact", "--trials", "1", "--kernel"])
+        .arg(at("vmlinuz"))
+        .arg("--out")
+        .arg(at("run"));
+    command.env("PATH", path).env("TARDY_STATE", at("state")).env("TARDY_CACHE", at("cache"));
+    let output = command.stdin(std::process::Stdio::null()).output().expect("tardy runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("the guest wrote more than 256 MiB to its console and was ended"), "{said}");
+    // What a person should know of this QEMU before: it has no filter.
+    assert!(said.contains("cannot filter its own system calls"), "{said}");
+    assert_eq!(said.contains("QEMU runs as root here"), tardy_sys::process::is_root(), "{said}");
+}
+
+#[test]
+fn a_kernel_that_make_fetched_was_not_found_by_the_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("dist")).expect("made");
+    fs::create_dir_all(at(".cache")).expect("made");
+    let kernels = cache();
+    std::os::unix::fs::symlink(kernels.path(), at(".cache/guest")).expect("made");
+    let list = |program: &Path| {
+        fs::copy(crate::help::tardy(), program).expect("copied");
+        let mut command = std::process::Command::new(program);
+        command.args(["guest", "list"]).env_remove("TARDY_CACHE").env_remove("XDG_CACHE_HOME").env("HOME", at("home"));
+        String::from_utf8(command.output().expect("tardy runs").stdout).expect("UTF-8")
+    };
+    let fetched = "linux-image-6.12.1-amd64 6.12.1-1";
+    assert!(list(&at("dist/tardy")).contains(fetched), "make's own cache");
+    // Installed elsewhere it has the user's.
+    assert!(!list(&at("tardy")).contains(fetched));
+    fs::create_dir_all(at("home/.cache/tardy")).expect("made");
+    fs::rename(at(".cache/guest"), at("home/.cache/tardy/guest")).expect("moved");
+    assert!(list(&at("tardy")).contains(fetched));
+}
+
+#[test]
+fn an_image_that_changes_between_two_looks_is_not_kept_under_the_name_of_the_first() {
+    let cache = cache();
+    let kernel = find(cache.path()).expect("it was fetched");
+    let mut other = image();
+    *other.last_mut().expect("bytes") ^= 1;
+    fs::write(&kernel.image, other).expect("written");
+    let boots = unpack::bootable(cache.path(), &kernel);
+    assert_eq!(boots.path, kernel.image, "nothing is unpacked");
+    assert!(!cache.path().join("unpacked").exists());
+    assert!(matches!(find(cache.path()), Err(KernelError::Changed { .. })));
+}
+
+#[test]
+fn a_module_that_changed_after_the_fetch_went_into_the_guest() {
+    let cache = cache();
+    let kernel = find(cache.path()).expect("it was fetched");
+    let folder = kernel.modules.clone().expect("modules");
+    let pack = || modules::pack(&folder, kernel.sums.as_ref(), &["veth", "sch_etf"], &mut Archive::default());
+    assert!(pack().expect("as it was fetched").modules.contains_key("veth"));
+    let root = kernel::folder(cache.path(), "debian:6.12");
+    // A module that nobody fetched.
+    fs::write(folder.join("kernel/sch_etf.ko"), plain()).expect("written");
+    let error = pack().expect_err("it is refused");
+    assert!(matches!(error, ModuleError::Changed(KernelError::NotFetchedWith { .. })), "{error}");
+    assert!(error.to_string().contains("`tardy guest fetch debian:6.12`"), "{error}");
+    fs::remove_file(folder.join("kernel/sch_etf.ko")).expect("removed");
+    let mut other = plain();
+    other[100] = 1;
+    fs::write(root.join(MODULE), other).expect("written");
+    let error = pack().expect_err("it is refused");
+    assert!(matches!(error, ModuleError::Changed(KernelError::Changed { .. })), "{error}");
+    assert!(error.to_string().contains("veth.ko is not what was fetched"), "{error}");
+    // The list of sums is checked itself.
+    fs::write(root.join(kernel::MODULE_SUMS), "").expect("written");
+    let error = find(cache.path()).expect_err("it is refused");
+    assert!(error.to_string().contains("modules.sha256 is not what was fetched"), "{error}");
+}
+
+#[test]
+fn a_kernel_without_sums_of_its_modules_is_fetched_again() {
+    let cache = cache();
+    let note = kernel::folder(cache.path(), "debian:6.12").join("kernel.json");
+    let mut older: serde_json::Value = serde_json::from_slice(&fs::read(&note).expect("read")).expect("JSON");
+    older.as_object_mut().expect("an object").remove("modules_sha256");
+    fs::write(&note, older.to_string()).expect("written");
+    assert!(matches!(find(cache.path()), Err(KernelError::NotFetched(_))));
+}
+
+#[test]
+fn what_a_killed_fetch_left_stayed_for_ever() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let mut ended = std::process::Command::new("true").spawn().expect("it starts");
+    let pid = ended.id();
+    ended.wait().expect("it ends");
+    let alive = std::process::id();
+    let names = [
+        format!("fetch-{pid}"),
+        format!("build-{pid}"),
+        format!("fetch-0123abcd-{pid}"),
+        format!("fetch-{alive}"),
+        format!("fetched-{pid}"),
+        "kernels".to_owned(),
+        "fetch-x".to_owned(),
+    ];
+    for name in &names {
+        fs::create_dir_all(cache.path().join(name).join("apt/lists")).expect("made");
+    }
+    // A link is not followed, and a file is nobody's work folder.
+    std::os::unix::fs::symlink(cache.path().join("kernels"), cache.path().join(format!("build-link-{pid}")))
+        .expect("made");
+    cached::sweep(cache.path(), &["fetch", "build"]);
+    let left = |name: &str| cache.path().join(name).exists();
+    let kept: Vec<bool> = names.iter().map(|name| left(name)).collect();
+    assert_eq!(kept, [false, false, false, true, true, true, true], "{names:?}");
+    assert!(left(&format!("build-link-{pid}")) && cache.path().join("kernels/apt/lists").exists());
+}
+
+#[test]
+fn a_source_that_is_believed_unsigned_could_give_debians_kernel() {
+    for line in [
+        "deb [trusted=yes] http://evil.example/debian bookworm main",
+        "deb [ arch=amd64 trusted=yes ] http://evil.example/debian bookworm main",
+        "deb [allow-insecure=yes arch=amd64] http://evil.example/debian bookworm main",
+        "deb [Allow-Weak=true] http://evil.example/debian bookworm main",
+    ] {
+        assert_eq!(one_line(line, "trixie"), "", "{line}");
+    }
+    let signed = "deb [trusted=no signed-by=/k.gpg] http://mirror.example/debian bookworm main\n";
+    assert_eq!(one_line(signed, "trixie"), signed.replace("bookworm", "trixie"));
+    let stanza = |more: &str| format!("Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\n{more}\n");
+    for more in ["Trusted: yes", "trusted: YES", "Allow-Insecure: yes", "Allow-Downgrade-To-Insecure: yes"] {
+        assert_eq!(deb822(&stanza(more), "trixie"), "", "{more}");
+    }
+    assert!(deb822(&stanza("Trusted: no"), "trixie").contains("Suites: trixie"));
+}
+
+#[test]
+fn another_archive_with_a_suite_of_debians_name_could_give_the_kernel() {
+    let signed =
+        |origin: &str| format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{origin}\nSuite: stable\n");
+    assert_eq!(apt::origin(&signed("Origin: Debian")), Some("Debian"));
+    assert_eq!(apt::origin("Suite: stable\n"), None);
+    let lists = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(lists.path().join(name), text).expect("written");
+    write("deb.debian.org_debian_dists_trixie_InRelease", &signed("Origin: Debian"));
+    write("deb.debian.org_debian_dists_trixie_main_binary-amd64_Packages", "Package: linux-image-amd64\n");
+    write("download.example_linux_dists_trixie_InRelease", &signed("Origin: Example"));
+    write("download.example_linux_dists_trixie_main_binary-amd64_Packages", "Package: linux-image-amd64\n");
+    write("bare.example_dists_trixie_main_binary-amd64_Packages", "Package: linux-image-amd64\n");
+    write("lock", "");
+    fs::create_dir(lists.path().join("partial")).expect("made");
+    assert_eq!(keep_debians(lists.path()).expect("read"), (vec!["Example".to_owned()], true));
+    let mut left: Vec<String> = fs::read_dir(lists.path())
+        .expect("a folder")
+        .map(|e| e.expect("one").file_name().into_string().expect("UTF-8"))
+        .collect();
+    left.sort();
+    assert_eq!(
+        left,
+        [
+            "deb.debian.org_debian_dists_trixie_InRelease",
+            "deb.debian.org_debian_dists_trixie_main_binary-amd64_Packages",
+            "partial"
+        ]
+    );
+    fs::remove_file(lists.path().join("deb.debian.org_debian_dists_trixie_InRelease")).expect("removed");
+    assert!(!keep_debians(lists.path()).expect("read").1, "none of Debian's is left");
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Run folders and experiment files that are made to harm: each costs one clear error, and less than 200 MB of memory, which the
+//! kernel sees to. The built binary is called, for what breaks the program breaks it past every `catch_unwind`.
+
+use crate::help::tardy;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tardy_model::sample::Batch;
+use tardy_store::{RunFolder, StoreError, write_samples};
+use tempfile::TempDir;
+
+/// Two hundred megabytes of address space, in KiB: more than the program may ever have in memory.
+const MOST_KIB: u32 = 200_000_000 / 1024;
+
+fn tardy_in_little_memory(args: &[&str]) -> Output {
+    let limited = format!("ulimit -v {MOST_KIB}; exec \"$0\" \"$@\"");
+    Command::new("sh").arg("-c").arg(limited).arg(tardy()).args(args).output().expect("sh starts")
+}
+
+/// It ends with 2, and one line says why.
+fn refused(args: &[&str], says: &str) {
+    let output = tardy_in_little_memory(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+    assert!(stderr.contains(says) && stderr.lines().count() == 1 && stderr.len() < 2_000, "{args:?}: {stderr}");
+    // The head of an export of samples is on its way when they are read.
+    assert!(output.stdout.is_empty() || args[0] == "export", "{args:?}");
+}
+
+/// A sound run whose packets have gates, on port sim.
+struct Run {
+    keep: TempDir,
+}
+
+const GATED: &str = "name = \"gated\"\ntrials = 1\n[station.a]\n[station.b]\n[shaper]\nkind = \"taprio\"\nclasses = 2\n\
+    map = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\nentries = [\"0 250us\", \"1 250us\"]\n\
+    [stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = 40\npriority = 3\n";
+
+impl Run {
+    fn new() -> Run {
+        let keep = tempfile::tempdir().expect("a folder");
+        let run = Run { keep };
+        let file = run.keep.path().join("gated.toml");
+        fs::write(&file, GATED).expect("a file");
+        let output =
+            Command::new(tardy()).arg("run").arg(&file).arg("--out").arg(run.path()).output().expect("tardy starts");
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{}", String::from_utf8_lossy(&output.stderr));
+        let good = tardy_in_little_memory(&["report", run.name(), "--format", "html"]);
+        assert!(good.status.success(), "sound in little memory: {}", String::from_utf8_lossy(&good.stderr));
+        run
+    }
+
+    fn path(&self) -> PathBuf {
+        self.keep.path().join("run")
+    }
+
+    fn name(&self) -> &'static str {
+        // A test is short, and its names few.
+        Box::leak(self.path().display().to_string().into_boxed_str())
+    }
+
+    fn record(&self) -> PathBuf {
+        self.path().join("trials/all/1/trial.json")
+    }
+
+    /// Rewrites the trial's record, and asks for every picture and export that reads it.
+    fn with_record(&self, says: &str, change: impl Fn(&mut Value)) {
+        let sound = fs::read(self.record()).expect("a record");
+        let mut record: Value = serde_json::from_slice(&sound).expect("JSON");
+        change(&mut record);
+        fs::write(self.record(), record.to_string()).expect("written");
+        self.refuse_all(says);
+        fs::write(self.record(), sound).expect("written");
+    }
+
+    fn refuse_all(&self, says: &str) {
+        let run = self.name();
+        refused(&["report", run], says);
+        refused(&["report", run, "--format", "html"], says);
+        refused(&["compare", run, run], says);
+        refused(&["export", run, "--to", "csv"], says);
+    }
+}
+
+#[test]
+fn a_packet_number_beyond_all_counts_is_one_error_and_no_memory() {
+    let run = Run::new();
+    let path = run.path().join("trials/all/1/samples.parquet");
+    let folder = RunFolder::open(run.path()).expect("it opens");
+    let batches = folder.batches("all", 1, "ctl").expect("samples");
+    let sound: Vec<Batch> = batches.map(|batch| batch.expect("whole")).collect();
+    assert_eq!(sound.len(), 1, "one batch");
+    for (row, seq) in [(0, 1_i64 << 62), (39, 1 << 62), (39, i64::from(u32::MAX)), (0, -1), (1, 0), (0, i64::MIN)] {
+        let mut batch = sound[0].clone();
+        batch.seq[row] = seq;
+        write_samples(&path, &[("ctl", &batch)]).expect("written");
+        run.refuse_all("packet number");
+        refused(&["export", run.name(), "--to", "hlog"], "packet number");
+    }
+    // What is within all counts and beyond this trial's has no memory either.
+    let mut batch = sound[0].clone();
+    batch.seq[39] = i64::from(u32::MAX) - 1;
+    write_samples(&path, &[("ctl", &batch)]).expect("written");
+    for format in ["text", "html", "csv"] {
+        let output = tardy_in_little_memory(&["report", run.name(), "--format", format]);
+        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn gates_that_no_schedule_has_are_one_error_and_no_division_by_zero() {
+    let run = Run::new();
+    let gates = |record: &mut Value, field: &str, value: Value| {
+        let gates = record.pointer_mut("/streams/ctl/launching/gate/gates").expect("the stream has gates");
+        assert!(gates.get(field).is_some(), "{gates}");
+        gates[field] = value;
+    };
+    for cycle_ns in [0, -1, i64::MIN, i64::MAX] {
+        run.with_record("a cycle of gates takes", |record| gates(record, "cycle_ns", json!(cycle_ns)));
+    }
+    run.with_record("a cycle of gates begins", |record| gates(record, "offset_ns", json!(-1)));
+    let window = |open: i64, close: i64| json!({"open_ns": open, "close_ns": close});
+    let many: Vec<Value> = (0..1_025).map(|n| window(n, n + 1)).collect();
+    run.with_record("gates have 1025 windows", |record| gates(record, "windows", json!(many)));
+    for windows in [[window(5, 5), window(9, 10)], [window(5, 10), window(7, 12)], [window(-1, 5), window(9, i64::MAX)]]
+    {
+        run.with_record("a window of gates", |record| gates(record, "windows", json!(windows)));
+    }
+}
+
+#[test]
+fn an_experiment_that_is_too_large_is_refused_wherever_it_is_read() {
+    let run = Run::new();
+    let path = run.path().join("experiment.toml");
+    let sound = fs::read_to_string(&path).expect("an experiment");
+    let mut file = fs::File::create(&path).expect("a file");
+    file.write_all(sound.as_bytes()).expect("written");
+    let line = "# as a person would write it, again and again\n".repeat(1 << 12);
+    (0..32_000_000 / line.len()).for_each(|_| file.write_all(line.as_bytes()).expect("written"));
+    drop(file);
+    let run = run.name();
+    refused(&["report", run], "an experiment file has at most 1048576 bytes");
+    refused(&["compare", run, run], "an experiment file has at most 1048576 bytes");
+    refused(&["export", run, "--to", "prometheus"], "an experiment file has at most 1048576 bytes");
+}
+
+#[test]
+fn a_file_of_json_that_no_run_writes_is_refused_unread() {
+    let run = Run::new();
+    for (name, bytes) in
+        [("manifest.json", 65 << 20), ("results.json", 257 << 20), ("trials/all/1/trial.json", 65 << 20)]
+    {
+        let path = run.path().join(name);
+        let sound = fs::read(&path).expect("a file");
+        fs::OpenOptions::new().write(true).open(&path).expect("open").set_len(bytes).expect("holes");
+        refused(&["report", run.name()], "it has more than");
+        fs::write(&path, sound).expect("written");
+    }
+}
+
+#[test]
+fn a_list_that_stands_in_every_cell_is_counted_before_it_is_copied() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+    let axes = format!(
+        "[matrix]\n\"stream.ctl.size\" = [{}]\n\"stream.ctl.cycle\" = [{}]\n",
+        list(&mut (64..164).map(|n| format!("\"{n}B\""))),
+        list(&mut (100..200).map(|n| format!("\"{n}us\"")))
+    );
+    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\n";
+    // On port sim no load runs.
+    let built = head.replace("port = \"sim\"\n", "");
+    let drops = format!("{head}sim.drop = [{}]\n{axes}", list(&mut (0..60_000).map(|n| n.to_string())));
+    let words = format!(
+        "{built}[load.x]\nkind = \"command\"\nfrom = \"a\"\ncommand = [{}]\n{axes}",
+        list(&mut (0..100_000).map(|_| "\"a\"".to_owned()))
+    );
+    let streams: String =
+        (0..254).map(|n| format!("[stream.s{n}]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\n")).collect();
+    let limits = format!(
+        "{head}{axes}[expect.ctl]\n\"scheduled..rx_kernel\" = [{}]\n",
+        list(&mut (1..20_000).map(|n| format!("\"p50 < {n}ms\"")))
+    );
+    for (what, text) in
+        [("drops", drops), ("words", words), ("streams", format!("{head}{streams}{axes}")), ("limits", limits)]
+    {
+        let file = keep.path().join(format!("{what}.toml"));
+        fs::write(&file, &text).expect("a file");
+        assert!(text.len() < 1 << 20, "{what}: {}", text.len());
+        refused(&["plan", file.to_str().expect("UTF-8")], "of memory");
+    }
+}
+
+#[test]
+fn a_link_out_of_a_run_folder_brings_no_other_file_into_the_page() {
+    let run = Run::new();
+    let secret = run.keep.path().join("secret");
+    fs::write(&secret, "PRIVATE KEY\n").expect("a file");
+    let link = |below: &str, to: &Path| {
+        let at = run.path().join(below);
+        let _ = fs::remove_file(&at);
+        symlink(to, &at).expect("a link");
+    };
+    link("commands.sh", &secret);
+    let page = tardy_in_little_memory(&["report", run.name(), "--format", "html"]);
+    assert!(page.status.success() && !String::from_utf8_lossy(&page.stdout).contains("PRIVATE KEY"));
+    let folder = RunFolder::open(run.path()).expect("it opens");
+    assert!(matches!(folder.commands(), Err(StoreError::LeadsOut { .. })));
+    link("commands.sh", Path::new("../secret"));
+    assert!(matches!(folder.commands(), Err(StoreError::LeadsOut { .. })));
+    link("experiment.toml", &secret);
+    refused(&["report", run.name()], "is a link that leads out of the run folder");
+    // Nor does a folder on the way: another run's trials are not this one's.
+    let trials = run.keep.path().join("elsewhere");
+    fs::rename(run.path().join("trials"), &trials).expect("moved");
+    symlink(&trials, run.path().join("trials")).expect("a link");
+    assert!(matches!(folder.trials(), Err(StoreError::LeadsOut { .. })));
+}
+
+#[test]
+fn a_folder_that_is_exchanged_under_a_run_gets_none_of_its_files() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let (path, moved, victim) = (keep.path().join("run"), keep.path().join("moved"), keep.path().join("victim"));
+    fs::write(&victim, "as it was\n").expect("a file");
+    let run = RunFolder::create(&path).expect("a new folder");
+    run.append_event(&json!({"event": "first"})).expect("appended");
+    // What somebody does who owns the folder above.
+    fs::rename(&path, &moved).expect("moved");
+    fs::create_dir(&path).expect("another one");
+    let names = ["experiment.toml", "commands.sh", "events.jsonl", "report.html", "trials", "guest"];
+    names.iter().for_each(|name| symlink(&victim, path.join(name)).expect("a link"));
+    run.write_experiment("name = \"x\"\n").expect("written");
+    run.write_report(b"page").expect("written");
+    run.append_commands("ip link").expect("appended");
+    run.append_event(&json!({"event": "second"})).expect("appended");
+    drop(run.begin_trial("all", 1).expect("begun"));
+    assert_eq!(fs::read_to_string(&victim).expect("it is there"), "as it was\n");
+    assert_eq!(fs::read_dir(&path).expect("a folder").count(), names.len(), "nothing came");
+    for name in ["experiment.toml", "commands.sh", "report.html", "trials/all/1.partial"] {
+        assert!(moved.join(name).exists(), "{name}");
+    }
+    assert_eq!(fs::read_to_string(moved.join("events.jsonl")).expect("text").lines().count(), 2);
+}
+
+#[test]
+fn a_link_planted_in_a_run_folder_is_not_written_through() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let (path, victim) = (keep.path().join("run"), keep.path().join("victim"));
+    fs::write(&victim, "as it was\n").expect("a file");
+    let run = RunFolder::create(&path).expect("a new folder");
+    let names =
+        ["experiment.toml", "experiment.toml.tmp", "commands.sh", "events.jsonl", "report.html", "report.html.tmp"];
+    names.iter().for_each(|name| symlink(&victim, path.join(name)).expect("a link"));
+    run.write_experiment("name = \"x\"\n").expect("it takes the link's place");
+    run.write_report(b"page").expect("it takes the link's place");
+    assert!(matches!(run.append_commands("ip link"), Err(StoreError::Link { .. })));
+    assert!(matches!(run.append_event(&json!({})), Err(StoreError::Link { .. })));
+    assert_eq!(fs::read_to_string(&victim).expect("it is there"), "as it was\n");
+    assert_eq!(fs::read_to_string(path.join("report.html")).expect("text"), "page");
+}

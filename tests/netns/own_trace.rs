@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! No figure shows tardy's own work, whatever the port, the wait, the kind of stream, the policy and the CPUs: pairwise, and each
+//! combination in `make soak`.
+
+use crate::command::{Place, can_run};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use tardy_spec::{Source, load};
+
+const TRIALS: usize = 5;
+const COUNT: usize = 600;
+
+/// What is varied, and its values.
+const FACTORS: [(&str, &[&str]); 5] = [
+    ("port", &["udp", "tcp", "packet"]),
+    ("wait", &["block", "poll", "select", "epoll", "spin"]),
+    ("kind", &["cyclic", "reflected", "pingpong"]),
+    ("policy", &["other", "fifo"]),
+    ("cpus", &["same", "different"]),
+];
+
+/// A value of each factor, by its place among the factor's values.
+type Combination = [usize; FACTORS.len()];
+
+fn value(combination: &Combination, factor: usize) -> &'static str {
+    FACTORS[factor].1[combination[factor]]
+}
+
+fn name(combination: &Combination) -> String {
+    (0..FACTORS.len()).map(|factor| value(combination, factor)).collect::<Vec<_>>().join("-")
+}
+
+/// The case's keys as TOML.
+fn case(combination: &Combination) -> String {
+    let [port, wait, kind, policy, cpus] = std::array::from_fn(|factor| value(combination, factor));
+    let mut set: Vec<(&str, String)> = Vec::new();
+    let text = |value: &str| format!("\"{value}\"");
+    set.push(("port", text(port)));
+    set.push(("kind", text(if kind == "pingpong" { kind } else { "cyclic" })));
+    set.push(("rx.wait", text(wait)));
+    set.push(("rx.cpu", text(cpus)));
+    let (tx, rx) = if policy == "fifo" { ("fifo:90", "fifo:80") } else { (policy, policy) };
+    set.push(("tx.policy", text(tx)));
+    set.push(("rx.policy", text(rx)));
+    if kind != "cyclic" {
+        set.push(("tx.wait", text(wait)));
+    }
+    if kind == "reflected" {
+        set.push(("reflect", "true".to_owned()));
+    }
+    if kind != "pingpong" {
+        set.push(("cycle", text("500us")));
+    }
+    let set: Vec<String> = set.into_iter().map(|(key, value)| format!("\"stream.ctl.{key}\" = {value}")).collect();
+    format!("[[case]]\nname = \"{}\"\nset = {{ {} }}\n", name(combination), set.join(", "))
+}
+
+fn experiment(combinations: &[Combination]) -> String {
+    let mut text = format!(
+        "name = \"own-trace\"\ntrials = {TRIALS}\n[station.a]\n[station.b]\n[path]\nkind = \"veth\"\n\
+         [stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = {COUNT}\n"
+    );
+    combinations.iter().for_each(|combination| _ = write!(text, "{}", case(combination)));
+    text
+}
+
+/// A reflected stream whose ends both spin as realtime threads, from before the warm-up on, leaves a machine of two CPUs none for the
+/// stations' control threads: the run ends with that reason.
+fn starves_the_stations(combination: &Combination) -> bool {
+    [1, 2, 3].map(|factor| value(combination, factor)) == ["spin", "reflected", "fifo"]
+}
+
+fn is_legal(combination: &Combination) -> bool {
+    if starves_the_stations(combination) {
+        return false;
+    }
+    let text = experiment(&[*combination]);
+    load(&Source { name: "own-trace.toml".into(), text }, &[]).is_ok()
+}
+
+/// Every combination that an experiment file may ask for.
+fn legal() -> Vec<Combination> {
+    let mut all: Vec<Combination> = vec![[0; FACTORS.len()]];
+    for (factor, (_, values)) in FACTORS.iter().enumerate() {
+        let with = |combination: Combination| {
+            (0..values.len()).map(move |value| {
+                let mut combination = combination;
+                combination[factor] = value;
+                combination
+            })
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    all.retain(is_legal);
+    all
+}
+
+/// A pair of values of two factors.
+type Pair = (usize, usize, usize, usize);
+
+fn pairs(combination: &Combination) -> BTreeSet<Pair> {
+    let factors = || 0..FACTORS.len();
+    let both = factors().flat_map(|a| factors().filter(move |b| a < *b).map(move |b| (a, b)));
+    both.map(|(a, b)| (a, combination[a], b, combination[b])).collect()
+}
+
+/// Few combinations that hold every pair of values which some legal one holds: each time the one with the most pairs that are
+/// still missing.
+fn covering(all: &[Combination]) -> Vec<Combination> {
+    let mut missing: BTreeSet<Pair> = all.iter().flat_map(pairs).collect();
+    let mut chosen = Vec::new();
+    while !missing.is_empty() {
+        let gain = |combination: &&Combination| pairs(combination).intersection(&missing).count();
+        // The first of equals, so that the choice is the same each time.
+        let best = *all.iter().rev().max_by_key(gain).expect("pairs come from combinations");
+        pairs(&best).iter().for_each(|pair| _ = missing.remove(pair));
+        chosen.push(best);
+    }
+    chosen
+}
+
+#[test]
+fn own_trace_is_silent_on_the_ready_made_experiments() {
+    if !can_run("own_trace_is_silent_on_the_ready_made_experiments") {
+        return;
+    }
+    let legal = legal();
+    // Every value of every factor has its place, so that no rule of the file's takes a part of the test away unseen.
+    for (factor, (what, values)) in FACTORS.iter().enumerate() {
+        let used: BTreeSet<usize> = legal.iter().map(|combination| combination[factor]).collect();
+        assert_eq!(used.len(), values.len(), "{what}: {used:?}");
+    }
+    let few = covering(&legal);
+    assert!(few.len() >= 15 && few.len() < legal.len() / 2, "{} of {}", few.len(), legal.len());
+    let chosen = if std::env::var_os("TARDY_SOAK").is_some() { legal } else { few };
+    let place = Place::new();
+    let file = place.path("own-trace.toml");
+    std::fs::write(&file, experiment(&chosen)).expect("it is written");
+    let run = place.call(&mut place.run(&[file.to_str().expect("a path in UTF-8")]));
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), chosen.len());
+    for cell in cells {
+        let finished = cell["trials"].as_array().map_or(0, Vec::len);
+        let received = cell["streams"]["ctl"]["outcomes"]["received"].as_u64();
+        assert_eq!((finished, received > Some(0)), (TRIALS, true), "{}: {}", cell["id"], run.stderr);
+    }
+    let verdicts = run.results["verdicts"].as_array().expect("verdicts");
+    let traces: Vec<&serde_json::Value> = verdicts.iter().filter(|verdict| verdict["id"] == "own-trace").collect();
+    assert!(traces.is_empty(), "{traces:#?}");
+    // From the folder it is judged alike.
+    let again = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
+    let again: serde_json::Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
+    assert_eq!(again["verdicts"], run.results["verdicts"]);
+}
