@@ -299,11 +299,12 @@ fn a_seed_and_a_queue_discipline_that_differ_are_told() {
             "tc -n {namespace} -j -s qdisc show dev {}-0",
             namespace.replacen('-', "", 1).trim_end_matches("-a")
         ),
-        says: json!([
+        says: serde_json::from_value(json!([
             {"kind": "taprio", "handle": "100:", "root": true, "packets": sent, "refcnt": 9,
                 "options": {"base_time": base, "cycle_time": 1_000_000, "map": [3, 1]}},
             {"kind": "etf", "handle": "8001:", "parent": "100:2", "drops": sent, "options": {"delta": delta}}
-        ]),
+        ]))
+        .expect("JSON"),
     };
     let with = |seed: u64, read_back: ReadBack| {
         side(|run, _| {

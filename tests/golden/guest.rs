@@ -5,6 +5,7 @@
 mod archive;
 mod cache;
 mod frames;
+mod removed;
 
 use tardy_lab::guest::apt::{deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
@@ -395,7 +396,7 @@ fn a_default_that_nobody_wrote_is_not_refused_as_if_it_had_been() {
 #[test]
 fn what_a_killed_probe_leaves_is_known_to_undo() {
     let rm = tardy_lab::guest::remove(std::path::Path::new("/runs/x/guest")).commands()[0].to_string();
-    assert_eq!(rm, "rm -rf /runs/x/guest/initramfs /runs/x/guest/port /runs/x/guest/probe");
+    assert_eq!(rm, "tardy guest remove-files /runs/x/guest/initramfs /runs/x/guest/port /runs/x/guest/probe");
 }
 
 #[test]

@@ -104,6 +104,35 @@ fn links_lead_somewhere() {
     assert!(seen > 80, "only {seen} links were found");
 }
 
+/// A document may link to a file that only the repository has: then the book is built without it.
+#[test]
+fn the_book_had_no_page_for_a_file_that_a_chapter_links_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let book = folder.path().join("book");
+    let tardy = fs::canonicalize(help::tardy()).expect("the program");
+    let mut gather = Command::new(root().join("packaging/book.sh"));
+    let gathered = gather.arg("gather").arg(&book).env("TARDY", tardy).output().expect("a shell");
+    assert!(gathered.status.success(), "{gathered:?}");
+    let source = fs::canonicalize(book.join("src")).expect("what was gathered");
+    let mut seen = 0;
+    for path in documents().into_keys() {
+        let here = source.join(path.strip_prefix(root()).expect("a document of the repository"));
+        // The summary becomes the book's list of chapters.
+        let Ok(text) = fs::read_to_string(&here) else { continue };
+        for link in links(&split(&text).1).iter().filter(|link| !link.contains("://")) {
+            let file = link.split('#').next().unwrap_or(link);
+            if file.is_empty() || file.ends_with("toc.html") {
+                continue;
+            }
+            let to = here.parent().expect("a folder").join(file.replace("index.md", "README.md"));
+            let there = fs::canonicalize(&to).is_ok_and(|to| to.starts_with(&source));
+            assert!(there, "{}: the book lacks `{link}`; packaging/book.sh gathers it", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "only {seen} links were found");
+}
+
 #[test]
 fn a_broken_link_fails_the_book() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -9,6 +9,7 @@ use std::fs;
 use std::process::{Command, Output};
 use tardy_lab::consent::{self, Allowed, Need};
 use tardy_lab::coordinator::{Event, Sink};
+use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::Kind;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::relay::{self, Said};
@@ -120,8 +121,8 @@ impl Sink for Told {
 #[test]
 fn what_a_guest_says_it_ran_is_nothing_for_this_machine() {
     let said = Said::Commands { commands: vec!["rm -rf /".to_owned()], took_ns: 1, failed: Vec::new() };
-    let mut told = Told::default();
-    relay::deliver(Kind::Said, &serde_json::to_vec(&said).expect("JSON"), &mut told).expect("it is told");
+    let (mut any, mut told) = (Expected::of(&experiment("")), Told::default());
+    relay::deliver(Kind::Said, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told).expect("it is told");
     assert_eq!(told.0, [(vec!["rm -rf /".to_owned()], true)]);
 }
 

@@ -64,7 +64,7 @@ fn every_inverse_comes_out_of_a_journal_as_it_went_in() {
             "ip netns exec tardy-4030-a sh -c 'echo 00000000,0000000f >/sys/class/net/enp1s0/queues/rx-0/rps_cpus'",
             "ip netns exec tardy-4030-a sh -c 'ethtool -N enp1s0 delete 3'",
             "sh -c '[ ! -e /sys/bus/netdevsim/devices/netdevsim1952710656 ] || echo 1952710656 >/sys/bus/netdevsim/del_device'",
-            "rm -rf /runs/x/guest/port",
+            "tardy guest remove-files /runs/x/guest/port",
         ]
     );
 }
@@ -259,7 +259,7 @@ fn after_a_reboot_an_interrupts_number_is_somebody_elses() {
     assert_eq!(left.iter().map(|left| (left.slot, left.steps)).collect::<Vec<_>>(), [(4038, 1)]);
     let mut runner = Recorder::fine();
     let done = undo_all(state.path(), &mut runner, &mut quiet).expect("the state folder can be read");
-    assert_eq!(runner.ran, ["rm -rf /runs/x/guest/port"], "a file outlives a boot, nothing else does");
+    assert_eq!(runner.ran, ["tardy guest remove-files /runs/x/guest/port"], "a file outlives a boot, nothing else does");
     let told: Vec<_> = done.undone.iter().map(|(slot, put)| (*slot, put.steps, put.of_another_boot)).collect();
     assert_eq!(told, [(4038, 1, 2), (4039, 0, 1)], "what was dropped is said");
     assert!(is_empty(state.path()));

@@ -135,6 +135,13 @@ pub enum GuestVerb {
     List,
     /// Write the initramfs that a run's guest would boot
     Pack(Pack),
+    /// Remove what a run left in its guest's folder, following no link (used by `undo`)
+    #[command(hide = true)]
+    RemoveFiles {
+        /// Absolute
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<std::path::PathBuf>,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

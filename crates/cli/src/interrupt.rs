@@ -3,21 +3,25 @@
 //! process begins anew as `tardy undo`, which puts back what the run has changed. Signals within a second count as one, for
 //! `timeout` and a terminal send the same wish twice.
 
-use crate::exit::Exit;
+use crate::exit::{Exit, printable};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tardy_lab::guest::PASSING;
 use tardy_lab::undo::own_leftovers;
 
 const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 /// Signals so close to the one before are the same wish.
 const ONE_WISH: Duration = Duration::from_secs(1);
+
+/// The folder of this run's guest.
+static GUEST: OnceLock<PathBuf> = OnceLock::new();
 
 /// The flag that the first signal sets. Slots and journals lie in `state`.
 ///
@@ -62,11 +66,27 @@ pub fn end_with(says: &'static str) -> io::Result<()> {
     Ok(())
 }
 
+/// Says where the files of a guest lie, which no journal knows where none could be kept.
+pub fn guest_lies_in(folder: PathBuf) {
+    // A run has one.
+    let _ = GUEST.set(folder);
+}
+
+fn files_of_a_guest() -> Option<&'static PathBuf> {
+    GUEST.get().filter(|folder| PASSING.iter().any(|name| folder.join(name).exists()))
+}
+
 /// Ends the run. To begin anew closes its locks and its agents' orders, as a kill would, and leaves somebody who puts back.
 fn at_once(state: &Path) -> ! {
     let left = own_leftovers(state);
     if left.is_empty() {
-        eprintln!("tardy: ended at once by a second signal; nothing is left behind");
+        match files_of_a_guest() {
+            Some(folder) => eprintln!(
+                "tardy: ended at once by a second signal; what the guest was given and wrote is left in {}: remove it",
+                printable(&folder.display().to_string())
+            ),
+            None => eprintln!("tardy: ended at once by a second signal; nothing is left behind"),
+        }
         exit(Exit::Interrupted as i32);
     }
     eprintln!("tardy: ended at once by a second signal; what this run has changed is put back:");

@@ -7,7 +7,7 @@ use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
 use crate::runner::{Failure, RunError, Runner};
 use crate::undo::{self, PutBack, UndoError};
-use serde_json::Value;
+use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;
 use thiserror::Error;
 
@@ -157,10 +157,10 @@ impl Applied<'_> {
                 return Err(failed(command, "reading back", failure));
             }
             // One document for each command, one after the other.
-            let mut documents = serde_json::Deserializer::from_str(&output.stdout).into_iter::<Value>();
+            let mut documents = serde_json::Deserializer::from_str(&output.stdout).into_iter::<Json>();
             for command in batch.commands() {
                 // A command that finds nothing may print nothing.
-                let says = documents.next().unwrap_or(Ok(Value::Null));
+                let says = documents.next().unwrap_or(Ok(Json::default()));
                 let says = says.map_err(|source| ApplyError::ReadBack { command: command.clone(), source })?;
                 read.push(ReadBack { cell: None, command: command.to_string(), says });
             }

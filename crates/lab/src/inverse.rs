@@ -3,7 +3,8 @@
 //! command, so a journal can ask for nothing that is not in the list below. The commands are made when they are needed, by the
 //! version that runs them.
 
-use crate::command::Command;
+use crate::command::{Command, OURSELVES};
+use crate::guest::PASSING;
 use serde::{Deserialize, Serialize};
 use tardy_host::nic::Address;
 
@@ -200,8 +201,8 @@ impl Inverse {
                 vec![shell(&format!("[ ! -e {folder} ] || echo {number} >{SIMULATED_BUS}/del_device"))]
             }
             Action::RemoveGuestFiles { paths } => {
-                let paths: Vec<&str> = ["-rf"].into_iter().chain(paths.iter().map(String::as_str)).collect();
-                vec![Command::new("rm", &paths)]
+                let words = ["guest", "remove-files"].into_iter().chain(paths.iter().map(String::as_str));
+                vec![Command::new(OURSELVES, &words.collect::<Vec<_>>())]
             }
         }
     }
@@ -242,8 +243,11 @@ impl Inverse {
                 .or_else(|| of("set of CPUs", was, "0123456789abcdefABCDEF,")),
             Action::DeleteSimulated { .. } => None,
             Action::RemoveGuestFiles { paths } => {
-                let whole = |path: &&String| path.starts_with('/') && !path.split('/').any(|part| part == "..");
-                paths.iter().find(|path| !whole(path)).and_then(|path| bad("absolute path", path))
+                let is_of_a_guest = |path: &&String| {
+                    let last = path.rsplit('/').next().unwrap_or_default();
+                    path.starts_with('/') && !path.split('/').any(|part| part == "..") && PASSING.contains(&last)
+                };
+                paths.iter().find(|path| !is_of_a_guest(path)).and_then(|path| bad("absolute path of a guest's file", path))
             }
         }
     }

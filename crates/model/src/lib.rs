@@ -11,6 +11,7 @@ pub mod frame;
 pub mod gates;
 pub mod harmless;
 pub mod histogram;
+pub mod json;
 pub mod load;
 pub mod machine;
 pub mod manifest;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `manifest.json`: what the machine and the tools were, so that a number can be traced to what made it.
 
+use crate::json::Json;
 use crate::machine::RulerRecord;
 use crate::verdict::Figure;
 use serde::{Deserialize, Serialize};
@@ -117,5 +118,5 @@ pub struct ReadBack {
     /// Command.
     pub command: String,
     /// What it printed.
-    pub says: serde_json::Value,
+    pub says: Json,
 }

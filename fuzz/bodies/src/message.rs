@@ -11,6 +11,7 @@ use tardy_engine::message::{self, Collected, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_lab::coordinator::{Event, Sink};
+use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::Frames;
 use tardy_lab::guest::relay;
 use tardy_model::point::{Metric, Point};
@@ -54,13 +55,19 @@ impl Sink for Nobody {
     }
 }
 
+/// What the guest of a ready-made experiment may say.
+fn expected() -> Expected {
+    let source = tardy_spec::ready_made("host-to-host").expect("it is ready-made");
+    Expected::of(&tardy_spec::load(&source, &[]).expect("it loads"))
+}
+
 /// What a guest's port brought: frames up to the first that is none or makes no sense.
 fn guest(bytes: &[u8]) -> usize {
     let mut frames = Frames::default();
     frames.push(bytes);
-    let mut count = 0;
+    let (mut expected, mut count) = (expected(), 0);
     while let Ok(Some((kind, bytes))) = frames.take() {
-        if relay::deliver(kind, &bytes, &mut Nobody).is_err() {
+        if relay::deliver(kind, &bytes, &mut expected, &mut Nobody).is_err() {
             break;
         }
         count += 1;

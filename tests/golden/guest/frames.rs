@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Event, Options, Sink};
+use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::{self, Frames, Kind};
 use tardy_lab::guest::relay::{self, End, Heard, Relay, Said};
 use tardy_lab::guest::watch::most_bytes;
@@ -104,10 +105,11 @@ fn a_run_told_over_a_port_is_the_run() {
     let end = End { failed: Some(("no".to_owned(), 3)), not_put_back: None };
     relay.say(&Said::End(end.clone()));
     let (mut there, mut ended) = (Kept::default(), None);
+    let mut expected = Expected::of(&simulated());
     let mut frames = Frames::default();
     frames.push(&relay.into_port());
     while let Some((kind, bytes)) = frames.take().expect("sound") {
-        if let Heard::End(end) = relay::deliver(kind, &bytes, &mut there).expect("sense") {
+        if let Heard::End(end) = relay::deliver(kind, &bytes, &mut expected, &mut there).expect("sense") {
             ended = Some(end);
         }
     }
@@ -130,7 +132,7 @@ fn a_guest_that_sent_for_ever_filled_the_disk() {
     };
     let (small, large) = (most_bytes(&source(1)), most_bytes(&source(10_000_000)));
     // A trial's samples are far smaller than the memory that it is measured in.
-    assert!(small > 1 << 30 && large > small + 3 * 10_000_000 * 200, "{small} {large}");
+    assert!(small > 64 << 20 && large > small + 3 * 10_000_000 * 200, "{small} {large}");
     let one = written(&[(Kind::Said, b"{}".to_vec())]);
     let mut frames = Frames::of_guest(256 << 20).at_most(10 * one.len() as u64);
     for _ in 0..10 {
@@ -154,4 +156,81 @@ fn samples_of_uneven_columns_are_refused() {
     for end in 0..bytes.len().min(4_000) {
         assert!(relay::trial_of(&bytes[..end]).is_err(), "cut at {end}");
     }
+}
+
+/// What comes of a guest that says so, of an experiment of one cell with 3 trials.
+fn told(kind: Kind, bytes: &[u8], expected: &mut Expected) -> Result<(), String> {
+    let mut kept = Kept::default();
+    match relay::deliver(kind, bytes, expected, &mut kept) {
+        Ok(_) => Ok(()),
+        Err(relay::Untold::Nonsense(why)) => {
+            assert!(kept.trials.is_empty() && kept.events.is_empty(), "{why}: nothing of it is kept");
+            Err(why)
+        }
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+fn said(said: &Said, expected: &mut Expected) -> Result<(), String> {
+    told(Kind::Said, &serde_json::to_vec(said).expect("JSON"), expected)
+}
+
+#[test]
+fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
+    let mut here = Kept::default();
+    run(&mut here);
+    let (record, streams) = &here.trials[0];
+    let change = |change: &dyn Fn(&mut TrialRecord, &mut Vec<(String, Batch)>)| {
+        let (mut record, mut streams) = (record.clone(), streams.clone());
+        change(&mut record, &mut streams);
+        told(Kind::Trial, &relay::trial_bytes(&record, &streams).expect("bytes"), &mut Expected::of(&simulated()))
+    };
+    assert_eq!(change(&|_, _| {}), Ok(()));
+    let whole = change(&|record, _| record.cell = "../evil".to_owned());
+    assert_eq!(whole, Err("the experiment has no cell `../evil`".to_owned()));
+    for n in [0, 4, u32::MAX] {
+        let strange = change(&|record, _| record.n = n).expect_err("no such trial");
+        assert!(strange.contains("has 3 trials and no trial"), "{strange}");
+    }
+    let columns = change(&|_, streams| streams[0].0 = "other".to_owned()).expect_err("no such stream");
+    assert!(columns.contains("has no stream `other`"), "{columns}");
+    let of_record = change(&|record, _| {
+        let ctl = record.streams.remove("ctl").expect("a stream");
+        record.streams.insert("other".to_owned(), ctl);
+    });
+    assert!(of_record.is_err_and(|why| why.contains("has no stream `other`")));
+    // Twice would be more trials than there were.
+    let mut expected = Expected::of(&simulated());
+    let bytes = relay::trial_bytes(record, streams).expect("bytes");
+    assert_eq!(told(Kind::Trial, &bytes, &mut expected), Ok(()));
+    assert!(told(Kind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
+    let of_none = Said::Refused { cell: "x".to_owned(), why: "y".to_owned() };
+    assert!(said(&of_none, &mut expected).is_err());
+}
+
+#[test]
+fn a_guest_that_said_one_thing_again_and_again_had_the_manifest_written_each_time() {
+    let mut expected = Expected::of(&simulated());
+    let cell = simulated().cells[0].id.clone();
+    let again = Said::Short { cell, what: "too little".to_owned() };
+    let heard = (0..1_000).take_while(|_| said(&again, &mut expected).is_ok()).count();
+    assert_eq!(heard, 128, "64 for the run and 64 for its one cell");
+}
+
+#[test]
+fn what_a_kernel_answered_took_two_hundred_times_its_size() {
+    let built = |bytes: usize| {
+        let says = format!("[{}0]", "0,".repeat(bytes / 2));
+        let read = format!("{{\"command\":\"tc qdisc show\",\"says\":{says}}}");
+        format!("{{\"built\":{{\"read_back\":[{read}],\"stations\":{{}},\"pids\":{{}}}}}}").into_bytes()
+    };
+    let mut expected = Expected::of(&simulated());
+    assert_eq!(told(Kind::Said, &built(900_000), &mut expected), Ok(()));
+    let much = told(Kind::Said, &built(2_000_000), &mut expected).expect_err("too much");
+    assert!(much.contains("1048576 are the most"), "{much}");
+    // The text itself is what is kept, and it comes out as it went in.
+    let read: tardy_model::manifest::ReadBack =
+        serde_json::from_str("{\"command\":\"x\",\"says\": {\"b\" : [1, 2.50]} }").expect("it reads");
+    assert_eq!(read.says.text(), "{\"b\" : [1, 2.50]}");
+    assert_eq!(serde_json::to_string(&read).expect("JSON"), "{\"command\":\"x\",\"says\":{\"b\" : [1, 2.50]}}");
 }

@@ -108,7 +108,7 @@ fn manifest_agrees_with_its_schema() {
     run.manifest.read_back.push(ReadBack {
         cell: Some("all".into()),
         command: "tc -j qdisc".into(),
-        says: json!([{"kind": "noqueue"}]),
+        says: serde_json::from_str("[{\"kind\": \"noqueue\"}]").expect("JSON"),
     });
     run.manifest.ended_utc = None;
     run.manifest.ruler[0].cpu = None;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue disciplines as they were read back, as facts to compare: kind and options of each, without what every run has anew.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::comparison::Group;
+use tardy_model::json::Json;
 use tardy_model::manifest::Manifest;
 
 /// Each option of each queue discipline, by station, device and place.
@@ -11,7 +13,12 @@ pub(super) fn facts(manifest: &Manifest) -> Vec<((Group, String), String)> {
     for read in &manifest.read_back {
         let Some((station, device)) = of(&read.command) else { continue };
         let cell = read.cell.iter().map(|cell| format!("{cell} ")).collect::<String>();
-        for qdisc in read.says.as_array().into_iter().flatten() {
+        let Some(says) = tree(&read.says) else {
+            let name = format!("{cell}{station} {device}");
+            facts.push(((Group::Qdisc, name), format!("an answer of {} bytes", read.says.text().len())));
+            continue;
+        };
+        for qdisc in says.as_array().into_iter().flatten() {
             let place = qdisc["parent"].as_str().unwrap_or("root");
             let kind = qdisc["kind"].as_str().unwrap_or_default();
             let name = format!("{cell}{station} {device} {place} {kind}");
@@ -23,6 +30,12 @@ pub(super) fn facts(manifest: &Manifest) -> Vec<((Group, String), String)> {
         }
     }
     facts
+}
+
+/// What `tc` says, read. Its answers have some thousand bytes, and a tree of any JSON takes two hundred times its text.
+fn tree(says: &Json) -> Option<Value> {
+    const LARGEST: usize = 256 << 10;
+    Some(says.text()).filter(|text| text.len() <= LARGEST).and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// The station and the device of a command that asks for queue disciplines. Namespaces and links have a slot's number in their

@@ -46,6 +46,15 @@ pub fn call(args: Call) -> Result<Exit> {
             Ok(Exit::Good)
         }
         GuestVerb::Pack(args) => pack(&args),
+        GuestVerb::RemoveFiles { paths } => {
+            let tried = paths.iter().map(|path| (path, guest::files::remove(path)));
+            let mut failed = tried.filter_map(|(path, tried)| Some((path, tried.err()?))).peekable();
+            let code = if failed.peek().is_some() { Exit::Cannot } else { Exit::Good };
+            failed.for_each(|(path, error)| {
+                eprintln!("tardy: cannot remove {}: {error}", printable(&path.display().to_string()));
+            });
+            Ok(code)
+        }
     }
 }
 

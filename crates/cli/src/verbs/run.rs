@@ -75,6 +75,7 @@ pub fn call(args: Run) -> Result<Exit> {
         Where::Inside(guest) => {
             verbs::guest::warn(guest);
             let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
+            interrupt::guest_lies_in(path.clone());
             let options =
                 tardy_lab::guest::Options { guest, folder: &path, state: &state, cache: &cache, stop: &stop, silence };
             tardy_lab::guest::run(&experiment, &options, sink)

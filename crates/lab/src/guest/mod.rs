@@ -8,8 +8,10 @@ pub mod cached;
 pub mod console;
 pub mod devices;
 pub mod elf;
+pub mod expected;
 pub mod extra;
 pub mod fetch;
+pub mod files;
 pub mod frame;
 pub mod init;
 pub mod initramfs;
@@ -327,11 +329,14 @@ fn try_run(
     }
     let result = boot(experiment, options, version, archive, journal.as_mut(), end, sink);
     // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
-    for path in [qemu::INITRAMFS, qemu::PORT].map(|name| options.folder.join(name)) {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("remove", &path)(error).into()),
-            _ => {}
+    match options.folder.canonicalize() {
+        Ok(real) => {
+            for path in [qemu::INITRAMFS, qemu::PORT].map(|name| real.join(name)) {
+                files::remove(&path).map_err(file("remove", &path))?;
+            }
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(file("find", options.folder)(error).into()),
     }
     if let Some(mut journal) = journal {
         journal.clear()?;
@@ -339,13 +344,15 @@ fn try_run(
     result
 }
 
+/// What only passes through a guest's folder.
+pub const PASSING: [&str; 3] = [qemu::INITRAMFS, qemu::PORT, probe::FOLDER];
+
 /// Removes what a killed run would leave in its folder: what its guest, and that of the probe before it, was given and wrote.
 pub fn remove(folder: &Path) -> Inverse {
-    let path = |name: &str| {
-        let path = folder.join(name);
-        std::path::absolute(&path).unwrap_or(path).display().to_string()
-    };
-    let paths = [qemu::INITRAMFS, qemu::PORT, probe::FOLDER].map(path).to_vec();
+    // The links on the way are those of today.
+    let real = folder.canonicalize().or_else(|_| std::path::absolute(folder)).unwrap_or_else(|_| folder.to_owned());
+    let path = |name: &str| real.join(name).display().to_string();
+    let paths = PASSING.map(path).to_vec();
     Inverse::here(Action::RemoveGuestFiles { paths })
 }
 

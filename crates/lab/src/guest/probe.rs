@@ -8,12 +8,16 @@ use crate::coordinator::RunError;
 use crate::guest::kernel;
 use crate::journal::Journal;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// KVM boots a kernel in a second; one that has said nothing by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So much of what a probe's port brings is looked at.
+const LOOKED_AT: u64 = 1 << 20;
 
 /// Folder of what a probe is given and writes, in the run's.
 pub(super) const FOLDER: &str = "probe";
@@ -73,7 +77,7 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path, journal: Option<&m
     while Instant::now() < until && !options.stop.load(Relaxed) {
         let ended = qemu.ended().is_some();
         let mut frames = Frames::default();
-        frames.push(&fs::read(folder.join(qemu::PORT)).unwrap_or_default());
+        frames.push(&start_of(&folder.join(qemu::PORT)));
         if matches!(frames.take(), Ok(Some((Kind::Said, _)))) {
             return Ok(true);
         }
@@ -83,4 +87,12 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path, journal: Option<&m
         qemu.wait(Duration::from_millis(50));
     }
     Ok(false)
+}
+
+/// What the port brought first. Whatever its kernel writes, more than a first frame is of no interest.
+fn start_of(port: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A port that is not there yet has brought nothing.
+    let _ = fs::File::open(port).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut bytes));
+    bytes
 }

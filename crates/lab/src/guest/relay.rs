@@ -3,6 +3,7 @@
 //! would have been told had the run been there. So the run folder is made by the same code, trial by trial, and what a guest had
 //! measured before it broke is kept.
 
+use super::expected::Expected;
 use super::frame::{self, Kind};
 use crate::coordinator::{Event, Sink};
 use serde::{Deserialize, Serialize};
@@ -218,8 +219,13 @@ pub enum Untold {
 /// On the host: tells the sink what a frame says.
 ///
 /// # Errors
-/// If the frame makes no sense, or the sink refuses a trial.
-pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, Untold> {
+/// If the frame makes no sense for this experiment, or the sink refuses a trial.
+pub fn deliver(
+    kind: Kind,
+    bytes: &[u8],
+    expected: &mut Expected,
+    sink: &mut dyn Sink,
+) -> Result<Heard, Untold> {
     match kind {
         Kind::Output => {
             sink.load_output(postcard::from_bytes(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?);
@@ -227,12 +233,14 @@ pub fn deliver(kind: Kind, bytes: &[u8], sink: &mut dyn Sink) -> Result<Heard, U
         }
         Kind::Trial => {
             let (record, streams) = trial_of(bytes).map_err(Untold::Nonsense)?;
+            expected.trial(&record, &streams).map_err(Untold::Nonsense)?;
             sink.trial(&record, &streams).map_err(Untold::Sink)?;
             return Ok(Heard::Told);
         }
         Kind::Said => {}
     }
     let said: Said = serde_json::from_slice(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?;
+    expected.said(&said).map_err(Untold::Nonsense)?;
     match &said {
         Said::Machine { proc_version, facts } => {
             sink.event(Event::Machine { facts });

@@ -3,6 +3,7 @@
 //! or falls silent, with the end of its console.
 
 use super::console::{self, ConsoleEnd, Means};
+use super::expected::Expected;
 use super::frame::Frames;
 use super::qemu::{self, Qemu};
 use super::relay::{self, Heard, Untold};
@@ -29,7 +30,7 @@ const CONSOLE_END: u64 = 64 << 10;
 /// So much a guest may write to its console.
 const CONSOLE_MIB: u64 = 256;
 /// So many bytes a guest may say in all beside its trials, and so many beside each of them.
-const SAID: u64 = 1 << 30;
+const SAID: u64 = 64 << 20;
 const SAID_A_TRIAL: u64 = 16 << 20;
 /// So much is read at once.
 const PIECE: usize = 1 << 20;
@@ -111,6 +112,7 @@ pub(super) fn follow(
     let path = options.folder.join(qemu::PORT);
     let frames = Frames::of_guest(memory_mib << 20).at_most(most_bytes(experiment));
     let mut port = Port { path, file: None, frames, piece: vec![0; PIECE] };
+    let mut expected = Expected::of(experiment);
     let started = Instant::now();
     let mut over: Option<Instant> = None;
     let mut failed = None;
@@ -130,7 +132,7 @@ pub(super) fn follow(
             look_at_console(options.folder)?;
             news = true;
             while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
-                match relay::deliver(kind, &bytes, sink) {
+                match relay::deliver(kind, &bytes, &mut expected, sink) {
                     Ok(Heard::Up { proc_version }) => {
                         entry.proc_version = Some(proc_version);
                         sink.event(Event::Guest(entry));
