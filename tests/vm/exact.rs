@@ -137,64 +137,37 @@ fn one_byte_more_is_another_run() {
     assert_ne!(print(&first().run.results), print(&other.results));
 }
 
+/// The offset is other digits in what tardy writes down before a trial. That moves the trial by some 100 ns against the guest's
+/// tick, and each reading of a clock is rounded to what one instruction takes: so figures are the same within 100 ns,
+/// but for the extremes: they are those of one packet, and which one meets a tick is another matter.
 #[test]
-fn a_guests_tai_offset_of_37_s_moves_no_figure() {
-    if !can_run("a_guests_tai_offset_of_37_s_moves_no_figure") {
+fn a_guests_tai_offset_moves_no_figure() {
+    if !can_run("a_guests_tai_offset_moves_no_figure") {
         return;
     }
-    let (place, moved) = run(&["--tai-offset", "37"]);
-    let manifest = manifest(&place);
-    assert_eq!(manifest["machine"]["clock.tai_offset_s"], 37);
-    assert_eq!(manifest["guest"]["tai_offset_s"], 37);
-    let [unmoved, moved] = [&first().run, &moved].map(|run| &run.cell()["streams"]["ctl"]);
-    assert_eq!(unmoved["outcomes"], moved["outcomes"]);
-    let names = |stream: &Value| stream["metrics"].as_object().expect("metrics").keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(unmoved), names(moved));
-    assert!(names(moved).len() >= 5, "{:?}", names(moved));
-    let mut compared = 0;
-    for name in names(moved) {
-        for figure in ["min_ns", "mean_ns", "p50_ns", "p90_ns"] {
-            let [a, b] = [unmoved, moved].map(|stream| stream["metrics"][&name][figure].as_f64());
-            assert_eq!(a.is_some(), b.is_some(), "{name} {figure}");
-            let (Some(a), Some(b)) = (a, b) else { continue };
-            // A second that is missing would be a thousand million. An offset of two digits is more work for who prints it than 0 is,
-            // and what comes after meets other ticks: of that, a few microseconds are left.
-            assert!((a - b).abs() < 5_000.0, "{name} {figure}: {a} without, {b} with 37 s");
-            compared += 1;
+    for offset in [36, 37] {
+        let (place, moved) = run(&["--tai-offset", &offset.to_string()]);
+        let manifest = manifest(&place);
+        assert_eq!(manifest["machine"]["clock.tai_offset_s"], offset);
+        assert_eq!(manifest["guest"]["tai_offset_s"], offset);
+        assert_ne!(print(&first().run.results), print(&moved.results), "the instants themselves are others");
+        let [unmoved, moved] = [&first().run, &moved].map(|run| &run.cell()["streams"]["ctl"]);
+        assert_eq!(unmoved["outcomes"], moved["outcomes"]);
+        let names = |stream: &Value| stream["metrics"].as_object().expect("metrics").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(unmoved), names(moved));
+        assert!(names(moved).len() >= 5, "{:?}", names(moved));
+        let mut compared = 0;
+        for name in names(moved) {
+            for figure in ["mean_ns", "p50_ns", "p90_ns"] {
+                let [a, b] = [unmoved, moved].map(|stream| stream["metrics"][&name][figure].as_f64());
+                assert_eq!(a.is_some(), b.is_some(), "{name} {figure}");
+                let (Some(a), Some(b)) = (a, b) else { continue };
+                assert!((a - b).abs() < 100.0, "{name} {figure}: {a} without, {b} with {offset} s");
+                compared += 1;
+            }
         }
+        assert!(compared >= 10, "only {compared} figures were compared");
     }
-    assert!(compared >= 12, "only {compared} figures were compared");
-}
-
-#[test]
-fn tai_offsets_of_as_many_digits_give_the_same_figures_to_the_nanosecond() {
-    if !can_run("tai_offsets_of_as_many_digits_give_the_same_figures_to_the_nanosecond") {
-        return;
-    }
-    let [mut a, mut b] = ["36", "37"].map(|offset| run(&["--tai-offset", offset]).1.results);
-    // The instants themselves are a second apart, and they are what a fingerprint is made of.
-    assert_ne!(print(&a), print(&b));
-    for results in [&mut a, &mut b] {
-        let cells = results["cells"].as_array_mut().expect("cells");
-        let gone = cells.iter_mut().filter_map(|cell| cell.as_object_mut()?.remove("fingerprint")).count();
-        assert_eq!(gone, 1, "one cell");
-    }
-    assert!(a["cells"][0]["streams"]["ctl"]["metrics"].as_object().is_some_and(|metrics| metrics.len() >= 5), "{a}");
-    // Between its two looks at the machine tardy writes down instants, which are other digits: it may take some ns longer itself.
-    for results in [&mut a, &mut b] {
-        let cpus = results["cells"][0]["cpus"].as_array_mut().expect("CPUs");
-        for cpu in cpus.iter_mut().filter_map(|cpu| cpu.as_object_mut()) {
-            assert!(["elapsed_ns", "others_ns", "others"].into_iter().all(|field| cpu.remove(field).is_some()));
-        }
-    }
-    // The instants' digits are formatted before the trial too, which moves it by some ns against the guest's tick.
-    let figures = |results: &Value| results["cells"][0]["streams"]["ctl"]["metrics"].clone();
-    let (a_figures, b_figures) = (figures(&a), figures(&b));
-    for (name, of_a) in a_figures.as_object().expect("metrics") {
-        let p50 = |metric: &Value| metric["p50_ns"].as_i64().expect("a median");
-        assert!((p50(of_a) - p50(&b_figures[name])).abs() <= 100, "{name}: {of_a} and {}", b_figures[name]);
-    }
-    assert_eq!(a["cells"][0]["streams"]["ctl"]["outcomes"], b["cells"][0]["streams"]["ctl"]["outcomes"]);
 }
 
 /// `manifest.json` of a run.
