@@ -127,7 +127,13 @@ impl Finished {
             self.stdout,
             self.stderr
         );
+        assert_eq!(self.own_traces(), Vec::<&Value>::new(), "tardy shows in its figures\n{}", self.stdout);
         self
+    }
+    /// Where tardy shows in its own figures; what something else had made necessary is none of these.
+    pub fn own_traces(&self) -> Vec<&Value> {
+        let is_own = |verdict: &&Value| verdict["id"] == "own-trace" && verdict["evidence"]["position"] != "forced-interval";
+        verdicts(&self.results).into_iter().filter(is_own).collect()
     }
     /// The only cell.
     pub fn cell(&self) -> &Value {

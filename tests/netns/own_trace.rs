@@ -120,8 +120,8 @@ fn covering(all: &[Combination]) -> Vec<Combination> {
 }
 
 #[test]
-fn own_trace_is_silent_on_the_ready_made_experiments() {
-    if !can_run("own_trace_is_silent_on_the_ready_made_experiments") {
+fn own_trace_is_silent_whatever_the_port_the_wait_the_kind_the_policy_and_the_cpus() {
+    if !can_run("own_trace_is_silent_whatever_the_port_the_wait_the_kind_the_policy_and_the_cpus") {
         return;
     }
     let legal = legal();
@@ -152,4 +152,36 @@ fn own_trace_is_silent_on_the_ready_made_experiments() {
     let again = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
     let again: serde_json::Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
     assert_eq!(again["verdicts"], run.results["verdicts"]);
+}
+
+#[test]
+fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipline() {
+    if !can_run("own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipline") {
+        return;
+    }
+    let mut runs = 0;
+    for name in tardy_spec::READY_MADE.iter().map(|(name, _)| *name) {
+        let source = tardy_spec::ready_made(name).expect("it is ready-made");
+        let experiment = load(&source, &[]).expect("it loads");
+        let is_plain = |cell: &tardy_spec::experiment::Cell| {
+            matches!(cell.setup.shaper, tardy_spec::experiment::Shaper::None)
+                && matches!(cell.setup.path, tardy_spec::experiment::Path::Veth { .. })
+        };
+        if !experiment.cells.iter().all(is_plain) {
+            continue;
+        }
+        runs += 1;
+        let sets: Vec<String> =
+            experiment.cells[0].setup.streams.iter().map(|stream| format!("stream.{}.count=1200", stream.name)).collect();
+        let mut args = vec![name, "--trials", "5"];
+        sets.iter().for_each(|set| args.extend(["--set", set.as_str()]));
+        let place = Place::new();
+        let run = place.call(&mut place.run(&args));
+        run.ran();
+        assert_eq!(run.own_traces(), Vec::<&serde_json::Value>::new(), "{name}");
+        let observed = run.ids("note").into_iter().filter(|id| id == "observer").count();
+        let measured = experiment.cells.iter().any(|cell| tardy_lab::observer::can_measure(&cell.setup));
+        assert_eq!(observed == 1, measured, "{name}: what tx stamps add is said: {:?}", run.ids("note"));
+    }
+    assert!(runs >= 3, "{runs}");
 }

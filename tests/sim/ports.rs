@@ -15,7 +15,7 @@ use tardy_model::frame::{Frame, Kind, LEAD};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::OwnReason;
+use tardy_model::trial::{Between, OwnNotes, OwnReason};
 
 /// A clock that moves by 10 ns a look and sleeps exactly.
 #[derive(Default)]
@@ -321,7 +321,7 @@ fn stamps_that_fit_into_the_queue_are_left_there_while_packets_follow_each_other
     let (base, mut clock) = (Instant::from_ns(1_000_000_000), socket.now.clone());
     sender.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
     assert_eq!((socket.drains, sender.counters.forced_drains), (0, 0));
-    assert_eq!(sender.own.take(), (Vec::new(), 0));
+    assert_eq!(sender.own.take(), OwnNotes::default());
     sender.gather_stamps(&mut Clock::default(), &mut socket);
     assert_eq!(sender.missing(), 0, "they come when the trial is collected");
 }
@@ -334,7 +334,7 @@ fn a_queue_too_small_for_the_trial_is_relieved_between_packets_and_each_time_is_
     assert_eq!(sender.missing(), 0, "every stamp came in the end");
     let forced = sender.counters.forced_drains;
     assert!(forced > 0 && forced < 30_000, "{forced}");
-    let (work, left_out) = sender.own.take();
+    let OwnNotes { work, left_out, .. } = sender.own.take();
     assert_eq!(work.len() as u64 + left_out, forced);
     assert!(work.iter().all(|work| work.reason == OwnReason::Room && work.start_ns <= work.end_ns));
 }
@@ -349,6 +349,14 @@ fn the_stamps_of_a_packet_are_taken_in_the_middle_between_it_and_the_next() {
     assert_eq!(socket.drains, 2_000 + 2 * 20, "once a packet, also in the lead-in and the lead-out");
     assert_eq!(socket.most_waiting, 1, "so that the kernel uses the same memory again");
     assert!(socket.least_apart_ns > 200_000, "{}", socket.least_apart_ns);
+    // Each time is noted with its thread, its CPU, its beginning and its end.
+    let notes = sender.own.take();
+    let all: Vec<(i64, i64)> = notes.between.iter().flat_map(Between::intervals).collect();
+    assert_eq!((all.len(), notes.left_out, notes.work.len()), (2_000 + 2 * 20, 0, 0));
+    assert!(notes.between.iter().all(|of| of.side == tardy_model::stream::Side::Tx && of.cpu.is_none()), "simulated");
+    assert!(all.iter().all(|(start, end)| start < end) && all.is_sorted());
+    let in_cycle = |ns: i64| (ns - base.ns()).rem_euclid(500_000);
+    assert!(all.iter().all(|(start, end)| in_cycle(*start) > 200_000 && in_cycle(*end) < 300_000));
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         reply: None,
         launching: LaunchRecord::default(),
         own_work: Vec::new(),
+        own_between: Vec::new(),
         own_work_left_out: 0,
     };
     TrialRecord {

@@ -12,7 +12,7 @@ use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
-use tardy_model::trial::{Counters, OwnWork, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
+use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub struct Halves {
     /// Replies, where the stream is answered.
     pub reply: Option<ReplyHalves>,
     /// What the threads of all ends did for tardy itself in the trial, and how much of that found no room.
-    pub own: (Vec<OwnWork>, u64),
+    pub own: OwnNotes,
 }
 
 fn source_of(port: Port, point: Point) -> Source {
@@ -152,8 +152,9 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tags: tags(stream.tag, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
-        own_work: halves.own.0.clone(),
-        own_work_left_out: halves.own.1,
+        own_work: halves.own.work.clone(),
+        own_between: halves.own.between.clone(),
+        own_work_left_out: halves.own.left_out,
     };
     (matched.batch, record)
 }

@@ -15,7 +15,7 @@ use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
 pub use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::{OwnWork, SpinGaps, TcpRecord};
+use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 
 /// Version of the messages. Both sides must have the same.
 pub const PROTOCOL: u32 = 7;
@@ -152,7 +152,7 @@ pub struct Collected {
     /// What the kernel says of its TCP connection.
     pub tcp: Option<TcpRecord>,
     /// What its thread did for tardy itself in the trial, and how much of that found no room.
-    pub own: (Vec<OwnWork>, u64),
+    pub own: OwnNotes,
 }
 
 /// From the agent.

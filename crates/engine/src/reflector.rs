@@ -70,7 +70,7 @@ impl<P: SendPort> Answer for Answers<'_, P> {
             self.sender.send_now(timer, self.port, seq, sent_at);
             self.sender.drain_answering(timer, self.port, self.cycle);
         } else {
-            self.beside(seq, shared);
+            self.beside(timer, seq, shared);
         }
     }
 
@@ -98,10 +98,10 @@ impl<P: SendPort> Answers<'_, P> {
 
     /// Answers a warm-up packet.
     #[cold]
-    fn beside(&mut self, seq: u32, shared: &Shared) {
+    fn beside<T: Timer>(&mut self, timer: &mut T, seq: u32, shared: &Shared) {
         match seq {
             // Nothing is in flight: the requester waits for this answer before it asks on.
-            PAUSE if self.sender.is_in_trial() => self.sender.drain_paused(self.port),
+            PAUSE if self.sender.is_in_trial() => self.sender.drain_paused(timer, self.port),
             // A late packet of the warm-up.
             _ if self.sender.is_in_trial() => return,
             _ => {}

@@ -377,7 +377,7 @@ impl Requester {
     #[cold]
     fn pause<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         self.ask_beside(timer, to, at, PAUSE);
-        self.sender.drain_paused(to);
+        self.sender.drain_paused(timer, to);
     }
 
     /// Sends a request that is not measured.

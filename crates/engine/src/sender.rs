@@ -100,7 +100,8 @@ impl Sender {
         payload.fill(0);
         let stamps = order.stamps();
         let side = if order.replies { Side::Rx } else { Side::Tx };
-        let keys = Keys::new(if stamps > 0 { order.order.count } else { 0 });
+        let noted = if stamps > 0 { order.order.count } else { 0 };
+        let keys = Keys::new(noted);
         let StreamOrder { stream, nonce, .. } = order.order;
         let heads = Heads::new(if order.replies { Kind::Reply } else { Kind::Test }, stream, order.size(), nonce);
         Sender {
@@ -119,7 +120,7 @@ impl Sender {
             answered_at: None,
             connection_ended: 0,
             room: Room::new(u64::MAX, 0),
-            own: OwnLog::new(side, stamps > 0),
+            own: OwnLog::new(side, noted),
             gaps: None,
             counters: SenderCounters::default(),
         }

@@ -195,7 +195,11 @@ pub struct StreamRecord {
     /// What the measuring threads did for tardy itself while the stream's packets were under way, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_work: Vec<OwnWork>,
-    /// Intervals of such work that found no room in `own_work`.
+    /// When they fetched stamps while no packet of the stream should have been under way: in the middle between two packets, and in
+    /// the pauses of a ping-pong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_between: Vec<Between>,
+    /// Intervals of either kind that found no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub own_work_left_out: u64,
 }
@@ -227,6 +231,50 @@ pub struct OwnWork {
     pub end_ns: i64,
     /// Why.
     pub reason: OwnReason,
+}
+
+/// Intervals in which a thread fetched stamps between two packets. There is one for each packet, so they are written short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Between {
+    /// The end whose thread it was.
+    pub side: Side,
+    /// The CPU that it ran on; `None` where nobody knows.
+    pub cpu: Option<u32>,
+    /// The first one's beginning, TAI, ns.
+    pub start_ns: i64,
+    /// Of each, in ns: how long after the beginning of the one before it began (of the first: 0), and how long it took.
+    pub spans: Vec<(u32, u32)>,
+}
+
+impl Between {
+    /// Beginnings and ends, TAI, ns.
+    pub fn intervals(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.spans.iter().scan(self.start_ns, |start, (after, took)| {
+            *start = start.saturating_add(i64::from(*after));
+            Some((*start, start.saturating_add(i64::from(*took))))
+        })
+    }
+}
+
+/// What the measuring threads of a stream did for tardy itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnNotes {
+    /// While packets could be under way.
+    pub work: Vec<OwnWork>,
+    /// While none should have been.
+    pub between: Vec<Between>,
+    /// Intervals of either kind that found no room.
+    pub left_out: u64,
+}
+
+impl OwnNotes {
+    /// Adds another thread's.
+    pub fn add(&mut self, other: OwnNotes) {
+        self.work.extend(other.work);
+        self.work.sort_by_key(|work| work.start_ns);
+        self.between.extend(other.between);
+        self.left_out += other.left_out;
+    }
 }
 
 fn is_zero(count: &u64) -> bool {

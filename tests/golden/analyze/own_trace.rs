@@ -11,7 +11,7 @@ use tardy_analyze::own_trace::{MOST_P, Place, judge};
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::stream::Side;
-use tardy_model::trial::{OwnReason, OwnWork, ReplyRecord, TrialRecord};
+use tardy_model::trial::{Between, OwnReason, OwnWork, ReplyRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 const ONE_WAY: Metric = Metric::Span(Point::Scheduled, Point::RxKernel);
@@ -492,6 +492,48 @@ fn work_that_something_else_made_necessary_is_a_warning_at_most() {
         ("forced-interval", Level::Warning),
         "{verdict:#?}"
     );
+}
+
+/// Stamps fetched from `at` ns behind each 40th packet's instant to `until`, by the stream itself or by another one.
+fn fetched(stream: &str, at: i64, until: i64, by: i64) -> Vec<(TrialRecord, Batch)> {
+    let slow = |_: u32, values: &mut Vec<Option<i64>>| {
+        values.iter_mut().skip(19).step_by(40).flatten().for_each(|ns| *ns += by)
+    };
+    let mut trials = trials(600, false, slow);
+    for (record, batch) in &mut trials {
+        let mut of = record.streams["ctl"].clone();
+        of.own_between = (19..600)
+            .step_by(40)
+            .map(|row: usize| Between {
+                side: Side::Tx,
+                cpu: Some(0),
+                start_ns: batch.scheduled_ns[row] + at,
+                spans: vec![(0, (until - at) as u32)],
+            })
+            .collect();
+        record.streams.insert(stream.to_owned(), of);
+    }
+    trials
+}
+
+#[test]
+fn stamps_that_another_streams_thread_fetches_while_a_packet_is_under_way_show() {
+    let verdict = only(&[cell("all", &[ONE_WAY], &fetched("other", 2_000, 17_000, 20_000))]);
+    assert_eq!((says_text(&verdict, "position").as_str(), verdict.level), ("interval", Level::Invalid), "{verdict:#?}");
+    assert_eq!((number(&verdict, "packets"), number(&verdict, "intervals_between")), (70, 75));
+}
+
+#[test]
+fn a_fetch_in_the_middle_of_a_cycle_that_reaches_into_the_next_packets_time_is_a_warning_at_most() {
+    // It began in the cycle before, late, for what held up its thread. Beginning with the packet's own way it is none of these.
+    let verdict = only(&[cell("all", &[ONE_WAY], &fetched("ctl", -10_000, 5_000, 20_000))]);
+    assert_eq!(
+        (says_text(&verdict, "position").as_str(), verdict.level),
+        ("forced-interval", Level::Warning),
+        "{verdict:#?}"
+    );
+    assert!(told(&[cell("all", &[ONE_WAY], &fetched("ctl", 2_000, 17_000, 20_000))]).is_empty());
+    assert!(told(&[cell("all", &[ONE_WAY], &fetched("ctl", -10_000, 5_000, 0))]).is_empty());
 }
 
 #[test]

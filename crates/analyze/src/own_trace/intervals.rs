@@ -9,7 +9,7 @@ use super::{Found, KEPT};
 use std::collections::VecDeque;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, MaybeNanos, Outcome};
-use tardy_model::trial::{OwnReason, OwnWork, TrialRecord};
+use tardy_model::trial::{Between, OwnReason, OwnWork, TrialRecord};
 
 /// Unaffected packets on each side that affected ones are compared with.
 const BESIDE: usize = 8;
@@ -131,6 +131,8 @@ struct Open {
 pub struct Pass {
     own: Work,
     forced: Work,
+    /// The stream's own work between two packets.
+    into: Work,
     metrics: Vec<Metric>,
     closed_loop: bool,
     recent: VecDeque<i64>,
@@ -163,17 +165,25 @@ impl Intervals {
 
 impl Pass {
     /// For a stream of a trial, whose streams may all disturb each other; `None` if there was no such work.
-    pub fn new(record: &TrialRecord, metrics: &[Metric], closed_loop: bool) -> Option<Pass> {
+    pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], closed_loop: bool) -> Option<Pass> {
         let all = || record.streams.values().flat_map(|of| &of.own_work);
-        all().next()?;
+        let between = |own: bool| {
+            let of = record.streams.iter().filter(move |(name, _)| (*name == stream) == own);
+            of.flat_map(|(_, of)| &of.own_between).flat_map(Between::intervals)
+        };
+        if all().next().is_none() && record.streams.values().all(|of| of.own_between.is_empty()) {
+            return None;
+        }
         let work = |forced: bool| {
             let spans =
                 all().filter(|work| is_forced(work.reason) == forced).filter(|work| work.start_ns <= work.end_ns);
-            Work::new(spans.map(|work: &OwnWork| (work.start_ns, work.end_ns)).collect())
+            let spans = spans.map(|work: &OwnWork| (work.start_ns, work.end_ns));
+            Work::new(if forced { spans.collect() } else { spans.chain(between(false)).collect() })
         };
         Some(Pass {
             own: work(false),
             forced: work(true),
+            into: Work::new(between(true).collect()),
             metrics: metrics.to_vec(),
             closed_loop,
             recent: VecDeque::new(),
@@ -205,7 +215,10 @@ impl Pass {
         let until = from.saturating_add(usual_ns.max(0));
         let values = || self.metrics.iter().map(|metric| value(batch, row, *metric)).collect::<Vec<_>>();
         // What also meets work that had a cause outside is not to be laid on tardy.
-        let forced = self.forced.meets(from, until);
+        // The stream's own stamps are fetched in the middle of a cycle, counted from when its thread woke: what reaches into the next
+        // packet's time began late, for a cause outside. A packet that takes longer than half a cycle meets them as all others do,
+        // and the later its thread woke the less it does: that is no comparison.
+        let forced = self.forced.meets(from, until) || self.into.meets(from, from);
         if !forced && !self.own.meets(from, until) {
             let values = values();
             if let Some(open) = &mut self.open {

@@ -109,8 +109,8 @@ pub struct OfStream {
 }
 
 impl StreamPass {
-    /// For one stream of a trial.
-    pub fn new(record: &TrialRecord, of: &StreamRecord, metrics: &[Metric]) -> Self {
+    /// For one stream of a trial, by its name.
+    pub fn new(record: &TrialRecord, stream: &str, of: &StreamRecord, metrics: &[Metric]) -> Self {
         let closed_loop = of.cycle_ns == 0 && of.reply.is_some();
         let (intended, rows) = (i64::from(of.intended), edge::ROWS as i64);
         StreamPass {
@@ -119,7 +119,7 @@ impl StreamPass {
             head: Stretch::new(0, rows.min(intended), metrics.len()),
             tail: Stretch::new(intended - rows, intended, metrics.len()),
             body: closed_loop.then(|| Stretch::new(0, (residues::ROWS as i64).min(intended), metrics.len())),
-            intervals: intervals::Pass::new(record, metrics, closed_loop),
+            intervals: intervals::Pass::new(record, stream, metrics, closed_loop),
         }
     }
 
@@ -173,6 +173,10 @@ impl StreamPass {
         let mut reasons = BTreeMap::new();
         for work in record.streams.values().flat_map(|of| &of.own_work) {
             *reasons.entry(format!("{:?}", work.reason).to_lowercase()).or_insert(0) += 1;
+        }
+        let between: usize = record.streams.values().flat_map(|of| &of.own_between).map(|of| of.spans.len()).sum();
+        if between > 0 {
+            reasons.insert("between".to_owned(), between as u64);
         }
         OfStream {
             metrics: self.metrics,

@@ -20,7 +20,7 @@ use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Port, Wait, live};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::{OwnWork, SpinGaps, TcpRecord};
+use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 use tardy_sys::udp::Waker;
 use tardy_sys::{SysError, clock, nic, poke};
 
@@ -57,7 +57,7 @@ pub(super) struct Half {
     /// What the kernel says of its connection.
     pub tcp: Option<TcpRecord>,
     /// What the thread did for tardy itself in the trial, and how much of that found no room.
-    pub own: (Vec<OwnWork>, u64),
+    pub own: OwnNotes,
 }
 
 /// One end.

@@ -27,7 +27,7 @@ use tardy_model::qdisc::ShaperRecord;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Policy, Sim, Stream};
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::{OwnWork, SpinGaps, WarmUp};
+use tardy_model::trial::{OwnNotes, SpinGaps, WarmUp};
 use world::{Flying, RxPort, RxTimer, TxPort, TxTimer, World};
 
 /// Simulated CPU of the sender and of the receiver.
@@ -57,11 +57,10 @@ struct Recorded {
     /// Of the sender or who asks, and of the receiver.
     gaps: [Option<SpinGaps>; 2],
     reply: Option<ReplyHalves>,
-    own: Own,
+    own: OwnNotes,
 }
 
 /// What threads did for tardy itself, and how much of it found no room.
-type Own = (Vec<OwnWork>, u64);
 
 /// The ends of a stream and what lies between them.
 struct Ends<'a> {
@@ -156,7 +155,7 @@ impl Ends<'_> {
     }
 
     /// Sends the whole schedule; gives what flies, in order.
-    fn send(&self, base: Instant<Tai>) -> ((SenderHalf, SenderCounters), Own, Vec<Flying>) {
+    fn send(&self, base: Instant<Tai>) -> ((SenderHalf, SenderCounters), OwnNotes, Vec<Flying>) {
         let mut timer = TxTimer { world: self.world.clone(), random: self.random(1) };
         let (mut port, path) = self.tx(2, false);
         let mut sender = Sender::new(self.send_order(false));

@@ -70,9 +70,11 @@ impl Sender {
 
     /// Empties the queue where nothing of the trial is under way.
     #[cold]
-    pub(crate) fn drain_paused<P: SendPort>(&mut self, port: &mut P) {
+    pub(crate) fn drain_paused<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P) {
+        let start = timer.now();
         self.look_at_queue(port);
         self.drain_all(port);
+        self.own.note_between(timer.cpu(), start, timer.now());
     }
 
     /// Takes stamps behind the packet for which the thread was to wake at `target`, before it wakes again at `next`: in the middle
@@ -104,7 +106,9 @@ impl Sender {
         if self.order.launch.is_none() && apart >= APART && now - target <= Nanos((next - target).0 / 4) {
             timer.sleep_until(now + apart);
             // One call takes what one packet brings; after a hiccup there is more, and the time for it.
+            let start = timer.now();
             while self.outstanding > 0 && next - timer.now() > APART && self.drain(port) == DRAIN {}
+            self.own.note_between(timer.cpu(), start, timer.now());
         } else if !self.room.is_enough && u64::from(self.outstanding) >= self.room.stamps / 4 * 3 {
             // The cycles are too short, and the queue would soon be full.
             self.counters.forced_drains += u64::from(next - now <= DRAIN_SLACK);

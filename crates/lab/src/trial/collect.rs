@@ -11,6 +11,7 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Port, Stream};
+use tardy_model::trial::OwnNotes;
 use tardy_model::time::{ClockReading, Instant};
 use tardy_sys::clock;
 
@@ -72,12 +73,10 @@ impl Trial<'_> {
             half.rest.sent.map_or(told, |sent| told.max(sent.queue_bytes))
         };
         let [error_queue_bytes, of_replies] = [queue(&tx, Side::Tx), queue(&rx, Side::Rx)];
-        let mut own: (Vec<_>, u64) = Default::default();
+        let mut own = OwnNotes::default();
         for half in [Some(&mut tx), Some(&mut rx), halves.get_mut(&Side::Reply)].into_iter().flatten() {
-            own.0.append(&mut half.rest.own.0);
-            own.1 += half.rest.own.1;
+            own.add(std::mem::take(&mut half.rest.own));
         }
-        own.0.sort_by_key(|work| work.start_ns);
         let reply = ordered.replies_at().map(|side| {
             let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
             let arrivals = match &own {

@@ -40,9 +40,7 @@ impl Ends<'_> {
         ended_ns = ended_ns.max(self.world.now_ns.get());
         let (counters, gaps) = (receiver.counters, receiver.gaps);
         let reply = (receiver.finish(), counters, gaps);
-        let (work, left_out) = reflector.sender.own.take();
-        own.0.extend(work);
-        own.1 += left_out;
+        own.add(reflector.sender.own.take());
         (recorded(sent, reflector, reply, None, own), ended_ns)
     }
 
@@ -93,7 +91,7 @@ fn recorded(
     reflector: Reflector,
     (arrivals, rx_counters, gaps): Replies,
     tx_gaps: Option<tardy_model::trial::SpinGaps>,
-    own: super::Own,
+    own: tardy_model::trial::OwnNotes,
 ) -> Recorded {
     let Reflector { receiver, sender, .. } = reflector;
     let (counters, rx_gaps, tx_counters) = (receiver.counters, receiver.gaps, sender.counters);
