@@ -259,7 +259,11 @@ fn after_a_reboot_an_interrupts_number_is_somebody_elses() {
     assert_eq!(left.iter().map(|left| (left.slot, left.steps)).collect::<Vec<_>>(), [(4038, 1)]);
     let mut runner = Recorder::fine();
     let done = undo_all(state.path(), &mut runner, &mut quiet).expect("the state folder can be read");
-    assert_eq!(runner.ran, ["tardy guest remove-files /runs/x/guest/port"], "a file outlives a boot, nothing else does");
+    assert_eq!(
+        runner.ran,
+        ["tardy guest remove-files /runs/x/guest/port"],
+        "a file outlives a boot, nothing else does"
+    );
     let told: Vec<_> = done.undone.iter().map(|(slot, put)| (*slot, put.steps, put.of_another_boot)).collect();
     assert_eq!(told, [(4038, 1, 2), (4039, 0, 1)], "what was dropped is said");
     assert!(is_empty(state.path()));

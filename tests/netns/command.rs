@@ -132,7 +132,8 @@ impl Finished {
     }
     /// Where tardy shows in its own figures; what something else had made necessary is none of these.
     pub fn own_traces(&self) -> Vec<&Value> {
-        let is_own = |verdict: &&Value| verdict["id"] == "own-trace" && verdict["evidence"]["position"] != "forced-interval";
+        let is_own =
+            |verdict: &&Value| verdict["id"] == "own-trace" && verdict["evidence"]["position"] != "forced-interval";
         verdicts(&self.results).into_iter().filter(is_own).collect()
     }
     /// The only cell.

@@ -153,7 +153,8 @@ fn a_guests_tai_offset_moves_no_figure() {
         assert_ne!(print(&first().run.results), print(&moved.results), "the instants themselves are others");
         let [unmoved, moved] = [&first().run, &moved].map(|run| &run.cell()["streams"]["ctl"]);
         assert_eq!(unmoved["outcomes"], moved["outcomes"]);
-        let names = |stream: &Value| stream["metrics"].as_object().expect("metrics").keys().cloned().collect::<Vec<_>>();
+        let names =
+            |stream: &Value| stream["metrics"].as_object().expect("metrics").keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(unmoved), names(moved));
         assert!(names(moved).len() >= 5, "{:?}", names(moved));
         let mut compared = 0;

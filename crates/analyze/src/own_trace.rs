@@ -107,8 +107,9 @@ pub(crate) struct TrialTrace {
 impl TrialPass {
     /// For a trial; `metrics` are those that its results have, by stream.
     pub(crate) fn new<'a>(record: &TrialRecord, metrics: impl Fn(&str) -> &'a [Metric]) -> Self {
-        let pass =
-            |(stream, of): (&String, &StreamRecord)| (stream.clone(), StreamPass::new(record, stream, of, metrics(stream)));
+        let pass = |(stream, of): (&String, &StreamRecord)| {
+            (stream.clone(), StreamPass::new(record, stream, of, metrics(stream)))
+        };
         TrialPass { streams: record.streams.iter().map(pass).collect() }
     }
 

@@ -15,6 +15,9 @@ const FACTOR: i64 = 2;
 /// Two figures that differ by less are the same: reading the clock and returning from the call take as much, ns.
 const GRAIN_NS: i64 = 1_000;
 
+const TIMER: &str = "guest-timer";
+const DISAGREES: &str = "ruler";
+
 /// A sender whose timer is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -56,11 +59,12 @@ pub fn judge(
     for sender in senders.iter().filter(|_| !cell.trials.is_empty()) {
         let records = of_sender(cell, &sender.stream, ruler);
         let woke_ns = woke_ns(cell, sender);
-        verdicts
-            .extend(emulator(sender, &records, woke_ns).filter(|_| emulated).and_then(|late| late.verdict(settings)));
-        verdicts.extend(woke_ns.filter(|_| !sender.spins).and_then(|woke_ns| disagrees(sender, &records, woke_ns)));
+        let late = emulator(sender, &records, woke_ns).filter(|_| emulated);
+        verdicts.extend(settings.weigh(TIMER, |by| late.iter().filter_map(|late| late.verdict(by)).collect()));
+        let disagrees = woke_ns.filter(|_| !sender.spins).and_then(|woke_ns| disagrees(sender, &records, woke_ns));
+        verdicts.extend(settings.weigh(DISAGREES, |_| disagrees.iter().cloned().collect()));
     }
-    verdicts.into_iter().map(|verdict| settings.weigh(verdict)).collect()
+    verdicts
 }
 
 /// The latest that is known of a timer.
@@ -79,7 +83,7 @@ fn emulator<'a>(sender: &'a Sender, records: &[&RulerRecord], woke_ns: Option<i6
 impl Late<'_> {
     /// In such a guest no counter shows that the emulator waited for a CPU of the host: only that its timers are late.
     fn verdict(&self, settings: &Validity) -> Option<Verdict> {
-        let limit_ns = settings.ns("guest-timer");
+        let limit_ns = settings.ns(TIMER);
         if self.ns < limit_ns {
             return None;
         }
@@ -89,7 +93,7 @@ impl Late<'_> {
             self.stream,
             says::time(self.ns)
         );
-        let mut verdict = Verdict::new("guest-timer", Level::Invalid, says)
+        let mut verdict = Verdict::new(TIMER, Level::Invalid, says)
             .with("stream", self.stream)
             .with("timer_p99_ns", self.ns)
             .with("limit_ns", limit_ns);
@@ -125,7 +129,7 @@ fn disagrees(sender: &Sender, records: &[&RulerRecord], woke_ns: i64) -> Option<
         read(after)
     );
     let mut verdict =
-        Verdict::new("ruler", level, says).with("stream", sender.stream.as_str()).with("wakeup_p99_ns", woke_ns);
+        Verdict::new(DISAGREES, level, says).with("stream", sender.stream.as_str()).with("wakeup_p99_ns", woke_ns);
     for (name, ns) in [("before_p99_ns", before), ("after_p99_ns", after)] {
         if let Some(ns) = ns {
             verdict = verdict.with(name, ns);

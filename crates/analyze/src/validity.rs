@@ -124,8 +124,8 @@ pub fn judge_trial(
     coverage: &BTreeMap<String, CoverageByBurst>,
     settings: &Validity,
 ) -> Vec<Verdict> {
-    let evidence = Evidence { record, results, coverage, settings };
-    RULES.iter().flat_map(|rule| (rule.judge)(&evidence)).map(|verdict| settings.weigh(verdict)).collect()
+    let by = |rule: &Rule, settings: &Validity| (rule.judge)(&Evidence { record, results, coverage, settings });
+    RULES.iter().flat_map(|rule| settings.weigh(rule.id, |settings| by(rule, settings))).collect()
 }
 
 /// True if no verdict forbids the numbers.

@@ -247,7 +247,10 @@ impl Inverse {
                     let last = path.rsplit('/').next().unwrap_or_default();
                     path.starts_with('/') && !path.split('/').any(|part| part == "..") && PASSING.contains(&last)
                 };
-                paths.iter().find(|path| !is_of_a_guest(path)).and_then(|path| bad("absolute path of a guest's file", path))
+                paths
+                    .iter()
+                    .find(|path| !is_of_a_guest(path))
+                    .and_then(|path| bad("absolute path of a guest's file", path))
             }
         }
     }

@@ -124,6 +124,24 @@ pub struct Validity {
     pub set: BTreeMap<String, Setting>,
 }
 
+/// What a verdict of `level` weighs where `set` is the rule's level.
+fn weighed(level: Level, set: Level, id: &str) -> Level {
+    match rule(id) {
+        Some(default) if set < default.level && default.milder => level.min(set),
+        Some(default) if set >= default.level && level >= default.level => set.max(level),
+        _ => level,
+    }
+}
+
+/// True if two verdicts have the same evidence but for the limit that they were judged by.
+fn is_of_the_same(a: &Verdict, b: &Verdict) -> bool {
+    let facts = |of: &Verdict| {
+        let of = of.evidence.iter().filter(|(name, _)| !name.starts_with("limit"));
+        of.map(|(name, figure)| (name.clone(), figure.clone())).collect::<Vec<_>>()
+    };
+    a.id == b.id && facts(a) == facts(b)
+}
+
 impl Validity {
     /// True if nothing was set.
     pub fn is_empty(&self) -> bool {
@@ -151,23 +169,27 @@ impl Validity {
         }
     }
 
-    /// Gives a verdict the weight that was set, and says so in it. A milder level is the most that any verdict of the rule weighs; a
-    /// stricter one is that of the verdicts that have the rule's full weight.
-    #[must_use]
-    pub fn weigh(&self, verdict: Verdict) -> Verdict {
-        let Some(default) = rule(&verdict.id) else { return verdict };
-        let Some(set) = self.set.get(default.id).and_then(|setting| setting.level) else { return verdict };
-        let level = match set < default.level {
-            true if default.milder => verdict.level.min(set),
-            false if verdict.level >= default.level => set.max(verdict.level),
-            _ => verdict.level,
+    /// A rule's verdicts, each with the weight that was set, which says so in it. A milder level is the most that any verdict of the
+    /// rule weighs; a stricter one is that of the verdicts that have the rule's full weight. `judge` gives the verdicts by a limit:
+    /// where another one is set it is asked twice, for what the verdicts weigh by default.
+    pub fn weigh(&self, id: &str, judge: impl Fn(&Validity) -> Vec<Verdict>) -> Vec<Verdict> {
+        let judged = judge(self);
+        let Some(setting) = self.set.get(id) else { return judged };
+        let by_default = setting.limit.map(|_| judge(&Validity::default()));
+        let weigh = |verdict: Verdict| {
+            let before = match &by_default {
+                None => Some(verdict.level),
+                Some(all) => all.iter().find(|other| is_of_the_same(other, &verdict)).map(|other| other.level),
+            };
+            let level = setting.level.map_or(verdict.level, |set| weighed(verdict.level, set, id));
+            if before == Some(level) {
+                return Verdict { level, ..verdict };
+            }
+            let before = before.map_or("nothing", Level::name);
+            let says = format!("{} ({before} by default; `[validity]` says {})", verdict.says, level.name());
+            Verdict { level, says, ..verdict }.with("level_by_default", before)
         };
-        if level == verdict.level {
-            return verdict;
-        }
-        let by_default = verdict.level.name();
-        let says = format!("{} ({by_default} by default; `[validity]` says {})", verdict.says, level.name());
-        Verdict { level, says, ..verdict }.with("level_by_default", by_default)
+        judged.into_iter().map(weigh).collect()
     }
 
     /// Every value that is not the default.

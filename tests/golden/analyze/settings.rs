@@ -18,6 +18,10 @@ fn set(rule: &str, limit: Option<Limit>, level: Option<Level>) -> Validity {
     Validity { set: BTreeMap::from([(rule.to_owned(), Setting { limit, level })]) }
 }
 
+fn weighed(settings: &Validity, verdict: &Verdict) -> Verdict {
+    settings.weigh(&verdict.id, |_| vec![verdict.clone()]).pop().expect("the verdict")
+}
+
 fn judge(record: &TrialRecord, settings: &Validity) -> TrialResult {
     let cell = CellAnalysis::new("all", BTreeMap::new(), BTreeMap::new(), Vec::new());
     let packets = healthy_packets(1, COUNT as usize);
@@ -60,6 +64,34 @@ fn a_limit_and_a_level_are_judged_by() {
     assert_eq!(verdict.evidence["level_by_default"], "invalid".into());
     let narrow = judge(&disturbed(), &set("competing-cpu", Some(Limit::Share(0.001)), None));
     assert_eq!((narrow.valid, &narrow.verdicts[0].evidence["limit_share"]), (false, &0.001.into()));
+    assert!(!narrow.verdicts[0].evidence.contains_key("level_by_default"), "it is invalid by default, too");
+}
+
+#[test]
+fn a_verdict_that_another_limit_made_milder_named_that_as_its_default_or_nothing() {
+    let told = |limit: Option<f64>, level: Option<Level>| {
+        let of = judge(&disturbed(), &set("competing-cpu", limit.map(Limit::Share), level)).verdicts;
+        of.first().map(|verdict| {
+            let by_default = verdict.evidence.get("level_by_default").cloned();
+            (verdict.level, by_default, verdict.says.rsplit_once(" (").map_or(String::new(), |(_, end)| end.to_owned()))
+        })
+    };
+    let (level, before, says) = told(Some(0.6), None).expect("a verdict");
+    assert_eq!(
+        (level, before, &says[..]),
+        (Level::Warning, Some("invalid".into()), "invalid by default; `[validity]` says warning)")
+    );
+    let (level, before, _) = told(Some(0.6), Some(Level::Note)).expect("a verdict");
+    assert_eq!((level, before), (Level::Note, Some("invalid".into())), "and not the warning that the limit made of it");
+    let (level, before, _) = told(Some(0.6), Some(Level::Warning)).expect("a verdict");
+    assert_eq!((level, before), (Level::Warning, Some("invalid".into())));
+    // A stricter limit finds what the usual one lets pass.
+    let mut little = disturbed();
+    ctl(&mut little).rx.wait_ns = Some(100_000);
+    assert!(judge(&little, &Validity::default()).valid);
+    let strict = judge(&little, &set("competing-cpu", Some(Limit::Share(0.0001)), None));
+    let [verdict] = &strict.verdicts[..] else { panic!("{:#?}", strict.verdicts) };
+    assert_ne!(verdict.evidence.get("level_by_default"), None, "{verdict:#?}");
 }
 
 #[test]
@@ -70,10 +102,10 @@ fn a_rule_may_always_be_stricter_and_a_fact_is_never_milder() {
     assert!(!judge(&lonely, &set("other-runs", None, Some(Level::Invalid))).valid);
     // Even if the file's own check were passed by.
     let lost = Verdict::new("loss", Level::Invalid, "5 packets were lost");
-    assert_eq!(set("loss", None, Some(Level::Note)).weigh(lost.clone()), lost);
+    assert_eq!(weighed(&set("loss", None, Some(Level::Note)), &lost), lost);
     // A stricter level is that of the verdicts of full weight alone: a note that others were there stays one.
     let note = Verdict::new("competing-cpu", Level::Note, "CPU 1 also ran sh");
-    assert_eq!(set("competing-cpu", None, Some(Level::Invalid)).weigh(note.clone()), note);
+    assert_eq!(weighed(&set("competing-cpu", None, Some(Level::Invalid)), &note), note);
 }
 
 #[test]

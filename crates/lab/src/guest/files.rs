@@ -30,7 +30,8 @@ pub fn remove(path: &Path) -> io::Result<()> {
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::NOTDIR | Errno::LOOP) => {
                     let part = Path::new(name).display();
-                    let says = format!("`{part}` on the way is a link now, or no folder: look at it, and remove it by hand");
+                    let says =
+                        format!("`{part}` on the way is a link now, or no folder: look at it, and remove it by hand");
                     return Err(io::Error::other(says));
                 }
                 Err(errno) => return Err(errno.into()),

@@ -220,12 +220,7 @@ pub enum Untold {
 ///
 /// # Errors
 /// If the frame makes no sense for this experiment, or the sink refuses a trial.
-pub fn deliver(
-    kind: Kind,
-    bytes: &[u8],
-    expected: &mut Expected,
-    sink: &mut dyn Sink,
-) -> Result<Heard, Untold> {
+pub fn deliver(kind: Kind, bytes: &[u8], expected: &mut Expected, sink: &mut dyn Sink) -> Result<Heard, Untold> {
     match kind {
         Kind::Output => {
             sink.load_output(postcard::from_bytes(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?);

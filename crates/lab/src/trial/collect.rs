@@ -11,8 +11,8 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Port, Stream};
-use tardy_model::trial::OwnNotes;
 use tardy_model::time::{ClockReading, Instant};
+use tardy_model::trial::OwnNotes;
 use tardy_sys::clock;
 
 /// What one end hands over.
