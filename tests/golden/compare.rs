@@ -164,7 +164,7 @@ impl Of {
 }
 
 fn text(compared: &Comparison) -> String {
-    tardy_report::compare::text(compared, &Options::default())
+    tardy_report::compare::text(compared, &Options { width: 1_000, ..Options::default() })
 }
 
 #[test]
@@ -194,6 +194,12 @@ fn what_differed_in_the_machine_comes_first_and_passing_things_are_left_out() {
     assert!(!text.contains('\u{1b}'), "what a program printed moves no cursor");
     assert!(text.find("kernel release") < text.find("scheduled..rx_kernel"), "{text}");
     assert!(text.contains("  programs tc                         –  "), "{text}");
+    // On a terminal no word is broken, and nothing is lost.
+    for width in [80, 120] {
+        let narrow = tardy_report::compare::text(&compared, &Options { width, ..Options::default() });
+        assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
+        assert!(narrow.split_whitespace().eq(text.split_whitespace()), "{narrow}");
+    }
     let same = self::compared(&a, &a);
     assert!(self::text(&same).contains("nothing differs in machine, programs and experiment"), "{}", self::text(&same));
 }
@@ -473,7 +479,9 @@ fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothin
     let path = &metrics["tx_kernel..rx_kernel"]["figures"][0]["phases"];
     assert_eq!((&path["claim"], &path["equal"]), (&"none".into(), &20.into()), "{path}");
     let (_, said, _) = verb(&[&before, &slower], &[]);
-    assert!(said.contains("median +2 000 [+2 000, +2 000], higher in 20, lower in 0 of 20: B is higher"), "{said}");
+    let unbroken = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let claim = "median +2\u{202f}000 [+2\u{202f}000, +2\u{202f}000], higher in 20, lower in 0 of 20: B is higher";
+    assert!(unbroken.replace('\u{202f}', " ").contains(&claim.replace('\u{202f}', " ")), "{said}");
     // And phase by phase, of the metric that leads.
     let (_, table) = said.split_once("by phase: scheduled..rx_kernel p50, in ns\n").expect("a table by phase");
     let leading = &metrics["scheduled..rx_kernel"]["figures"][0]["phases"];

@@ -528,6 +528,9 @@ fn validity_sets_a_rules_limit_and_level_and_says_what_it_may_not() {
     refused("[validity]\npolicy = { limit = \"5%\" }\n", "has no limit that can be set");
     refused("[validity]\nrecorder = \"warning\"\n", "recorder can only be invalid");
     refused("[validity]\nloss = \"note\"\n", "loss can only be invalid");
+    for wrong in ["loss = \"note\"", "loss = { limit = \"5%\" }"] {
+        refused(&format!("[validity]\n{wrong}\n"), "write max_loss into the stream's table");
+    }
     refused(
         "[[case]]\nname = \"x\"\nset = { \"validity.steal.level\" = \"note\" }\n",
         "holds for the whole experiment",

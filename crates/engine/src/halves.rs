@@ -118,6 +118,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         empty_wakeups: rx.empty_wakeups,
         receive_errno: rx.broken_errno,
         batched: tx.batched,
+        beside: tx.beside,
         forced_drains: tx.forced_drains,
         records_dropped: rx.records_dropped,
         socket_drops: rx.socket_drops,
@@ -186,6 +187,7 @@ fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: 
         thread: reply.thread.clone(),
         counters: Counters {
             sent: tx.sent,
+            beside: tx.beside,
             send_errors: tx.refused,
             first_send_errno: tx.first_errno,
             foreign: rx.foreign,

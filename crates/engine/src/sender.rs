@@ -260,6 +260,7 @@ impl Sender {
                 }
                 self.outstanding += self.stamps;
                 self.next_key = self.next_key.wrapping_add(1);
+                self.counters.beside += 1;
                 true
             }
             Err(errno) => {
@@ -435,7 +436,9 @@ impl Sender {
                 }
                 self.next_key = self.next_key.wrapping_add(1);
                 self.outstanding += self.stamps;
-                if packet != UNMEASURED {
+                if packet == UNMEASURED {
+                    self.counters.beside += 1;
+                } else {
                     self.counters.went_out(1, send);
                 }
                 sending.0 |= Sending::SENT;

@@ -315,6 +315,9 @@ pub struct WarmUp {
 pub struct Counters {
     /// Test packets handed to the port.
     pub sent: u64,
+    /// Packets beside these that tardy sent on the same way and does not measure.
+    #[serde(default)]
+    pub beside: u64,
     /// Test packets that the port refused.
     pub send_errors: u64,
     /// errno of the first refusal, 0 if none.

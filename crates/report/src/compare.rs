@@ -18,6 +18,8 @@ const VALUE: usize = 30;
 const METRIC: usize = 32;
 const OF: usize = 7;
 const FIGURE: usize = 12;
+/// What is left of a broken line is set in by so much at most.
+const HANG: usize = 8;
 
 /// The comparison as JSON.
 ///
@@ -30,7 +32,32 @@ pub fn json(compared: &Comparison) -> Result<String, ReportError> {
 }
 
 /// The comparison as a table for a terminal.
-pub fn text(compared: &Comparison, _: &Options) -> String {
+pub fn text(compared: &Comparison, options: &Options) -> String {
+    let text = whole(compared);
+    let lines = text.lines().flat_map(|line| wrapped(line, options.width));
+    lines.fold(String::with_capacity(text.len()), |out, line| out + &line + "\n")
+}
+
+/// A line as it fits: it is broken between two words, and what follows is set in. No line is narrower than a row of figures.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let width = width.max(METRIC + OF + 3 * FIGURE + 5);
+    let indent = line.chars().take_while(|c| *c == ' ').count();
+    let hang = (indent + 4).min(HANG);
+    let mut lines = Vec::new();
+    let mut rest: Vec<char> = line.chars().collect();
+    let mut least = indent;
+    while rest.len() > width {
+        let Some(at) = (least..=width).rev().find(|at| rest[*at] == ' ') else { break };
+        let next = rest.split_off(at);
+        lines.push(rest.iter().collect::<String>().trim_end().to_owned());
+        rest = std::iter::repeat_n(' ', hang).chain(next.into_iter().skip_while(|c| *c == ' ')).collect();
+        least = hang;
+    }
+    lines.push(rest.into_iter().collect());
+    lines
+}
+
+fn whole(compared: &Comparison) -> String {
     let mut out = String::new();
     for (letter, run) in [("A", &compared.a), ("B", &compared.b)] {
         let _ = writeln!(out, "{letter}   {}", heading(run));

@@ -186,12 +186,16 @@ pub(crate) fn share_of(ns: Option<i64>, elapsed_ns: i64) -> String {
     known.map_or(figure::ABSENT.to_owned(), |ns| figure::share(ns as f64 / elapsed_ns as f64))
 }
 
-/// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who explains less than a tenth of it is left out.
+/// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who explains less than a tenth of it is left
+/// out. Where they ran for longer than that CPU was used, some of it was elsewhere: then only the names are known.
 pub(crate) fn users(cpu: &CpuPlacement) -> Vec<String> {
     let Some(others) = cpu.others_ns else { return Vec::new() };
     let explains = |user: &&CpuUser| user.run_ns > others / 10;
     let told = |user: &CpuUser| format!("{} {}", user.name, share_of(Some(user.run_ns.min(others)), cpu.elapsed_ns));
-    cpu.others.iter().filter(explains).map(told).collect()
+    let known = cpu.others.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
+    let name = |user: &CpuUser| user.name.clone();
+    let who = cpu.others.iter().filter(explains);
+    if known > others { who.map(name).collect() } else { who.map(told).collect() }
 }
 
 /// A sentence with what it weighs.
@@ -315,12 +319,14 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
         // From the best cell to the worst would be from one point to another.
         return None;
     }
+    // A cell without an answer may be the worst: the tail that is not resolved is often the long one.
+    let mut unknown: Vec<&str> = Vec::new();
     for cell in cells {
         let metric = cell.streams.get(stream).and_then(|result| result.metrics.get(name));
         match metric.map(|metric| Column::Quantile(P99).value(metric)) {
             Some(Value::Ns(p99)) => got.push((p99, &cell.id)),
             Some(Value::Infinite) => got.push((i64::MAX, &cell.id)),
-            _ => {}
+            _ => unknown.push(&cell.id),
         }
     }
     let place = |(_, cell): &(i64, &str)| if cells.len() > 1 { format!(" ({})", title(cell)) } else { String::new() };
@@ -332,10 +338,16 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
         true => format!("99 % of the packets of {stream}"),
         false => "99 % of packets".to_owned(),
     };
-    Some(match (got.len(), least == most) {
+    let of_these = if unknown.is_empty() { "in every cell" } else { "in each of the others" };
+    let said = match (got.len(), least == most) {
         (1, _) => format!("{whose} took at most {least} from {way}{}", place(best)),
-        (_, true) => format!("{whose} took at most {least} from {way}, in every cell"),
+        (_, true) => format!("{whose} took at most {least} from {way}, {of_these}"),
         _ => format!("{whose} took at most {least}{} to {most}{} from {way}", place(best), place(worst)),
+    };
+    Some(match unknown.as_slice() {
+        [] => said,
+        [one] => format!("{said}; of {} it is not known", title(one)),
+        several => format!("{said}; of {} of {} cells it is not known", several.len(), cells.len()),
     })
 }
 

@@ -113,6 +113,12 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
         let message = format!("`{}` runs at `to`, which is missing", table.key("peer_command"));
         return Err(table.missing(&["peer_command"], message, "write to = the other station"));
     }
+    if let (LoadKind::Command { command, .. }, None) = (&kind, &to)
+        && command.iter().any(|word| word.contains("{to}"))
+    {
+        let message = format!("`{}` names {{to}}, and `{}` is missing", table.key("command"), table.key("to"));
+        return Err(table.missing(&["command"], message, "write to = the other station"));
+    }
     let buffer = |field: &str| {
         table.get(field, |value| match value {
             Value::Word => Some(None),

@@ -35,7 +35,12 @@ fn limit(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Limit, Probl
             Err(wrong(format!("`{key}`: the limit of {} is a duration", rule.id), "write limit = \"5ms\"".to_owned()))
         }
         (None, _) => {
-            let help = "leave it out, or set the level: level = \"warning\"".to_owned();
+            let help = match rule.id {
+                "loss" => "leave it out, and write max_loss into the stream's table",
+                _ if rule.milder => "leave it out, or set the level: level = \"warning\"",
+                _ => "leave it out: the rule judges a fact",
+            };
+            let help = help.to_owned();
             Err(wrong(format!("`{key}`: the rule {} has no limit that can be set", rule.id), help))
         }
     }
@@ -49,7 +54,10 @@ fn level(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Level, Probl
             "`{key}`: {} can only be invalid: it says that figures are not what happened, or that packets were lost",
             rule.id
         );
-        let help = "leave it out and remove the cause that its verdict names";
+        let help = match rule.id {
+            "loss" => "leave it out, and write max_loss into the stream's table",
+            _ => "leave it out and remove the cause that its verdict names",
+        };
         return Err(Problem::new(Reason::Combination, &row.node.at, message, help));
     }
     Ok(level)

@@ -149,6 +149,17 @@ fn tasks_that_have_ended_are_named() {
     let says = "CPU 1 also ran others for 40.0 % of the time: rustc (3 of them ended) 30.0 %, sh (90 of them ended) 8.0 %; how";
     assert_is(&told, "competing-cpu", Level::Invalid, says);
     assert_eq!(told.evidence["tasks_ended"], Figure::List(vec![3u64.into(), 90u64.into()]));
+    // A thread of this run's own that has just ended is nobody else's.
+    let own = |other_runs: u32| {
+        let told = verdicts(|record| {
+            busy(record, 1, 900, "make", 0.4);
+            record.after.tasks.get_mut(&900).expect("it").run_ns = 12_000_000;
+            let tasks = vec![ended("tardy-load0.0", 1, 1, 0.4)];
+            (record.after.ended, record.after.other_runs) = (Some(Ended { tasks, incomplete: false }), other_runs);
+        });
+        told.iter().any(|verdict| verdict.says.contains("tardy-load0.0"))
+    };
+    assert_eq!((own(0), own(1)), (false, true), "unless another run is under way");
     // That none is missing is known, so the rest cannot have ended.
     let left = only(|record| {
         busy(record, 1, 900, "make", 0.4);
@@ -156,7 +167,7 @@ fn tasks_that_have_ended_are_named() {
         record.after.ended = Some(Ended { tasks: vec![ended("rustc", 1, 3, 0.1)], incomplete: false });
     });
     assert!(
-        left.says.contains("rustc (3 of them ended) 10.0 %, tasks that left for another CPU 30.0 %"),
+        left.says.contains("rustc (3 of them ended) 10.0 %, time that no task accounts for 30.0 %"),
         "{}",
         left.says
     );

@@ -225,6 +225,11 @@ fn others_packets_on_the_cpu_of_a_stream() {
     // They were to stay away from it.
     record.placement.asked.insert("bulk.from".to_owned(), asked("different", Some("ctl.rx")));
     assert_only(&record, "shared-cpu", Level::Warning, says);
+    // Those that tardy sends beside the measured ones are nobody else's.
+    let beside = |record: &mut TrialRecord, packets| ctl(record).counters.beside = packets;
+    beside(&mut record, 790_000);
+    assert_eq!(verdicts(&record), []);
+    beside(&mut record, 0);
     // A packet that is joined of many is one: few may be much.
     record.after.work.get_mut(&1).expect("CPU 1").packets = 19_000;
     let says = "CPU 1, on which ctl.rx ran, also took in 9000 packets that are no stream's";

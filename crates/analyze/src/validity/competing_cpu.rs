@@ -47,7 +47,7 @@ fn who(cpu: u32, used: &CpuUse) -> String {
     // The rest must not be blamed on those that are known.
     let known = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
     if (known as f64) < used.others_ns as f64 * MOST {
-        let rest = if used.ended_known { "tasks that left for another CPU" } else { "tasks that have ended" };
+        let rest = if used.ended_known { "time that no task accounts for" } else { "tasks that have ended" };
         who.push((rest.to_owned(), used.others_ns.saturating_sub(known)));
     }
     let all = share(used.others_ns);

@@ -96,7 +96,10 @@ fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(evidence, *tid, task, elapsed_ns), 0));
     let has_programs = evidence.record.loads.values().any(|load| matches!(load.kind, LoadKind::Command { .. }));
     let ended = evidence.record.after.ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
-    let ended = ended.filter(|task| task.cpu == cpu).map(|task| (task.name.as_str(), task.run_ns, task.count));
+    // The kernel says no more of them than their names. A thread of this run's that just ended is nobody else's, unless another run is
+    // under way.
+    let is_own = |name: &str| evidence.record.after.other_runs == 0 && name.starts_with("tardy-");
+    let ended = ended.filter(|task| task.cpu == cpu && !is_own(&task.name)).map(|task| (task.name.as_str(), task.run_ns, task.count));
     let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
     for (name, ran, ended) in living.chain(ended) {
         let user = by_name.entry(name).or_insert_with(|| CpuUser { name: name.to_owned(), ..CpuUser::default() });

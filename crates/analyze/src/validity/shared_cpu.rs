@@ -95,7 +95,7 @@ fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) ->
         evidence.record.streams.values().any(|stream| {
             stream.reply.as_ref().is_some_and(|reply| reply.tcp.is_some() || reply.tcp_reflector.is_some())
         });
-    let ways = evidence.ways().map(|way| way.counters.sent);
+    let ways = evidence.ways().map(|way| way.counters.sent.saturating_add(way.counters.beside));
     let own = ways.fold(0u64, u64::saturating_add).saturating_mul(if connected { 2 } else { 1 });
     let mut verdicts = Vec::new();
     for cpu in evidence.cpus() {

@@ -9,6 +9,8 @@ use tardy_model::time::{Instant, Tai};
 pub struct SenderCounters {
     /// Packets handed to the port.
     pub sent: u64,
+    /// Packets that were not measured: of the warm-up, the lead-in and the lead-out, and around pauses.
+    pub beside: u64,
     /// Packets refused.
     pub refused: u64,
     /// errno of the first refusal.
