@@ -38,10 +38,11 @@ pub fn on_signal(state: PathBuf) -> io::Result<Arc<AtomicBool>> {
                 None => {
                     first = Some(Instant::now());
                     flag.store(true, Ordering::Relaxed);
-                    eprintln!(
-                        "tardy: stopping: the trial under way is ended and kept, then everything is put back; a second signal ends \
-                         the run at once"
-                    );
+                    let what = match GUEST.get() {
+                        Some(_) => "the guest is ended, and the trials that it finished are kept",
+                        None => "the trial under way is ended and kept, then everything is put back",
+                    };
+                    eprintln!("tardy: stopping: {what}; a second signal ends the run at once");
                 }
                 Some(at) if at.elapsed() < ONE_WISH => {}
                 Some(_) => at_once(&state),

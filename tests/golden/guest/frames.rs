@@ -175,12 +175,15 @@ fn said(said: &Said, expected: &mut Expected) -> Result<(), String> {
     told(Kind::Said, &serde_json::to_vec(said).expect("JSON"), expected)
 }
 
+/// What a guest that lies does to its trial.
+type Change = dyn Fn(&mut TrialRecord, &mut Vec<(String, Batch)>);
+
 #[test]
 fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let mut here = Kept::default();
     run(&mut here);
     let (record, streams) = &here.trials[0];
-    let change = |change: &dyn Fn(&mut TrialRecord, &mut Vec<(String, Batch)>)| {
+    let change = |change: &Change| {
         let (mut record, mut streams) = (record.clone(), streams.clone());
         change(&mut record, &mut streams);
         told(Kind::Trial, &relay::trial_bytes(&record, &streams).expect("bytes"), &mut Expected::of(&simulated()))

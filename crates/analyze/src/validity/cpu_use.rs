@@ -99,7 +99,9 @@ fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     // The kernel says no more of them than their names. A thread of this run's that just ended is nobody else's, unless another run is
     // under way.
     let is_own = |name: &str| evidence.record.after.other_runs == 0 && name.starts_with("tardy-");
-    let ended = ended.filter(|task| task.cpu == cpu && !is_own(&task.name)).map(|task| (task.name.as_str(), task.run_ns, task.count));
+    let ended = ended
+        .filter(|task| task.cpu == cpu && !is_own(&task.name))
+        .map(|task| (task.name.as_str(), task.run_ns, task.count));
     let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
     for (name, ran, ended) in living.chain(ended) {
         let user = by_name.entry(name).or_insert_with(|| CpuUser { name: name.to_owned(), ..CpuUser::default() });

@@ -60,8 +60,6 @@ struct Recorded {
     own: OwnNotes,
 }
 
-/// What threads did for tardy itself, and how much of it found no room.
-
 /// The ends of a stream and what lies between them.
 struct Ends<'a> {
     stream: &'a Stream,
