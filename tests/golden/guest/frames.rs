@@ -176,14 +176,14 @@ fn said(said: &Said, expected: &mut Expected) -> Result<(), String> {
 }
 
 /// What a guest that lies does to its trial.
-type Change = dyn Fn(&mut TrialRecord, &mut Vec<(String, Batch)>);
+type Change<'a> = dyn Fn(&mut TrialRecord, &mut Vec<(String, Batch)>) + 'a;
 
 #[test]
 fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let mut here = Kept::default();
     run(&mut here);
     let (record, streams) = &here.trials[0];
-    let change = |change: &Change| {
+    let change = |change: &Change<'_>| {
         let (mut record, mut streams) = (record.clone(), streams.clone());
         change(&mut record, &mut streams);
         told(Kind::Trial, &relay::trial_bytes(&record, &streams).expect("bytes"), &mut Expected::of(&simulated()))
