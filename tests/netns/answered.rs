@@ -104,13 +104,24 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
     for port in ["tcp", "udp"] {
         let text =
             format!("[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 10_000\n");
-        let place = Place::new();
-        run(&place, &text).ran();
-        for by in [8, 16] {
-            let medians = medians(&place, by);
-            let (least, most) = (medians.iter().min().expect("some"), medians.iter().max().expect("some"));
-            assert!(most - least <= least / 10, "{port}, modulo {by}: {medians:?}");
+        // Where the hypervisor takes 300 µs to wake a CPU, medians differ by chance, and otherwise each time. What tardy does is there
+        // in every run.
+        let mut uneven = Vec::new();
+        for _ in 0..3 {
+            let place = Place::new();
+            run(&place, &text).ran();
+            let apart = |medians: &Vec<i64>| {
+                let (least, most) = (medians.iter().min().expect("some"), medians.iter().max().expect("some"));
+                most - least > least / 10
+            };
+            let found: Vec<Vec<i64>> = [8, 16].into_iter().map(|by| medians(&place, by)).filter(apart).collect();
+            if found.is_empty() {
+                uneven.clear();
+                break;
+            }
+            uneven.push(found);
         }
+        assert!(uneven.is_empty(), "{port}: {uneven:?}");
     }
 }
 

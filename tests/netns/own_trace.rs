@@ -191,3 +191,22 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
     }
     assert!(runs >= 3, "{runs}");
 }
+
+#[test]
+fn the_last_packet_of_a_trial_was_the_worst_where_sender_and_receiver_share_a_cpu() {
+    if !can_run("the_last_packet_of_a_trial_was_the_worst_where_sender_and_receiver_share_a_cpu") {
+        return;
+    }
+    let place = Place::new();
+    let sets = ["--set", "stream.ctl.rx.cpu=same", "--set", "stream.ctl.count=1000"];
+    let run = place.call(place.run(&["host-to-host", "--trials", "10"]).args(sets));
+    run.ran();
+    let trials = run.cell()["trials"].as_array().expect("trials");
+    assert_eq!(trials.len(), 10);
+    for metric in ["scheduled..rx_kernel", "rx_kernel..receive"] {
+        let worst = |trial: &serde_json::Value| trial["streams"]["ctl"]["metrics"][metric]["max_seq"].as_u64();
+        assert!(trials.iter().all(|trial| worst(trial).is_some()), "{metric}");
+        let last = trials.iter().filter(|trial| worst(trial) == Some(999)).count();
+        assert!(last <= 1, "{metric}: in {last} of 10 trials");
+    }
+}

@@ -15,6 +15,7 @@ mod told;
 use intervals::Intervals;
 use pass::{OfStream, StreamPass};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tardy_model::machine::RulerRecord;
 use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult};
@@ -107,9 +108,9 @@ pub(crate) struct TrialTrace {
 impl TrialPass {
     /// For a trial; `metrics` are those that its results have, by stream.
     pub(crate) fn new<'a>(record: &TrialRecord, metrics: impl Fn(&str) -> &'a [Metric]) -> Self {
-        let pass = |(stream, of): (&String, &StreamRecord)| {
-            (stream.clone(), StreamPass::new(record, stream, of, metrics(stream)))
-        };
+        let works = Arc::new(intervals::Works::new(record));
+        let pass =
+            |(stream, of): (&String, &StreamRecord)| (stream.clone(), StreamPass::new(&works, of, metrics(stream)));
         TrialPass { streams: record.streams.iter().map(pass).collect() }
     }
 

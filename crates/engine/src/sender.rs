@@ -198,6 +198,8 @@ impl Sender {
     /// From now on nothing is taken from the error queue but where a packet may be under way and that is noted.
     pub(crate) fn begin_trial(&mut self) {
         self.in_trial = true;
+        // The warm-up's packets went before anybody looked at what the CPUs took in.
+        self.counters.beside = 0;
     }
 
     /// True once stamps belong to the trial's packets.

@@ -275,6 +275,18 @@ impl OwnNotes {
         self.between.extend(other.between);
         self.left_out += other.left_out;
     }
+
+    /// Keeps the first `most` intervals between packets, so that a trial's record stays one that can be read.
+    pub fn keep_between(&mut self, most: usize) {
+        let mut left = most;
+        for of in &mut self.between {
+            let over = of.spans.len().saturating_sub(left);
+            of.spans.truncate(left);
+            left -= of.spans.len();
+            self.left_out += over as u64;
+        }
+        self.between.retain(|of| !of.spans.is_empty());
+    }
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -55,9 +55,11 @@ impl Sink for Nobody {
     }
 }
 
-/// What the guest of a ready-made experiment may say.
+/// What the guest of a small experiment may say.
 fn expected() -> Expected {
-    let source = tardy_spec::ready_made("host-to-host").expect("it is ready-made");
+    let text = "trials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+                [load.bulk]\nkind = \"command\"\nfrom = \"a\"\ncommand = [\"true\"]\n";
+    let source = tardy_spec::Source { name: "x.toml".into(), text: text.to_owned() };
     Expected::of(&tardy_spec::load(&source, &[]).expect("it loads"))
 }
 

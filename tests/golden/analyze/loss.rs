@@ -152,6 +152,13 @@ fn a_longer_outage_never_costs_less_than_a_short_one() {
             let verdicts: Vec<&str> = cell.verdicts.iter().map(|verdict| verdict.id.as_str()).collect();
             assert!(verdicts.contains(&"receiver-broke") && !verdicts.contains(&"left-out"), "{verdicts:?}");
         }
+        // Nor does a figure get milder the longer it lasts.
+        for kind in [&one_way as &dyn Fn(usize) -> Vec<Trial>, &asked] {
+            let lengths = [1_999, 1_990, 1_900, 1_500, 1_000, 400, 50, 1];
+            let all: Vec<_> = lengths.map(|from| figures(&judged(&kind(from), Vec::new()))).into();
+            let milder = |pair: &[Vec<(u8, i64)>]| pair[0].iter().zip(&pair[1]).any(|(before, now)| now < before);
+            assert!(!all.windows(2).any(milder), "errno {errno}: {all:?}");
+        }
         // What was never asked because nobody answered any more is as gone as what was asked.
         let missing = |at| judged(&asked(at), vec![none(Count::Lost)]).expectations[0].got;
         assert_eq!((missing(1_999), missing(1_500), missing(50)), (Some(1), Some(500), Some(1_950)), "errno {errno}");

@@ -86,6 +86,13 @@ fn simulated() -> tardy_spec::experiment::Experiment {
     tardy_spec::load(&source, &set).expect("it loads")
 }
 
+/// One whose load is a program, in two instances.
+fn with_programs() -> tardy_spec::experiment::Experiment {
+    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+                [load.bulk]\nkind = \"command\"\nfrom = \"a\"\ncount = 2\ncommand = [\"true\"]\n";
+    tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text: text.to_owned() }, &[]).expect("it loads")
+}
+
 fn run(sink: &mut dyn Sink) {
     let stop = AtomicBool::new(false);
     let folder = tempfile::tempdir().expect("a folder");
@@ -105,11 +112,13 @@ fn a_run_told_over_a_port_is_the_run() {
     let end = End { failed: Some(("no".to_owned(), 3)), not_put_back: None };
     relay.say(&Said::End(end.clone()));
     let (mut there, mut ended) = (Kept::default(), None);
-    let mut expected = Expected::of(&simulated());
+    let (mut of_trials, mut of_programs) = (Expected::of(&simulated()), Expected::of(&with_programs()));
     let mut frames = Frames::default();
     frames.push(&relay.into_port());
     while let Some((kind, bytes)) = frames.take().expect("sound") {
-        if let Heard::End(end) = relay::deliver(kind, &bytes, &mut expected, &mut there).expect("sense") {
+        // No experiment has both: nothing runs beside simulated time.
+        let expected = if kind == Kind::Output { &mut of_programs } else { &mut of_trials };
+        if let Heard::End(end) = relay::deliver(kind, &bytes, expected, &mut there).expect("sense") {
             ended = Some(end);
         }
     }
@@ -217,7 +226,7 @@ fn a_guest_that_said_one_thing_again_and_again_had_the_manifest_written_each_tim
     let cell = simulated().cells[0].id.clone();
     let again = Said::Short { cell, what: "too little".to_owned() };
     let heard = (0..1_000).take_while(|_| said(&again, &mut expected).is_ok()).count();
-    assert_eq!(heard, 128, "64 for the run and 64 for its one cell");
+    assert_eq!(heard, 64 + 64 + 4, "for the run, for its one cell, and for its stream");
 }
 
 #[test]
@@ -230,10 +239,50 @@ fn what_a_kernel_answered_took_two_hundred_times_its_size() {
     let mut expected = Expected::of(&simulated());
     assert_eq!(told(Kind::Said, &built(900_000), &mut expected), Ok(()));
     let much = told(Kind::Said, &built(2_000_000), &mut expected).expect_err("too much");
-    assert!(much.contains("1048576 are the most"), "{much}");
+    assert!(much.contains("of 1048576 bytes are the most"), "{much}");
     // The text itself is what is kept, and it comes out as it went in.
     let read: tardy_model::manifest::ReadBack =
         serde_json::from_str("{\"command\":\"x\",\"says\": {\"b\" : [1, 2.50]} }").expect("it reads");
     assert_eq!(read.says.text(), "{\"b\" : [1, 2.50]}");
     assert_eq!(serde_json::to_string(&read).expect("JSON"), "{\"command\":\"x\",\"says\":{\"b\" : [1, 2.50]}}");
+}
+
+#[test]
+fn two_bytes_of_a_guest_became_an_entry_of_a_programs_output_or_a_file() {
+    let output = |entries: usize| {
+        let entries: Vec<(String, Vec<u8>)> = (0..entries).map(|n| (n.to_string(), Vec::new())).collect();
+        postcard::to_stdvec(&entries).expect("bytes")
+    };
+    let mut expected = Expected::of(&with_programs());
+    let many = told(Kind::Output, &output(5), &mut expected).expect_err("two instances have two ends each");
+    assert!(many.contains("5 programs came, and the loads start at most 4"), "{many}");
+    assert!(told(Kind::Output, &output(4), &mut expected).is_err_and(|why| why.contains("came twice")));
+    assert_eq!(told(Kind::Output, &output(4), &mut Expected::of(&with_programs())), Ok(()));
+    assert!(told(Kind::Output, &output(1), &mut Expected::of(&simulated())).is_err(), "it has no such load");
+}
+
+#[test]
+fn a_guest_that_began_a_trial_again_and_again_kept_the_host_from_hearing_a_signal() {
+    let mut expected = Expected::of(&simulated());
+    let cell = simulated().cells[0].id.clone();
+    let trial = |n| Said::Trial { cell: cell.clone(), n, order: 0, of: 3 };
+    assert_eq!(said(&trial(1), &mut expected), Ok(()));
+    assert!(said(&trial(1), &mut expected).is_err());
+    let built = Said::Built { read_back: Vec::new(), stations: Default::default(), pids: Default::default() };
+    let heard = (0..100).take_while(|_| said(&built, &mut expected).is_ok()).count();
+    assert_eq!(heard, 4, "before each of three trials, and once more");
+}
+
+#[test]
+fn notes_of_a_guest_that_lies_filled_the_hosts_memory() {
+    let mut here = Kept::default();
+    run(&mut here);
+    let (mut record, streams) = here.trials.remove(0);
+    let spans = vec![(1, 1); 20_000];
+    let of = record.streams.get_mut("ctl").expect("a stream");
+    of.own_between =
+        vec![tardy_model::trial::Between { side: tardy_model::stream::Side::Tx, cpu: None, start_ns: 0, spans }];
+    let bytes = relay::trial_bytes(&record, &streams).expect("bytes");
+    let much = told(Kind::Trial, &bytes, &mut Expected::of(&simulated())).expect_err("of 300 packets");
+    assert!(much.contains("more notes of tardy's own work than packets"), "{much}");
 }

@@ -7,6 +7,7 @@
 use super::chance::{binomial_tail, median};
 use super::{Found, KEPT};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, MaybeNanos, Outcome};
 use tardy_model::trial::{Between, OwnReason, OwnWork, TrialRecord};
@@ -93,6 +94,34 @@ pub fn is_forced(reason: OwnReason) -> bool {
     matches!(reason, OwnReason::Behind | OwnReason::Refused)
 }
 
+/// What the measuring threads of a trial did for tardy itself. Its streams may all disturb each other, so they share it.
+#[derive(Debug)]
+pub struct Works {
+    /// Of tardy's own choice, while packets could be under way.
+    own: Work,
+    /// The same, where something else made it necessary.
+    forced: Work,
+    /// Where no packet should have been under way.
+    between: Work,
+}
+
+impl Works {
+    /// Of a trial.
+    pub fn new(record: &TrialRecord) -> Self {
+        let work = |forced: bool| {
+            let all = record.streams.values().flat_map(|of| &of.own_work);
+            let spans = all.filter(|work| is_forced(work.reason) == forced).filter(|work| work.start_ns <= work.end_ns);
+            Work::new(spans.map(|work: &OwnWork| (work.start_ns, work.end_ns)).collect())
+        };
+        let between = record.streams.values().flat_map(|of| &of.own_between).flat_map(Between::intervals);
+        Works { own: work(false), forced: work(true), between: Work::new(between.collect()) }
+    }
+
+    fn is_empty(&self) -> bool {
+        [&self.own, &self.forced, &self.between].into_iter().all(|work| work.spans.is_empty())
+    }
+}
+
 /// Work of one kind, in the order of its beginning.
 #[derive(Debug)]
 struct Work {
@@ -129,10 +158,7 @@ struct Open {
 /// One trial's comparisons of one stream.
 #[derive(Debug)]
 pub struct Pass {
-    own: Work,
-    forced: Work,
-    /// The stream's own work between two packets.
-    into: Work,
+    works: Arc<Works>,
     metrics: Vec<Metric>,
     closed_loop: bool,
     recent: VecDeque<i64>,
@@ -164,26 +190,13 @@ impl Intervals {
 }
 
 impl Pass {
-    /// For a stream of a trial, whose streams may all disturb each other; `None` if there was no such work.
-    pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], closed_loop: bool) -> Option<Pass> {
-        let all = || record.streams.values().flat_map(|of| &of.own_work);
-        let between = |own: bool| {
-            let of = record.streams.iter().filter(move |(name, _)| (*name == stream) == own);
-            of.flat_map(|(_, of)| &of.own_between).flat_map(Between::intervals)
-        };
-        if all().next().is_none() && record.streams.values().all(|of| of.own_between.is_empty()) {
+    /// For a stream of a trial; `None` if there was no such work.
+    pub fn new(works: &Arc<Works>, metrics: &[Metric], closed_loop: bool) -> Option<Pass> {
+        if works.is_empty() {
             return None;
         }
-        let work = |forced: bool| {
-            let spans =
-                all().filter(|work| is_forced(work.reason) == forced).filter(|work| work.start_ns <= work.end_ns);
-            let spans = spans.map(|work: &OwnWork| (work.start_ns, work.end_ns));
-            Work::new(if forced { spans.collect() } else { spans.chain(between(false)).collect() })
-        };
         Some(Pass {
-            own: work(false),
-            forced: work(true),
-            into: Work::new(between(true).collect()),
+            works: Arc::clone(works),
             metrics: metrics.to_vec(),
             closed_loop,
             recent: VecDeque::new(),
@@ -215,11 +228,11 @@ impl Pass {
         let until = from.saturating_add(usual_ns.max(0));
         let values = || self.metrics.iter().map(|metric| value(batch, row, *metric)).collect::<Vec<_>>();
         // What also meets work that had a cause outside is not to be laid on tardy.
-        // The stream's own stamps are fetched in the middle of a cycle, counted from when its thread woke: what reaches into the next
-        // packet's time began late, for a cause outside. A packet that takes longer than half a cycle meets them as all others do,
-        // and the later its thread woke the less it does: that is no comparison.
-        let forced = self.forced.meets(from, until) || self.into.meets(from, from);
-        if !forced && !self.own.meets(from, until) {
+        // Stamps are fetched in the middle of a cycle, counted from when the thread woke: what reaches into the next packet's time
+        // began late, mostly for a cause outside, which may have delayed the packet too. A packet that takes longer than half a cycle
+        // meets them as all others do, and the later its thread woke the less it does: that is no comparison.
+        let forced = self.works.forced.meets(from, until) || self.works.between.meets(from, from);
+        if !forced && !self.works.own.meets(from, until) {
             let values = values();
             if let Some(open) = &mut self.open {
                 open.behind.push(values);

@@ -7,6 +7,7 @@ use super::intervals::{self, Intervals, value};
 use super::residues;
 use crate::cell::delta_of;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, MaybeNanos, Outcome};
 use tardy_model::trial::{StreamRecord, TrialRecord};
@@ -109,8 +110,8 @@ pub struct OfStream {
 }
 
 impl StreamPass {
-    /// For one stream of a trial, by its name.
-    pub fn new(record: &TrialRecord, stream: &str, of: &StreamRecord, metrics: &[Metric]) -> Self {
+    /// For one stream of a trial in which threads worked so for tardy.
+    pub fn new(works: &Arc<intervals::Works>, of: &StreamRecord, metrics: &[Metric]) -> Self {
         let closed_loop = of.cycle_ns == 0 && of.reply.is_some();
         let (intended, rows) = (i64::from(of.intended), edge::ROWS as i64);
         StreamPass {
@@ -119,7 +120,7 @@ impl StreamPass {
             head: Stretch::new(0, rows.min(intended), metrics.len()),
             tail: Stretch::new(intended - rows, intended, metrics.len()),
             body: closed_loop.then(|| Stretch::new(0, (residues::ROWS as i64).min(intended), metrics.len())),
-            intervals: intervals::Pass::new(record, stream, metrics, closed_loop),
+            intervals: intervals::Pass::new(works, metrics, closed_loop),
         }
     }
 

@@ -106,7 +106,7 @@ fn what(trace: &Trace<'_>) -> String {
         (Place::Last, _) => "tardy itself shows in the last packet of a trial".to_owned(),
         (Place::Interval, _) => "tardy itself shows in packets that were under way while it took stamps".to_owned(),
         (Place::Forced, _) => {
-            "packets under way while tardy took stamps differ, and something else had held up its sender before"
+            "packets under way while tardy took stamps differ; what had held up the thread that took them may have held up these packets"
                 .to_owned()
         }
         (Place::Residue, class) => {

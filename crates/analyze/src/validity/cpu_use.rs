@@ -85,6 +85,13 @@ fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
     tasks.chain(threads.values().copied()).fold(0, i64::saturating_add)
 }
 
+/// A thread of this run's that just ended is nobody else's. The kernel says no more of it than its name, so this is not sure where another
+/// run was under way.
+fn is_own(evidence: &Evidence<'_>, name: &str) -> bool {
+    let (before, after) = (&evidence.record.before, &evidence.record.after);
+    name.starts_with("tardy-") && before.other_runs == 0 && after.other_runs == 0
+}
+
 /// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a program, what it started and what
 /// has ended is not known to be another's, so tasks that have ended are left out.
 fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
@@ -96,12 +103,8 @@ fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(evidence, *tid, task, elapsed_ns), 0));
     let has_programs = evidence.record.loads.values().any(|load| matches!(load.kind, LoadKind::Command { .. }));
     let ended = evidence.record.after.ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
-    // The kernel says no more of them than their names. A thread of this run's that just ended is nobody else's, unless another run is
-    // under way.
-    let is_own = |name: &str| evidence.record.after.other_runs == 0 && name.starts_with("tardy-");
-    let ended = ended
-        .filter(|task| task.cpu == cpu && !is_own(&task.name))
-        .map(|task| (task.name.as_str(), task.run_ns, task.count));
+    let ended = ended.filter(|task| task.cpu == cpu && !is_own(evidence, &task.name));
+    let ended = ended.map(|task| (task.name.as_str(), task.run_ns, task.count));
     let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
     for (name, ran, ended) in living.chain(ended) {
         let user = by_name.entry(name).or_insert_with(|| CpuUser { name: name.to_owned(), ..CpuUser::default() });

@@ -107,8 +107,10 @@ impl Sender {
             timer.sleep_until(now + apart);
             // One call takes what one packet brings; after a hiccup there is more, and the time for it.
             let start = timer.now();
-            while self.outstanding > 0 && next - timer.now() > APART && self.drain(port) == DRAIN {}
-            self.own.note_between(timer.cpu(), start, timer.now());
+            if self.outstanding > 0 && next - start > APART {
+                while self.drain(port) == DRAIN && next - timer.now() > APART {}
+                self.own.note_between(timer.cpu(), start, timer.now());
+            }
         } else if !self.room.is_enough && u64::from(self.outstanding) >= self.room.stamps / 4 * 3 {
             // The cycles are too short, and the queue would soon be full.
             self.counters.forced_drains += u64::from(next - now <= DRAIN_SLACK);

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment lets a guest say: of its own cells, trials, streams and loads only, each trial once, and not so often that
-//! the host does nothing but write down what it hears. Pure.
+//! What an experiment lets a guest say: of its own cells, trials, streams and loads only, each trial once, and not so often, nor so
+//! much, that the host does nothing but write down what it hears. Pure.
 
 use super::relay::Said;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::load::LoadKind;
 use tardy_model::manifest::ReadBack;
 use tardy_model::sample::Batch;
-use tardy_model::trial::TrialRecord;
+use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_spec::experiment::Experiment;
 
-/// So many bytes the kernel's answers about one path may have: a `tc` or `ip` prints a few thousand.
+/// So many bytes the kernel's answers about one path may have: a `tc` or `ip` prints a few thousand. And so many in all.
 const ANSWERS: usize = 1 << 20;
+const ALL_ANSWERS: usize = 16 << 20;
+/// So many answers about one path.
+const MOST_ANSWERS: usize = 4_096;
 /// So often a guest may say something, beside its trials, that changes `manifest.json`, which is written anew each time; and so
-/// often beside for each cell.
+/// often beside for each cell, and for each stream and load of it.
 const SAYINGS: u64 = 64;
+const SAYINGS_OF_ONE: u64 = 4;
+/// Entries of tardy's own work that a thread has room for.
+const NOTES: usize = 1 << 14;
+/// Packets beside a stream's own, whose stamps are fetched too.
+const BESIDE: usize = 1 << 11;
+/// Ends of a stream that have a thread.
+const ENDS: usize = 3;
 
 /// What may still come.
 #[derive(Debug)]
@@ -21,13 +32,20 @@ pub struct Expected {
     trials: u32,
     cells: BTreeMap<String, Names>,
     had: BTreeSet<(String, u32)>,
+    begun: BTreeSet<(String, u32)>,
+    /// Programs that loads of one trial start, at most.
+    programs: usize,
+    output_waits: bool,
     sayings: u64,
+    built: u64,
+    answers: usize,
 }
 
 /// What a cell has names for.
 #[derive(Debug)]
 struct Names {
-    streams: BTreeSet<String>,
+    /// With the packets of each.
+    streams: BTreeMap<String, u32>,
     loads: BTreeSet<String>,
 }
 
@@ -35,12 +53,27 @@ impl Expected {
     /// All that an experiment can bring.
     pub fn of(experiment: &Experiment) -> Self {
         let names = |cell: &tardy_spec::experiment::Cell| Names {
-            streams: cell.setup.streams.iter().map(|stream| stream.name.clone()).collect(),
+            streams: cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.count)).collect(),
             loads: cell.setup.loads.iter().map(|load| load.name.clone()).collect(),
         };
+        let programs = |cell: &tardy_spec::experiment::Cell| -> usize {
+            let of = cell.setup.loads.iter().filter(|load| matches!(load.kind, LoadKind::Command { .. }));
+            of.map(|load| 2 * load.count as usize).sum()
+        };
         let cells: BTreeMap<_, _> = experiment.cells.iter().map(|cell| (cell.id.clone(), names(cell))).collect();
-        let sayings = SAYINGS * (1 + cells.len() as u64);
-        Expected { trials: experiment.trials, cells, had: BTreeSet::new(), sayings }
+        let of_cells = cells.values().map(|of| SAYINGS + SAYINGS_OF_ONE * (of.streams.len() + of.loads.len()) as u64);
+        Expected {
+            trials: experiment.trials,
+            had: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            programs: experiment.cells.iter().map(programs).max().unwrap_or(0),
+            output_waits: false,
+            sayings: of_cells.fold(SAYINGS, u64::saturating_add),
+            // Before each trial at most, and once more for each cell.
+            built: (u64::from(experiment.trials) + 1).saturating_mul(cells.len() as u64),
+            answers: ALL_ANSWERS,
+            cells,
+        }
     }
 
     /// May it say so?
@@ -48,17 +81,35 @@ impl Expected {
     /// # Errors
     /// What is wrong with it.
     pub fn said(&mut self, said: &Said) -> Result<(), String> {
+        let again = || "it says the same kind of thing again and again".to_owned();
         match said {
-            Said::Trial { cell, n, .. } => return self.turn(cell, *n),
+            Said::Trial { cell, n, .. } => {
+                self.turn(cell, *n)?;
+                return if self.begun.insert((cell.clone(), *n)) { Ok(()) } else { Err(again()) };
+            }
             Said::Refused { cell, .. } | Said::Short { cell, .. } => {
                 self.cell(cell)?;
             }
-            Said::Built { read_back, .. } => return answers(read_back),
+            Said::Built { read_back, .. } => {
+                self.built = self.built.checked_sub(1).ok_or_else(again)?;
+                return self.answers(read_back);
+            }
             Said::Commands { .. } | Said::Progress { .. } | Said::TornDown => return Ok(()),
             Said::Machine { .. } | Said::Ruler { .. } | Said::End(_) => {}
         }
-        self.sayings = self.sayings.checked_sub(1).ok_or("it says the same kind of thing again and again")?;
+        self.sayings = self.sayings.checked_sub(1).ok_or_else(again)?;
         Ok(())
+    }
+
+    /// How many programs' output may come now: once before each trial.
+    ///
+    /// # Errors
+    /// If it came already.
+    pub fn output(&mut self) -> Result<usize, String> {
+        match std::mem::replace(&mut self.output_waits, true) {
+            false => Ok(self.programs),
+            true => Err("the output of a trial's programs came twice".to_owned()),
+        }
     }
 
     /// May such a trial come?
@@ -66,14 +117,23 @@ impl Expected {
     /// # Errors
     /// What is wrong with it.
     pub fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), String> {
+        self.output_waits = false;
         self.turn(&record.cell, record.n)?;
         let names = self.cell(&record.cell)?;
         let strange = record.streams.keys().chain(streams.iter().map(|(name, _)| name));
-        if let Some(name) = strange.clone().find(|name| !names.streams.contains(*name)) {
+        if let Some(name) = strange.clone().find(|name| !names.streams.contains_key(*name)) {
             return Err(format!("cell `{}` has no stream `{name}`", record.cell));
         }
         if let Some(name) = record.loads.keys().find(|name| !names.loads.contains(*name)) {
             return Err(format!("cell `{}` has no load `{name}`", record.cell));
+        }
+        let talks = |(name, of): &(&String, &StreamRecord)| {
+            let packets = names.streams.get(*name).map_or(0, |count| *count as usize);
+            let between: usize = of.own_between.iter().map(|of| of.spans.len().max(1)).sum();
+            of.own_work.len() > ENDS * NOTES || between > ENDS * packets.saturating_add(BESIDE)
+        };
+        if let Some((name, _)) = record.streams.iter().find(talks) {
+            return Err(format!("stream `{name}` has more notes of tardy's own work than packets"));
         }
         match self.had.insert((record.cell.clone(), record.n)) {
             true => Ok(()),
@@ -92,12 +152,16 @@ impl Expected {
             false => Err(format!("cell `{cell}` has {} trials and no trial {n}", self.trials)),
         }
     }
-}
 
-fn answers(read_back: &[ReadBack]) -> Result<(), String> {
-    let bytes: usize = read_back.iter().map(|read| read.command.len() + read.says.text().len()).sum();
-    match bytes > ANSWERS {
-        true => Err(format!("what its kernel answered about a path has {bytes} bytes, and {ANSWERS} are the most")),
-        false => Ok(()),
+    fn answers(&mut self, read_back: &[ReadBack]) -> Result<(), String> {
+        let bytes: usize = read_back.iter().map(|read| read.command.len() + read.says.text().len()).sum();
+        if bytes > ANSWERS || read_back.len() > MOST_ANSWERS {
+            let n = read_back.len();
+            return Err(format!(
+                "its kernel gave {n} answers of {bytes} bytes about a path, and {MOST_ANSWERS} of {ANSWERS} bytes are the most"
+            ));
+        }
+        self.answers = self.answers.checked_sub(bytes).ok_or("its kernel answers far too much")?;
+        Ok(())
     }
 }

@@ -323,20 +323,16 @@ fn try_run(
     possible(experiment)?;
     let version = qemu_for(experiment)?;
     let archive = guest.archive(Some(experiment))?;
+    // The links on the way are those of now, whatever somebody makes of them later.
+    let real = options.folder.canonicalize().map_err(file("find", options.folder))?;
     let mut journal = journal(options.state)?;
     if let Some(journal) = &mut journal {
         journal.will_do(&[&[remove(options.folder)]])?;
     }
     let result = boot(experiment, options, version, archive, journal.as_mut(), end, sink);
     // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
-    match options.folder.canonicalize() {
-        Ok(real) => {
-            for path in [qemu::INITRAMFS, qemu::PORT].map(|name| real.join(name)) {
-                files::remove(&path).map_err(file("remove", &path))?;
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(file("find", options.folder)(error).into()),
+    for path in [qemu::INITRAMFS, qemu::PORT].map(|name| real.join(name)) {
+        files::remove(&path).map_err(file("remove", &path))?;
     }
     if let Some(mut journal) = journal {
         journal.clear()?;

@@ -191,6 +191,22 @@ pub fn trial_of(bytes: &[u8]) -> Result<(TrialRecord, Vec<(String, Batch)>), Str
     Ok((record, streams))
 }
 
+/// What programs wrote, of so many of them at most: an empty entry has two bytes here and many times as many in memory.
+fn output_of(bytes: &[u8], most: usize) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let wrong = |error: postcard::Error| format!("the output of programs: {error}");
+    let (entries, mut rest) = postcard::take_from_bytes::<u64>(bytes).map_err(wrong)?;
+    if entries > most as u64 {
+        return Err(format!("the output of {entries} programs came, and the loads start at most {most}"));
+    }
+    let mut output = Vec::new();
+    for _ in 0..entries {
+        let (entry, left) = postcard::take_from_bytes(rest).map_err(wrong)?;
+        output.push(entry);
+        rest = left;
+    }
+    Ok(output)
+}
+
 /// What came of a frame, beside what the sink was told.
 #[derive(Debug)]
 pub enum Heard {
@@ -223,7 +239,8 @@ pub enum Untold {
 pub fn deliver(kind: Kind, bytes: &[u8], expected: &mut Expected, sink: &mut dyn Sink) -> Result<Heard, Untold> {
     match kind {
         Kind::Output => {
-            sink.load_output(postcard::from_bytes(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?);
+            let most = expected.output().map_err(Untold::Nonsense)?;
+            sink.load_output(output_of(bytes, most).map_err(Untold::Nonsense)?);
             return Ok(Heard::Told);
         }
         Kind::Trial => {

@@ -132,6 +132,9 @@ pub(super) fn follow(
             look_at_console(options.folder)?;
             news = true;
             while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
+                if options.stop.load(Relaxed) {
+                    return Ok(());
+                }
                 match relay::deliver(kind, &bytes, &mut expected, sink) {
                     Ok(Heard::Up { proc_version }) => {
                         entry.proc_version = Some(proc_version);

@@ -22,6 +22,9 @@ struct Half {
     rest: Collected,
 }
 
+/// Intervals between packets that a trial's record has at most, of all streams: some 15 bytes each.
+const MOST_BETWEEN: usize = 1 << 20;
+
 impl Trial<'_> {
     fn collect_end(&self, stations: &mut Stations, i: usize, side: Side, limit: Duration) -> Result<Half, AgentError> {
         let (stream, station) = (self.number(i), self.streams[i].station(side));
@@ -77,6 +80,7 @@ impl Trial<'_> {
         for half in [Some(&mut tx), Some(&mut rx), halves.get_mut(&Side::Reply)].into_iter().flatten() {
             own.add(std::mem::take(&mut half.rest.own));
         }
+        own.keep_between(MOST_BETWEEN / self.streams.len().max(1));
         let reply = ordered.replies_at().map(|side| {
             let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
             let arrivals = match &own {
