@@ -11,7 +11,7 @@ fn draw(random: &mut Pcg64Mcg, count: usize, more: i64) -> Vec<i64> {
     (0..count).map(|_| one(random) as i64 + more).collect()
 }
 
-/// Four trials of 50 packets, whose own shifts lie as far apart as this.
+/// Four trials of 30 packets, whose own shifts lie as far apart as this.
 fn trials(random: &mut Pcg64Mcg, apart: f64, more: i64) -> Vec<Vec<i64>> {
     let normal = |random: &mut Pcg64Mcg| {
         let [radius, angle] = [random.random::<f64>().max(1e-12), random.random::<f64>()];
@@ -21,7 +21,7 @@ fn trials(random: &mut Pcg64Mcg, apart: f64, more: i64) -> Vec<Vec<i64>> {
         .map(|_| (apart * normal(random)) as i64 + more)
         .collect::<Vec<_>>()
         .into_iter()
-        .map(|shift| draw(random, 50, shift))
+        .map(|shift| draw(random, 30, shift))
         .collect()
 }
 
@@ -44,8 +44,8 @@ fn the_interval_of_what_stamps_add_holds_the_truth_as_often_as_it_says() {
 #[test]
 fn stamps_were_said_to_make_a_wake_up_earlier_where_two_trials_were_another_machine() {
     // As seen: a program that computed on the same CPU during some of the short trials.
-    let with = [9_000, 15_000, 9_400, 15_200].map(|at| vec![at; 50]).to_vec();
-    let without = [15_100, 14_900, 15_300, 9_100].map(|at| vec![at; 50]).to_vec();
+    let with = [9_000, 15_000, 9_400, 15_200].map(|at| vec![at; 30]).to_vec();
+    let without = [15_100, 14_900, 15_300, 9_100].map(|at| vec![at; 30]).to_vec();
     let (_, low, high) = added(&with, &without).expect("enough packets");
     assert!(low < 0 && high > 0, "{low} to {high}");
 }
