@@ -453,7 +453,7 @@ impl Run<'_> {
             let metric = live.filter(|(end, _)| *end == side).map(|(_, metric)| metric);
             sink.event(Event::Progress { stream, side, digest, count, metric });
         };
-        let result = stations.run(&ordered, &mut loads, self.options.stop, &mut observe, &mut progress);
+        let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut observe), &mut progress);
         let mut states = states.into_iter();
         let before = states.next().unwrap_or_else(|| reader.read(Moment::Before, other_runs()));
         let after = states.next().unwrap_or_else(|| reader.read(Moment::Behind, other_runs()));

@@ -78,7 +78,7 @@ pub fn measure(
         let setup = if stamped { &with } else { &without };
         let (_, ordered) = orders::orders(setup, plan, chosen, random)?;
         let mut loads = Loads::of(setup, plan, &[], random)?;
-        let ran = stations.run(&ordered, &mut loads, stop, &mut || {}, &mut |_, _, _| {})?;
+        let ran = stations.run(&ordered, &mut loads, stop, None, &mut |_, _, _| {})?;
         for (at, (stream, ran)) in setup.streams.iter().zip(&ran).enumerate() {
             let (batch, _) = halves::join(stream, ran.base, &ran.halves);
             for metric in without.streams[at].metrics.iter().filter(|metric| is_of_both(**metric)) {

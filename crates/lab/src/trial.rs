@@ -120,8 +120,12 @@ pub struct Stations {
 const ANSWER: Duration = Duration::from_secs(20);
 /// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured for a moment.
 const LISTEN: Duration = Duration::from_millis(250);
-/// Between the order to start and the lead-in's first packet.
-const AHEAD: Nanos = Nanos(15_000_000);
+/// Between the order to start and the lead-in's first packet, at least: stations are ordinary processes.
+pub const AHEAD: Nanos = Nanos(15_000_000);
+/// The same where the machine has been looked at just before. To read `/proc` leaves callbacks with the kernel (RCU), and a CPU that has
+/// some does not stop its tick when it is idle. Until they are done, three or four ticks later, it wakes earlier: in a virtual machine
+/// a quarter of a round trip, in the first 5 to 10 ms of a trial.
+pub const SETTLED: Nanos = Nanos(45_000_000);
 const WARM_UP_PACKETS: u32 = 10;
 const WARM_UP_APART: Nanos = Nanos(1_000_000);
 /// When a station has failed, the others get less time to hand over what they have.
@@ -200,17 +204,18 @@ impl Stations {
     }
 
     /// Runs one trial of all streams at once. `observe` is called just before the start and just behind the end: what lies
-    /// outside, making ready and handing over, is not the trial.
+    /// outside, making ready and handing over, is not the trial. Without it nothing has disturbed the kernel, and the trial begins sooner.
     pub fn run(
         &mut self,
         streams: &[Ordered],
         loads: &mut Loads,
         stop: &AtomicBool,
-        observe: &mut dyn FnMut(),
+        observe: Option<&mut dyn FnMut()>,
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<Vec<Ran>, Broken> {
         let mut trial = Trial {
             streams,
+            ahead: if observe.is_some() { SETTLED } else { AHEAD },
             ready: BTreeMap::new(),
             clocks: BTreeMap::new(),
             warmups: vec![WarmUp::default(); streams.len()],
@@ -249,6 +254,7 @@ impl Stations {
 
 struct Trial<'a> {
     streams: &'a [Ordered],
+    ahead: Nanos,
     ready: BTreeMap<(u8, Side), EndReady>,
     clocks: BTreeMap<usize, ClockReading>,
     warmups: Vec<WarmUp>,
@@ -265,7 +271,7 @@ impl Trial<'_> {
         stations: &mut Stations,
         loads: &Loads,
         stop: &AtomicBool,
-        observe: &mut dyn FnMut(),
+        mut observe: Option<&mut dyn FnMut()>,
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<(), TrialError> {
         self.prepare(stations, loads)?;
@@ -276,10 +282,11 @@ impl Trial<'_> {
         if let Some(first) = self.streams.first() {
             progress(&first.stream.name, Side::Tx, Digest::default());
         }
-        observe();
+        let mut look = || observe.as_mut().map_or((), |observe| observe());
+        look();
         self.start(stations, loads)?;
         let waited = self.wait(stations, stop, progress).and_then(|()| loads.stop(stations));
-        observe();
+        look();
         Ok(waited?)
     }
 
@@ -324,13 +331,13 @@ impl Trial<'_> {
         // A load that starts before the first packet must still have its start before it.
         let now = clock::now::<Tai>() + loads.lead();
         if let Some(first) = self.streams.first() {
-            loads.start(stations, base_of(first, now))?;
+            loads.start(stations, base_of(first, now, self.ahead))?;
         }
         // Who sends begins last.
         for side in [Side::Rx, Side::Reply, Side::Tx] {
             for (i, ordered) in self.streams.iter().enumerate().filter(|(_, s)| s.sides().any(|of| of == side)) {
                 let stream = self.number(i);
-                let base = base_of(ordered, now);
+                let base = base_of(ordered, now, self.ahead);
                 self.bases[i] = Some(base);
                 stations.agents[ordered.station(side)].tell(&ToAgent::Start { stream, side, base })?;
             }
@@ -408,8 +415,8 @@ impl Trial<'_> {
 }
 
 /// The base time of a stream whose trial may start `now`.
-fn base_of(ordered: &Ordered, now: Instant<Tai>) -> Instant<Tai> {
+fn base_of(ordered: &Ordered, now: Instant<Tai>, ahead: Nanos) -> Instant<Tai> {
     let cycle = ordered.stream.cycle;
     let lead = Nanos(i64::from(schedule::lead_in(cycle)) * cycle.0) + ordered.stream.tx.advance;
-    schedule::base_time(now + AHEAD + lead, cycle, ordered.phase)
+    schedule::base_time(now + ahead + lead, cycle, ordered.phase)
 }
