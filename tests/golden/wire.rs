@@ -309,7 +309,10 @@ fn a_mount_namespace_of_its_own_is_known() {
     let exec = "45 44 254:0 / / rw - ext4 /dev/vda rw\n65 45 254:0 /run/netns /run/netns rw master:1 - ext4 /dev/vda rw\n66 65 0:4 net:[1] /run/netns/x rw master:2 - nsfs nsfs rw\n";
     let service = "27 1 254:0 / / rw shared:4 master:1 - ext4 /dev/vda rw\n";
     let elsewhere = "27 1 254:0 / / rw - ext4 /dev/vda rw\n30 27 0:9 / /runner rw master:1 - tmpfs tmpfs rw\n";
-    assert_eq!([host, exec, service, elsewhere, ""].map(names_end_here), [false, true, true, false, false]);
+    let known = |has_own: bool| [host, exec, service, elsewhere, ""].map(|mounts| names_end_here(mounts, has_own));
+    assert_eq!(known(false), [false, true, true, false, false]);
+    // `unshare -m` makes its mounts private: names and devices were lost with the last process in there, and `undo` said "put back".
+    assert_eq!(known(true), [false, true, true, true, false]);
 }
 
 #[test]

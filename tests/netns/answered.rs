@@ -118,7 +118,8 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
                 let (least, most) = (medians.iter().min().expect("some"), medians.iter().max().expect("some"));
                 most - least > least / 10
             };
-            let found: Vec<Vec<i64>> = [8, 16].into_iter().map(|by| medians(&place, 1, by, |seq| seq as usize % by)).filter(apart).collect();
+            let found: Vec<Vec<i64>> =
+                [8, 16].into_iter().map(|by| medians(&place, 1, by, |seq| seq as usize % by)).filter(apart).collect();
             if found.is_empty() {
                 uneven.clear();
                 break;

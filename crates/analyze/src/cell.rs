@@ -20,7 +20,7 @@ use crate::own_trace::{self, CellTrace};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
 use crate::seen::Certain;
-use crate::validity::{is_valid, judge_trial, path_failed};
+use crate::validity::{is_valid, judge_trial, path_failed, was_measured_well};
 use gates::Classes;
 use pool::{Pool, stream_result};
 use std::borrow::Borrow;
@@ -55,6 +55,8 @@ pub struct CellAnalysis {
     pool: Pool,
     /// True once the pool holds a trial that counts; it then takes no others.
     pool_counts: bool,
+    /// Those of the pool that were measured well, once it holds one that was not: limits that they break stay broken.
+    well_measured: Option<Pool>,
     placements: Placements,
     loads: Loads,
     classes: Classes,
@@ -135,6 +137,7 @@ impl CellAnalysis {
             certain: BTreeMap::new(),
             pool: Pool::default(),
             pool_counts: false,
+            well_measured: None,
             placements: Placements::default(),
             loads: Loads::default(),
             classes: Classes::default(),
@@ -246,6 +249,10 @@ impl CellAnalysis {
         if counts != self.pool_counts {
             return;
         }
+        let well = was_measured_well(&result.verdicts);
+        if counts && !well && self.well_measured.is_none() {
+            self.well_measured = Some(self.pool.clone());
+        }
         self.placements.add(record);
         self.loads.add(&record.loads);
         self.classes.add(&record.shapers);
@@ -268,6 +275,9 @@ impl CellAnalysis {
                     p50_ns: figure("p50", |of| of.p50_ns),
                     p99_ns: figure("p99", |of| of.p99_ns),
                 });
+            }
+            if let (Some(pool), true) = (&mut self.well_measured, well) {
+                pool.add(stream.clone(), digest.clone(), of, delta_of(of));
             }
             self.pool.add(stream, digest, of, delta_of(of));
         }
@@ -316,7 +326,11 @@ impl CellAnalysis {
         let told = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(told);
         let classes = self.classes.finish(&streams);
-        let expectations = expectations::judge(&self.id, &self.expectations, &streams, &self.certain);
+        let limits = |streams| expectations::judge(&self.id, &self.expectations, streams, &self.certain);
+        let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {
+            Some(pool) if self.without_figures.is_none() => limits(&pool.finish().0),
+            _ => limits(&streams),
+        };
         let mut result = CellResult {
             id: self.id,
             axes: self.axes,
@@ -344,6 +358,11 @@ pub fn counted(trials: &[TrialResult]) -> Vec<u32> {
 /// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the path's doing.
 fn counts(trial: &TrialResult) -> bool {
     trial.valid || path_failed(&trial.verdicts)
+}
+
+/// True if the measuring was sound in a strict majority of the trials.
+pub(crate) fn most_were_measured_well(trials: &[TrialResult]) -> bool {
+    2 * trials.iter().filter(|trial| was_measured_well(&trial.verdicts)).count() > trials.len()
 }
 
 /// The trials that a cell's figures are of.

@@ -6,7 +6,7 @@ use crate::validity::{Evidence, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::placement::{CpuWork, SoftirqRecord};
-use tardy_model::result::{CellResult, CpuPlacement, Placement, SoftirqPlacement};
+use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement};
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
 
@@ -19,6 +19,8 @@ pub struct Placements {
     threads: BTreeMap<String, Placement>,
     softirq: BTreeMap<String, SoftirqPlacement>,
     cpus: BTreeMap<u32, CpuPlacement>,
+    /// Who else ran on each CPU, by name: a trial's record may name very many.
+    others: BTreeMap<u32, BTreeMap<String, CpuUser>>,
 }
 
 /// What a CPU did during a trial; `None` if one of the readings lacks it.
@@ -27,7 +29,7 @@ pub(crate) fn work(record: &TrialRecord, cpu: u32) -> Option<CpuWork> {
 }
 
 /// Adds who used the CPU in a trial. Of one trial not known: the sum is not known either.
-fn used(sum: &mut CpuPlacement, record: &TrialRecord) {
+fn used(sum: &mut CpuPlacement, others: &mut BTreeMap<String, CpuUser>, record: &TrialRecord) {
     let (results, coverage, settings) = (BTreeMap::new(), BTreeMap::new(), Validity::default());
     let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings };
     let used = cpu_use::of(&evidence, sum.cpu);
@@ -37,12 +39,12 @@ fn used(sum: &mut CpuPlacement, record: &TrialRecord) {
     sum.irq_ns = sum.irq_ns.saturating_add(used.irq_ns);
     sum.softirq_ns = sum.softirq_ns.saturating_add(used.softirq_ns);
     for user in used.users {
-        match sum.others.iter_mut().find(|known| known.name == user.name) {
+        match others.get_mut(&user.name) {
             Some(known) => {
                 known.run_ns = known.run_ns.saturating_add(user.run_ns);
                 known.ended += user.ended;
             }
-            None => sum.others.push(user),
+            None => _ = others.insert(user.name.clone(), user),
         }
     }
 }
@@ -74,7 +76,7 @@ impl Placements {
             sum.net_tx += work.net_tx;
             sum.packets += work.packets;
             sum.interrupts += work.interrupts;
-            used(sum, record);
+            used(sum, self.others.entry(*cpu).or_default(), record);
         }
     }
 
@@ -130,11 +132,12 @@ impl Placements {
     }
 
     /// Writes them into the cell's results.
-    pub fn finish(self, into: &mut CellResult) {
+    pub fn finish(mut self, into: &mut CellResult) {
         into.placement = self.threads.into_values().collect();
         into.softirq = self.softirq.into_values().collect();
         into.cpus = self.cpus.into_values().collect();
         for cpu in &mut into.cpus {
+            cpu.others = self.others.remove(&cpu.cpu).unwrap_or_default().into_values().collect();
             cpu.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));
             cpu.others.truncate(MOST_USERS);
         }

@@ -41,10 +41,12 @@ fn of_sender<'a>(cell: &CellResult, stream: &str, ruler: &'a [RulerRecord]) -> V
     ruler.iter().filter(is_its).collect()
 }
 
-/// The 99th percentile of how late the sender woke, by its own aim.
+/// The 99th percentile of how late the sender woke, by its own aim. Where packets were lost that of those received: a sender wakes
+/// before anybody knows what becomes of its packet.
 fn woke_ns(cell: &CellResult, sender: &Sender) -> Option<i64> {
     let wakeup = cell.streams.get(&sender.stream)?.metrics.get("scheduled..wakeup")?;
-    Some(wakeup.figures.quantiles.p99_ns?.saturating_add(sender.advance_ns))
+    let p99_ns = wakeup.figures.quantiles.p99_ns.or_else(|| wakeup.received_only.as_ref()?.p99_ns)?;
+    Some(p99_ns.saturating_add(sender.advance_ns))
 }
 
 /// Judges a cell. `emulated`: it ran in a guest whose processor is emulated, in real time.

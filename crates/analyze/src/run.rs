@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The whole run from its cells.
 
-use crate::cell::CellAnswer;
+use crate::cell::{CellAnswer, most_were_measured_well};
 use crate::says;
+use crate::validity::was_measured_well;
 use tardy_model::FORMAT;
 use tardy_model::qdisc::RxKernelAt;
 use tardy_model::result::{CellResult, Results};
@@ -47,13 +48,13 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
 
 /// Takes the judgement from limits whose figures must not be used, and says whether the expectations were met. What became of the
 /// packets needs no validity. Every other limit needs that of its cell, and that nothing spoilt the whole run; but where the
-/// measuring was sound and only the path failed, a limit that is broken stays so, or losing more packets would excuse it.
+/// measuring was sound and only the path failed, a limit that is broken stays so, or losing more packets would excuse it. Where it was
+/// sound in most trials only, the limits were judged by those.
 pub fn judge_expectations(results: &mut Results) {
     let run_is_valid = crate::validity::is_valid(&results.verdicts);
     for expectation in results.expectations.iter_mut().filter(|expectation| !expectation.needs_no_validity()) {
-        let stands = |cell: &CellResult| {
-            cell.valid || (expectation.met == Some(false) && crate::validity::was_measured_well(&cell.verdicts))
-        };
+        let stands =
+            |cell: &CellResult| cell.valid || (expectation.met == Some(false) && limits_are_of_the_well_measured(cell));
         let of_cell = || results.cells.iter().filter(|cell| cell.id == expectation.cell);
         if !(run_is_valid && of_cell().next().is_some() && of_cell().all(stands)) {
             expectation.met = None;
@@ -66,6 +67,15 @@ pub fn judge_expectations(results: &mut Results) {
         () if results.expectations.is_empty() || all().any(|met| met.is_none()) => None,
         () => Some(true),
     };
+}
+
+/// True if the measuring was sound where the cell's limits were judged.
+fn limits_are_of_the_well_measured(cell: &CellResult) -> bool {
+    let of_trials = |verdict: &Verdict| verdict.evidence.contains_key("trials");
+    let of_cell = cell.verdicts.iter().filter(|verdict| !of_trials(verdict));
+    was_measured_well(&cell.verdicts)
+        || (most_were_measured_well(&cell.trials)
+            && of_cell.into_iter().all(|verdict| was_measured_well(std::slice::from_ref(verdict))))
 }
 
 /// What the run comes to. A broken expectation outweighs that others could not be judged.

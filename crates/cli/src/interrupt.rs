@@ -80,7 +80,7 @@ fn files_of_a_guest() -> Option<&'static PathBuf> {
 /// Ends the run. To begin anew closes its locks and its agents' orders, as a kill would, and leaves somebody who puts back.
 fn at_once(state: &Path) -> ! {
     let left = own_leftovers(state);
-    if left.is_empty() {
+    if left.as_ref().is_some_and(Vec::is_empty) {
         match files_of_a_guest() {
             Some(folder) => eprintln!(
                 "tardy: ended at once by a second signal; what the guest was given and wrote is left in {}: remove it",
@@ -93,6 +93,6 @@ fn at_once(state: &Path) -> ! {
     eprintln!("tardy: ended at once by a second signal; what this run has changed is put back:");
     let error = Command::new("/proc/self/exe").args(["undo", "--own"]).env("TARDY_STATE", state).exec();
     eprintln!("tardy: that cannot be done ({error}): run `tardy undo`, or these commands by hand:");
-    left.iter().for_each(|command| eprintln!("  {command}"));
+    left.iter().flatten().for_each(|command| eprintln!("  {command}"));
     exit(Exit::Interrupted as i32)
 }

@@ -216,7 +216,8 @@ impl Drop for Agent {
         self.to = None;
         if self.wait(Duration::from_secs(5)).is_none() {
             let _ = self.child.kill();
-            let _ = self.child.wait();
+            // One that is stuck in the kernel keeps nothing else from being put back, which then says that it is stuck.
+            let _ = self.wait(Duration::from_secs(1));
         }
     }
 }

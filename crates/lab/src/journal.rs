@@ -119,8 +119,9 @@ impl Contents {
     /// Takes out what went with the boot in which it was made, and gives the number of those steps. What the kernel held is gone, and
     /// a number of then, such as an interrupt's, may be something else's now.
     pub(crate) fn forget_other_boots(&mut self) -> u32 {
-        let now = process::boot().ok();
-        if self.boot.is_none() || self.boot == now {
+        // Where this boot's number cannot be read nothing is known to be of another one.
+        let Ok(now) = process::boot() else { return 0 };
+        if self.boot.as_ref().is_none_or(|boot| *boot == now) {
             return 0;
         }
         let before = self.steps.len();

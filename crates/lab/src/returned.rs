@@ -6,6 +6,10 @@ use crate::command::{Batch, Command};
 use crate::inverse::{Action, Inverse, TakenNic};
 use crate::runner::Runner;
 use serde_json::Value;
+use std::path::Path;
+
+/// Folder of named namespaces.
+const NETNS: &str = "/run/netns";
 
 /// Devices of these kinds have the MAC address of the one that they stand on.
 const ON_ANOTHER: [&str; 7] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "bridge", "bond"];
@@ -61,25 +65,34 @@ enum Whereabouts {
 }
 
 fn whereabouts(nic: &TakenNic, station: &str, runner: &mut dyn Runner) -> Whereabouts {
-    let in_station = links(station, runner);
+    let in_station = links(Some(station), runner);
     match in_station.as_deref().and_then(|links| find(nic, links)) {
         Some(now) if now == nic.device => return Whereabouts::AsNoted,
         Some(now) => return Whereabouts::Renamed(now),
         None => {}
     }
-    let back = links(&nic.to, runner);
+    let back = links(Some(&nic.to), runner);
+    let found = back.as_deref().and_then(|links| find_back(nic, links));
     match (in_station, back) {
-        (_, Some(links)) => match find(nic, &links) {
-            Some(now) => Whereabouts::BackAs(now),
-            None => Whereabouts::Nowhere,
+        (_, Some(_)) if found.is_some() => Whereabouts::BackAs(found.unwrap_or_default()),
+        // The station is there, and what is in it could not be seen.
+        (None, Some(_)) if Path::new(NETNS).join(station).exists() => Whereabouts::AsNoted,
+        (_, Some(_)) => Whereabouts::Nowhere,
+        (Some(_), None) => Whereabouts::AsNoted,
+        // Neither is there: nothing had begun, if the device is where this process is. It may be lost with them, or be where this
+        // process sees no names.
+        (None, None) => match links(None, runner).map(|links| find_back(nic, &links)) {
+            Some(None) => Whereabouts::Nowhere,
+            Some(Some(_)) | None => Whereabouts::AsNoted,
         },
-        (_, None) => Whereabouts::AsNoted,
     }
 }
 
-/// What `ip` tells of a namespace's devices; `None` if it tells nothing.
-fn links(netns: &str, runner: &mut dyn Runner) -> Option<Vec<Value>> {
-    let output = runner.run(&Batch::one(Command::ip_in(netns, &["-j", "-d", "link", "show"]))).ok()?;
+/// What `ip` tells of a namespace's devices, or of those where this process is; `None` if it tells nothing.
+fn links(netns: Option<&str>, runner: &mut dyn Runner) -> Option<Vec<Value>> {
+    let show = ["-j", "-d", "link", "show"];
+    let command = netns.map_or_else(|| Command::ip(&show), |netns| Command::ip_in(netns, &show));
+    let output = runner.run(&Batch::one(command)).ok()?;
     let links: Vec<Value> = serde_json::from_str(&output.stdout).ok()?;
     (output.failures.is_empty() && !links.is_empty()).then_some(links)
 }
@@ -87,6 +100,15 @@ fn links(netns: &str, runner: &mut dyn Runner) -> Option<Vec<Value>> {
 /// The name of the device among these: by its name and MAC address, else by its number and MAC address, else by its MAC address,
 /// else by its name.
 pub fn find(nic: &TakenNic, links: &[Value]) -> Option<String> {
+    found_by(nic, links, |_| true)
+}
+
+/// The same where the device came from: another one may have got its name there, and is it only if it has its number too.
+pub fn find_back(nic: &TakenNic, links: &[Value]) -> Option<String> {
+    found_by(nic, links, |link| link["ifindex"] == nic.ifindex)
+}
+
+fn found_by(nic: &TakenNic, links: &[Value], is_it_by_its_name: impl Fn(&Value) -> bool) -> Option<String> {
     let has_mac = |link: &&Value| link["address"].as_str().is_some_and(|mac| mac.eq_ignore_ascii_case(&nic.mac));
     let stands_alone = |link: &&Value| {
         let kind = link["linkinfo"]["info_kind"].as_str().unwrap_or_default();
@@ -99,7 +121,7 @@ pub fn find(nic: &TakenNic, links: &[Value]) -> Option<String> {
         .find(|link| has_name(link) && has_mac(link))
         .or_else(|| links.iter().find(|link| has_number(link) && has_mac(link)))
         .or_else(|| links.iter().find(|link| has_mac(link) && stands_alone(link)))
-        .or_else(|| links.iter().find(has_name))?;
+        .or_else(|| links.iter().find(|link| has_name(link) && is_it_by_its_name(link)))?;
     found["ifname"].as_str().map(str::to_owned)
 }
 

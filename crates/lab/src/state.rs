@@ -93,9 +93,10 @@ fn mode_of(about: &Stat) -> u32 {
     about.st_mode & 0o7777
 }
 
-/// True if others may put something into it. A group of the user's own is not others.
+/// True if others may put something into it. A group of the user's own, which has the user's number, is not others.
 fn is_open(about: &Stat) -> bool {
-    let own_group = about.st_gid == getegid().as_raw() || of_sudo("SUDO_GID") == Some(about.st_gid);
+    let of_caller = of_sudo("SUDO_GID") == Some(about.st_gid) && of_sudo("SUDO_UID") == Some(about.st_gid);
+    let own_group = about.st_gid == getegid().as_raw() || of_caller;
     mode_of(about) & ALL_WRITE != 0 || (mode_of(about) & GROUP_WRITES != 0 && !own_group)
 }
 

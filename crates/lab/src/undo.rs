@@ -252,16 +252,19 @@ pub fn leftovers(state: &Path) -> Result<Vec<Leftover>, UndoError> {
     Ok(left)
 }
 
-/// The commands that would put back what this process itself has changed so far.
-pub fn own_leftovers(state: &Path) -> Vec<String> {
-    let Ok(Some(slots)) = names::slots(state) else { return Vec::new() };
+/// The commands that would put back what this process itself has changed so far; `None` where that cannot be read.
+pub fn own_leftovers(state: &Path) -> Option<Vec<String>> {
+    let Some(slots) = names::slots(state).ok()? else { return Some(Vec::new()) };
     let me = std::process::id();
-    let own = names::numbers(&slots).unwrap_or_default().into_iter().filter_map(|slot| {
-        let dir = slots.folder(&slot.to_string()).ok()??;
-        names::owner(&dir).filter(|owner| owner.pid == me && owner.is_alive())?;
-        journal::read_in(&dir).ok()
-    });
-    own.flat_map(|contents| contents.commands()).map(|command| command.to_string()).collect()
+    let mut commands = Vec::new();
+    for slot in names::numbers(&slots).ok()? {
+        let Some(dir) = slots.folder(&slot.to_string()).ok()? else { continue };
+        if names::owner(&dir).is_some_and(|owner| owner.pid == me && owner.is_alive()) {
+            let own = journal::read_in(&dir).ok()?.commands();
+            commands.extend(own.iter().map(ToString::to_string));
+        }
+    }
+    Some(commands)
 }
 
 /// What a slot's journal holds; `None` for one of a living run.

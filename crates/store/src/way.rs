@@ -32,6 +32,12 @@ fn may_follow(owner: u32) -> bool {
     owner == 0 || is_ours(owner)
 }
 
+/// True if only this process's user is in the group; for the one who called by sudo where the group has the user's number. Others may
+/// be in any other one (`users`), and must not choose what root writes to.
+fn is_private(group: u32) -> bool {
+    group == getegid().as_raw() || (of_sudo("SUDO_GID") == Some(group) && of_sudo("SUDO_UID") == Some(group))
+}
+
 /// Refuses a folder that others could fill: one of another user's, or one that others may write to. A group that is the user's own
 /// may.
 ///
@@ -42,8 +48,7 @@ pub(crate) fn check_ours(about: &Stat, path: &Path) -> Result<(), StoreError> {
         let (owner, user) = (about.st_uid, geteuid().as_raw());
         return Err(StoreError::Foreign { path: path.to_owned(), owner, user });
     }
-    let own_group = about.st_gid == getegid().as_raw() || of_sudo("SUDO_GID") == Some(about.st_gid);
-    if about.st_mode & 0o002 != 0 || (about.st_mode & 0o020 != 0 && !own_group) {
+    if about.st_mode & 0o002 != 0 || (about.st_mode & 0o020 != 0 && !is_private(about.st_gid)) {
         return Err(StoreError::OpenToOthers { path: path.to_owned() });
     }
     Ok(())

@@ -11,7 +11,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A killed program is gone within this time, unless it is stuck in the kernel.
+const LEAVING: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +141,12 @@ impl Drop for Child {
     fn drop(&mut self) {
         // Also those of the group that outlive its leader.
         let _ = self.signal(libc::SIGKILL);
-        let _ = self.child.wait();
+        // One that is stuck in the kernel must not stop its parent too: it stays a zombie until that ends.
+        let until = Instant::now() + LEAVING;
+        while let Ok(None) = self.child.try_wait()
+            && Instant::now() < until
+        {
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 }

@@ -237,6 +237,15 @@ fn refused_packets_and_a_rate_that_was_not_kept_stay_in_the_pool_too() {
 }
 
 #[test]
+fn a_record_with_thousands_of_tenths_took_memory_for_each_pair_of_them() {
+    let (mut record, packets) = healthy(1);
+    let ctl = record.streams.get_mut("ctl").unwrap();
+    ctl.lateness_by_tenth_ns = (0..200_000).map(|n| n * 1_000_000).collect();
+    let answer = cell(&[(record, packets)], Vec::new());
+    assert!(id(&answer, "rate").is_none(), "what is not of ten tenths says nothing");
+}
+
+#[test]
 fn a_cell_without_trials_is_invalid_and_keeps_what_was_asked_for() {
     let answer = cell(&[], vec![percentile(0, 1)]);
     assert!(!answer.result.valid && id(&answer, "failed").is_some());

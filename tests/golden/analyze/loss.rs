@@ -288,3 +288,31 @@ fn one_lost_packet_says_no_more_of_p99_99_than_one_that_is_late() {
     assert_eq!((&one.unresolved, &late.unresolved), (&vec!["p99.9".to_owned(), "p99.99".to_owned()], &one.unresolved));
     assert_eq!((one.infinite.as_slice(), late.figures.max_ns), (["max".to_owned()].as_slice(), Some(1_000_000_000)));
 }
+
+#[test]
+fn losing_packets_in_a_trial_that_was_measured_badly_excused_a_limit_that_the_others_break() {
+    let breaks = |lost_in_it: usize| {
+        let trials = five(|record, packets| {
+            ctl(record).counters.records_dropped = 5;
+            packets[500..500 + lost_in_it].fill(lost(10_000));
+        });
+        let results = judged(&trials, vec![median_below(1)]);
+        (outcome(&results), results.cells[0].valid)
+    };
+    assert_eq!(breaks(0), (Outcome::Unmet, true), "the trial is left out");
+    assert_eq!(breaks(500), (Outcome::Unmet, false));
+    // A limit that only the badly measured trial breaks is not broken: nobody knows.
+    let limit = i64::from(i32::MAX);
+    let trials = five(|record, packets| {
+        ctl(record).counters.records_dropped = 5;
+        packets[500..1_000].fill(lost(10_000));
+    });
+    assert_eq!(outcome(&judged(&trials, vec![max_below(limit)])), Outcome::Unknown);
+    // Nor is one where most trials were measured badly.
+    let mut trials: Vec<Trial> = (1..=5).map(trial).collect();
+    for (record, packets) in &mut trials[..3] {
+        ctl(record).counters.records_dropped = 5;
+        packets[500..1_000].fill(lost(10_000));
+    }
+    assert_eq!(outcome(&judged(&trials, vec![median_below(1)])), Outcome::Unknown);
+}

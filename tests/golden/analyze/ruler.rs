@@ -115,3 +115,16 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     let milder = judge(&cell(None), &[sender()], &late, true, &settings);
     assert_eq!((milder[0].level, &milder[0].evidence["level_by_default"]), (Level::Warning, &"invalid".into()));
 }
+
+#[test]
+fn an_emulator_that_was_late_was_not_told_where_packets_were_lost() {
+    let mut cell = cell(None);
+    let metric =
+        cell.streams.get_mut("ctl").and_then(|ctl| ctl.metrics.get_mut("scheduled..wakeup")).expect("a metric");
+    metric.infinite = vec!["p99".into()];
+    metric.received_only = Some(Quantiles { p99_ns: Some(3_000_000), ..Quantiles::default() });
+    let ruler = [record("ctl.tx", 1, false, 40_000)];
+    let told: Vec<String> =
+        judge(&cell, &[sender()], &ruler, true, &Validity::default()).into_iter().map(|verdict| verdict.id).collect();
+    assert!(told.contains(&"guest-timer".to_owned()), "{told:?}");
+}

@@ -2,6 +2,7 @@
 //! What a guest sends: frames however they are cut, and a run told through them.
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Event, Options, Sink};
@@ -159,12 +160,39 @@ fn samples_of_uneven_columns_are_refused() {
     run(&mut kept);
     let (record, mut streams) = kept.trials.remove(0);
     streams[0].1.outcome.pop();
+    let packets = packets_of(&streams);
     let bytes = relay::trial_bytes(&record, &streams).expect("written");
-    let why = relay::trial_of(&bytes).expect_err("uneven");
+    let why = relay::trial_of(&bytes, |_| Ok(&packets)).expect_err("uneven");
     assert!(why.contains("columns of different lengths"), "{why}");
     for end in 0..bytes.len().min(4_000) {
-        assert!(relay::trial_of(&bytes[..end]).is_err(), "cut at {end}");
+        assert!(relay::trial_of(&bytes[..end], |_| Ok(&packets)).is_err(), "cut at {end}");
     }
+}
+
+fn packets_of(streams: &[(String, Batch)]) -> BTreeMap<String, u32> {
+    streams.iter().map(|(name, batch)| (name.clone(), batch.len() as u32)).collect()
+}
+
+#[test]
+fn streams_without_packets_took_twenty_times_their_bytes_in_memory() {
+    let mut kept = Kept::default();
+    run(&mut kept);
+    let (record, mut streams) = kept.trials.remove(0);
+    let packets = packets_of(&streams);
+    let told = |streams: &[(String, Batch)]| {
+        let bytes = relay::trial_bytes(&record, streams).expect("written");
+        relay::trial_of(&bytes, |_| Ok(&packets)).map(|(_, streams)| streams.len())
+    };
+    assert_eq!(told(&streams), Ok(streams.len()));
+    let many = vec![(streams[0].0.clone(), Batch::default()); 100_000];
+    assert!(told(&many).is_err_and(|why| why.contains("samples of 100000 streams came")));
+    let own = std::mem::take(&mut streams[0].0);
+    assert!(told(&streams).is_err_and(|why| why.contains("has no stream ``")));
+    streams[0].0 = own;
+    let fewer: BTreeMap<String, u32> = packets.keys().map(|name| (name.clone(), 1)).collect();
+    let bytes = relay::trial_bytes(&record, &streams).expect("written");
+    let why = relay::trial_of(&bytes, |_| Ok(&fewer)).expect_err("too many packets");
+    assert!(why.ends_with("samples, and 1 packets"), "{why}");
 }
 
 /// What comes of a guest that says so, of an experiment of one cell with 3 trials.

@@ -12,7 +12,7 @@ use tardy_model::result::{GateResult, MetricResult, Outcomes, RepliesResult, Str
 use tardy_model::trial::{StreamRecord, TcpRecord};
 
 /// One metric pooled, with whose stamp the later one is and why there are no values.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pooled {
     digest: MetricDigest,
     source: String,
@@ -20,7 +20,7 @@ struct Pooled {
 }
 
 /// A stream's trials pooled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct PooledStream {
     counts: Outcomes,
     metrics: BTreeMap<Metric, Pooled>,
@@ -31,7 +31,7 @@ struct PooledStream {
 }
 
 /// By stream: counts and metrics.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pool {
     streams: BTreeMap<String, PooledStream>,
 }

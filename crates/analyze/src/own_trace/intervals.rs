@@ -14,6 +14,8 @@ use tardy_model::trial::{Between, OwnReason, OwnWork, TrialRecord};
 
 /// Unaffected packets on each side that affected ones are compared with.
 const BESIDE: usize = 8;
+/// So many intervals between packets are looked at; tardy itself writes no more of a trial.
+const MOST_BETWEEN: usize = 1 << 20;
 /// Neighbours of which fewer have a value leave a comparison out.
 const LEAST_BESIDE: usize = 12;
 /// Packets from which the usual time under way is taken.
@@ -113,7 +115,8 @@ impl Works {
             let spans = all.filter(|work| is_forced(work.reason) == forced).filter(|work| work.start_ns <= work.end_ns);
             Work::new(spans.map(|work: &OwnWork| (work.start_ns, work.end_ns)).collect())
         };
-        let between = record.streams.values().flat_map(|of| &of.own_between).flat_map(Between::intervals);
+        let between =
+            record.streams.values().flat_map(|of| &of.own_between).flat_map(Between::intervals).take(MOST_BETWEEN);
         Works { own: work(false), forced: work(true), between: Work::new(between.collect()) }
     }
 

@@ -46,7 +46,21 @@ impl Stretch {
             return;
         }
         for row in 0..batch.len() {
-            if outside(batch.seq[row]) || batch.outcome[row] != Outcome::Received {
+            if outside(batch.seq[row]) {
+                continue;
+            }
+            // A request may have come whose reply did not: it is between two others.
+            if metrics.contains(&Metric::Delta) && batch.has_arrived(row, delta_of) {
+                let stamp = |point| batch.offset(row, point).map(|offset| batch.scheduled_ns[row].wrapping_add(offset));
+                match stamp(delta_of) {
+                    // As many as numbers, whatever a damaged file holds.
+                    Some(ns) if self.arrivals.len() as i64 <= self.to - self.from => {
+                        self.arrivals.push((ns, stamp(Point::Receive).unwrap_or(i64::MAX), batch.seq[row]));
+                    }
+                    _ => self.unstamped = true,
+                }
+            }
+            if batch.outcome[row] != Outcome::Received {
                 continue;
             }
             let at = (batch.seq[row] - self.from) as usize;
@@ -57,16 +71,6 @@ impl Stretch {
                     column.resize(at + 1, MaybeNanos::NONE);
                 }
                 column[at] = value(batch, row, *metric);
-            }
-            if metrics.contains(&Metric::Delta) {
-                let stamp = |point| batch.offset(row, point).map(|offset| batch.scheduled_ns[row].wrapping_add(offset));
-                match stamp(delta_of) {
-                    // As many as numbers, whatever a damaged file holds.
-                    Some(ns) if self.arrivals.len() as i64 <= self.to - self.from => {
-                        self.arrivals.push((ns, stamp(Point::Receive).unwrap_or(i64::MAX), batch.seq[row]));
-                    }
-                    _ => self.unstamped = true,
-                }
             }
         }
     }

@@ -163,8 +163,13 @@ impl<'a> Evidence<'a> {
                 });
             of_metrics || result.gates.as_ref().is_some_and(|gates| gates.at == point.name())
         };
+        let is_scheduled = self.record.streams.get(stream).is_some_and(|record| record.cycle_ns > 0);
         match self.results.get(stream).is_none_or(of) {
             true => (Level::Invalid, ""),
+            // Without it the later stamp of the application stands in.
+            false if is_scheduled && [Point::RxKernel, Point::ReplyRxKernel].contains(&point) => {
+                (Level::Warning, "; whether a packet was early is told by it")
+            }
             false => (Level::Note, "; no figure is made of it"),
         }
     }

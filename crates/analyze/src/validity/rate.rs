@@ -11,8 +11,15 @@ pub(super) const RULE: Rule = Rule { id: "rate", spoils: Spoils::Path, judge };
 /// A backlog of fewer cycles is no matter of rate: the traffic was on time but for its jitter.
 const LATE_CYCLES: i64 = 1;
 
+const TENTHS: usize = 10;
+
 /// One packet in so many must have been late where there are no tenths.
 const OFTEN: u64 = 10;
+
+/// What says how late each tenth of a stream's packets was; a record that holds another number of them says nothing.
+fn tenths(record: &StreamRecord) -> &[i64] {
+    if record.lateness_by_tenth_ns.len() == TENTHS { &record.lateness_by_tenth_ns } else { &[] }
+}
 
 /// How much the sender fell behind from the first tenth of its packets to the last, ns: nine times the median of the slopes between all
 /// pairs of tenths (Theil and Sen). A stall, also of the last packet, is in few of these pairs and does not move it; a backlog that
@@ -27,11 +34,11 @@ fn behind_ns(late: &[i64]) -> Option<i64> {
 
 /// How much slower than intended was sent, as a share of what the sending took.
 fn slow(record: &StreamRecord) -> f64 {
-    let tenths = record.lateness_by_tenth_ns.len() as i64;
+    let tenths = tenths(record);
     // From the middle of the first tenth to that of the last. Without tenths from end to end, and then one late packet at the end must not
     // be taken for a rate: a sender that falls behind wakes late again and again.
-    let (behind, over) = match behind_ns(&record.lateness_by_tenth_ns) {
-        Some(behind) => (behind, record.intended_span_ns / tenths * (tenths - 1)),
+    let (behind, over) = match behind_ns(tenths) {
+        Some(behind) => (behind, record.intended_span_ns / TENTHS as i64 * (TENTHS as i64 - 1)),
         None if record.counters.overruns.saturating_mul(OFTEN) > u64::from(record.intended) => {
             let sent = record.sent_span_ns.unwrap_or(record.intended_span_ns);
             (sent.saturating_sub(record.intended_span_ns), record.intended_span_ns)
@@ -82,8 +89,8 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
             .with("intended_span_ns", record.intended_span_ns)
             .with("overruns", record.counters.overruns)
             .with("skipped", record.counters.skipped);
-        if !record.lateness_by_tenth_ns.is_empty() {
-            let late = record.lateness_by_tenth_ns.iter().map(|ns| (*ns).into()).collect();
+        if !tenths(record).is_empty() {
+            let late = tenths(record).iter().map(|ns| (*ns).into()).collect();
             verdict = verdict.with("lateness_by_tenth_ns", Figure::List(late));
         }
         if let Some(sent_span_ns) = record.sent_span_ns {

@@ -141,6 +141,14 @@ impl Expected {
         }
     }
 
+    /// The packets of each of a cell's streams.
+    ///
+    /// # Errors
+    /// If the experiment has no such cell.
+    pub fn packets(&self, cell: &str) -> Result<&BTreeMap<String, u32>, String> {
+        self.cell(cell).map(|names| &names.streams)
+    }
+
     fn cell(&self, id: &str) -> Result<&Names, String> {
         self.cells.get(id).ok_or_else(|| format!("the experiment has no cell `{id}`"))
     }

@@ -52,6 +52,12 @@ pub enum GuestError {
     /// Programs that go in.
     #[error(transparent)]
     Programs(#[from] programs::ProgramError),
+    /// The journal is text.
+    #[error("the folder {} has a name that is not UTF-8, and the journal could not name it for `tardy undo`: choose another --out", folder.display())]
+    Name {
+        /// The guest's folder.
+        folder: PathBuf,
+    },
     /// QEMU is not here.
     #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", qemu::PROGRAM)]
     NoQemu,
@@ -325,6 +331,9 @@ fn try_run(
     let archive = guest.archive(Some(experiment))?;
     // The links on the way are those of now, whatever somebody makes of them later.
     let real = options.folder.canonicalize().map_err(file("find", options.folder))?;
+    if real.to_str().is_none() {
+        return Err(GuestError::Name { folder: real }.into());
+    }
     let mut journal = journal(options.state)?;
     if let Some(journal) = &mut journal {
         journal.will_do(&[&[remove(options.folder)]])?;

@@ -48,16 +48,24 @@ pub(super) fn accelerator(
     fs::create_dir_all(&folder).map_err(file("create", &folder))?;
     let boots = boots(guest, options, &folder, journal);
     let _ = fs::remove_dir_all(&folder);
-    let found = if boots? { Accelerator::Kvm } else { Accelerator::Tcg };
-    // A probe that a signal cut short says nothing.
-    if !options.stop.load(Relaxed) {
-        let _ = fs::create_dir_all(options.cache);
-        let _ = fs::write(&known, found.name());
-    }
+    let found = match boots? {
+        Some(true) => Accelerator::Kvm,
+        Some(false) => Accelerator::Tcg,
+        // On a machine that is busy just now it may take longer: the next run tries again.
+        None => return Ok(Accelerator::Tcg),
+    };
+    let _ = fs::create_dir_all(options.cache);
+    let _ = fs::write(&known, found.name());
     Ok(found)
 }
 
-fn boots(guest: &Guest, options: &Options<'_>, folder: &Path, journal: Option<&mut Journal>) -> Result<bool, RunError> {
+/// Whether KVM starts the kernel; `None` if it had not by the time that it was given, or by a signal.
+fn boots(
+    guest: &Guest,
+    options: &Options<'_>,
+    folder: &Path,
+    journal: Option<&mut Journal>,
+) -> Result<Option<bool>, RunError> {
     let initramfs = folder.join(qemu::INITRAMFS);
     fs::write(&initramfs, guest.archive(None)?).map_err(file("write", &initramfs))?;
     let machine = Machine {
@@ -79,14 +87,14 @@ fn boots(guest: &Guest, options: &Options<'_>, folder: &Path, journal: Option<&m
         let mut frames = Frames::default();
         frames.push(&start_of(&folder.join(qemu::PORT)));
         if matches!(frames.take(), Ok(Some((Kind::Said, _)))) {
-            return Ok(true);
+            return Ok(Some(true));
         }
         if ended {
-            return Ok(false);
+            return Ok(Some(false));
         }
         qemu.wait(Duration::from_millis(50));
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// What the port brought first. Whatever its kernel writes, more than a first frame is of no interest.

@@ -174,19 +174,37 @@ pub fn trial_bytes(record: &TrialRecord, streams: &[(String, Batch)]) -> Result<
     Ok(postcard::to_extend(streams, bytes)?)
 }
 
-/// The trial back.
+/// The trial back. `packets` are those of each of the cell's streams: an empty stream has twenty bytes here and many times as many in
+/// memory, so no more of them are read.
 ///
 /// # Errors
-/// If the bytes are not a trial's, or its columns are of different lengths.
-pub fn trial_of(bytes: &[u8]) -> Result<(TrialRecord, Vec<(String, Batch)>), String> {
+/// If the bytes are not a trial's, are of more streams or packets than the cell's, or the columns are of different lengths.
+pub fn trial_of<'a>(
+    bytes: &[u8],
+    packets: impl FnOnce(&str) -> Result<&'a BTreeMap<String, u32>, String>,
+) -> Result<(TrialRecord, Vec<(String, Batch)>), String> {
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or("a trial was cut short")?;
     let length = u32::from_le_bytes(*length) as usize;
     let (json, samples) = rest.split_at_checked(length).ok_or("a trial was cut short")?;
-    let record = serde_json::from_slice(json).map_err(|error| format!("a trial's record: {error}"))?;
-    let streams: Vec<(String, Batch)> =
-        postcard::from_bytes(samples).map_err(|error| format!("a trial's samples: {error}"))?;
-    if let Some((name, _)) = streams.iter().find(|(_, batch)| !batch.is_even()) {
-        return Err(format!("the samples of stream `{name}` have columns of different lengths"));
+    let record: TrialRecord = serde_json::from_slice(json).map_err(|error| format!("a trial's record: {error}"))?;
+    let packets = packets(&record.cell)?;
+    let wrong = |error: postcard::Error| format!("a trial's samples: {error}");
+    let (entries, mut rest) = postcard::take_from_bytes::<u64>(samples).map_err(wrong)?;
+    if entries > packets.len() as u64 {
+        return Err(format!("samples of {entries} streams came, and cell `{}` has {}", record.cell, packets.len()));
+    }
+    let mut streams = Vec::new();
+    for _ in 0..entries {
+        let ((name, batch), left): ((String, Batch), &[u8]) = postcard::take_from_bytes(rest).map_err(wrong)?;
+        let most = packets.get(&name).ok_or_else(|| format!("cell `{}` has no stream `{name}`", record.cell))?;
+        if !batch.is_even() {
+            return Err(format!("the samples of stream `{name}` have columns of different lengths"));
+        }
+        if batch.len() > *most as usize {
+            return Err(format!("stream `{name}` has {} samples, and {most} packets", batch.len()));
+        }
+        streams.push((name, batch));
+        rest = left;
     }
     Ok((record, streams))
 }
@@ -244,7 +262,7 @@ pub fn deliver(kind: Kind, bytes: &[u8], expected: &mut Expected, sink: &mut dyn
             return Ok(Heard::Told);
         }
         Kind::Trial => {
-            let (record, streams) = trial_of(bytes).map_err(Untold::Nonsense)?;
+            let (record, streams) = trial_of(bytes, |cell| expected.packets(cell)).map_err(Untold::Nonsense)?;
             expected.trial(&record, &streams).map_err(Untold::Nonsense)?;
             sink.trial(&record, &streams).map_err(Untold::Sink)?;
             return Ok(Heard::Told);

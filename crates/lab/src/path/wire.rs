@@ -172,7 +172,9 @@ pub fn claim(experiment: &Experiment) -> Result<Claim, WireError> {
 /// If one is not there, is in use, or cannot carry the packets.
 pub fn look(experiment: &Experiment) -> Result<BTreeMap<String, Nic>, WireError> {
     let mut nics: BTreeMap<String, Nic> = BTreeMap::new();
-    if wires(experiment).next().is_some() && names_end_here(&std::fs::read_to_string(MOUNTS).unwrap_or_default()) {
+    if wires(experiment).next().is_some()
+        && names_end_here(&std::fs::read_to_string(MOUNTS).unwrap_or_default(), has_own_mounts())
+    {
         return Err(WireError::Sandbox);
     }
     for (a, b, mtu, take) in wires(experiment) {
@@ -194,9 +196,17 @@ pub fn look(experiment: &Experiment) -> Result<BTreeMap<String, Nic>, WireError>
     Ok(nics)
 }
 
+/// True if this process is in another mount namespace than the machine's first.
+fn has_own_mounts() -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    of("1").zip(of("self")).is_some_and(|(first, own)| first != own)
+}
+
 /// True if what is mounted on the folder of named namespaces shows in this process's mount namespace alone. `mounts` is
-/// `/proc/self/mountinfo`: there, a mount that only receives (`master:`) stands for a slave copy.
-pub fn names_end_here(mounts: &str) -> bool {
+/// `/proc/self/mountinfo`: there, a mount that only receives (`master:`) stands for a slave copy. Where the mount namespace is
+/// the process's own (`has_own`), what is mounted shows elsewhere only if it is shared: it would end with the last process in there,
+/// and network devices with it.
+pub fn names_end_here(mounts: &str, has_own: bool) -> bool {
     let row = |line: &str| {
         let mut fields = line.split(' ').skip(4);
         let point = fields.next()?.to_owned();
@@ -207,7 +217,8 @@ pub fn names_end_here(mounts: &str) -> bool {
     let nearest = rows.iter().map(|(length, _)| *length).max();
     // Mounts on one point lie upon each other: the last one counts.
     let top = rows.iter().rev().find(|(length, _)| Some(*length) == nearest);
-    top.is_some_and(|(_, optional)| optional.iter().any(|field| field.starts_with("master:")))
+    let has = |what: &str| top.is_some_and(|(_, optional)| optional.iter().any(|field| field.starts_with(what)));
+    has("master:") || (has_own && top.is_some() && !has("shared:"))
 }
 
 /// A device that is not here may be where a killed run left it.

@@ -143,7 +143,7 @@ impl Place<'_> {
         for metric in metrics {
             let (counted, never) = self.count(source, metric)?;
             self.tell(log, bent, metric, &counted, never)?;
-            lost = never;
+            lost = lost.max(never);
         }
         bent.never += lost;
         Ok(())
