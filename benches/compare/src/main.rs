@@ -65,10 +65,10 @@ struct Args {
     /// The binary under test
     #[arg(long, default_value = "dist/tardy")]
     tardy: PathBuf,
-    /// The folder with experiments and peers; where a page is written, its raw outputs go to results/ there
+    /// The folder with experiments and peers; where a page is written, the figures of its pairs go to results/ there
     #[arg(long, default_value = "benches")]
     home: PathBuf,
-    /// Where things that are made once lie
+    /// Where things that are made once lie, and the raw outputs of the last runs, in results/ there
     #[arg(long, env = "TARDY_CACHE", default_value = ".cache")]
     cache: PathBuf,
     /// Writes the table into this page, between its two marks; where comparisons are named, their rows only
@@ -97,13 +97,15 @@ fn main() -> Result<()> {
             continue;
         }
         eprintln!("bench: {}", comparison.name);
-        // What is kept beside the page is what the page's figures were made of.
-        let results = if args.page.is_some() { bench.home.join("results") } else { bench.cache.join("results") };
-        let raw = Raw::create(results.join(comparison.name))?;
+        let raw = Raw::create(bench.cache.join("results").join(comparison.name))?;
         // One that fails must not take the others' figures with it.
         match (comparison.measure)(&bench, &raw) {
             Ok(measured) => {
                 raw.rows(&measured)?;
+                // What is kept beside the page is what the page's figures were made of.
+                if args.page.is_some() {
+                    raw.keep_pairs(&bench.home.join("results").join(format!("{}.tsv", comparison.name)))?;
+                }
                 rows.extend(measured);
             }
             Err(error) => failed.push(format!("{}: {error:#}", comparison.name)),

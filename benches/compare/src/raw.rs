@@ -5,7 +5,10 @@ use crate::row::Row;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The pairs' figures.
+const PAIRS: &str = "pairs.tsv";
 
 /// A comparison's folder below `results/`.
 pub struct Raw {
@@ -37,7 +40,13 @@ impl Raw {
                 writeln!(text, "{}\t{}\t{}\t{}\t{ours}\t{peer}", row.what, row.unit, row.peer, n + 1)?;
             }
         }
-        let path = self.folder.join("pairs.tsv");
+        let path = self.folder.join(PAIRS);
         fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))
+    }
+
+    /// Copies them to `path`.
+    pub fn keep_pairs(&self, path: &Path) -> Result<()> {
+        fs::copy(self.folder.join(PAIRS), path).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(())
     }
 }

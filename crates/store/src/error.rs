@@ -205,7 +205,7 @@ fn mend(reason: &io::Error) -> &'static str {
         ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`), or take fewer packets",
         ErrorKind::PermissionDenied => "choose a folder that you may use, or give yourself the right",
         ErrorKind::ReadOnlyFilesystem => "choose a folder on a file system that can be written",
-        ErrorKind::NotFound => "check the path",
+        ErrorKind::NotFound => "check the path, or copy the run folder anew from where it is whole",
         ErrorKind::InvalidFilename => "shorten the name of the case or the values of its axes",
         _ => "mend that and try again",
     }
