@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use tardy_engine::port::packet::filter;
 use tardy_model::ethernet::{self, ETHERTYPE, MOST_TAGS, Mac, TAGS, Tag, Tags};
-use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_sys::packet::Instruction;
 use tardy_sys::udp::Inbox;
 
@@ -27,7 +27,7 @@ fn frame(tags: &[(u16, u16)], ethertype: u16, payload: &[u8]) -> Vec<u8> {
 
 fn payload(size: u16, stream: u8, nonce: u64) -> Vec<u8> {
     let mut payload = vec![0x55; size.into()];
-    Frame { kind: Kind::Test, stream, size, nonce, seq: 7 }.write(&mut payload);
+    Frame { kind: PacketKind::Test, stream, size, nonce, seq: 7 }.write(&mut payload);
     payload
 }
 

@@ -3,15 +3,17 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, Side, ToAgent};
+use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, ToAgent};
 use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
-use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
+use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Conversion, Instant};
 
-const FRAME: Frame = Frame { kind: Kind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };
+const FRAME: Frame =
+    Frame { kind: PacketKind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };
 
 #[test]
 fn the_frame_is_these_bytes() {
@@ -38,7 +40,8 @@ fn what_is_not_a_frame_is_told_apart() {
 }
 
 fn any_frame() -> impl Strategy<Value = (Frame, Vec<u8>)> {
-    let kind = prop::sample::select(vec![Kind::Test, Kind::WarmUp, Kind::Reply, Kind::WarmUpReply]);
+    let kind =
+        prop::sample::select(vec![PacketKind::Test, PacketKind::WarmUp, PacketKind::Reply, PacketKind::WarmUpReply]);
     (kind, any::<u8>(), any::<u64>(), any::<u32>(), prop::collection::vec(any::<u8>(), HEAD..200)).prop_map(
         |(kind, stream, nonce, seq, mut payload)| {
             let frame = Frame { kind, stream, size: payload.len() as u16, nonce, seq };
@@ -70,7 +73,7 @@ proptest! {
 
     #[test]
     fn heads_do_not_know_the_frames_of_others((frame, payload) in any_frame(), other in 1..u64::MAX) {
-        let kind = if frame.kind == Kind::Test { Kind::Reply } else { Kind::Test };
+        let kind = if frame.kind == PacketKind::Test { PacketKind::Reply } else { PacketKind::Test };
         let others = [
             Frame { kind, ..frame },
             Frame { stream: frame.stream ^ (other as u8).max(1), ..frame },
@@ -101,7 +104,7 @@ proptest! {
 fn messages_cross_and_a_cut_one_is_told() {
     let order = ToAgent::Finish {
         stream: 4,
-        side: tardy_engine::message::Side::Rx,
+        side: tardy_model::stream::Side::Rx,
         expected: 70_000,
         linger: tardy_model::time::Nanos(5),
     };

@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::mpsc;
 use tardy_engine::message;
 use tardy_lab::agent::{Agent, AgentError};
 use tardy_lab::identity;
+use tardy_lab::station::{Stations, netns};
 use tardy_sys::search;
 
 /// A program that greets as an agent of this version, and then listens until it is left.
@@ -29,8 +29,10 @@ fn two_builds_of_one_version_measured_one_run() {
     let ours = "0.1.0 (build 0123)";
     for (theirs, is_other) in [("0.1.0 (build 4567)", true), ("0.1.0", true), (ours, false)] {
         let program = agent_of(folder.path(), theirs);
-        let (tell, _inbox) = mpsc::channel();
-        let mut agent = Agent::start(&program, "a", "tardy-0-a", 0, tell, ours).expect("it starts");
+        let stations = Stations::default();
+        let (id, inbox) = stations.next_place("a").expect("there is room for one");
+        let connection = netns::connect(&program, "tardy-0-a").expect("it starts");
+        let mut agent = Agent::over(connection, "a", id, inbox, ours);
         match agent.greet(ours) {
             Err(error @ AgentError::OtherBuild { .. }) => {
                 assert!(is_other, "{error}");

@@ -59,7 +59,7 @@ fn both_ends_of_a_load_disturb_one_cpu() {
     let experiment = load(&tardy_spec::resolve("roundtrip-load").expect("ready-made"), &[]).expect("good");
     for usable in [vec![0, 1], vec![0, 1, 2, 3], (0..16).collect()] {
         for cell in &experiment.cells {
-            let (chosen, _) = tardy_lab::orders::place_on(&cell.setup, &usable).expect("CPUs");
+            let (chosen, _) = tardy_lab::placement::place_on(&cell.setup, &usable).expect("CPUs");
             let (loads, short) = tardy_lab::loads::place(&cell.setup, &chosen, &usable).expect("CPUs");
             assert_eq!(short, Vec::<String>::new());
             let first = loads.first().and_then(|load| load.first());

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};
+use tardy_lab::machine::Facts;
 use tardy_lab::names::Names;
-use tardy_lab::orders::{PlaceError, built_alike, place_on};
-use tardy_lab::path::Found;
+use tardy_lab::orders::built_alike;
+use tardy_lab::placement::{PlaceError, place_on};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::{CpuWork, SoftirqBy};
@@ -24,8 +25,8 @@ fn setup(body: &str) -> Setup {
     load(body).expect("it loads").cells[0].setup.clone()
 }
 
-fn two_cpus() -> Found {
-    Found { usable: vec![0, 1], ..Found::default() }
+fn two_cpus() -> Facts {
+    Facts { usable: vec![0, 1], ..Facts::default() }
 }
 
 /// The lines of the plan that are there only because of what `body` asks.
@@ -72,7 +73,7 @@ fn kernel_threads_poll_both_devices_and_one_is_pinned() {
 
 #[test]
 fn a_high_cpu_stands_in_a_higher_word_of_the_mask() {
-    let found = Found { usable: (0..=70).collect(), ..Found::default() };
+    let found = Facts { usable: (0..=70).collect(), ..Facts::default() };
     let script =
         plan(&setup("[station.a]\n[station.b]\nsoftirq = 67\n"), Names::FIRST, &found).expect("planned").script();
     assert!(script.contains("do echo 8,00000000,00000000 >$q/rps_cpus"), "{script}");
@@ -89,7 +90,7 @@ fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
         };
         (name.to_owned(), nic)
     };
-    let found = |steering: Steering| Found {
+    let found = |steering: Steering| Facts {
         nics: [nic("eth1"), nic("eth2")].into(),
         steering: [("eth2".to_owned(), steering)].into(),
         ..two_cpus()
@@ -154,7 +155,7 @@ fn cpus_that_are_not_there() {
         error,
         "station `b`, softirq: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
     );
-    let one = Found { usable: vec![0], ..Found::default() };
+    let one = Facts { usable: vec![0], ..Facts::default() };
     let mut setup = setup("[station.a]\n[station.b]\nsoftirq = \"different\"\n");
     setup.streams[0].tx.cpu = CpuChoice::Auto;
     let (chosen, _) = place_on(&setup, &one.usable).expect("they share it");

@@ -8,14 +8,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use tardy_lab::apply::{ApplyError, apply};
-use tardy_lab::command::{Batch, Command, Step};
+use tardy_lab::command::{Batch, Command};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::journal::{self, JournalError};
-use tardy_lab::names::{Names, SLOTS, Side, Slot, other_runs};
-use tardy_lab::path::{Found, PathError};
+use tardy_lab::machine::Facts;
+use tardy_lab::names::{Names, SLOTS, Side};
+use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{Failure, Output, RunError, Runner};
+use tardy_lab::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::slot::{Slot, other_runs};
+use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
@@ -31,7 +34,7 @@ fn setup(stations: &[&str]) -> Setup {
 }
 
 pub fn two() -> Plan {
-    plan(&setup(&["a", "b"]), Names::FIRST, &Found::default()).expect("two stations can be joined")
+    plan(&setup(&["a", "b"]), Names::FIRST, &Facts::default()).expect("two stations can be joined")
 }
 
 const SCRIPT: &str = "\
@@ -87,14 +90,14 @@ fn the_script_is_the_plan_then_its_inverse() {
 #[test]
 fn what_veth_cannot_join_is_refused() {
     for stations in [&[][..], &["a"], &["a", "b", "c"]] {
-        let error = plan(&setup(stations), Names::FIRST, &Found::default()).expect_err("not two stations");
+        let error = plan(&setup(stations), Names::FIRST, &Facts::default()).expect_err("not two stations");
         let owned = stations.iter().map(|s| (*s).to_owned()).collect();
         assert_eq!(error, PlanError::Path(PathError::TwoStations { kind: "veth", stations: owned }));
     }
-    let three = plan(&setup(&["a", "b", "c"]), Names::FIRST, &Found::default()).unwrap_err().to_string();
+    let three = plan(&setup(&["a", "b", "c"]), Names::FIRST, &Facts::default()).unwrap_err().to_string();
     assert_eq!(three, "veth joins exactly two stations, and the experiment has 3 (a, b, c): name two in [station.*]");
     for name in ["", "a/b", "a b", "a\n", &"x".repeat(201)] {
-        let error = plan(&setup(&[name, "b"]), Names::FIRST, &Found::default()).expect_err("no file can be called so");
+        let error = plan(&setup(&[name, "b"]), Names::FIRST, &Facts::default()).expect_err("no file can be called so");
         assert_eq!(error, PlanError::StationName { name: name.to_owned() });
     }
 }
@@ -177,7 +180,7 @@ fn neighbours_share_a_process_and_odd_words_do_not() {
     assert_eq!(batches[0].clone().keep_going(true).process().argv, ["ip", "-force", "-batch", "-"]);
 }
 
-pub type Fails<'a> = Box<dyn FnMut(&Command) -> Result<Option<String>, RunError> + 'a>;
+pub type Fails<'a> = Box<dyn FnMut(&Command) -> Result<Option<String>, CommandError> + 'a>;
 
 /// Writes down what it is asked to run; `fails` says which commands fail, and how.
 pub struct Recorder<'a> {
@@ -197,7 +200,7 @@ impl<'a> Recorder<'a> {
 }
 
 impl Runner for Recorder<'_> {
-    fn run(&mut self, batch: &Batch) -> Result<Output, RunError> {
+    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
         let forced = batch.process().argv.iter().any(|word| word == "-force");
         let mut output = Output::default();
         for (index, command) in batch.commands().iter().enumerate() {
@@ -299,7 +302,7 @@ fn a_kernel_without_ipv6_has_no_chatter_to_switch_off() {
 fn a_missing_program_and_missing_rights_are_named() {
     let state = folder();
     let slot = Slot::claim(state.path()).unwrap();
-    let missing = || RunError::NotInstalled { program: "ip".to_owned(), mend: "apt install iproute2".to_owned() };
+    let missing = || CommandError::NotInstalled { program: "ip".to_owned(), mend: "apt install iproute2".to_owned() };
     let mut runner = Recorder { ran: Vec::new(), fails: Box::new(|_| Err(missing())) };
     let error = apply(&two(), slot.journal().unwrap(), &mut runner).err().expect("there is no ip");
     assert_eq!(error.to_string(), "program `ip` is not installed: apt install iproute2");
@@ -417,7 +420,7 @@ fn an_undo_that_is_cut_off_is_taken_up_again() {
     let link = |netns: &str| Inverse::within(&format!("tardy-{netns}"), Action::DeleteLink { device: "l".to_owned() });
     let lines = (0..).zip(["x", "y", "z"]).map(|(number, netns)| line(number, &[link(netns)]));
     let dir = killed(state.path(), 4005, &(head() + &lines.collect::<String>()));
-    let cut = || RunError::Process { command: String::new(), source: io::Error::other("cut off") };
+    let cut = || CommandError::Process { command: String::new(), source: io::Error::other("cut off") };
     let dies = |asked: &Command| if asked.argv()[2] == "tardy-x" { Err(cut()) } else { Ok(None) };
     let mut runner = Recorder { ran: Vec::new(), fails: Box::new(dies) };
     let done = undo_all(state.path(), &mut runner, &mut quiet).unwrap();

@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use tardy_lab::command::{Batch, Command};
-use tardy_lab::runner::{Failure, Processes, RunError, Runner, failures};
+use tardy_lab::runner::{CommandError, Failure, Processes, Runner, failures};
 
 #[test]
 fn the_real_runner_tells_what_ran_what_failed_and_what_is_missing() {
@@ -34,7 +34,7 @@ fn a_command_that_hangs_is_ended_and_named() {
     // What it has started has its output open, too.
     let hangs = Command::new("sh", &["-c", "echo $$; sleep 600 & sleep 600"]);
     let error = runner.run(&Batch::one(hangs.clone())).expect_err("it never ends");
-    assert!(matches!(error, RunError::TimedOut { .. }), "{error}");
+    assert!(matches!(error, CommandError::TimedOut { .. }), "{error}");
     assert!(error.to_string().contains(&format!("`{hangs}` did not end within")), "{error}");
     drop(runner);
     assert_eq!(told.len(), 1);

@@ -8,10 +8,11 @@ use std::fs;
 use std::io::Write as _;
 use tardy_model::expect::{Count, Limit, Of};
 use tardy_model::point::{Metric, Point};
+use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Experiment, Path as Joined, Shaper, Station};
-use tardy_spec::placement::{End, clash, spins_realtime};
+use tardy_spec::placement::{clash, spins_realtime};
 use tardy_spec::schema::{KEYS, show_duration};
 use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError};
 use tardy_spec::{json_schema, load, read, ready_made, resolve};
@@ -327,8 +328,8 @@ fn two_realtime_spinners_never_share_a_cpu() {
         good(&second(fine), &[]);
     }
     let streams = good(&second("rx = { wait = \"spin\", policy = \"fifo:80\" }"), &[]).cells[0].setup.streams.clone();
-    assert!(spins_realtime(&streams[1], End::Rx) && !spins_realtime(&streams[1], End::Tx));
-    assert_eq!(clash(&streams, |_, _| Some(0)), Some(((1, End::Rx), (2, End::Rx))));
+    assert!(spins_realtime(&streams[1], Side::Rx) && !spins_realtime(&streams[1], Side::Tx));
+    assert_eq!(clash(&streams, |_, _| Some(0)), Some(((1, Side::Rx), (2, Side::Rx))));
     assert_eq!(clash(&streams, |stream, _| Some(stream)), None);
     assert_eq!(clash(&streams, |_, _| None::<u32>), None);
 }
@@ -499,11 +500,11 @@ proptest! {
 
 #[test]
 fn validity_sets_a_rules_limit_and_level_and_says_what_it_may_not() {
-    use tardy_model::validity::{Limit, Setting};
+    use tardy_model::validity::{RuleLimit, Setting};
     use tardy_model::verdict::Level;
     let set = |body: &str, more: &[&str]| good(body, more).validity.set;
     let warning = Setting { limit: None, level: Some(Level::Warning) };
-    let both = Setting { limit: Some(Limit::Share(0.6)), level: Some(Level::Warning) };
+    let both = Setting { limit: Some(RuleLimit::Share(0.6)), level: Some(Level::Warning) };
     assert_eq!(set("", &[]), [].into());
     assert_eq!(set("[validity]\ncompeting-cpu = \"warning\"\n", &[]), [("competing-cpu".into(), warning)].into());
     let long = "[validity]\ncompeting-cpu = { limit = \"60%\", level = \"warning\" }\n";
@@ -511,7 +512,7 @@ fn validity_sets_a_rules_limit_and_level_and_says_what_it_may_not() {
     assert_eq!(set("", &["validity.competing-cpu=warning"]), [("competing-cpu".into(), warning)].into());
     let dotted = ["validity.competing-cpu.limit=0.6", "validity.competing-cpu.level=warning"];
     assert_eq!(set("", &dotted), [("competing-cpu".into(), both)].into());
-    let timer = Setting { limit: Some(Limit::Ns(5_000_000)), level: None };
+    let timer = Setting { limit: Some(RuleLimit::Ns(5_000_000)), level: None };
     assert_eq!(set("[validity.guest-timer]\nlimit = \"5ms\"\n", &[]), [("guest-timer".into(), timer)].into());
     let refused = |body: &str, says: &str| {
         let error = wrong(body, &[]);

@@ -9,10 +9,10 @@ use tardy_host::nic::Address;
 use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic};
 use tardy_lab::journal::{self, JournalError};
-use tardy_lab::names::Slot;
 use tardy_lab::process::Identity;
 use tardy_lab::returned::{find, find_back};
-use tardy_lab::runner::{Failure, Output, RunError, Runner};
+use tardy_lab::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::slot::Slot;
 use tardy_lab::undo::{UndoError, leftovers, undo_all};
 
 fn nic() -> TakenNic {
@@ -210,7 +210,7 @@ fn an_ip_that_dies_without_naming_a_line_costs_no_inverse() {
     // Both namespaces are of one batch, the first one.
     struct Dies(Vec<String>, bool);
     impl Runner for Dies {
-        fn run(&mut self, batch: &tardy_lab::command::Batch) -> Result<Output, RunError> {
+        fn run(&mut self, batch: &tardy_lab::command::Batch) -> Result<Output, CommandError> {
             self.0.extend(batch.commands().iter().map(ToString::to_string));
             let mut output = Output::default();
             if !std::mem::replace(&mut self.1, true) {

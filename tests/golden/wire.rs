@@ -5,16 +5,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use tardy_host::nic::{self, Nic};
-use tardy_lab::command::{Batch, Command, Step};
+use tardy_lab::command::{Batch, Command};
 use tardy_lab::journal;
 use tardy_lab::loads;
+use tardy_lab::machine::Facts;
 use tardy_lab::names::Names;
 use tardy_lab::orders;
+use tardy_lab::path::PathError;
 use tardy_lab::path::wire::{asked, claim, names_end_here, setting};
-use tardy_lab::path::{Found, PathError};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{Failure, Output, RunError, Runner};
+use tardy_lab::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::step::Step;
 use tardy_lab::undo::undo_all;
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::hwtstamp::HwStamp;
@@ -130,7 +132,7 @@ fn setup(more: &str) -> Setup {
     experiment(more).cells[0].setup.clone()
 }
 
-pub fn found(change: impl Fn(&mut Nic)) -> Found {
+pub fn found(change: impl Fn(&mut Nic)) -> Facts {
     let mut machine = machine();
     push(
         &mut machine.addresses[1]["addr_info"],
@@ -146,7 +148,7 @@ pub fn found(change: impl Fn(&mut Nic)) -> Found {
         change(&mut nic);
         (name.to_owned(), nic)
     });
-    Found { home: 4321, nics: nics.into(), ..Found::default() }
+    Facts { home: 4321, nics: nics.into(), ..Facts::default() }
 }
 
 fn wire(more: &str, change: impl Fn(&mut Nic)) -> Plan {
@@ -224,7 +226,7 @@ fn the_script_of_a_wire_gives_back_what_it_takes() {
     let plan = wire(BY_DEVICES, |_| ());
     assert_eq!(plan.script(), SCRIPT);
     assert_eq!((plan.ends["a"].device.as_str(), plan.ends["b"].device.as_str()), ("enp1s0", "enp2s0"));
-    let error = tardy_lab::plan::plan(&setup(""), Names::FIRST, &Found::default()).expect_err("not looked at");
+    let error = tardy_lab::plan::plan(&setup(""), Names::FIRST, &Facts::default()).expect_err("not looked at");
     assert_eq!(error, PlanError::Path(PathError::Unread { device: "enp1s0".to_owned() }));
 }
 
@@ -257,7 +259,7 @@ fn a_setting_is_what_the_device_can_of_what_is_asked() {
 struct Fails(&'static str, &'static str, Vec<String>);
 
 impl Runner for Fails {
-    fn run(&mut self, batch: &Batch) -> Result<Output, RunError> {
+    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
         let mut output = Output::default();
         for (index, command) in batch.commands().iter().map(Command::to_string).enumerate() {
             if command.contains(self.0) {
@@ -332,10 +334,12 @@ fn a_device_is_taken_by_each_of_its_names() {
 #[test]
 fn an_unknown_station_is_an_error_and_not_the_first_one() {
     let (setup, plan) = (setup(""), wire("", |_| ()));
-    let (chosen, _) = orders::place_on(&setup, &[0, 1]).expect("placed");
+    let (chosen, _) = tardy_lab::placement::place_on(&setup, &[0, 1]).expect("placed");
     let random = || orders::random_of(1, "all", 1);
     let (_, ordered) = orders::orders(&setup, &plan, &chosen, &mut random()).expect("both are there");
-    assert_eq!((ordered[0].from, ordered[0].to), (0, 1));
+    assert_eq!(Ok(ordered[0].from), plan.station("a"));
+    assert_eq!(Ok(ordered[0].to), plan.station("b"));
+    assert_ne!(ordered[0].from, ordered[0].to);
     let mut lost = setup.clone();
     lost.streams[0].to = "ghost".to_owned();
     let error = orders::orders(&lost, &plan, &chosen, &mut random()).expect_err("nobody is called so");

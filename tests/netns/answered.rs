@@ -14,7 +14,7 @@ use tardy_engine::port::tcp::{self, Waiting};
 use tardy_engine::port::udp::{self, MachineTimer};
 use tardy_engine::receiver::Shared;
 use tardy_engine::requester::Requester;
-use tardy_model::frame::{Frame, Kind, LEAD};
+use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{self, Overrun, Policy, Port, Wait};
@@ -283,7 +283,7 @@ pub fn throw_replies(netns: &str, count: u32) -> u64 {
         let mut thrown = 0;
         for n in 0..count {
             let mut frame = vec![0; 64];
-            let kind = if n % 2 == 0 { Kind::Reply } else { Kind::WarmUpReply };
+            let kind = if n % 2 == 0 { PacketKind::Reply } else { PacketKind::WarmUpReply };
             Frame { kind, stream: 0, size: 64, nonce: random.random(), seq: n }.write(&mut frame);
             match n % 3 {
                 0 => frame.truncate(random.random_range(1..64)),
@@ -394,7 +394,7 @@ pub fn request(connection: &mut TcpStream) -> Frame {
         let mut message = [0; 64];
         connection.read_exact(&mut message).expect("a request");
         let frame = Frame::read(&message).expect("a frame");
-        if frame.kind == Kind::Test && frame.seq != LEAD {
+        if frame.kind == PacketKind::Test && frame.seq != LEAD {
             return frame;
         }
         Frame { kind: frame.kind.answer().expect("a request"), ..frame }.write(&mut message);
@@ -405,7 +405,7 @@ pub fn request(connection: &mut TcpStream) -> Frame {
 /// Answers `count` requests as a reflector would, each changed by `bend`.
 fn answer(connection: &mut TcpStream, count: u32, bend: impl Fn(u32, &mut Frame)) {
     for n in 0..count {
-        let mut frame = Frame { kind: Kind::Reply, ..request(connection) };
+        let mut frame = Frame { kind: PacketKind::Reply, ..request(connection) };
         bend(n, &mut frame);
         let mut message = [0; 64];
         frame.write(&mut message);
@@ -484,13 +484,13 @@ fn wrong_replies(stamps: &[Point]) {
         while asked < COUNT {
             far.recv(&mut request).expect("a request");
             let frame = Frame::read(&request).expect("a frame");
-            if frame.kind == Kind::WarmUp || frame.seq == LEAD {
+            if frame.kind == PacketKind::WarmUp || frame.seq == LEAD {
                 Frame { kind: frame.kind.answer().expect("a request"), ..frame }.write(&mut request);
                 far.send_to(&request, home).expect("sent");
                 continue;
             }
             asked += 1;
-            let frame = Frame { kind: Kind::Reply, ..frame };
+            let frame = Frame { kind: PacketKind::Reply, ..frame };
             let bytes = |frame: Frame| {
                 let mut bytes = vec![0; 64];
                 frame.write(&mut bytes);
@@ -501,7 +501,7 @@ fn wrong_replies(stamps: &[Point]) {
             let [longer, long] = [1, random.random_range(2..1_000)].map(|more| [right.clone(), vec![7; more]].concat());
             let unasked = bytes(Frame { seq: frame.seq + 1, ..frame });
             let beyond = bytes(Frame { seq: COUNT + random.random_range(0..1_000_000), ..frame });
-            let own = bytes(Frame { kind: Kind::Test, ..frame });
+            let own = bytes(Frame { kind: PacketKind::Test, ..frame });
             let stream = bytes(Frame { stream: frame.stream + 1, ..frame });
             for wrong in [Vec::new(), cut, longer, long, unasked, beyond, own, stream] {
                 far.send_to(&wrong, home).expect("sent");

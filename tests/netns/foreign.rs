@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::stream::Policy;
@@ -40,7 +40,7 @@ fn strangers() -> Vec<Vec<u8>> {
         random.fill_bytes(&mut noise);
         // Another trial's packet: all of it is right but for the nonce, which is 64 random bits.
         let other = Frame {
-            kind: if random.random() { Kind::Test } else { Kind::WarmUp },
+            kind: if random.random() { PacketKind::Test } else { PacketKind::WarmUp },
             stream: random.random_range(0..2),
             size: SIZE,
             nonce: random.random(),

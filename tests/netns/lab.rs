@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tardy_lab::apply::{ApplyError, apply};
-use tardy_lab::command::{self as lab, Step};
+use tardy_lab::command::{self as lab};
 use tardy_lab::inverse::{Action, Inverse};
-use tardy_lab::names::{Names, Slot, other_runs};
-use tardy_lab::path::{Found, LinkEnd};
+use tardy_lab::machine::Facts;
+use tardy_lab::names::Names;
+use tardy_lab::path::LinkEnd;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{Output, Processes, RunError, Runner};
+use tardy_lab::runner::{CommandError, Output, Processes, Runner};
+use tardy_lab::slot::{Slot, other_runs};
+use tardy_lab::step::Step;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
@@ -30,7 +33,7 @@ fn two(names: Names) -> Plan {
         loads: Vec::new(),
         softirq: Softirq::default(),
     };
-    plan(&setup, names, &Found::default()).expect("two stations can be joined")
+    plan(&setup, names, &Facts::default()).expect("two stations can be joined")
 }
 
 /// Why namespaces cannot be made here, if they cannot.
@@ -364,7 +367,7 @@ struct Dies<'a> {
 }
 
 impl Runner for Dies<'_> {
-    fn run(&mut self, batch: &lab::Batch) -> Result<Output, RunError> {
+    fn run(&mut self, batch: &lab::Batch) -> Result<Output, CommandError> {
         let die = || {
             println!("DIES");
             let _ = tardy_sys::process::signal(std::process::id(), libc::SIGKILL);
@@ -391,7 +394,7 @@ fn elaborate(names: Names) -> Plan {
     let text = format!("[station.a]\n[station.b]\nsoftirq = 0\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n{tag}");
     let source = tardy_spec::Source { name: "x.toml".into(), text };
     let experiment = tardy_spec::load(&source, &[]).expect("it loads");
-    let found = Found { usable: tardy_host::cpus::usable(), ..Found::default() };
+    let found = Facts { usable: tardy_host::cpus::usable(), ..Facts::default() };
     plan(&experiment.cells[0].setup, names, &found).expect("it can be planned")
 }
 

@@ -13,7 +13,7 @@ use tardy_engine::port::udp::MachineTimer;
 use tardy_engine::receiver::Shared;
 use tardy_engine::reflector::Reflector;
 use tardy_engine::requester::Requester;
-use tardy_model::frame::{Frame, Kind};
+use tardy_model::frame::{Frame, PacketKind};
 use tardy_sys::messages::{MessagesRx, MessagesTx, split};
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::tcp::{Buffers, Tcp};
@@ -87,13 +87,13 @@ fn a_message_that_a_slow_peer_takes_in_parts_goes_out_whole_and_once() {
 /// Runs a reflector, which was told to stop before it looked if `stopped`, against a peer that sends a warm-up request, one of another
 /// trial, `asked` requests, bytes that are none, and one request more. Returns what it received, its errno, foreign packets, and what it
 /// answered.
-fn reflected(asked: u32, stopped: bool) -> (usize, i32, u64, Vec<Kind>) {
+fn reflected(asked: u32, stopped: bool) -> (usize, i32, u64, Vec<PacketKind>) {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("an address").port();
     drop(free);
     let (_, order) = orders(port, 10);
     let of = &order.receive.order;
-    let frame = Frame { kind: Kind::WarmUp, stream: of.stream, size: of.size, nonce: of.nonce, seq: 0 };
+    let frame = Frame { kind: PacketKind::WarmUp, stream: of.stream, size: of.size, nonce: of.nonce, seq: 0 };
     let waiting = Waiting::open(&order.send, &order.receive).expect("it listens");
     let asking = std::thread::spawn(move || {
         let mut peer = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
@@ -105,9 +105,9 @@ fn reflected(asked: u32, stopped: bool) -> (usize, i32, u64, Vec<Kind>) {
         };
         say(frame);
         say(Frame { nonce: frame.nonce + 1, ..frame });
-        (0..asked).for_each(|seq| say(Frame { kind: Kind::Test, seq, ..frame }));
+        (0..asked).for_each(|seq| say(Frame { kind: PacketKind::Test, seq, ..frame }));
         let mut more = [0; SIZE];
-        Frame { kind: Kind::Test, seq: asked, ..frame }.write(&mut more);
+        Frame { kind: PacketKind::Test, seq: asked, ..frame }.write(&mut more);
         peer.write_all(&[&bytes[..], &GARBAGE, &more].concat()).expect("sent");
         peer
     });
@@ -134,7 +134,8 @@ fn bytes_that_are_no_request_end_a_reflector_and_foreign_frames_do_not() {
         let (received, errno, foreign, answers) = reflected(asked, stopped);
         assert_eq!((received, errno, foreign), (asked as usize, libc::EBADMSG, 1), "{asked} asked, stopped: {stopped}");
         // A reset may overtake answers.
-        let expected: Vec<Kind> = [Kind::WarmUpReply].into_iter().chain((0..asked).map(|_| Kind::Reply)).collect();
+        let expected: Vec<PacketKind> =
+            [PacketKind::WarmUpReply].into_iter().chain((0..asked).map(|_| PacketKind::Reply)).collect();
         assert!(expected.starts_with(&answers), "{answers:?}");
     }
 }
@@ -148,7 +149,7 @@ fn bytes_that_are_no_reply_after_a_stop_leave_what_was_never_asked_out_of_the_tr
     let far = std::thread::spawn(move || {
         let (mut peer, _) = listener.accept().expect("a connection");
         let [first, _] = [request(&mut peer), request(&mut peer)];
-        let reply = Frame { kind: Kind::Reply, ..first };
+        let reply = Frame { kind: PacketKind::Reply, ..first };
         let mut bytes = [GARBAGE; 2].concat();
         reply.write(&mut bytes[..SIZE]);
         stop.stop.store(true, Relaxed);

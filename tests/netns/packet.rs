@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_model::ethernet::{self, ETHERTYPE, Tag};
-use tardy_model::frame::{Frame, Kind};
+use tardy_model::frame::{Frame, PacketKind};
 use tardy_store::RunFolder;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::process::enter_netns;
@@ -169,7 +169,7 @@ fn foreign_frames_are_counted_and_become_no_sample() {
             let tag = [None, Some(Tag { vlan: 2, pcp: 1 }), Some(Tag { vlan: 9, pcp: 0 })][n as usize % 3];
             let mut frame = ethernet::head([0xff; 6], [2, 0, 0, 0, 0, 9], tag, ETHERTYPE);
             let mut payload = vec![0; 64];
-            Frame { kind: Kind::Test, stream: 0, size: 64, nonce: u64::from(n), seq: n }.write(&mut payload);
+            Frame { kind: PacketKind::Test, stream: 0, size: 64, nonce: u64::from(n), seq: n }.write(&mut payload);
             match n % 4 {
                 // The kernel itself drops a tagged frame with less than two bytes behind its type.
                 0 => payload.truncate(2 + n as usize % 62),

@@ -11,7 +11,7 @@ use tardy_engine::matcher::{Match, Matched};
 use tardy_engine::order::{ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{Inbox, ReceivePort, Received, Timer, sim};
 use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
-use tardy_model::frame::{Frame, HEAD, Kind};
+use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
@@ -76,8 +76,13 @@ impl Crowded {
         let random = &mut self.random;
         let mut bytes = vec![0; random.random_range(0..1_500)];
         random.fill_bytes(&mut bytes);
-        let own =
-            Frame { kind: Kind::Test, stream: STREAM, size: SIZE, nonce: NONCE, seq: random.random_range(0..COUNT) };
+        let own = Frame {
+            kind: PacketKind::Test,
+            stream: STREAM,
+            size: SIZE,
+            nonce: NONCE,
+            seq: random.random_range(0..COUNT),
+        };
         let mut payload = vec![0; usize::from(SIZE)];
         let written = |frame: Frame, mut payload: Vec<u8>| {
             frame.write(&mut payload);
@@ -124,7 +129,7 @@ impl ReceivePort for Crowded {
             let (at, seq) = self.packets[self.next];
             (self.next, self.left) = (self.next + 1, self.foreign_each);
             let mut payload = vec![0; usize::from(SIZE)];
-            Frame { kind: Kind::Test, stream: STREAM, size: SIZE, nonce: NONCE, seq }.write(&mut payload);
+            Frame { kind: PacketKind::Test, stream: STREAM, size: SIZE, nonce: NONCE, seq }.write(&mut payload);
             (payload, at)
         };
         self.now.set(at + 9_000);

@@ -8,7 +8,7 @@ use tardy_engine::order::{ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, Th
 use tardy_engine::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use tardy_engine::receiver::Shared;
 use tardy_engine::reflector::Reflector;
-use tardy_model::frame::{Frame, Kind, LEAD};
+use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -54,7 +54,7 @@ struct Timed(Shown, Vec<i64>, u32);
 impl ReceivePort for Timed {
     fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
         let mut payload = vec![0; 64];
-        Frame { kind: Kind::Test, stream: 1, size: 64, nonce: 77, seq: self.2 }.write(&mut payload);
+        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.2 }.write(&mut payload);
         self.2 += 1;
         let at = self.1.remove(0);
         self.0.now_ns.set(self.0.now_ns.get().max(at));
@@ -75,7 +75,7 @@ struct Requests(Vec<u32>);
 impl ReceivePort for Requests {
     fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
         let mut payload = vec![0; 64];
-        Frame { kind: Kind::Test, stream: 1, size: 64, nonce: 77, seq: self.0.remove(0) }.write(&mut payload);
+        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.0.remove(0) }.write(&mut payload);
         inbox.put(0, &payload, None);
         Ok(Received::Packets(1))
     }
@@ -88,7 +88,7 @@ impl ReceivePort for Requests {
 }
 
 /// What was answered, and after how many answers the connection is reset.
-struct Answers(Vec<(Kind, u32)>, usize);
+struct Answers(Vec<(PacketKind, u32)>, usize);
 
 impl SendPort for Answers {
     fn send(&mut self, payload: &[u8], key: u32, _: Option<Instant<Tai>>) -> Result<u32, i32> {
@@ -152,12 +152,12 @@ fn reflector_of(cycle: Nanos) -> Reflector {
 }
 
 /// Runs these requests; what was answered, and how often the clock was read.
-fn answered(requests: Vec<u32>) -> (Reflector, Vec<(Kind, u32)>, i64, Shared) {
+fn answered(requests: Vec<u32>) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shared) {
     until_reset(requests, usize::MAX)
 }
 
 /// The same with a connection that is reset after so many answers.
-fn until_reset(requests: Vec<u32>, answers: usize) -> (Reflector, Vec<(Kind, u32)>, i64, Shared) {
+fn until_reset(requests: Vec<u32>, answers: usize) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shared) {
     let (mut reflector, mut clock, mut answers) = (reflector(), Reads::default(), Answers(Vec::new(), answers));
     let shared = Shared::default();
     reflector.run(&mut clock, &mut Requests(requests), &mut answers, &shared);
@@ -167,7 +167,7 @@ fn until_reset(requests: Vec<u32>, answers: usize) -> (Reflector, Vec<(Kind, u32
 #[test]
 fn the_first_request_of_a_trial_was_answered_by_code_that_nothing_had_warmed() {
     let (reflector, answers, reads, shared) = answered(vec![LEAD, LEAD, 0, 1, LEAD]);
-    let replies = [LEAD, LEAD, 0, 1, LEAD].map(|seq| (Kind::Reply, seq));
+    let replies = [LEAD, LEAD, 0, 1, LEAD].map(|seq| (PacketKind::Reply, seq));
     assert_eq!(answers, replies);
     // It took the same way: the clock was read as often as for the trial's packets alone.
     let (_, _, of_trials, _) = answered(vec![0, 1, 2, 3, 4]);

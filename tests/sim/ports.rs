@@ -11,7 +11,7 @@ use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{BATCH, DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::receiver::{Receiver, Shared};
 use tardy_engine::sender::Sender;
-use tardy_model::frame::{Frame, Kind, LEAD};
+use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -158,7 +158,7 @@ impl SendPort for Socket {
         self.sent_ns = self.now.0.get();
         if frame.seq == LEAD {
             self.leads.push(self.sends);
-        } else if frame.kind == Kind::Test {
+        } else if frame.kind == PacketKind::Test {
             self.sends += 1;
             if self.refuse.contains(&frame.seq) {
                 return Err(105);
@@ -473,7 +473,7 @@ impl ReceivePort for Script {
     }
 }
 
-fn packet(kind: Kind, nonce: u64, seq: u32) -> Step {
+fn packet(kind: PacketKind, nonce: u64, seq: u32) -> Step {
     let mut payload = vec![0; 64];
     Frame { kind, stream: 1, size: 64, nonce, seq }.write(&mut payload);
     Step::Bring(payload)
@@ -497,7 +497,7 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
 
 #[test]
 fn a_readiness_that_yields_nothing_is_survived_and_counted() {
-    let test = |seq| packet(Kind::Test, 77, seq);
+    let test = |seq| packet(PacketKind::Test, 77, seq);
     let steps = || vec![test(0), Step::Nothing, Step::Nothing, test(1), Step::TimedOut, Step::Nothing, test(2)];
     let (receiver, _) = receive(steps(), Wait::Poll);
     assert_eq!(receiver.counters.empty_wakeups, 3);
@@ -510,14 +510,14 @@ fn a_readiness_that_yields_nothing_is_survived_and_counted() {
 fn strangers_warm_up_and_doubles_are_told_apart() {
     let long = Step::Bring(vec![7; 1_000]);
     let steps = vec![
-        packet(Kind::WarmUp, 77, 900),
-        packet(Kind::WarmUp, 77, u32::MAX),
-        packet(Kind::Test, 78, 0),
-        packet(Kind::Test, 77, 10),
+        packet(PacketKind::WarmUp, 77, 900),
+        packet(PacketKind::WarmUp, 77, u32::MAX),
+        packet(PacketKind::Test, 78, 0),
+        packet(PacketKind::Test, 77, 10),
         Step::Bring(Vec::new()),
         long,
-        packet(Kind::Test, 77, 3),
-        packet(Kind::Test, 77, 3),
+        packet(PacketKind::Test, 77, 3),
+        packet(PacketKind::Test, 77, 3),
     ];
     let (receiver, shared) = receive(steps, Wait::Block);
     assert_eq!(receiver.counters.foreign, 4, "another nonce, a number too high, an empty one, a long one");
@@ -552,7 +552,7 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
         replies: false,
     };
     let script = || {
-        let steps = (0..200).map(|seq| packet(Kind::Test, 77, seq)).collect();
+        let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();
         Script { steps, wait: Wait::Block, many: Vec::new() }
     };
     let (mut fast, mut behind) = (script(), Receiver::new(order()));
@@ -572,7 +572,7 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
 
 #[test]
 fn a_broken_socket_ends_the_loop_and_is_told() {
-    let steps = vec![packet(Kind::Test, 77, 0), Step::Break(9), packet(Kind::Test, 77, 1)];
+    let steps = vec![packet(PacketKind::Test, 77, 0), Step::Break(9), packet(PacketKind::Test, 77, 1)];
     let (receiver, _) = receive(steps, Wait::Block);
     assert_eq!(receiver.counters.broken_errno, 9);
     assert_eq!(receiver.finish().len(), 1);
@@ -580,7 +580,7 @@ fn a_broken_socket_ends_the_loop_and_is_told() {
 
 #[test]
 fn arrivals_beyond_the_recorder_are_counted() {
-    let many = (0..3_000).map(|n| packet(Kind::Test, 77, n % 10)).collect();
+    let many = (0..3_000).map(|n| packet(PacketKind::Test, 77, n % 10)).collect();
     let (receiver, _) = receive(many, Wait::Block);
     let dropped = receiver.counters.records_dropped;
     assert!(dropped > 0, "room is bounded");

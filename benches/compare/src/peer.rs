@@ -7,10 +7,11 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tardy_lab::apply::apply;
-use tardy_lab::names::{STATE, Side, Slot};
-use tardy_lab::path::Found;
+use tardy_lab::machine::Facts;
+use tardy_lab::names::{STATE, Side};
 use tardy_lab::plan::plan;
 use tardy_lab::runner::Processes;
+use tardy_lab::slot::Slot;
 
 /// A namespace's name and its address.
 pub struct End {
@@ -35,7 +36,7 @@ pub fn joined<T>(bench: &Bench, experiment: &str, work: impl FnOnce(&End, &End) 
     let experiment = tardy_spec::load(&tardy_spec::read(&file)?, &[])?;
     let cell = experiment.cells.first().context("no cell")?;
     let slot = Slot::claim(Path::new(STATE))?;
-    let nobodys = Found { home: std::process::id(), ..Found::default() };
+    let nobodys = Facts { home: std::process::id(), ..Facts::default() };
     let plan = plan(&cell.setup, slot.names(), &nobodys)?;
     let mut runner = Processes::new(|_| ()).holding(&slot)?;
     let applied = apply(&plan, slot.journal()?, &mut runner)?;

@@ -13,7 +13,7 @@ mod residues;
 mod told;
 
 use intervals::Intervals;
-use pass::{OfStream, StreamPass};
+use pass::{OfStream, TracePass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tardy_model::machine::RulerRecord;
@@ -73,8 +73,8 @@ pub enum Place {
 /// A cell's metric by every comparison.
 #[derive(Clone, Debug)]
 struct MetricTrace {
-    edges: [edge::Pool; 2],
-    residues: Vec<residues::Pool>,
+    edges: [edge::EdgePool; 2],
+    residues: Vec<residues::ResiduePool>,
 }
 
 /// A cell's stream by every comparison.
@@ -96,7 +96,7 @@ pub struct CellTrace {
 /// One trial whose rows are being added.
 #[derive(Debug)]
 pub(crate) struct TrialPass {
-    streams: BTreeMap<String, StreamPass>,
+    streams: BTreeMap<String, TracePass>,
 }
 
 /// One trial.
@@ -110,7 +110,7 @@ impl TrialPass {
     pub(crate) fn new<'a>(record: &TrialRecord, metrics: impl Fn(&str) -> &'a [Metric]) -> Self {
         let works = Arc::new(intervals::Works::new(record));
         let pass =
-            |(stream, of): (&String, &StreamRecord)| (stream.clone(), StreamPass::new(&works, of, metrics(stream)));
+            |(stream, of): (&String, &StreamRecord)| (stream.clone(), TracePass::new(&works, of, metrics(stream)));
         TrialPass { streams: record.streams.iter().map(pass).collect() }
     }
 
@@ -144,7 +144,7 @@ impl CellTrace {
             if all.metrics.is_empty() {
                 let fresh = || MetricTrace {
                     edges: Default::default(),
-                    residues: residues::MODULI.iter().map(|modulus| residues::Pool::new(*modulus)).collect(),
+                    residues: residues::MODULI.iter().map(|modulus| residues::ResiduePool::new(*modulus)).collect(),
                 };
                 all.by_metric = of.metrics.iter().map(|_| fresh()).collect();
                 all.metrics = of.metrics;

@@ -3,9 +3,9 @@
 
 use std::io::IsTerminal;
 use tardy_lab::apply::ApplyError;
-use tardy_lab::coordinator::RunError;
 use tardy_lab::guest::GuestError;
 use tardy_lab::plan::PlanError;
+use tardy_lab::run::RunError;
 use tardy_spec::SpecError;
 use tardy_store::StoreError;
 

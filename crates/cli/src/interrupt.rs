@@ -13,7 +13,7 @@ use std::process::{Command, exit};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tardy_lab::guest::PASSING;
+use tardy_lab::guest::folder::PASSING;
 use tardy_lab::undo::own_leftovers;
 
 const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];

@@ -273,7 +273,7 @@ pub fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
 pub fn facts(experiment: &Experiment) -> Facts {
     let mut facts = Facts { reference: experiment.reference.clone(), ..Facts::default() };
     for cell in &experiment.cells {
-        let simulated = tardy_lab::orders::is_simulated(&cell.setup);
+        let simulated = cell.setup.is_simulated();
         facts.paths.push(if simulated { "simulated" } else { cell.setup.path.kind() }.to_owned());
         for stream in &cell.setup.streams {
             if !facts.streams.contains(&stream.name) {

@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 use tardy_engine::live::Digest;
-use tardy_engine::message::Side;
 use tardy_model::point::Metric;
+use tardy_model::stream::Side;
 
 /// One line that says which trial runs, how far it is, and how late its packets are so far.
 pub struct Progress {

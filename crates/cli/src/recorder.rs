@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::error::Error;
 use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
-use tardy_lab::coordinator::{Event, Sink};
+use tardy_lab::run::{Event, Sink};
 use tardy_lab::script::Script;
 use tardy_model::manifest::{Manifest, ReadBack};
 use tardy_model::sample::Batch;

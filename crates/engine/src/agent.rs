@@ -8,13 +8,14 @@ mod hardware;
 mod threads;
 
 use crate::load::Loads;
-use crate::message::{self, FromAgent, MessageError, Side, ToAgent};
+use crate::message::{self, FromAgent, MessageError, ToAgent};
 use crate::ruler;
 use end::{End, Event};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use tardy_model::stream::Side;
 use tardy_sys::clock;
 
 /// How often live figures go out and threads are looked at. Each time the agent's control thread takes a CPU from what is measured for a

@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
-pub use tardy_model::stream::Side;
+use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one end of a stream is ordered to do in one trial. All choices are made by then; a station decides nothing.
 
-use crate::message::Side;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use tardy_model::ethernet::{Mac, Tag};
-use tardy_model::frame::{Heads, Kind as FrameKind};
+use tardy_model::frame::{Heads, PacketKind};
 use tardy_model::point::Point;
+use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
 use tardy_model::time::Nanos;
 
@@ -182,10 +182,10 @@ pub struct ReceiveOrder {
 
 impl ReceiveOrder {
     /// What this end receives, in a trial and while warming up, and its payload bytes.
-    pub fn expects(&self) -> (FrameKind, FrameKind, u16) {
+    pub fn expects(&self) -> (PacketKind, PacketKind, u16) {
         match self.replies {
-            false => (FrameKind::Test, FrameKind::WarmUp, self.order.size),
-            true => (FrameKind::Reply, FrameKind::WarmUpReply, self.order.reply_size),
+            false => (PacketKind::Test, PacketKind::WarmUp, self.order.size),
+            true => (PacketKind::Reply, PacketKind::WarmUpReply, self.order.reply_size),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::port::{Inbox, ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
-use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind, LEAD, PAUSE, PROBE};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, LEAD, PAUSE, PROBE, PacketKind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -101,7 +101,14 @@ pub trait Answer {
     }
     /// A packet arrived for the first time, of the trial or of the warm-up; its receive call returned at `receive`, if the clock was
     /// read.
-    fn answer<T: Timer>(&mut self, timer: &mut T, receive: Option<Instant<Tai>>, kind: Kind, seq: u32, shared: &Shared);
+    fn answer<T: Timer>(
+        &mut self,
+        timer: &mut T,
+        receive: Option<Instant<Tai>>,
+        kind: PacketKind,
+        seq: u32,
+        shared: &Shared,
+    );
     /// Nothing is there to be received; `since` looks have found nothing.
     fn idle<T: Timer>(&mut self, timer: &mut T, since: u32, shared: &Shared);
 }
@@ -111,7 +118,7 @@ pub struct Silent;
 
 impl Answer for Silent {
     #[inline]
-    fn answer<T: Timer>(&mut self, _: &mut T, _: Option<Instant<Tai>>, _: Kind, _: u32, _: &Shared) {}
+    fn answer<T: Timer>(&mut self, _: &mut T, _: Option<Instant<Tai>>, _: PacketKind, _: u32, _: &Shared) {}
     #[inline]
     fn idle<T: Timer>(&mut self, _: &mut T, _since: u32, _shared: &Shared) {}
 }

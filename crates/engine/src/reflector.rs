@@ -7,9 +7,9 @@ use crate::port::{ReceivePort, SendPort, Timer};
 use crate::receiver::{Answer, Receiver, Shared};
 use crate::sender::{Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
-use tardy_model::frame::{Kind, PAUSE};
+use tardy_model::frame::{PAUSE, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::stream::{Kind as StreamKind, Wait};
+use tardy_model::stream::{Kind, Wait};
 use tardy_model::time::{Instant, Nanos, Tai};
 
 /// A reflector ready to run: all memory is allocated and touched.
@@ -56,12 +56,12 @@ impl<P: SendPort> Answer for Answers<'_, P> {
         &mut self,
         timer: &mut T,
         receive: Option<Instant<Tai>>,
-        kind: Kind,
+        kind: PacketKind,
         seq: u32,
         shared: &Shared,
     ) {
         // Those of the lead-in and the lead-out come this way too: else the trial's first request would find this code and its data cold.
-        if kind == Kind::Test {
+        if kind == PacketKind::Test {
             if !self.sender.is_in_trial() {
                 self.begin();
             }
@@ -106,7 +106,7 @@ impl<P: SendPort> Answers<'_, P> {
             _ if self.sender.is_in_trial() => return,
             _ => {}
         }
-        self.sender.send_warm_up(self.port, Kind::WarmUpReply, seq);
+        self.sender.send_warm_up(self.port, PacketKind::WarmUpReply, seq);
         if !self.sender.is_in_trial() {
             shared.warm_answered.fetch_add(1, Relaxed);
             self.count_warm(shared);
@@ -119,7 +119,7 @@ impl Reflector {
     pub fn new(order: ReflectOrder) -> Self {
         let ReflectOrder { receive, send } = order;
         let asked = [Point::Receive, Point::ReplySend].into_iter().any(|point| receive.order.wants(point));
-        let timeless = receive.order.kind == StreamKind::Pingpong && !asked;
+        let timeless = receive.order.kind == Kind::Pingpong && !asked;
         Reflector {
             timeless,
             cycle: if receive.wait == Wait::Spin { Nanos::ZERO } else { receive.order.cycle },

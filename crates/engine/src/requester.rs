@@ -13,7 +13,7 @@ use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED, inbox};
 use crate::sender::{STRETCH, Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
-use tardy_model::frame::{Frame, Heads, Kind, LEAD, PAUSE};
+use tardy_model::frame::{Frame, Heads, LEAD, PAUSE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
@@ -205,7 +205,7 @@ impl Requester {
         self.sender.warm_stamped(0);
         for n in 0..count {
             let until = timer.now() + apart;
-            self.sender.send_warm_up(to, Kind::WarmUp, n);
+            self.sender.send_warm_up(to, PacketKind::WarmUp, n);
             let before = shared.warm.load(Relaxed);
             while shared.warm.load(Relaxed) == before && !shared.stop.load(Relaxed) && !from.ended() {
                 match from.receive(&mut self.inbox, false) {
@@ -239,10 +239,10 @@ impl Requester {
         let (payload, stamp) = self.inbox.packet(n);
         let is_ours = |frame: &Frame| frame.nonce == nonce && frame.stream == stream;
         match Frame::read(payload) {
-            Ok(frame) if is_ours(&frame) && frame.kind == Kind::Reply && frame.seq == LEAD => {
+            Ok(frame) if is_ours(&frame) && frame.kind == PacketKind::Reply && frame.seq == LEAD => {
                 at.beside = at.beside.saturating_sub(1);
             }
-            Ok(frame) if is_ours(&frame) && frame.kind == Kind::WarmUpReply => {
+            Ok(frame) if is_ours(&frame) && frame.kind == PacketKind::WarmUpReply => {
                 if frame.seq == PAUSE {
                     at.beside = at.beside.saturating_sub(1);
                     return;
@@ -385,7 +385,7 @@ impl Requester {
     fn ask_beside<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress, number: u32) {
         let went_out = match number {
             LEAD => self.sender.send_lead_now(to),
-            _ => self.sender.send_warm_up(to, Kind::WarmUp, number),
+            _ => self.sender.send_warm_up(to, PacketKind::WarmUp, number),
         };
         if went_out {
             at.beside += 1;

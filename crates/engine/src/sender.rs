@@ -19,7 +19,7 @@ use crate::port::{BATCH, SendPort, Timer};
 use crate::schedule::{Schedule, base_time, lead_in};
 use stamps::Room;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tardy_model::frame::{Frame, Heads, Kind, LEAD};
+use tardy_model::frame::{Frame, Heads, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::{Overrun, Side};
@@ -103,7 +103,8 @@ impl Sender {
         let noted = if stamps > 0 { order.order.count } else { 0 };
         let keys = Keys::new(noted);
         let StreamOrder { stream, nonce, .. } = order.order;
-        let heads = Heads::new(if order.replies { Kind::Reply } else { Kind::Test }, stream, order.size(), nonce);
+        let heads =
+            Heads::new(if order.replies { PacketKind::Reply } else { PacketKind::Test }, stream, order.size(), nonce);
         Sender {
             order,
             payload,
@@ -134,7 +135,7 @@ impl Sender {
     }
 
     /// Writes a packet at the first place that no sample comes of.
-    fn warm_frame(&mut self, kind: Kind, seq: u32) {
+    fn warm_frame(&mut self, kind: PacketKind, seq: u32) {
         let (StreamOrder { stream, nonce, .. }, size) = (&self.order.order, self.order.size());
         Frame { kind, stream: *stream, size, nonce: *nonce, seq }.write(&mut self.payload[..usize::from(size)]);
     }
@@ -169,7 +170,7 @@ impl Sender {
         self.warm_stamps = [0; 2];
         let mut at = timer.now();
         for i in 0..count {
-            self.warm_frame(Kind::WarmUp, i);
+            self.warm_frame(PacketKind::WarmUp, i);
             let launch = self.order.launch.map(|launch| {
                 // One cycle more than is needed, so that it is never too late.
                 let cycle = self.order.order.cycle;
@@ -190,7 +191,7 @@ impl Sender {
     }
 
     /// Sends one packet that no sample comes of. False if the port refused it.
-    pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: Kind, seq: u32) -> bool {
+    pub(crate) fn send_warm_up<P: SendPort>(&mut self, port: &mut P, kind: PacketKind, seq: u32) -> bool {
         self.warm_frame(kind, seq);
         self.send_unrecorded(port, None)
     }

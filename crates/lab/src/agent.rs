@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A station's agent as the coordinator sees it: a child process and one channel of messages for all stations.
+//! A station's agent as the coordinator sees it: orders go to it, and its messages come out of one channel for all stations.
 
-use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, BufWriter, Read};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use crate::station::{Carrier, Connection, StationId};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tardy_engine::message::{self, FromAgent, MessageError, ToAgent};
 
 /// A message with the station it came from.
-pub type Incoming = (usize, Result<FromAgent, MessageError>);
+pub type Incoming = (StationId, Result<FromAgent, MessageError>);
 
 /// Something went wrong with a station.
 #[derive(Debug, thiserror::Error)]
@@ -49,12 +45,12 @@ pub enum AgentError {
         ours: String,
     },
     /// It ended.
-    #[error("the agent of station `{station}` (process {pid}) ended {how}{said}")]
+    #[error("the agent of station `{station}`{} ended {how}{said}", process(*pid))]
     Died {
         /// Station.
         station: String,
-        /// Process id.
-        pid: u32,
+        /// Its process on this machine, if it has one.
+        pid: Option<u32>,
         /// Exit status or signal.
         how: String,
         /// The end of what it wrote on stderr.
@@ -80,68 +76,51 @@ pub enum AgentError {
     },
 }
 
+fn process(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+}
+
 /// A running agent.
 pub struct Agent {
     station: String,
-    child: Child,
-    to: Option<BufWriter<ChildStdin>>,
-    said: Arc<Mutex<VecDeque<String>>>,
+    carrier: Box<dyn Carrier>,
+    to: Option<BufWriter<Box<dyn Write + Send>>>,
     greeting: mpsc::Receiver<Result<String, MessageError>>,
     /// Its version, from the greeting.
     pub version: String,
 }
 
-const SAID_LINES: usize = 12;
 /// An agent greets within this time or is not one.
 const GREETING: Duration = Duration::from_secs(20);
+/// An agent whose orders have ended ends within this time, and one that was killed within that, unless the kernel holds it.
+const ENDING: Duration = Duration::from_secs(5);
+const DYING: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Starts `program agent --netns NETNS`; behind its greeting, its messages come out of `inbox` under `index`.
-    pub fn start(
-        program: &Path,
+    /// Listens to an agent: behind its greeting, its messages come out of `inbox` under its number.
+    pub fn over(
+        connection: Connection,
         station: &str,
-        netns: &str,
-        index: usize,
+        id: StationId,
         inbox: mpsc::Sender<Incoming>,
         version: &str,
-    ) -> Result<Agent, AgentError> {
-        let failed = |source| AgentError::Start {
-            station: station.to_owned(),
-            program: format!("{} agent --netns {netns}", program.display()),
-            source,
-        };
-        let mut command = Command::new(program);
-        // Started by `/proc/self/exe` it is to be called in lists of processes what it is.
-        command.arg0("tardy").args(["agent", "--netns", netns]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(failed(io::Error::other("no pipes")));
-        };
-        let said = Arc::new(Mutex::new(VecDeque::new()));
-        listen(stderr, said.clone());
+    ) -> Agent {
+        let Connection { from, to, carrier } = connection;
         let (heard, greeting) = mpsc::channel();
         let ours = version.to_owned();
         std::thread::spawn(move || {
-            let mut from = BufReader::new(stdout);
+            let mut from = BufReader::new(from);
             let greeted = message::hear(&mut from, &ours);
             let mut over = greeted.is_err();
             over |= heard.send(greeted).is_err();
             while !over {
                 let message = message::receive(&mut from);
                 over = message.is_err();
-                over |= inbox.send((index, message)).is_err();
+                over |= inbox.send((id, message)).is_err();
             }
         });
-        Ok(Agent {
-            station: station.to_owned(),
-            child,
-            to: Some(BufWriter::new(stdin)),
-            said,
-            greeting,
-            version: String::new(),
-        })
+        let (station, to) = (station.to_owned(), Some(BufWriter::new(to)));
+        Agent { station, carrier, to, greeting, version: String::new() }
     }
 
     /// Exchanges greetings; until then nothing is known of the other side. An agent of another build is refused.
@@ -165,9 +144,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    /// Its process on this machine, if it has one.
+    pub fn pid(&self) -> Option<u32> {
+        self.carrier.pid()
     }
 
     /// The station's name.
@@ -184,53 +163,31 @@ impl Agent {
         result.map_err(|source| self.explain(source))
     }
 
+    /// It answered that it cannot do what was asked.
+    pub(crate) fn refused(&self, what: String) -> AgentError {
+        AgentError::Refused { station: self.station.clone(), what }
+    }
+
     /// What a broken connection means: usually that the process has ended, and then how.
     pub fn explain(&mut self, source: MessageError) -> AgentError {
         if !matches!(source, MessageError::Closed | MessageError::Broken(_)) {
             return AgentError::Talk { station: self.station.clone(), source };
         }
-        let how = match self.wait(Duration::from_secs(1)) {
-            Some(status) => format!("with {status}"),
-            None => "its side of the connection".to_owned(),
-        };
-        let said = self.said.lock().map(|said| said.iter().cloned().collect::<Vec<_>>()).unwrap_or_default();
-        let said = if said.is_empty() { String::new() } else { format!("; it said: {}", said.join(" / ")) };
+        let how = self.carrier.ended(DYING).unwrap_or_else(|| "its side of the connection".to_owned());
+        let lines = self.carrier.last_words();
+        let said = if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" / ")) };
         AgentError::Died { station: self.station.clone(), pid: self.pid(), how, said }
-    }
-
-    fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let until = Instant::now() + limit;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
-                _ => return None,
-            }
-        }
     }
 }
 
 impl Drop for Agent {
-    /// Closing its stdin ends an agent; one that does not end is killed.
+    /// An agent whose orders end does too; one that does not is killed.
     fn drop(&mut self) {
         self.to = None;
-        if self.wait(Duration::from_secs(5)).is_none() {
-            let _ = self.child.kill();
+        if self.carrier.ended(ENDING).is_none() {
+            self.carrier.kill();
             // One that is stuck in the kernel keeps nothing else from being put back, which then says that it is stuck.
-            let _ = self.wait(Duration::from_secs(1));
+            let _ = self.carrier.ended(DYING);
         }
     }
-}
-
-fn listen(from: impl Read + Send + 'static, said: Arc<Mutex<VecDeque<String>>>) {
-    std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if let Ok(mut said) = said.lock() {
-                if said.len() == SAID_LINES {
-                    said.pop_front();
-                }
-                said.push_back(line);
-            }
-        }
-    });
 }

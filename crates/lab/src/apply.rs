@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries a plan out: journal first, then the command. Whatever happens, what was begun is put back.
 
-use crate::command::{Batch, Command, Step};
+use crate::command::{Batch, Command};
 use crate::inverse::Inverse;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
-use crate::runner::{Failure, RunError, Runner};
+use crate::runner::{CommandError, Failure, Runner};
+use crate::step::Step;
 use crate::undo::{self, PutBack, UndoError};
 use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;
@@ -17,7 +18,7 @@ use thiserror::Error;
 pub enum ApplyError {
     /// A program is missing or could not be run.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(#[from] CommandError),
     /// The journal cannot be written: nothing is done that could not be undone.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -194,7 +195,7 @@ impl Applied<'_> {
             let numbers = self.journal.will_do(&inverses)?;
             let batch = batch.keep_going(keep_going);
             let output = self.runner.run(&batch).inspect_err(|error| {
-                if matches!(error, RunError::NotInstalled { .. }) {
+                if matches!(error, CommandError::NotInstalled { .. }) {
                     let _ = self.journal.undone(&numbers);
                 }
             })?;

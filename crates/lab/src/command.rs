@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done to the machine, as values: a command that a person can paste, a step with its inverse, and the batches
-//! in which they are run. Nothing here runs anything.
+//! What is done to the machine, as values: a command that a person can paste, and the batches in which they are run. Nothing here runs anything.
 
-use crate::inverse::Inverse;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -105,19 +103,6 @@ impl fmt::Display for Command {
         }
         Ok(())
     }
-}
-
-/// The least thing that is done and put back as one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What is done, in this order.
-    pub does: Vec<Command>,
-    /// What takes it back, in this order; empty where it goes away with what an earlier step made.
-    pub undoes: Vec<Inverse>,
-    /// What it is for.
-    pub why: &'static str,
-    /// A complaint with one of these texts is no failure: what was to be switched off is not there.
-    pub tolerates: &'static [&'static str],
 }
 
 /// Commands that one process runs.

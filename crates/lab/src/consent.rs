@@ -5,8 +5,8 @@
 //! In a guest neither is asked for: it has no device of this machine, no file of the user's and no network, and its programs are
 //! those that every guest has.
 
-use crate::orders::is_simulated;
-use crate::path::{self, Found};
+use crate::machine::Facts;
+use crate::path;
 use tardy_model::load::LoadKind;
 use tardy_spec::experiment::{Experiment, Path};
 
@@ -84,10 +84,10 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
             needs.push(need);
         }
     };
-    for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         // A guest's own devices are not taken here: the run refuses that by itself.
         let is_refused =
-            matches!(cell.setup.path, Path::Igb { .. }) && path::cannot(&cell.setup, &Found::default()).is_some();
+            matches!(cell.setup.path, Path::Igb { .. }) && path::cannot(&cell.setup, &Facts::default()).is_some();
         if let Some([a, b]) = cell.setup.path.devices().filter(|_| !is_refused) {
             add(Need::Nics { a: a.to_owned(), b: b.to_owned() });
         }

@@ -2,39 +2,36 @@
 //! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
-mod error;
 mod preflight;
-mod sink;
 mod tasks;
 
-pub use error::RunError;
-pub use sink::{Event, Sink};
-
-use crate::agent::Agent;
+use crate::agent::{Agent, AgentError};
 use crate::apply;
 use crate::leftover;
 use crate::loads::{self, Loads};
-use crate::names::{self, ClaimError, Slot};
+use crate::machine::Facts;
 use crate::observer;
-use crate::orders::{Placed, Turn, built_alike, is_simulated, orders, place, random_of, turns};
-use crate::path::{self, Found};
+use crate::orders::{Turn, built_alike, orders, random_of, turns};
+use crate::path;
 use crate::path::{netdevsim, wire};
+use crate::placement::{Placed, place};
 use crate::plan::{self, Plan};
+use crate::run::{Ended, Event, RunError, Sink};
 use crate::runner::Processes;
 use crate::shaper::watch::Readings;
 use crate::shaper::{self, launching};
+use crate::slot::{self, ClaimError, Slot};
 use crate::softirq::{self, Watch};
 use crate::state::StateError;
-use crate::trial::{Broken, Ran, Stations, TrialError};
+use crate::station::{StationId, Stations, netns};
+use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
 use rand::Rng;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::live::Digest;
-use tardy_engine::message::Side;
 use tardy_engine::order::ThreadOrder;
 use tardy_engine::{dropped, halves, port};
 use tardy_host::softirq::steering;
@@ -46,6 +43,7 @@ use tardy_model::manifest::StationEntry;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
+use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Port, Stream, live};
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
@@ -64,17 +62,6 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// How a run ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// True if a signal ended it.
-    pub interrupted: bool,
-    /// What ended it early, if something did. Trials finished before are in the sink.
-    pub failed: Option<RunError>,
-    /// Something that could not be put back.
-    pub not_put_back: Option<UndoError>,
-}
-
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
 const BYTES_A_PACKET: u64 = 400;
 
@@ -84,7 +71,7 @@ type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::tim
 /// The runner of a path's commands. They are told when their batch is over; the sink is busy elsewhere meanwhile, so they are noted in
 /// `ran` until then.
 fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>, RunError> {
-    let runner = Processes::new(|batch: &crate::runner::Ran<'_>| {
+    let runner = Processes::new(|batch: &crate::runner::BatchLog<'_>| {
         ran.borrow_mut().push((
             batch.commands.iter().map(ToString::to_string).collect(),
             batch.took,
@@ -113,7 +100,7 @@ struct Run<'a> {
     options: &'a Options<'a>,
     sink: &'a mut dyn Sink,
     refused: Vec<String>,
-    found: Found,
+    found: Facts,
     measured: bool,
     ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
@@ -143,7 +130,7 @@ pub fn memory(setup: &Setup) -> u64 {
 /// An experiment that can be run here, as far as that is known before anything is touched.
 pub struct Possible {
     /// What of the machine its plan rests on.
-    pub found: Found,
+    pub found: Facts,
     /// Its network devices, which no other run can take from now on.
     claim: wire::Claim,
 }
@@ -161,7 +148,7 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Possible, RunError
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
         }
-        if !is_simulated(&cell.setup) {
+        if !cell.setup.is_simulated() {
             let (chosen, _) = place(&cell.setup)?;
             loads::place(&cell.setup, &chosen, &cpus::usable())?;
             loads::programs(&cell.setup)?;
@@ -174,7 +161,7 @@ pub fn possible(experiment: &Experiment, home: u32) -> Result<Possible, RunError
 ///
 /// # Errors
 /// [`RunError::Wire`] and [`RunError::Shaper`].
-pub fn found(experiment: &Experiment, home: u32) -> Result<Found, RunError> {
+pub fn found(experiment: &Experiment, home: u32) -> Result<Facts, RunError> {
     claimed(experiment, home).map(|possible| possible.found)
 }
 
@@ -188,8 +175,8 @@ fn claimed(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
         nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
     let (simulates, now) = (netdevsim::is_here(), Some(clock::now()));
     let release = facts::release();
-    let found = Found { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, release, now };
-    for cell in experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+    let found = Facts { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, release, now };
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         shaper::possible(&cell.setup, &found)?;
     }
     Ok(Possible { found, claim })
@@ -202,14 +189,14 @@ impl Run<'_> {
 
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
-        for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
             if let Some(why) = path::cannot(&cell.setup, &self.found) {
                 self.sink.event(Event::Refused { cell: &cell.id, why: &why });
                 self.refused.push(cell.id.clone());
             }
         }
         let mut slot = None;
-        if self.experiment.cells.iter().any(|cell| !is_simulated(&cell.setup) && cell.setup.shaper != Shaper::None) {
+        if self.experiment.cells.iter().any(|cell| !cell.setup.is_simulated() && cell.setup.shaper != Shaper::None) {
             self.preflight(slot.insert(Slot::claim(self.options.state)?), not_put_back)?;
         }
         let mut at = 0;
@@ -219,7 +206,7 @@ impl Run<'_> {
                 at += 1;
                 continue;
             }
-            if is_simulated(&turn.cell.setup) {
+            if turn.cell.setup.is_simulated() {
                 self.simulate(turn)?;
                 at += 1;
                 continue;
@@ -232,7 +219,7 @@ impl Run<'_> {
                 None => slot.insert(Slot::claim(self.options.state)?),
             };
             let rest = &turns[at + row..];
-            let last = rest.iter().all(|turn| is_simulated(&turn.cell.setup) || self.refused.contains(&turn.cell.id));
+            let last = rest.iter().all(|turn| turn.cell.setup.is_simulated() || self.refused.contains(&turn.cell.id));
             self.on_path(slot, &turns[at..at + row], last, not_put_back)?;
             at += row;
         }
@@ -241,7 +228,7 @@ impl Run<'_> {
 
     /// Tells what could not be had and was replaced.
     fn check(&mut self) -> Result<(), RunError> {
-        let built = self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup));
+        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
         for cell in built {
             let (chosen, streams) = place(&cell.setup)?;
             let (_, of_loads) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
@@ -266,7 +253,7 @@ impl Run<'_> {
                 shapers.insert(stream.from.clone(), trial.shaper);
             }
             states.get_or_insert((trial.before, trial.after));
-            ran.push((stream, phase, Some(Ran { base: trial.base, halves: trial.halves })));
+            ran.push((stream, phase, Some(StreamHalves { base: trial.base, halves: trial.halves })));
         }
         match states {
             Some((before, after)) => {
@@ -340,20 +327,25 @@ impl Run<'_> {
         }
         let read_back = applied.read_back(plan)?;
         self.tell_commands(ran);
-        let (tell, inbox) = mpsc::channel();
-        let mut stations = Stations { agents: Vec::new(), inbox };
+        let mut stations = Stations::default();
         let mut entries = BTreeMap::new();
-        for (index, (name, end)) in plan.ends.iter().enumerate() {
+        for (name, end) in &plan.ends {
             let options = self.options;
-            let mut agent = Agent::start(&options.program, name, &end.netns, index, tell.clone(), options.version)?;
-            applied.agent(agent.pid())?;
+            let (id, inbox) = stations.next_place(name)?;
+            let connection = netns::connect(&options.program, &end.netns).map_err(|source| AgentError::Start {
+                station: name.clone(),
+                program: netns::command_line(&options.program, &end.netns),
+                source,
+            })?;
+            let mut agent = Agent::over(connection, name, id, inbox, options.version);
+            agent.pid().map(|pid| applied.agent(pid)).transpose()?;
             agent.greet(options.version)?;
             let entry =
                 StationEntry { kind: "netns".into(), netns: Some(end.netns.clone()), agent: agent.version.clone() };
             entries.insert(name.clone(), entry);
-            stations.agents.push(agent);
+            stations.push(agent);
         }
-        let pids = stations.agents.iter().map(|agent| (agent.station().to_owned(), agent.pid())).collect();
+        let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
         self.sink.event(Event::Built { read_back: &read_back, stations: &entries, pids });
         if !self.measured {
             self.measure(&mut stations, plan, false)?;
@@ -375,9 +367,12 @@ impl Run<'_> {
 
     /// Measures the ruler, before the trials or after them.
     fn measure(&mut self, stations: &mut Stations, plan: &Plan, after: bool) -> Result<(), RunError> {
-        let (orders, names): (Vec<_>, Vec<_>) =
-            self.threads(plan)?.into_iter().map(|threads| threads.into_iter().unzip()).unzip();
-        let names: Vec<Vec<String>> = Vec::<Vec<Vec<String>>>::into_iter(names).flatten().collect();
+        let (mut orders, mut names) = (Vec::new(), Vec::new());
+        for (station, threads) in self.threads(plan)? {
+            let (of_station, of_names): (Vec<ThreadOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
+            orders.push((station, of_station));
+            names.extend(of_names);
+        }
         let mut records = stations.measure(&orders)?;
         for (record, threads) in records.iter_mut().zip(names) {
             (record.after, record.threads) = (after, threads);
@@ -388,9 +383,9 @@ impl Run<'_> {
     }
 
     /// Every (CPU, policy) that a thread of any cell will have, by station, with the names of these threads.
-    fn threads(&self, plan: &Plan) -> Result<Vec<Vec<NamedThread>>, RunError> {
-        let mut threads: Vec<Vec<NamedThread>> = vec![Vec::new(); plan.ends.len()];
-        for cell in self.experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)) {
+    fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
+        let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
+        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
             let (chosen, _) = place(&cell.setup)?;
             for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
                 let ends = [
@@ -400,12 +395,14 @@ impl Run<'_> {
                 let reply = ThreadOrder { cpu: chosen.reply, policy: stream.reply.policy };
                 let reply = Some(("reply", &stream.from, reply)).filter(|_| stream.kind == Kind::Reflected);
                 for (end, station, order) in ends.into_iter().chain(reply) {
-                    let Some(at) = plan.ends.keys().position(|name| name == station) else { continue };
+                    // A station of another cell's path.
+                    let Ok(at) = plan.station(station) else { continue };
+                    let threads = threads.entry(at).or_default();
                     let name = format!("{}.{end}", stream.name);
-                    match threads[at].iter_mut().find(|(known, _)| *known == order) {
+                    match threads.iter_mut().find(|(known, _)| *known == order) {
                         Some((_, names)) if names.contains(&name) => {}
                         Some((_, names)) => names.push(name),
-                        None => threads[at].push((order, vec![name])),
+                        None => threads.push((order, vec![name])),
                     }
                 }
             }
@@ -433,7 +430,7 @@ impl Run<'_> {
         let marks = if loads.have_programs() { leftover::marks(&stations.identities()) } else { Vec::new() };
         let mut readings = Readings::new(&cell.setup, &plan.ends, &self.found);
         let mut reader = Reader::new(marks);
-        let other_runs = || names::other_runs(self.options.state);
+        let other_runs = || slot::other_runs(self.options.state);
         let mut observe = || {
             // What tardy itself looks at must not lie between the two readings of the clocks.
             if states.is_empty() {
@@ -458,7 +455,7 @@ impl Run<'_> {
         let before = states.next().unwrap_or_else(|| reader.read(Moment::Before, other_runs()));
         let after = states.next().unwrap_or_else(|| reader.read(Moment::Behind, other_runs()));
         let shapers = readings.records();
-        let named = |ran: Vec<Option<Ran>>| -> Vec<(&Stream, Nanos, Option<Ran>)> {
+        let named = |ran: Vec<Option<StreamHalves>>| -> Vec<(&Stream, Nanos, Option<StreamHalves>)> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
         };
@@ -542,7 +539,7 @@ impl Run<'_> {
         nonce: u64,
         [mut before, mut after]: [MachineState; 2],
         failed: Option<String>,
-        ran: Vec<(&Stream, Nanos, Option<Ran>)>,
+        ran: Vec<(&Stream, Nanos, Option<StreamHalves>)>,
         beside: Beside<'_>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);

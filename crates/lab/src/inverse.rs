@@ -4,7 +4,7 @@
 //! version that runs them.
 
 use crate::command::{Command, OURSELVES};
-use crate::guest::PASSING;
+use crate::guest::folder::PASSING;
 use serde::{Deserialize, Serialize};
 use tardy_host::nic::Address;
 

@@ -8,11 +8,11 @@
 
 use crate::command::Command;
 use crate::inverse::Inverse;
-use crate::names::Hold;
 use crate::process::{self, Identity};
 use crate::state::{Folder, StateError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -256,20 +256,20 @@ pub struct Journal {
     next: u32,
     contents: Contents,
     // Last, so that the slot is let go of after the file.
-    _hold: Arc<Hold>,
+    _holds: Arc<dyn Any + Send + Sync>,
 }
 
 impl Journal {
-    pub(crate) fn open(hold: Arc<Hold>) -> Result<Journal, JournalError> {
-        let path = hold.dir.path().join(NAME);
-        let (contents, length) = read_whole_lines(&hold.dir)?;
+    pub(crate) fn open(dir: &Folder, holds: Arc<dyn Any + Send + Sync>) -> Result<Journal, JournalError> {
+        let path = dir.path().join(NAME);
+        let (contents, length) = read_whole_lines(dir)?;
         let failed = |source| JournalError::File { doing: "write", path: path.clone(), source };
         let removed = || failed(io::ErrorKind::NotFound.into());
-        let file = hold.dir.append(NAME)?.ok_or_else(removed)?;
+        let file = dir.append(NAME)?.ok_or_else(removed)?;
         // A torn line would spoil the one that is written after it.
-        file.set_len(length).and_then(|()| file.sync_all()).and_then(|()| hold.dir.sync()).map_err(failed)?;
+        file.set_len(length).and_then(|()| file.sync_all()).and_then(|()| dir.sync()).map_err(failed)?;
         let next = contents.steps.iter().map(|(step, _)| step + 1).max().unwrap_or(0);
-        Ok(Journal { path, file, length, next, contents, _hold: hold })
+        Ok(Journal { path, file, length, next, contents, _holds: holds })
     }
 
     /// What is not done with.

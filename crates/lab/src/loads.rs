@@ -4,9 +4,10 @@
 
 use crate::agent::AgentError;
 use crate::command::Command;
-use crate::orders::Placed;
-use crate::plan::{NoStation, Plan};
-use crate::trial::Stations;
+use crate::placement::Placed;
+use crate::plan::Plan;
+use crate::station::NoStation;
+use crate::station::{StationId, Stations};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
@@ -199,7 +200,7 @@ const PORTS: u32 = 40_000;
 pub struct Loads {
     loads: Vec<Load>,
     /// Each side with the index of its station's agent.
-    sides: Vec<(usize, LoadOrder)>,
+    sides: Vec<(StationId, LoadOrder)>,
     records: BTreeMap<LoadAt, SideRecord>,
     /// What programs wrote.
     output: BTreeMap<LoadAt, Vec<u8>>,
@@ -256,7 +257,7 @@ impl Loads {
     }
 
     /// The orders of one station.
-    pub fn at(&self, station: usize) -> Vec<LoadOrder> {
+    pub fn at(&self, station: StationId) -> Vec<LoadOrder> {
         self.sides.iter().filter(|(at, _)| *at == station).map(|(_, order)| order.clone()).collect()
     }
 
@@ -265,15 +266,15 @@ impl Loads {
         Nanos(self.loads.iter().map(|load| -load.start.0).max().unwrap_or(0).max(0))
     }
 
-    fn stations(&self) -> Vec<usize> {
-        let mut stations: Vec<usize> = self.sides.iter().map(|(at, _)| *at).collect();
+    fn stations(&self) -> Vec<StationId> {
+        let mut stations: Vec<StationId> = self.sides.iter().map(|(at, _)| *at).collect();
         stations.sort_unstable();
         stations.dedup();
         stations
     }
 
     fn tell(&self, stations: &mut Stations, order: &ToAgent) -> Result<(), AgentError> {
-        self.stations().into_iter().try_for_each(|at| stations.agents[at].tell(order))
+        self.stations().into_iter().try_for_each(|at| stations[at].tell(order))
     }
 
     /// Connects the sides, all stations at once. What cannot be had is told before the first packet.

@@ -4,9 +4,11 @@
 //! of the medians is what the stamps add.
 
 use crate::loads::Loads;
-use crate::orders::{self, Placed};
+use crate::orders;
+use crate::placement::Placed;
 use crate::plan::Plan;
-use crate::trial::{Broken, Stations};
+use crate::station::Stations;
+use crate::trial::Broken;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

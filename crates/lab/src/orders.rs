@@ -2,51 +2,74 @@
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
-use crate::path::{Found, wire};
-use crate::plan::{NoStation, Plan};
+use crate::machine::Facts;
+use crate::path::wire;
+use crate::placement::Placed;
+use crate::plan::Plan;
 use crate::shaper::{self, launching};
 use crate::softirq;
-use crate::trial::Ordered;
+use crate::station::NoStation;
+use crate::station::StationId;
 use crate::vlan;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use tardy_engine::order::{
     AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
-use tardy_host::cpus::{self, NoSuchCpu};
 use tardy_model::ethernet;
-use tardy_model::stream::{Ip, Kind, Port, Stream, all_simulated};
+use tardy_model::stream::Side;
+use tardy_model::stream::{Ip, Kind, Port, Stream};
+use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
-use tardy_spec::placement::{self, End};
 
-/// A thread that cannot have the CPU that is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// A CPU that does not exist.
-    #[error("stream `{stream}`: {why}")]
-    Cpu {
-        /// Stream.
-        stream: String,
-        /// Which.
-        why: NoSuchCpu,
-    },
-    /// A CPU for softirq that does not exist.
-    #[error("station `{station}`, softirq: {why}")]
-    Softirq {
-        /// Station.
-        station: String,
-        /// Which.
-        why: NoSuchCpu,
-    },
-    /// A station that is not there.
-    #[error(transparent)]
-    Station(#[from] NoStation),
-    /// Two spinning realtime threads would share a CPU and starve each other and the machine.
-    #[error("{0}")]
-    TwoSpinners(String),
+/// One stream as it is to be run in a trial.
+#[derive(Clone, Debug)]
+pub struct Ordered {
+    /// As in the experiment.
+    pub stream: Stream,
+    /// The sending station.
+    pub from: StationId,
+    /// The receiving station.
+    pub to: StationId,
+    /// Its ends, the first being who sends or asks.
+    pub ends: Vec<EndOrder>,
+    /// Shift of the schedule.
+    pub phase: Nanos,
+}
+
+impl Ordered {
+    fn order(&self) -> Option<&StreamOrder> {
+        self.ends.iter().find_map(|end| match end {
+            EndOrder::Send(SendOrder { order, .. }) => Some(order),
+            EndOrder::Ask(ask) => Some(&ask.send.order),
+            EndOrder::Receive(_) | EndOrder::Reflect(_) => None,
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u8 {
+        self.order().map_or(0, |order| order.stream)
+    }
+
+    /// The station of an end.
+    pub(crate) fn station(&self, side: Side) -> StationId {
+        if side == Side::Rx { self.to } else { self.from }
+    }
+
+    pub(crate) fn sides(&self) -> impl Iterator<Item = Side> {
+        self.ends.iter().map(EndOrder::side)
+    }
+
+    /// The end at which replies arrive; `None` where there are none.
+    pub(crate) fn replies_at(&self) -> Option<Side> {
+        match self.stream.kind {
+            Kind::Cyclic => None,
+            Kind::Reflected => Some(Side::Reply),
+            Kind::Pingpong => Some(Side::Tx),
+        }
+    }
 }
 
 /// One trial's turn.
@@ -82,68 +105,8 @@ pub fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed ^ hash ^ (u64::from(n) << 32))
 }
 
-/// True if every stream goes through port `sim`: then nothing is built.
-pub fn is_simulated(setup: &Setup) -> bool {
-    all_simulated(&setup.streams)
-}
-
 /// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
 const FIRST_UDP_PORT: u16 = 5_800;
-
-/// The CPUs of a stream's threads; `None` for one that is not pinned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// The sender's.
-    pub tx: Option<u32>,
-    /// The receiver's or reflector's.
-    pub rx: Option<u32>,
-    /// That of who receives the replies.
-    pub reply: Option<u32>,
-}
-
-impl Placed {
-    /// That of one end.
-    pub fn of(&self, end: End) -> Option<u32> {
-        match end {
-            End::Tx => self.tx,
-            End::Rx => self.rx,
-            End::Reply => self.reply,
-        }
-    }
-}
-
-/// The CPUs of a cell's threads, stream by stream, with what could not be had.
-pub fn place(setup: &Setup) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    place_on(setup, &cpus::usable())
-}
-
-/// The same on a machine with these CPUs.
-pub fn place_on(setup: &Setup, usable: &[u32]) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    let mut taken = BTreeMap::new();
-    let (mut chosen, mut short) = (Vec::new(), Vec::new());
-    for stream in &setup.streams {
-        let failed = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
-        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, usable, &mut taken).map_err(failed)?;
-        let (reply, lacking) = match stream.kind {
-            Kind::Reflected => cpus::beside(stream.reply.cpu, both.tx, usable, &mut taken).map_err(failed)?,
-            Kind::Cyclic | Kind::Pingpong => (None, None),
-        };
-        short.extend(both.short.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
-        chosen.push(Placed { tx: both.tx, rx: both.rx, reply });
-    }
-    let cpu_of = |stream: usize, end: End| chosen[stream].of(end);
-    if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
-        let name = |(stream, end): (usize, End)| format!("{}.{end}", setup.streams[stream].name);
-        return Err(PlaceError::TwoSpinners(format!(
-            "{} and {} would both spin with a realtime policy on CPU {} and starve each other: give them different CPUs, \
-             let one wait by \"block\", or use policy \"other\"",
-            name(one),
-            name(other),
-            cpu_of(one.0, one.1).unwrap_or_default()
-        )));
-    }
-    Ok((chosen, short))
-}
 
 /// The trial's nonce, and the order of both ends of each stream.
 ///
@@ -228,21 +191,16 @@ pub fn orders(
 }
 
 /// True if two cells need the same path.
-pub fn built_alike(a: &Setup, b: &Setup, found: &Found) -> bool {
+pub fn built_alike(a: &Setup, b: &Setup, found: &Facts) -> bool {
     // What a wire's devices are set to stamp depends on what is asked of them.
     let stamps = || a.path.devices().is_none() || wire::asked(a) == wire::asked(b);
     a.stations == b.stations
-        && has_ipv6(a) == has_ipv6(b)
+        && a.has_ipv6() == b.has_ipv6()
         && a.path == b.path
         && a.shaper == b.shaper
         && (a.shaper == Shaper::None || shaper::stations(a) == shaper::stations(b))
-        && is_simulated(a) == is_simulated(b)
+        && a.is_simulated() == b.is_simulated()
         && stamps()
         && softirq::alike(a, b, found)
         && vlan::alike(a, b)
-}
-
-/// True if a stream needs IPv6 addresses on the path.
-pub fn has_ipv6(setup: &Setup) -> bool {
-    setup.streams.iter().any(|stream| stream.ip == Ip::Ipv6)
 }

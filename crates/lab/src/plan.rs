@@ -2,14 +2,17 @@
 //! From a set-up to everything that will be done to the machine, and how each of it is put back. Pure: nothing is looked up
 //! and nothing is changed, so the plan that is shown is the plan that is run.
 
-use crate::command::{Command, Step};
+use crate::command::Command;
 use crate::inverse::Inverse;
+use crate::machine::Facts;
 use crate::names::Names;
-use crate::orders::PlaceError;
-use crate::path::{self, Found, LinkEnd, PathError};
+use crate::path::{self, LinkEnd, PathError};
+use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
+use crate::station::{NoStation, StationId};
+use crate::step::Step;
 use crate::vlan;
 use std::collections::BTreeMap;
 use tardy_model::time::{Instant, Tai};
@@ -55,7 +58,7 @@ const STATION_NAME: usize = 200;
 ///
 /// # Errors
 /// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked for cannot be had.
-pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanError> {
+pub fn plan(setup: &Setup, names: Names, found: &Facts) -> Result<Plan, PlanError> {
     let usable = |name: &str| {
         (1..=STATION_NAME).contains(&name.len())
             && !name.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
@@ -85,18 +88,14 @@ pub fn plan(setup: &Setup, names: Names, found: &Found) -> Result<Plan, PlanErro
     Ok(Plan { steps, read_back, ends: laid.ends, begins: shaped.begins })
 }
 
-/// A station that an experiment names and does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no station `{0}`: write a section [station.{0}]")]
-pub struct NoStation(pub String);
-
 impl Plan {
     /// The number of a station: its place among the ends, and so its agent's.
     ///
     /// # Errors
     /// If the path does not lead there.
-    pub fn station(&self, name: &str) -> Result<usize, NoStation> {
-        self.ends.keys().position(|end| end == name).ok_or_else(|| NoStation(name.to_owned()))
+    pub fn station(&self, name: &str) -> Result<StationId, NoStation> {
+        let place = self.ends.keys().position(|end| end == name);
+        place.and_then(StationId::at).ok_or_else(|| NoStation(name.to_owned()))
     }
 
     /// The inverses, in the order in which they are run.

@@ -2,7 +2,7 @@
 //! The one place that starts programs. A narrow trait, so that everything above it can be tried without a machine.
 
 use crate::command::{Batch, Command, OURSELVES, Process};
-use crate::names::Slot;
+use crate::slot::Slot;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
@@ -19,7 +19,7 @@ pub trait Runner {
     ///
     /// # Errors
     /// If the program could not be started or not be spoken to.
-    fn run(&mut self, batch: &Batch) -> Result<Output, RunError>;
+    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError>;
 }
 
 /// What a batch said.
@@ -42,7 +42,7 @@ pub struct Failure {
 
 /// A program could not be run.
 #[derive(Debug, Error)]
-pub enum RunError {
+pub enum CommandError {
     /// It is not there.
     #[error("program `{program}` is not installed: {mend}")]
     NotInstalled {
@@ -74,7 +74,7 @@ pub enum RunError {
 
 /// A batch that was run, for the log.
 #[derive(Debug)]
-pub struct Ran<'a> {
+pub struct BatchLog<'a> {
     /// Its commands.
     pub commands: &'a [Command],
     /// From before the process was started until it had ended.
@@ -90,14 +90,14 @@ const ENDING: Duration = Duration::from_secs(1);
 
 /// The real runner: child processes.
 pub struct Processes<'a> {
-    report: Box<dyn FnMut(&Ran<'_>) + 'a>,
+    report: Box<dyn FnMut(&BatchLog<'_>) + 'a>,
     hold: Option<File>,
     limit: Duration,
 }
 
 impl<'a> Processes<'a> {
     /// A runner that tells `report` of every batch.
-    pub fn new(report: impl FnMut(&Ran<'_>) + 'a) -> Self {
+    pub fn new(report: impl FnMut(&BatchLog<'_>) + 'a) -> Self {
         Processes { report: Box::new(report), hold: None, limit: LIMIT }
     }
 
@@ -200,7 +200,7 @@ fn waited(child: &Child, until: Instant) -> io::Result<bool> {
 }
 
 impl Runner for Processes<'_> {
-    fn run(&mut self, batch: &Batch) -> Result<Output, RunError> {
+    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
         let process = batch.process();
         let Some(program) = process.argv.first() else {
             return Ok(Output::default());
@@ -208,9 +208,9 @@ impl Runner for Processes<'_> {
         let started = Instant::now();
         let done = self.child(&process, batch.commands().iter().any(reads)).map_err(|source| {
             if source.kind() == io::ErrorKind::NotFound {
-                RunError::NotInstalled { program: program.clone(), mend: install(program) }
+                CommandError::NotInstalled { program: program.clone(), mend: install(program) }
             } else {
-                RunError::Process { command: batch.commands()[0].to_string(), source }
+                CommandError::Process { command: batch.commands()[0].to_string(), source }
             }
         })?;
         let (failures, stdout) = match &done {
@@ -224,10 +224,10 @@ impl Runner for Processes<'_> {
                 (failures(&String::from_utf8_lossy(&done.stderr), done.status, is_lone), done.stdout.clone())
             }
         };
-        (self.report)(&Ran { commands: batch.commands(), took: started.elapsed(), failures: &failures });
+        (self.report)(&BatchLog { commands: batch.commands(), took: started.elapsed(), failures: &failures });
         if done.is_none() {
             let (command, seconds) = (batch.commands()[0].to_string(), self.limit.as_secs());
-            return Err(RunError::TimedOut { command, seconds });
+            return Err(CommandError::TimedOut { command, seconds });
         }
         Ok(Output { stdout: String::from_utf8_lossy(&stdout).into_owned(), failures })
     }

@@ -6,19 +6,22 @@
 //! kernel threads that poll the device, pinned, where packets take NAPI; the affinity of the device's interrupts, where it has
 //! such; else receive packet steering.
 
-use crate::command::{Command, Step};
+use crate::command::Command;
 use crate::inverse::{Action, Inverse};
-use crate::orders::{self, PlaceError, Placed};
-use crate::path::{Found, LinkEnd};
-use crate::plan::NoStation;
+use crate::machine::Facts;
+use crate::path::LinkEnd;
+use crate::placement::{self, PlaceError, Placed};
+use crate::station::NoStation;
+use crate::step::Step;
 use std::collections::BTreeMap;
 use tardy_host::cpus;
 use tardy_host::softirq::{Steering, napi_threads};
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
+use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Kind, Port, Stream};
 use tardy_spec::experiment::Setup;
-use tardy_spec::placement::{End, receiver_at, receives_at, spins_realtime};
+use tardy_spec::placement::{receiver_at, receives_at, spins_realtime};
 
 /// What is meant for one station.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
 ///
 /// # Errors
 /// A CPU that does not exist, or one on which a thread would keep the kernel's from running.
-pub fn meant(setup: &Setup, chosen: &[Placed], found: &Found) -> Result<AllMeant, PlaceError> {
+pub fn meant(setup: &Setup, chosen: &[Placed], found: &Facts) -> Result<AllMeant, PlaceError> {
     let mut taken = BTreeMap::new();
     for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
         *taken.entry(cpu).or_default() += 1;
@@ -74,8 +77,8 @@ fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> R
     for (station, meant) in all.iter().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
         let Some(cpu) = meant.cpu else { continue };
         for (stream, placed) in setup.streams.iter().zip(chosen) {
-            let spins = |end: &End| placed.of(*end) == Some(cpu) && spins_realtime(stream, *end);
-            if let Some(end) = End::of(stream).find(spins) {
+            let spins = |end: &Side| placed.of(*end) == Some(cpu) && spins_realtime(stream, *end);
+            if let Some(end) = Side::of(stream).find(spins) {
                 return Err(PlaceError::TwoSpinners(format!(
                     "{} would spin with a realtime policy on CPU {cpu}, and the kernel thread that takes in the packets of \
                      station `{station}` there would never run: set station.{station}.softirq to another CPU, let the thread \
@@ -88,12 +91,12 @@ fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> R
     Ok(())
 }
 
-fn name(stream: &Stream, end: End) -> String {
+fn name(stream: &Stream, end: Side) -> String {
     format!("{}.{end}", stream.name)
 }
 
 /// What the device of the station that comes `number`th was set to before, where it is one of the host's.
-fn steering<'f>(setup: &Setup, number: usize, found: &'f Found) -> Option<&'f Steering> {
+fn steering<'f>(setup: &Setup, number: usize, found: &'f Facts) -> Option<&'f Steering> {
     found.steering.get(*setup.path.devices()?.get(number)?)
 }
 
@@ -120,12 +123,12 @@ fn mask(cpu: u32) -> String {
 pub fn steps(
     setup: &Setup,
     ends: &BTreeMap<String, LinkEnd>,
-    found: &Found,
+    found: &Facts,
 ) -> Result<(Vec<Step>, Vec<Command>), PlaceError> {
     if !asks(setup) {
         return Ok((Vec::new(), Vec::new()));
     }
-    let (chosen, _) = orders::place_on(setup, &found.usable)?;
+    let (chosen, _) = placement::place_on(setup, &found.usable)?;
     let (all, _) = meant(setup, &chosen, found)?;
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     let step = |does: Vec<Command>, undoes: Vec<Inverse>, why| Step { does, undoes, why, tolerates: &[] };
@@ -197,12 +200,12 @@ pub fn asks(setup: &Setup) -> bool {
 }
 
 /// True if two cells want the same of the path.
-pub fn alike(a: &Setup, b: &Setup, found: &Found) -> bool {
+pub fn alike(a: &Setup, b: &Setup, found: &Facts) -> bool {
     let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<u32>)>> {
         if !asks(setup) {
             return Some(BTreeMap::new());
         }
-        let (chosen, _) = orders::place_on(setup, &found.usable).ok()?;
+        let (chosen, _) = placement::place_on(setup, &found.usable).ok()?;
         let (all, _) = meant(setup, &chosen, found).ok()?;
         Some(all.into_iter().map(|(station, meant)| (station, (meant.by, meant.cpu))).collect())
     };
@@ -228,7 +231,7 @@ impl<'a> Watch<'a> {
         setup: &'a Setup,
         chosen: &[Placed],
         ends: &BTreeMap<String, LinkEnd>,
-        found: &Found,
+        found: &Facts,
     ) -> Result<Watch<'a>, PlaceError> {
         let (meant, _) = meant(setup, chosen, found)?;
         let device = |station: &String| Some((station.clone(), ends.get(station)?.device.clone()));
@@ -256,7 +259,7 @@ impl<'a> Watch<'a> {
 
     /// What is kept of the trial, whose rows are these.
     pub fn record(&self, streams: &[(String, Batch)]) -> PlacementRecord {
-        let each = self.setup.streams.iter().flat_map(|stream| End::of(stream).map(move |end| (stream, end)));
+        let each = self.setup.streams.iter().flat_map(|stream| Side::of(stream).map(move |end| (stream, end)));
         let asked = each.map(|(stream, end)| {
             let cpu = end.cpu(stream);
             let relative = matches!(cpu, CpuChoice::Same | CpuChoice::Different);
@@ -292,7 +295,7 @@ impl<'a> Watch<'a> {
             sides.into_iter().filter_map(move |(role, station, cpu)| {
                 let station = station?;
                 let relative = matches!(cpu, CpuChoice::Same | CpuChoice::Different);
-                let theirs = |stream: &Stream| name(stream, if stream.from == *station { End::Tx } else { End::Rx });
+                let theirs = |stream: &Stream| name(stream, if stream.from == *station { Side::Tx } else { Side::Rx });
                 let of = under_test.filter(|_| relative).map(theirs);
                 Some((format!("{}.{role}", load.name), CpuAsked { cpu: cpu.to_string(), of }))
             })

@@ -4,76 +4,27 @@
 mod collect;
 mod warm;
 
-use crate::agent::{Agent, AgentError, Incoming};
+use crate::agent::AgentError;
 use crate::leftover;
 use crate::loads::Loads;
-use crate::plan::NoStation;
-use crate::process::Identity;
+use crate::orders::Ordered;
+use crate::station::{ANSWER, NoStation, StationId, Stations};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc;
 use std::time::{Duration, Instant as Wall};
 use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
-use tardy_engine::message::{EndReady, FromAgent, Side, ToAgent};
-use tardy_engine::order::{EndOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::message::{EndReady, FromAgent, ToAgent};
+use tardy_engine::order::EndOrder;
 use tardy_engine::schedule;
-use tardy_model::machine::RulerRecord;
-use tardy_model::stream::{Kind, Stream};
+use tardy_model::stream::Kind;
+use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::WarmUp;
 use tardy_sys::clock;
 
-/// One stream as it is to be run in a trial.
-#[derive(Clone, Debug)]
-pub struct Ordered {
-    /// As in the experiment.
-    pub stream: Stream,
-    /// Index of the sending station's agent.
-    pub from: usize,
-    /// Index of the receiving station's agent.
-    pub to: usize,
-    /// Its ends, the first being who sends or asks.
-    pub ends: Vec<EndOrder>,
-    /// Shift of the schedule.
-    pub phase: Nanos,
-}
-
-impl Ordered {
-    fn order(&self) -> Option<&StreamOrder> {
-        self.ends.iter().find_map(|end| match end {
-            EndOrder::Send(SendOrder { order, .. }) => Some(order),
-            EndOrder::Ask(ask) => Some(&ask.send.order),
-            EndOrder::Receive(_) | EndOrder::Reflect(_) => None,
-        })
-    }
-
-    /// Its number.
-    fn number(&self) -> u8 {
-        self.order().map_or(0, |order| order.stream)
-    }
-
-    /// The station of an end.
-    fn station(&self, side: Side) -> usize {
-        if side == Side::Rx { self.to } else { self.from }
-    }
-
-    fn sides(&self) -> impl Iterator<Item = Side> {
-        self.ends.iter().map(EndOrder::side)
-    }
-
-    /// The end at which replies arrive; `None` where there are none.
-    fn replies_at(&self) -> Option<Side> {
-        match self.stream.kind {
-            Kind::Cyclic => None,
-            Kind::Reflected => Some(Side::Reply),
-            Kind::Pingpong => Some(Side::Tx),
-        }
-    }
-}
-
 /// Both halves of one stream.
-pub struct Ran {
+pub struct StreamHalves {
     /// Scheduled instant of packet 0.
     pub base: Instant<Tai>,
     /// What both stations recorded.
@@ -99,7 +50,7 @@ pub struct Broken {
     /// Why.
     pub error: TrialError,
     /// What the others had recorded; a half that is gone is empty.
-    pub had: Vec<Option<Ran>>,
+    pub had: Vec<Option<StreamHalves>>,
 }
 
 impl From<NoStation> for Broken {
@@ -108,16 +59,6 @@ impl From<NoStation> for Broken {
     }
 }
 
-/// The stations of one built path.
-pub struct Stations {
-    /// Agents by index.
-    pub agents: Vec<Agent>,
-    /// Their messages.
-    pub inbox: mpsc::Receiver<Incoming>,
-}
-
-/// A station answers within this time, even beside a spinning realtime thread.
-const ANSWER: Duration = Duration::from_secs(20);
 /// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured for a moment.
 const LISTEN: Duration = Duration::from_millis(250);
 /// Between the order to start and the lead-in's first packet, at least: stations are ordinary processes.
@@ -136,73 +77,6 @@ const LEAVING: Duration = Duration::from_secs(2);
 const LINGER: Nanos = Nanos(250_000_000);
 
 impl Stations {
-    /// Who the agents are, of those that live.
-    pub(crate) fn identities(&self) -> Vec<Identity> {
-        self.agents.iter().filter_map(|agent| Identity::of(agent.pid()).ok()).collect()
-    }
-
-    /// The next message within `limit`; `None` when the time is up.
-    fn next(&mut self, limit: Duration) -> Result<Option<(usize, FromAgent)>, AgentError> {
-        match self.inbox.recv_timeout(limit) {
-            Ok((station, Ok(message))) => Ok(Some((station, message))),
-            Ok((station, Err(error))) => Err(self.agents[station].explain(error)),
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
-    /// a message that is no mere progress shows that its station works, and the time limit starts anew.
-    pub(crate) fn answers<T>(
-        &mut self,
-        asked: &[usize],
-        doing: &'static str,
-        limit: Duration,
-        mut take: impl FnMut(usize, FromAgent) -> Option<T>,
-    ) -> Result<Vec<T>, AgentError> {
-        let mut until = Wall::now() + limit;
-        let mut missing: Vec<usize> = asked.to_vec();
-        let mut taken = Vec::new();
-        while let Some(first) = missing.first() {
-            let left = until.saturating_duration_since(Wall::now());
-            match self.next(left)? {
-                None => {
-                    let station = self.agents[*first].station().to_owned();
-                    return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });
-                }
-                Some((station, FromAgent::Failed(what))) => {
-                    return Err(AgentError::Refused { station: self.agents[station].station().to_owned(), what });
-                }
-                Some((_, FromAgent::Progress { .. })) => {}
-                Some((station, message)) => {
-                    until = Wall::now() + limit;
-                    if let Some(answer) = take(station, message) {
-                        taken.push(answer);
-                        missing.retain(|asked| *asked != station);
-                    }
-                }
-            }
-        }
-        Ok(taken)
-    }
-
-    /// Measures the ruler: for each station the threads that will run there. One station after the other, for on a shared
-    /// CPU they would measure each other.
-    pub fn measure(&mut self, threads: &[Vec<ThreadOrder>]) -> Result<Vec<RulerRecord>, AgentError> {
-        let mut records = Vec::new();
-        for (station, threads) in threads.iter().enumerate().filter(|(_, threads)| !threads.is_empty()) {
-            self.agents[station].tell(&ToAgent::Measure(threads.clone()))?;
-            let limit = ANSWER + Duration::from_secs(threads.len() as u64);
-            let measured = self.answers(&[station], "measuring the ruler", limit, |_, message| match message {
-                FromAgent::Ruler(records) => Some(records),
-                _ => None,
-            })?;
-            let name = self.agents[station].station().to_owned();
-            let named = measured.into_iter().flatten().map(|record| RulerRecord { station: name.clone(), ..record });
-            records.extend(named);
-        }
-        Ok(records)
-    }
-
     /// Runs one trial of all streams at once. `observe` is called just before the start and just behind the end: what lies
     /// outside, making ready and handing over, is not the trial. Without it nothing has disturbed the kernel, and the trial begins sooner.
     pub fn run(
@@ -212,7 +86,7 @@ impl Stations {
         stop: &AtomicBool,
         observe: Option<&mut dyn FnMut()>,
         progress: &mut dyn FnMut(&str, Side, Digest),
-    ) -> Result<Vec<Ran>, Broken> {
+    ) -> Result<Vec<StreamHalves>, Broken> {
         let mut trial = Trial {
             streams,
             ahead: if observe.is_some() { SETTLED } else { AHEAD },
@@ -242,7 +116,7 @@ impl Stations {
             match trial.collect(self, i) {
                 Ok(both) => ran.push(both),
                 Err(error) => {
-                    let mut had: Vec<Option<Ran>> = ran.into_iter().map(Some).collect();
+                    let mut had: Vec<Option<StreamHalves>> = ran.into_iter().map(Some).collect();
                     had.extend((i..streams.len()).map(|i| trial.salvage(self, i)));
                     return Err(Broken { error: error.into(), had });
                 }
@@ -256,7 +130,7 @@ struct Trial<'a> {
     streams: &'a [Ordered],
     ahead: Nanos,
     ready: BTreeMap<(u8, Side), EndReady>,
-    clocks: BTreeMap<usize, ClockReading>,
+    clocks: BTreeMap<StationId, ClockReading>,
     warmups: Vec<WarmUp>,
     bases: Vec<Option<Instant<Tai>>>,
 }
@@ -292,13 +166,13 @@ impl Trial<'_> {
 
     fn prepare(&mut self, stations: &mut Stations, loads: &Loads) -> Result<(), AgentError> {
         let mut asked = Vec::new();
-        for (index, agent) in stations.agents.iter_mut().enumerate() {
+        for (id, agent) in stations.iter_mut() {
             let all = self.streams.iter().flat_map(|s| s.ends.iter().map(move |end| (s.station(end.side()), end)));
-            let ends: Vec<EndOrder> = all.filter(|(at, _)| *at == index).map(|(_, end)| end.clone()).collect();
-            let loads = loads.at(index);
+            let ends: Vec<EndOrder> = all.filter(|(at, _)| *at == id).map(|(_, end)| end.clone()).collect();
+            let loads = loads.at(id);
             if !(ends.is_empty() && loads.is_empty()) {
                 agent.tell(&ToAgent::Prepare { ends, loads })?;
-                asked.push(index);
+                asked.push(id);
             }
         }
         let answers = stations.answers(&asked, "making ready", ANSWER, |station, message| match message {
@@ -339,7 +213,7 @@ impl Trial<'_> {
                 let stream = self.number(i);
                 let base = base_of(ordered, now, self.ahead);
                 self.bases[i] = Some(base);
-                stations.agents[ordered.station(side)].tell(&ToAgent::Start { stream, side, base })?;
+                stations[ordered.station(side)].tell(&ToAgent::Start { stream, side, base })?;
             }
         }
         Ok(())
@@ -362,7 +236,7 @@ impl Trial<'_> {
         while let Some((first, side)) = going.first().copied() {
             if stop.load(Relaxed) && !told_stop {
                 told_stop = true;
-                for agent in &mut stations.agents {
+                for (_, agent) in stations.iter_mut() {
                     agent.tell(&ToAgent::StopSending)?;
                 }
             }
@@ -390,7 +264,7 @@ impl Trial<'_> {
                         };
                         for side in ordered.sides().filter(|side| *side != Side::Tx) {
                             let finish = ToAgent::Finish { stream, side, expected, linger };
-                            stations.agents[ordered.station(side)].tell(&finish)?;
+                            stations[ordered.station(side)].tell(&finish)?;
                         }
                     }
                 }
@@ -398,15 +272,13 @@ impl Trial<'_> {
                     going.remove(&(stream, side));
                     last_word = Wall::now();
                 }
-                Some((station, FromAgent::Failed(what))) => {
-                    return Err(AgentError::Refused { station: stations.agents[station].station().to_owned(), what });
-                }
+                Some((station, FromAgent::Failed(what))) => return Err(stations[station].refused(what)),
                 Some(_) => {}
             }
             if last_word.elapsed() > patience {
                 let ordered = self.streams.iter().find(|s| s.number() == first);
                 let station = ordered.map(|s| s.station(side));
-                let station = station.map(|at| stations.agents[at].station().to_owned()).unwrap_or_default();
+                let station = station.map(|at| stations[at].station().to_owned()).unwrap_or_default();
                 return Err(AgentError::Silent { station, seconds: patience.as_secs(), doing: "the trial runs" });
             }
         }

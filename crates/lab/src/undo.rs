@@ -7,10 +7,10 @@
 use crate::command::{Batch, Command};
 use crate::journal::{self, Journal, JournalError};
 use crate::leftover;
-use crate::names::{self, Hold, Take};
 use crate::process::Identity;
 use crate::returned::{self, Way};
 use crate::runner::{Failure, Runner};
+use crate::slot::{self, Hold, Take};
 use crate::state::{Folder, StateError};
 use std::path::Path;
 use std::sync::Arc;
@@ -232,7 +232,7 @@ pub struct Leftover {
 pub fn leftovers(state: &Path) -> Result<Vec<Leftover>, UndoError> {
     let Some(slots) = slots_of(state)? else { return Ok(Vec::new()) };
     let mut left = Vec::new();
-    for slot in names::numbers(&slots).map_err(|source| refused(source, state))? {
+    for slot in slot::numbers(&slots).map_err(|source| refused(source, state))? {
         match contents_of(&slots, slot) {
             Ok(None) => {}
             Ok(Some(mut contents)) => {
@@ -254,12 +254,12 @@ pub fn leftovers(state: &Path) -> Result<Vec<Leftover>, UndoError> {
 
 /// The commands that would put back what this process itself has changed so far; `None` where that cannot be read.
 pub fn own_leftovers(state: &Path) -> Option<Vec<String>> {
-    let Some(slots) = names::slots(state).ok()? else { return Some(Vec::new()) };
+    let Some(slots) = slot::slots(state).ok()? else { return Some(Vec::new()) };
     let me = std::process::id();
     let mut commands = Vec::new();
-    for slot in names::numbers(&slots).ok()? {
+    for slot in slot::numbers(&slots).ok()? {
         let Some(dir) = slots.folder(&slot.to_string()).ok()? else { continue };
-        if names::owner(&dir).is_some_and(|owner| owner.pid == me && owner.is_alive()) {
+        if slot::owner(&dir).is_some_and(|owner| owner.pid == me && owner.is_alive()) {
             let own = journal::read_in(&dir).ok()?.commands();
             commands.extend(own.iter().map(ToString::to_string));
         }
@@ -271,7 +271,7 @@ pub fn own_leftovers(state: &Path) -> Option<Vec<String>> {
 fn contents_of(slots: &Folder, slot: u16) -> Result<Option<journal::Contents>, UndoError> {
     let name = slot.to_string();
     let Some(dir) = slots.folder(&name).map_err(|source| refused_slot(source, slots, &name))? else { return Ok(None) };
-    if names::is_live(&dir) {
+    if slot::is_live(&dir) {
         return Ok(None);
     }
     journal::read_in(&dir).map(Some).map_err(|source| unread(source, &dir, slots, &name))
@@ -279,12 +279,12 @@ fn contents_of(slots: &Folder, slot: u16) -> Result<Option<journal::Contents>, U
 
 /// The slots; a state folder that is not to be trusted is refused with all that its journals hold.
 fn slots_of(state: &Path) -> Result<Option<Folder>, UndoError> {
-    names::slots(state).map_err(|source| refused(source, state))
+    slot::slots(state).map_err(|source| refused(source, state))
 }
 
 fn refused(source: StateError, state: &Path) -> UndoError {
-    let shown = names::slots_to_look_at(state).filter(|_| !source.is_denied()).map_or_else(Vec::new, |slots| {
-        let numbers = names::numbers(&slots).unwrap_or_default();
+    let shown = slot::slots_to_look_at(state).filter(|_| !source.is_denied()).map_or_else(Vec::new, |slots| {
+        let numbers = slot::numbers(&slots).unwrap_or_default();
         let dirs = numbers.iter().filter_map(|slot| slots.folder(&slot.to_string()).ok()?);
         dirs.flat_map(|dir| journal::shown(&dir)).collect()
     });
@@ -341,7 +341,7 @@ fn undo_those(
 ) -> Result<UndoReport, UndoError> {
     let mut done = UndoReport::default();
     let Some(slots) = slots_of(state)?.map(Arc::new) else { return Ok(done) };
-    for slot in names::numbers(&slots).map_err(|source| refused(source, state))? {
+    for slot in slot::numbers(&slots).map_err(|source| refused(source, state))? {
         let put = match take(&slots, slot, only_of) {
             Ok(Taken::Not) => continue,
             Ok(Taken::Live) => {
@@ -369,7 +369,7 @@ fn undo_those(
 fn undo_one(hold: Hold, slots: &Folder, runner: &mut dyn Runner) -> Result<Option<PutBack>, UndoError> {
     let hold = Arc::new(hold);
     let name = hold.number.to_string();
-    let journal = Journal::open(Arc::clone(&hold)).map_err(|source| unread(source, &hold.dir, slots, &name));
+    let journal = Journal::open(&hold.dir, hold.clone()).map_err(|source| unread(source, &hold.dir, slots, &name));
     let mut journal = journal?;
     let nothing = journal.contents().is_empty();
     put_back(&mut journal, runner).map(|put| (!nothing).then_some(put))
@@ -388,7 +388,7 @@ fn take(slots: &Arc<Folder>, slot: u16, only_of: Option<u32>) -> Result<Taken, U
     let name = slot.to_string();
     let refused = |source| refused_slot(source, slots, &name);
     let Some(dir) = slots.folder(&name).map_err(refused)? else { return Ok(Taken::Not) };
-    let owner = names::owner(&dir);
+    let owner = slot::owner(&dir);
     let is_own = only_of.is_some() && owner.as_ref().is_some_and(|owner| Some(owner.pid) == only_of);
     if only_of.is_some() && !is_own {
         return Ok(Taken::Not);
@@ -397,7 +397,7 @@ fn take(slots: &Arc<Folder>, slot: u16, only_of: Option<u32>) -> Result<Taken, U
         Take::Got(hold) => return Ok(Taken::Got(hold)),
         Take::Busy(busy) => busy,
     };
-    if !is_own && names::is_live(&dir) {
+    if !is_own && slot::is_live(&dir) {
         return Ok(Taken::Live);
     }
     if journal::read_in(&dir).is_ok_and(|contents| contents.is_empty()) {

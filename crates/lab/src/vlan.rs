@@ -2,12 +2,12 @@
 //! VLANs on a path of any kind: devices that write the tags of streams over IP, and receive queues by priority. Port `packet`
 //! writes its tags itself and needs none of it.
 
-use crate::command::{Command, Step};
+use crate::command::Command;
 use crate::inverse::{Action, Inverse};
+use crate::machine::Facts;
 use crate::names::{Names, Side};
-use crate::orders::has_ipv6;
-use crate::path::veth::NO_IPV6;
-use crate::path::{Found, Laid, LinkEnd, VlanEnd};
+use crate::path::link::{Laid, LinkEnd, NO_IPV6, VlanEnd};
+use crate::step::Step;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::stream::{Port, Stream};
 use tardy_spec::experiment::{Path, Setup};
@@ -42,7 +42,7 @@ fn arrives_at(stream: &Stream) -> impl Iterator<Item = &str> {
 /// Adds the VLAN devices to a path that is laid.
 pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
     for (n, (vlan, map)) in maps(setup).into_iter().enumerate() {
-        let has_ipv6 = has_ipv6(setup);
+        let has_ipv6 = setup.has_ipv6();
         let end = |side| VlanEnd {
             device: names.vlan(side, vlan),
             address: names.vlan_address(side, n as u8).into(),
@@ -103,7 +103,7 @@ fn address(link: &LinkEnd, near: &VlanEnd, far: &VlanEnd, mac: &str) -> Step {
 
 /// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device must filter by itself
 /// (ethtool's n-tuple rules); one that cannot refuses the first rule with a reason of its own.
-pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> (Vec<Step>, Vec<Command>) {
+pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> (Vec<Step>, Vec<Command>) {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     for (number, (station, end)) in ends.iter().enumerate() {
         if !by_priority(setup).contains(station.as_str()) {

@@ -24,7 +24,7 @@ pub const MAGIC: u32 = 0x7464_7902;
 
 /// What a test packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// Part of a trial: one sample.
     Test,
     /// Sent before a trial until stamps flow; never a sample.
@@ -35,13 +35,13 @@ pub enum Kind {
     WarmUpReply,
 }
 
-impl Kind {
+impl PacketKind {
     /// What answers a packet of this kind; `None` for an answer.
-    pub const fn answer(self) -> Option<Kind> {
+    pub const fn answer(self) -> Option<PacketKind> {
         match self {
-            Kind::Test => Some(Kind::Reply),
-            Kind::WarmUp => Some(Kind::WarmUpReply),
-            Kind::Reply | Kind::WarmUpReply => None,
+            PacketKind::Test => Some(PacketKind::Reply),
+            PacketKind::WarmUp => Some(PacketKind::WarmUpReply),
+            PacketKind::Reply | PacketKind::WarmUpReply => None,
         }
     }
 }
@@ -50,7 +50,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Test or warm-up.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Number of the stream in the experiment.
     pub stream: u8,
     /// Payload bytes that were sent, so that truncation is seen; at most 65,535.
@@ -116,10 +116,10 @@ impl Frame {
             return Err(Foreign::Damaged);
         }
         let kind = match head[4] {
-            1 => Kind::Test,
-            2 => Kind::WarmUp,
-            3 => Kind::Reply,
-            4 => Kind::WarmUpReply,
+            1 => PacketKind::Test,
+            2 => PacketKind::WarmUp,
+            3 => PacketKind::Reply,
+            4 => PacketKind::WarmUpReply,
             _ => return Err(Foreign::Damaged),
         };
         let size = u16::from_be_bytes([head[6], head[7]]);
@@ -144,12 +144,12 @@ pub struct Heads {
 
 impl Heads {
     /// Of the packets of this kind; the rest as in [`Frame`].
-    pub fn new(kind: Kind, stream: u8, size: u16, nonce: u64) -> Self {
+    pub fn new(kind: PacketKind, stream: u8, size: u16, nonce: u64) -> Self {
         let kind: u8 = match kind {
-            Kind::Test => 1,
-            Kind::WarmUp => 2,
-            Kind::Reply => 3,
-            Kind::WarmUpReply => 4,
+            PacketKind::Test => 1,
+            PacketKind::WarmUp => 2,
+            PacketKind::Reply => 3,
+            PacketKind::WarmUpReply => 4,
         };
         let first = u64::from(MAGIC) << 32 | u64::from(kind) << 24 | u64::from(stream) << 16 | u64::from(size);
         let shared = u128::from(first) << 64 | u128::from(nonce);

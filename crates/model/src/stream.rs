@@ -25,6 +25,46 @@ pub enum Side {
     Reply,
 }
 
+impl Side {
+    /// The ends that a stream has.
+    pub fn of(stream: &Stream) -> impl Iterator<Item = Side> {
+        [Side::Tx, Side::Rx].into_iter().chain((stream.kind == Kind::Reflected).then_some(Side::Reply))
+    }
+
+    /// The CPU that its thread is to have.
+    pub fn cpu(self, stream: &Stream) -> CpuChoice {
+        match self {
+            Side::Tx => stream.tx.cpu,
+            Side::Rx => stream.rx.cpu,
+            Side::Reply => stream.reply.cpu,
+        }
+    }
+
+    /// The thread that its `same` and `different` mean.
+    pub fn other(self) -> Side {
+        if self == Side::Tx { Side::Rx } else { Side::Tx }
+    }
+
+    /// The policy that its thread is to have.
+    pub fn policy(self, stream: &Stream) -> Policy {
+        match self {
+            Side::Tx => stream.tx.policy,
+            Side::Rx => stream.rx.policy,
+            Side::Reply => stream.reply.policy,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Tx => "tx",
+            Side::Rx => "rx",
+            Side::Reply => "reply",
+        })
+    }
+}
+
 /// What the figures of a running trial are of, and which end has them: the metric that leads of the stream in the table too.
 pub fn live(kind: Kind, stamps: &[Point]) -> (Side, Metric) {
     match kind {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// From where on a rule's verdict has its full weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum RuleLimit {
     /// A share of the time or of the packets.
     Share(f64),
     /// A span of time, ns.
@@ -25,7 +25,7 @@ pub struct RuleDefault {
     /// Its id.
     pub id: &'static str,
     /// Its limit, if it has one that can be set.
-    pub limit: Option<Limit>,
+    pub limit: Option<RuleLimit>,
     /// The most that its verdicts weigh.
     pub level: Level,
     /// May it be made milder?
@@ -36,7 +36,7 @@ const fn condition(id: &'static str, level: Level) -> RuleDefault {
     RuleDefault { id, limit: None, level, milder: true }
 }
 
-const fn limited(id: &'static str, limit: Limit) -> RuleDefault {
+const fn limited(id: &'static str, limit: RuleLimit) -> RuleDefault {
     RuleDefault { id, limit: Some(limit), level: Level::Invalid, milder: true }
 }
 
@@ -58,7 +58,7 @@ pub const RULES: &[RuleDefault] = &[
     fact("no-gates"),
     condition("load", Level::Invalid),
     condition("softirq", Level::Invalid),
-    limited("rate", Limit::Share(0.01)),
+    limited("rate", RuleLimit::Share(0.01)),
     fact("send-errors"),
     fact("launch-drops"),
     fact("loss"),
@@ -73,8 +73,8 @@ pub const RULES: &[RuleDefault] = &[
     condition("advance", Level::Warning),
     condition("narrow-windows", Level::Warning),
     condition("rt-bandwidth", Level::Invalid),
-    limited("steal", Limit::Share(0.10)),
-    limited("competing-cpu", Limit::Share(0.10)),
+    limited("steal", RuleLimit::Share(0.10)),
+    limited("competing-cpu", RuleLimit::Share(0.10)),
     condition("shared-cpu", Level::Warning),
     condition("other-runs", Level::Note),
     condition("pm-qos", Level::Warning),
@@ -82,7 +82,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("moved-point", Level::Warning),
     condition("foreign", Level::Note),
     condition("ruler", Level::Warning),
-    limited("guest-timer", Limit::Ns(1_000_000)),
+    limited("guest-timer", RuleLimit::Ns(1_000_000)),
 ];
 
 /// The rule of this id.
@@ -95,7 +95,7 @@ pub fn rule(id: &str) -> Option<&'static RuleDefault> {
 pub struct Setting {
     /// Its limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<RuleLimit>,
     /// The most that its verdicts weigh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
@@ -148,7 +148,7 @@ impl Validity {
         self.set.is_empty()
     }
 
-    fn limit(&self, id: &str) -> Option<Limit> {
+    fn limit(&self, id: &str) -> Option<RuleLimit> {
         let set = self.set.get(id).and_then(|setting| setting.limit);
         set.or_else(|| rule(id)?.limit)
     }
@@ -156,7 +156,7 @@ impl Validity {
     /// The share from which on a rule's verdict has its full weight; above all shares for a rule that has none.
     pub fn share(&self, id: &str) -> f64 {
         match self.limit(id) {
-            Some(Limit::Share(share)) => share,
+            Some(RuleLimit::Share(share)) => share,
             _ => f64::INFINITY,
         }
     }
@@ -164,7 +164,7 @@ impl Validity {
     /// The same of a rule whose limit is a span of time, ns.
     pub fn ns(&self, id: &str) -> i64 {
         match self.limit(id) {
-            Some(Limit::Ns(ns)) => ns,
+            Some(RuleLimit::Ns(ns)) => ns,
             _ => i64::MAX,
         }
     }
@@ -201,8 +201,8 @@ impl Validity {
                 && is != default
             {
                 let milder = match (is, default) {
-                    (Limit::Share(is), Limit::Share(default)) => is > default,
-                    (Limit::Ns(is), Limit::Ns(default)) => is > default,
+                    (RuleLimit::Share(is), RuleLimit::Share(default)) => is > default,
+                    (RuleLimit::Ns(is), RuleLimit::Ns(default)) => is > default,
                     _ => true,
                 };
                 let (is, default) = (is.to_string(), default.to_string());
@@ -223,14 +223,14 @@ impl std::fmt::Display for Changed {
     }
 }
 
-impl std::fmt::Display for Limit {
+impl std::fmt::Display for RuleLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             // Ten digits are more than anybody writes, and few enough to hide that a share is a binary fraction.
-            Limit::Share(share) => write!(f, "{} %", (share * 100.0 * 1e10).round() / 1e10),
-            Limit::Ns(ns) if ns % 1_000_000 == 0 => write!(f, "{} ms", ns / 1_000_000),
-            Limit::Ns(ns) if ns % 1_000 == 0 => write!(f, "{} µs", ns / 1_000),
-            Limit::Ns(ns) => write!(f, "{ns} ns"),
+            RuleLimit::Share(share) => write!(f, "{} %", (share * 100.0 * 1e10).round() / 1e10),
+            RuleLimit::Ns(ns) if ns % 1_000_000 == 0 => write!(f, "{} ms", ns / 1_000_000),
+            RuleLimit::Ns(ns) if ns % 1_000 == 0 => write!(f, "{} µs", ns / 1_000),
+            RuleLimit::Ns(ns) => write!(f, "{ns} ns"),
         }
     }
 }

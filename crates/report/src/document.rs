@@ -2,6 +2,7 @@
 //! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are written. Figures stand ungrouped
 //! with a decimal point, so that a spreadsheet reads them.
 
+use crate::block::{Block, Table};
 use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::{Facts, Picture, summary};
@@ -9,55 +10,6 @@ use std::collections::BTreeMap;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
-
-/// A part of the document.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Block {
-    /// Depth from 1, text.
-    Heading(usize, String),
-    /// A sentence, of which the first part is set off.
-    Sentence(String, String),
-    /// Entries, each with a first part that is set off.
-    List(Vec<(String, String)>),
-    /// A table.
-    Table(Table),
-}
-
-/// A table; each row is as long as the head.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Table {
-    pub head: Vec<String>,
-    /// The first so many columns hold words, the rest figures.
-    pub words: usize,
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    pub fn new(words: usize, head: &[&str]) -> Table {
-        Table { head: head.iter().map(|title| (*title).to_owned()).collect(), words, rows: Vec::new() }
-    }
-
-    /// The width of each column.
-    pub fn widths(&self, shown: impl Fn(&str) -> usize) -> Vec<usize> {
-        let width =
-            |i: usize| self.rows.iter().map(|row| shown(&row[i])).chain([shown(&self.head[i])]).max().unwrap_or(0);
-        (0..self.head.len()).map(width).collect()
-    }
-
-    /// The same table in a language that reads some characters its own way.
-    pub fn escaped(&self, escape: fn(&str) -> String) -> Table {
-        let each = |row: &Vec<String>| row.iter().map(|text| escape(text)).collect();
-        Table { head: each(&self.head), words: self.words, rows: self.rows.iter().map(each).collect() }
-    }
-
-    /// One row between bars, padded to these widths: words to the left, figures to the right.
-    pub fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let cells = row.iter().zip(widths).enumerate().map(|(i, (text, &width))| {
-            if i < self.words { format!("{text:<width$}") } else { format!("{text:>width$}") }
-        });
-        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
-    }
-}
 
 /// The whole document.
 pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {

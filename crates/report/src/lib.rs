@@ -12,6 +12,7 @@ use tardy_model::result::Results;
 use tardy_model::time::Nanos;
 
 mod bins;
+mod block;
 mod column;
 pub mod compare;
 mod csv;

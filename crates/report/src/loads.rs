@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background loads as a table and in a few words each. What no load of the cell has, has no column.
 
-use crate::document::Table;
+use crate::block::Table;
 use crate::figure;
 use std::collections::BTreeMap;
 use tardy_model::result::LoadResult;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Org with its tables, aligned as Org itself would align them.
 
-use crate::document::{self, Block, Table};
+use crate::block::{Block, Table};
+use crate::document;
 use crate::{Options, Picture, ReportError};
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {

@@ -5,8 +5,8 @@
 mod tables;
 
 use crate::Picture;
+use crate::block::{Block, Table};
 use crate::column::title;
-use crate::document::{Block, Table};
 use crate::figure::{self, Unit};
 use tables::TABLES;
 use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};

@@ -4,9 +4,10 @@
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Softirq;
-use crate::placement::{self, End};
+use crate::placement;
 use crate::schema::show_duration;
 use tardy_model::ethernet::{ETHERTYPE, TAGS};
+use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, Wait};
 
 /// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
@@ -282,12 +283,12 @@ enum Slot {
 
 /// Two realtime threads that spin on one CPU: the second would never run.
 pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
-    let slot = |n: usize, end: End| {
+    let slot = |n: usize, end: Side| {
         let stream = &streams[n];
         let (own, other) = match end {
-            End::Tx => (stream.tx.cpu, stream.rx.cpu),
-            End::Rx => (stream.rx.cpu, stream.tx.cpu),
-            End::Reply => (stream.reply.cpu, stream.tx.cpu),
+            Side::Tx => (stream.tx.cpu, stream.rx.cpu),
+            Side::Rx => (stream.rx.cpu, stream.tx.cpu),
+            Side::Reply => (stream.reply.cpu, stream.tx.cpu),
         };
         match (own, other) {
             (CpuChoice::Number(cpu), _) | (CpuChoice::Same, CpuChoice::Number(cpu)) => Some(Slot::Number(cpu)),
@@ -296,13 +297,13 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
         }
     };
     let Some(clash) = placement::clash(streams, slot) else { return Ok(()) };
-    let key = |(n, end): (usize, End), field: &str| format!("stream.{}.{end}.{field}", streams[n].name);
-    let thread = |at: (usize, End)| format!("`{}.{}`", streams[at.0].name, at.1);
+    let key = |(n, end): (usize, Side), field: &str| format!("stream.{}.{end}.{field}", streams[n].name);
+    let thread = |at: (usize, Side)| format!("`{}.{}`", streams[at.0].name, at.1);
     let mut keys = Vec::new();
     for at in [clash.1, clash.0] {
         let sleeps_by = match (at.1, streams[at.0].kind) {
-            (End::Tx, Kind::Cyclic | Kind::Reflected) => key(at, "spin"),
-            (End::Reply, _) => key((at.0, End::Tx), "wait"),
+            (Side::Tx, Kind::Cyclic | Kind::Reflected) => key(at, "spin"),
+            (Side::Reply, _) => key((at.0, Side::Tx), "wait"),
             _ => key(at, "wait"),
         };
         keys.extend([key(at, "cpu"), sleeps_by, key(at, "policy")]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
-use tardy_model::stream::{CpuChoice, Stream};
+use tardy_model::stream::{CpuChoice, Ip, Stream, all_simulated};
 use tardy_model::validity::Validity;
 
 pub use tardy_model::shaper::Shaper;
@@ -56,6 +56,18 @@ pub struct Setup {
     pub loads: Vec<Load>,
     /// Who takes arriving packets in.
     pub softirq: Softirq,
+}
+
+impl Setup {
+    /// True if every stream goes through port `sim`: then nothing is built.
+    pub fn is_simulated(&self) -> bool {
+        all_simulated(&self.streams)
+    }
+
+    /// True if a stream needs IPv6 addresses on the path.
+    pub fn has_ipv6(&self) -> bool {
+        self.streams.iter().any(|stream| stream.ip == Ip::Ipv6)
+    }
 }
 
 /// A place where traffic starts or ends.

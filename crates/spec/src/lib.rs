@@ -11,6 +11,7 @@ mod error;
 pub mod experiment;
 mod load;
 mod near;
+mod open;
 pub mod placement;
 mod ready_made;
 pub mod schema;
@@ -21,12 +22,14 @@ mod source;
 mod stamps;
 mod tree;
 mod validity;
+mod values;
 
 pub use error::{Place, Reason, SpecError};
 pub use load::under_test;
+pub use open::{read, ready_made, resolve};
 pub use ready_made::READY_MADE;
 pub use schema::json_schema;
-pub use source::{LARGEST, Source, read, ready_made, resolve};
+pub use source::{LARGEST, Source};
 
 use cell::View;
 use error::{At, Origin, Problem};
@@ -43,7 +46,7 @@ use std::path::Path;
 /// # Errors
 /// The first fault, with its place in the file or its `--set`, and the mend.
 pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecError> {
-    source::check_size(source)?;
+    open::check_size(source)?;
     load_checked(source, overrides).map_err(|problem| problem.into_error(source, overrides))
 }
 
@@ -88,7 +91,7 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
 /// # Errors
 /// As [`load`].
 pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
-    source::check_size(source)?;
+    open::check_size(source)?;
     let sheet = tree::document(&source.text).and_then(|document| Sheet::new(&document));
     let sheet = sheet.map_err(|problem| problem.into_error(source, &[]))?;
     let base = sheet.base.iter().map(|(key, row)| (key.clone(), row.node.toml()));
@@ -108,7 +111,7 @@ pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn keys_set(source: &Source, overrides: &[String]) -> Result<BTreeSet<String>, SpecError> {
-    source::check_size(source)?;
+    open::check_size(source)?;
     let sheet = tree::document(&source.text).and_then(|document| pinned(&document, overrides));
     let sheet = sheet.map_err(|problem| problem.into_error(source, overrides))?;
     let set = sheet.base.values().filter(|row| matches!(row.key_at.origin, Origin::Set(_)));

@@ -4,8 +4,8 @@
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::schema::{Value, show_duration};
-use crate::setup::{cpu, ends, integer, policy, share, span, text};
 use crate::sheet::Named;
+use crate::values::{cpu, ends, integer, policy, share, span, text};
 use tardy_model::load::{Distribution, Load, LoadKind, Rate};
 use tardy_model::stream::{CpuChoice, Policy, Port, Stream, UNDER_TEST};
 
@@ -104,7 +104,7 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             return Err(table.missing(&["kind"], message, format!("write to = \"{other}\"")));
         }
         (_, Some(_)) => ends(view, &table).map(|(from, to)| (from, Some(to)))?,
-        (false, None) => (crate::setup::station(view, &table, "from")?, None),
+        (false, None) => (crate::values::station(view, &table, "from")?, None),
     };
     if let LoadKind::Command { peer_command, .. } = &kind
         && to.is_none()

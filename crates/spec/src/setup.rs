@@ -6,11 +6,11 @@ use crate::check;
 use crate::error::{At, Problem, Reason};
 use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::load;
-use crate::near;
 use crate::schema::{Value, show_duration};
 use crate::shaper;
 use crate::sheet::Named;
 use crate::stamps;
+use crate::values::{cpu, ends, flag, integer, policy, share, span, text};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
@@ -217,32 +217,6 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     Ok(stream)
 }
 
-/// The station that a key names.
-pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result<String, Problem> {
-    let name = table.get(field, text)?;
-    let known = view.stations().iter().map(|station| station.name.as_str());
-    if known.clone().any(|known| known == name) {
-        return Ok(name);
-    }
-    let message = format!("`{}`: there is no station `{name}`", table.key(field));
-    // Nothing goes from a station to itself: the one at the other end is no advice.
-    let other = if field == "from" { "to" } else { "from" };
-    let taken = table.find(other).and_then(text);
-    let free = known.clone().filter(|known| Some(*known) != taken.as_deref());
-    Err(table.wrong(&[field], message, near::mend(&name, free)))
-}
-
-pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {
-    let (from, to) = (station(view, table, "from")?, station(view, table, "to")?);
-    if from == to {
-        let message = format!("`{}` sends from `{from}` to itself", table.key("to"));
-        let other = view.stations().iter().find(|station| station.name != from);
-        let other = other.map_or("b", |station| station.name.as_str());
-        return Err(table.wrong(&["to", "from"], message, format!("write to = \"{other}\"")));
-    }
-    Ok((from, to))
-}
-
 /// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.
 fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
     let (field, count) = match table.find("duration") {
@@ -394,32 +368,4 @@ fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
         hold: table.get("sim.hold", span)?,
         hold_share: table.get("sim.hold_share", share)?,
     })
-}
-
-pub(crate) fn text(value: &Value) -> Option<String> {
-    if let Value::Text(text) = value { Some(text.clone()) } else { None }
-}
-
-pub(crate) fn integer(value: &Value) -> Option<i64> {
-    if let Value::Integer(number) = value { Some(*number) } else { None }
-}
-
-pub(crate) fn span(value: &Value) -> Option<Nanos> {
-    if let Value::Span(span) = value { Some(*span) } else { None }
-}
-
-pub(crate) fn flag(value: &Value) -> Option<bool> {
-    if let Value::Flag(flag) = value { Some(*flag) } else { None }
-}
-
-pub(crate) fn share(value: &Value) -> Option<f64> {
-    if let Value::Share(share) = value { Some(*share) } else { None }
-}
-
-pub(crate) fn cpu(value: &Value) -> Option<CpuChoice> {
-    if let Value::Cpu(cpu) = value { Some(*cpu) } else { None }
-}
-
-pub(crate) fn policy(value: &Value) -> Option<tardy_model::stream::Policy> {
-    if let Value::Policy(policy) = value { Some(*policy) } else { None }
 }

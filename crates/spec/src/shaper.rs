@@ -7,7 +7,7 @@ use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::{Value, show_duration};
-use crate::setup::{flag, integer, span, text};
+use crate::values::{flag, integer, span, text};
 use tardy_model::load::Load;
 use tardy_model::shaper::{
     Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,

@@ -4,7 +4,7 @@
 use crate::error::{Problem, Reason};
 use crate::schema::Value;
 use crate::sheet::{Assignment, Sheet};
-use tardy_model::validity::{Limit, RuleDefault, Setting, Validity, rule};
+use tardy_model::validity::{RuleDefault, RuleLimit, Setting, Validity, rule};
 use tardy_model::verdict::Level;
 
 /// Reads it; what the sheet holds of it is known to name a rule.
@@ -22,16 +22,17 @@ pub(crate) fn of(sheet: &Sheet) -> Result<Validity, Problem> {
     Ok(validity)
 }
 
-fn limit(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Limit, Problem> {
+fn limit(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<RuleLimit, Problem> {
     let wrong = |message: String, help: String| Problem::new(Reason::Value, &row.node.at, message, help);
     match (rule.limit, &row.value) {
-        (Some(Limit::Share(_)), Value::Share(share)) => Ok(Limit::Share(*share)),
-        (Some(Limit::Ns(_)), Value::Span(span)) => Ok(Limit::Ns(span.0)),
-        (Some(Limit::Share(default)), _) => {
-            let help = format!("write a share, as limit = \"{}\"", Limit::Share(default).to_string().replace(' ', ""));
+        (Some(RuleLimit::Share(_)), Value::Share(share)) => Ok(RuleLimit::Share(*share)),
+        (Some(RuleLimit::Ns(_)), Value::Span(span)) => Ok(RuleLimit::Ns(span.0)),
+        (Some(RuleLimit::Share(default)), _) => {
+            let help =
+                format!("write a share, as limit = \"{}\"", RuleLimit::Share(default).to_string().replace(' ', ""));
             Err(wrong(format!("`{key}`: the limit of {} is a share of the time or of the packets", rule.id), help))
         }
-        (Some(Limit::Ns(_)), _) => {
+        (Some(RuleLimit::Ns(_)), _) => {
             Err(wrong(format!("`{key}`: the limit of {} is a duration", rule.id), "write limit = \"5ms\"".to_owned()))
         }
         (None, _) => {

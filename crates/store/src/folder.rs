@@ -2,6 +2,7 @@
 //! The run folder itself: made, filled, opened, listed.
 
 use crate::held::Held;
+use crate::name::file_name;
 use crate::samples::batches::Batches;
 use crate::samples::read::SamplesFile;
 use crate::trial::{RECORD, SAMPLES, TrialFolder};
@@ -329,13 +330,4 @@ impl RunFolder {
         }
         serde_json::from_slice(&bytes).map_err(damaged)
     }
-}
-
-/// A cell's or stream's name, if it can name a file: the characters of cell ids, not hidden, not `.` or `..`.
-pub(crate) fn file_name(name: &str) -> Result<&str, StoreError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._=,-".contains(c);
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
-        return Err(StoreError::Name { name: name.to_owned() });
-    }
-    Ok(name)
 }

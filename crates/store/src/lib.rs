@@ -13,6 +13,7 @@ mod error;
 mod folder;
 mod held;
 pub mod hlog;
+mod name;
 mod output;
 pub mod samples;
 mod trial;

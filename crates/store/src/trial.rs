@@ -2,7 +2,8 @@
 //! The folder of a trial that is being written.
 
 use crate::held::Held;
-use crate::{StoreError, folder::file_name, hlog, samples};
+use crate::name::file_name;
+use crate::{StoreError, hlog, samples};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;

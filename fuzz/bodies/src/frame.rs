@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The test frame: any payload is a frame of this trial or foreign, and what was written is read back.
 
-use tardy_model::frame::{Foreign, Frame, HEAD, Heads, Kind};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 
 /// One input.
 pub fn input(bytes: &[u8]) {
@@ -18,7 +18,7 @@ pub fn input(bytes: &[u8]) {
     let Some((nonce, seq)) = fields.split_first_chunk::<8>() else { return };
     let Ok(size) = u16::try_from(HEAD + rest.len()) else { return };
     let frame = Frame {
-        kind: if kind % 2 == 0 { Kind::Test } else { Kind::WarmUp },
+        kind: if kind % 2 == 0 { PacketKind::Test } else { PacketKind::WarmUp },
         stream: *stream,
         size,
         nonce: u64::from_be_bytes(*nonce),

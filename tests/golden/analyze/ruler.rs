@@ -4,7 +4,7 @@
 use tardy_analyze::ruler::{Sender, judge};
 use tardy_model::machine::RulerRecord;
 use tardy_model::result::{CellResult, Figures, MetricResult, Placement, Quantiles, StreamResult, TrialResult};
-use tardy_model::validity::{Limit, Setting, Validity};
+use tardy_model::validity::{RuleLimit, Setting, Validity};
 use tardy_model::verdict::{Level, Verdict};
 
 /// A cell whose sender woke so late at p99.
@@ -109,7 +109,7 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     let of_none = judge(&cell(None), &[sender()], &late, true, &Validity::default());
     assert_eq!(of_none.len(), 1);
     let mut settings = Validity::default();
-    settings.set.insert("guest-timer".into(), Setting { limit: Some(Limit::Ns(100_000_000)), level: None });
+    settings.set.insert("guest-timer".into(), Setting { limit: Some(RuleLimit::Ns(100_000_000)), level: None });
     assert_eq!(judge(&cell(None), &[sender()], &late, true, &settings), []);
     settings.set.insert("guest-timer".into(), Setting { limit: None, level: Some(Level::Warning) });
     let milder = judge(&cell(None), &[sender()], &late, true, &settings);

@@ -9,12 +9,12 @@ use tardy_analyze::validity::RULES;
 use tardy_model::machine::TaskTime;
 use tardy_model::result::TrialResult;
 use tardy_model::trial::TrialRecord;
-use tardy_model::validity::{self, Limit, Setting, Validity};
+use tardy_model::validity::{self, RuleLimit, Setting, Validity};
 use tardy_model::verdict::{Level, Verdict};
 
 const COUNT: u32 = 2_000;
 
-fn set(rule: &str, limit: Option<Limit>, level: Option<Level>) -> Validity {
+fn set(rule: &str, limit: Option<RuleLimit>, level: Option<Level>) -> Validity {
     Validity { set: BTreeMap::from([(rule.to_owned(), Setting { limit, level })]) }
 }
 
@@ -55,14 +55,14 @@ fn every_rule_of_a_trial_can_be_named_in_the_file() {
 #[test]
 fn a_limit_and_a_level_are_judged_by() {
     assert!(!judge(&disturbed(), &Validity::default()).valid);
-    let wide = judge(&disturbed(), &set("competing-cpu", Some(Limit::Share(0.6)), None));
+    let wide = judge(&disturbed(), &set("competing-cpu", Some(RuleLimit::Share(0.6)), None));
     assert_eq!((wide.valid, wide.verdicts[0].level), (true, Level::Warning));
     let milder = judge(&disturbed(), &set("competing-cpu", None, Some(Level::Note)));
     let verdict = &milder.verdicts[0];
     assert_eq!((milder.valid, verdict.level), (true, Level::Note));
     assert!(verdict.says.ends_with("(invalid by default; `[validity]` says note)"), "{}", verdict.says);
     assert_eq!(verdict.evidence["level_by_default"], "invalid".into());
-    let narrow = judge(&disturbed(), &set("competing-cpu", Some(Limit::Share(0.001)), None));
+    let narrow = judge(&disturbed(), &set("competing-cpu", Some(RuleLimit::Share(0.001)), None));
     assert_eq!((narrow.valid, &narrow.verdicts[0].evidence["limit_share"]), (false, &0.001.into()));
     assert!(!narrow.verdicts[0].evidence.contains_key("level_by_default"), "it is invalid by default, too");
 }
@@ -70,7 +70,7 @@ fn a_limit_and_a_level_are_judged_by() {
 #[test]
 fn a_verdict_that_another_limit_made_milder_named_that_as_its_default_or_nothing() {
     let told = |limit: Option<f64>, level: Option<Level>| {
-        let of = judge(&disturbed(), &set("competing-cpu", limit.map(Limit::Share), level)).verdicts;
+        let of = judge(&disturbed(), &set("competing-cpu", limit.map(RuleLimit::Share), level)).verdicts;
         of.first().map(|verdict| {
             let by_default = verdict.evidence.get("level_by_default").cloned();
             (verdict.level, by_default, verdict.says.rsplit_once(" (").map_or(String::new(), |(_, end)| end.to_owned()))
@@ -89,7 +89,7 @@ fn a_verdict_that_another_limit_made_milder_named_that_as_its_default_or_nothing
     let mut little = disturbed();
     ctl(&mut little).rx.wait_ns = Some(100_000);
     assert!(judge(&little, &Validity::default()).valid);
-    let strict = judge(&little, &set("competing-cpu", Some(Limit::Share(0.0001)), None));
+    let strict = judge(&little, &set("competing-cpu", Some(RuleLimit::Share(0.0001)), None));
     let [verdict] = &strict.verdicts[..] else { panic!("{:#?}", strict.verdicts) };
     assert_ne!(verdict.evidence.get("level_by_default"), None, "{verdict:#?}");
 }
@@ -114,15 +114,15 @@ fn what_is_not_the_default_is_listed_and_what_is_is_not() {
         let line = |c: validity::Changed| (format!("{} {} {} / {}", c.rule, c.what, c.is, c.default), c.milder);
         validity.changed().into_iter().map(line).collect()
     };
-    let both = set("competing-cpu", Some(Limit::Share(0.6)), Some(Level::Warning));
+    let both = set("competing-cpu", Some(RuleLimit::Share(0.6)), Some(Level::Warning));
     let line = |text: &str| text.to_owned();
     assert_eq!(
         told(&both),
         [(line("competing-cpu limit 60 % / 10 %"), true), (line("competing-cpu level warning / invalid"), true)]
     );
-    assert_eq!(told(&set("competing-cpu", Some(Limit::Share(0.1)), Some(Level::Invalid))), []);
+    assert_eq!(told(&set("competing-cpu", Some(RuleLimit::Share(0.1)), Some(Level::Invalid))), []);
     assert_eq!(
-        told(&set("guest-timer", Some(Limit::Ns(500_000)), None)),
+        told(&set("guest-timer", Some(RuleLimit::Ns(500_000)), None)),
         [(line("guest-timer limit 500 µs / 1 ms"), false)]
     );
 }

@@ -8,7 +8,7 @@ use tardy_lab::guest::apt::{self, deb822, keep_debians, one_line};
 use tardy_lab::guest::initramfs::Archive;
 use tardy_lab::guest::kernel::{self, Fetched, Kernel, KernelError};
 use tardy_lab::guest::modules::{self, ModuleError};
-use tardy_lab::guest::{cached, unpack};
+use tardy_lab::guest::{cached, sha256, unpack};
 
 fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
     bytes[at..at + what.len()].copy_from_slice(what);
@@ -57,13 +57,9 @@ fn cache() -> tempfile::TempDir {
     fs::write(root.join("boot/vmlinuz-6.12.1"), image()).expect("written");
     fs::write(module, plain()).expect("written");
     let list = cached::listed(&cached::sums(&root, Path::new("usr/lib/modules")).expect("sums"));
-    assert_eq!(list, format!("{}  {MODULE}\n", kernel::sha256(&plain())));
+    assert_eq!(list, format!("{}  {MODULE}\n", sha256::of(&plain())));
     fs::write(root.join(kernel::MODULE_SUMS), &list).expect("written");
-    let note = Fetched {
-        image_sha256: kernel::sha256(&image()),
-        modules_sha256: kernel::sha256(list.as_bytes()),
-        ..fetched()
-    };
+    let note = Fetched { image_sha256: sha256::of(&image()), modules_sha256: sha256::of(list.as_bytes()), ..fetched() };
     fs::write(root.join("kernel.json"), serde_json::to_vec(&note).expect("JSON")).expect("written");
     cache
 }
@@ -77,8 +73,8 @@ fn an_unpacked_kernel_that_was_cut_short_or_changed_was_booted_for_ever() {
     let cache = cache();
     let kernel = find(cache.path()).expect("it was fetched");
     let boots = unpack::bootable(cache.path(), &kernel);
-    assert_eq!(boots.path, cache.path().join("unpacked").join(kernel::sha256(&image())));
-    assert_eq!(boots.sha256, kernel::sha256(&plain()));
+    assert_eq!(boots.path, cache.path().join("unpacked").join(sha256::of(&image())));
+    assert_eq!(boots.sha256, sha256::of(&plain()));
     let mut other = plain();
     other[100] = 1;
     let cut = plain()[..60].to_vec();

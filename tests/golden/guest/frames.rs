@@ -5,11 +5,13 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
-use tardy_lab::coordinator::{self, Event, Options, Sink};
+use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::{self, Frames, Kind};
-use tardy_lab::guest::relay::{self, End, Heard, Relay, Said};
+use tardy_lab::guest::relay::{self, Heard, Relay};
+use tardy_lab::guest::said::{End, Said};
 use tardy_lab::guest::watch::most_bytes;
+use tardy_lab::run::{Event, Sink};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 

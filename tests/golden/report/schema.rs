@@ -5,7 +5,7 @@ use super::sample::{many, odd, run};
 use serde_json::{Value, json};
 use tardy_model::manifest::{GuestEntry, ReadBack};
 use tardy_model::result::CpuUser;
-use tardy_model::validity::{Limit, Setting};
+use tardy_model::validity::{RuleLimit, Setting};
 use tardy_model::verdict::Level;
 use tardy_report::{manifest_schema, results_schema};
 
@@ -92,8 +92,8 @@ fn results_agree_with_their_schema() {
     assert_eq!(faults(&schema, &value), Vec::<String>::new());
     let mut set = run(&["all"]);
     let of = |limit| Setting { limit: Some(limit), level: Some(Level::Warning) };
-    set.results.validity.set.insert("competing-cpu".into(), of(Limit::Share(0.6)));
-    set.results.validity.set.insert("guest-timer".into(), of(Limit::Ns(5_000_000)));
+    set.results.validity.set.insert("competing-cpu".into(), of(RuleLimit::Share(0.6)));
+    set.results.validity.set.insert("guest-timer".into(), of(RuleLimit::Ns(5_000_000)));
     let used = &mut set.results.cells[0].cpus[0];
     used.others = vec![CpuUser { name: "cc1".into(), run_ns: 5, ended: 2 }];
     (used.elapsed_ns, used.others_ns) = (10, Some(5));

@@ -114,7 +114,7 @@ fn scores(values: &[MaybeNanos]) -> [Vec<Option<f64>>; 2] {
 
 /// The trials of a cell.
 #[derive(Clone, Debug, Default)]
-pub struct Pool {
+pub struct EdgePool {
     ranked: [u32; SPACINGS.len()],
     upper_ln_p: [f64; SPACINGS.len()],
     lower_ln_p: [f64; SPACINGS.len()],
@@ -125,7 +125,7 @@ pub struct Pool {
     ends_ns: Option<(i64, i64)>,
 }
 
-impl Pool {
+impl EdgePool {
     /// Adds a trial.
     pub fn add(&mut self, trial: &OfTrial) {
         for (at, rank) in trial.ranks.iter().enumerate() {

@@ -39,7 +39,7 @@ struct Comparison {
 
 /// One metric's comparisons, of a trial or of a cell.
 #[derive(Clone, Debug, Default)]
-pub struct Pool {
+pub struct IntervalPool {
     comparisons: u64,
     above: u64,
     below: u64,
@@ -47,7 +47,7 @@ pub struct Pool {
     ends_ns: Option<(i64, i64)>,
 }
 
-impl Pool {
+impl IntervalPool {
     fn push(&mut self, comparison: Comparison) {
         let Comparison { affected_ns, beside_ns, above, below } = comparison;
         self.comparisons += 1;
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// Adds a trial's.
-    pub fn add(&mut self, other: &Pool) {
+    pub fn add(&mut self, other: &IntervalPool) {
         self.comparisons += other.comparisons;
         self.above += other.above;
         self.below += other.below;
@@ -176,7 +176,7 @@ pub struct Pass {
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
     /// By metric: beside work of tardy's own choice, and beside work that something else made necessary.
-    pub metrics: Vec<[Pool; 2]>,
+    pub metrics: Vec<[IntervalPool; 2]>,
     /// Packets under way at work of either kind.
     pub affected: [u64; 2],
 }

@@ -18,7 +18,7 @@ const LEAST_BLOCKS: u64 = 16;
 
 /// One metric of one cell by one modulus.
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct ResiduePool {
     modulus: usize,
     each: usize,
     blocks: u64,
@@ -29,12 +29,12 @@ pub struct Pool {
     rows: Vec<u64>,
 }
 
-impl Pool {
+impl ResiduePool {
     /// For packets by the remainder of their number divided by `modulus`, `each` of a class in a block.
     pub fn new((modulus, each): (usize, usize)) -> Self {
         let empty = vec![0; modulus];
         let (wins, losses, rows) = (empty.clone(), empty.clone(), empty);
-        Pool { modulus, each, blocks: 0, wins, losses, medians: vec![Vec::new(); modulus], rows }
+        ResiduePool { modulus, each, blocks: 0, wins, losses, medians: vec![Vec::new(); modulus], rows }
     }
 
     /// Adds the values of packets 0 and on of one trial.

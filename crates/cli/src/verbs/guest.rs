@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::time::Duration;
-use tardy_lab::coordinator::RunError;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator, Mode};
 use tardy_lab::guest::unpack::{self, Boots};
-use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch};
+use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
 use tardy_lab::identity;
+use tardy_lab::run::RunError;
 use tardy_lab::script::Script;
 use tardy_model::stream::CpuChoice;
+use tardy_model::stream::Side;
 use tardy_spec::experiment::{Experiment, Setup};
-use tardy_spec::placement::End;
 
 /// Fetches, lists or packs.
 pub fn call(args: Call) -> Result<Exit> {
@@ -202,7 +202,7 @@ pub fn silence() -> Result<Duration> {
 /// Keys of a set-up that say `different`.
 fn different(setup: &Setup) -> Vec<String> {
     let streams = setup.streams.iter().flat_map(|stream| {
-        let ends = End::of(stream).filter(move |end| end.cpu(stream) == CpuChoice::Different);
+        let ends = Side::of(stream).filter(move |end| end.cpu(stream) == CpuChoice::Different);
         ends.map(move |end| format!("stream.{}.{end}.cpu", stream.name))
     });
     let loads = setup.loads.iter().flat_map(|load| {
@@ -269,8 +269,10 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let qemu = tardy_lab::command::Command::new(qemu::PROGRAM, &arguments);
     let name = &guest.kernel.name;
-    let commands =
-        [format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), qemu::INITRAMFS), qemu.to_string()];
+    let commands = [
+        format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), folder::INITRAMFS),
+        qemu.to_string(),
+    ];
     out.comment(&format!(
         "in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:",
         guest.kernel.release
@@ -285,7 +287,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
     }
     out.comment(&format!(
         "what it measured is in the file `{}`, which only `tardy run` can read, and only while it comes; by hand",
-        qemu::PORT
+        folder::PORT
     ));
     out.comment(&format!(
         "`{}` tells how it ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",

@@ -6,9 +6,10 @@ use crate::exit::Exit;
 use crate::verbs::count;
 use crate::verbs::guest;
 use anyhow::Result;
+use tardy_lab::machine::Facts;
 use tardy_lab::names::Names;
-use tardy_lab::orders::{self, is_simulated};
-use tardy_lab::path::{self, Found};
+use tardy_lab::path;
+use tardy_lab::placement;
 use tardy_lab::plan;
 use tardy_lab::script::Script;
 use tardy_lab::{consent, coordinator, loads};
@@ -28,7 +29,7 @@ pub fn call(args: Plan) -> Result<Exit> {
             guest::possible(guest, &args.experiment, &experiment)?;
             guest::script(guest, &args.experiment, &experiment, &mut out);
             out.comment("tardy does there, and this machine must not:");
-            Found { usable: (0..guest.cpus()).collect(), ..Found::default() }
+            Facts { usable: (0..guest.cpus()).collect(), ..Facts::default() }
         }
         None => {
             for need in consent::needs(&experiment) {
@@ -40,16 +41,17 @@ pub fn call(args: Plan) -> Result<Exit> {
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let mut script = Script::default();
-        if is_simulated(&cell.setup) {
+        if cell.setup.is_simulated() {
             script.comment("port sim: nothing is built, no command is run");
         } else {
             // A CPU that is not there is told now, not by the run.
-            let (chosen, _) = orders::place_on(&cell.setup, &found.usable).map_err(coordinator::RunError::from)?;
-            loads::place(&cell.setup, &chosen, &found.usable).map_err(coordinator::RunError::from)?;
+            let (chosen, _) =
+                placement::place_on(&cell.setup, &found.usable).map_err(tardy_lab::run::RunError::from)?;
+            loads::place(&cell.setup, &chosen, &found.usable).map_err(tardy_lab::run::RunError::from)?;
             match missing(&cell.setup, guest.is_some(), &found) {
                 Some(says) => script.comment(&says),
                 None => plan::plan(&cell.setup, Names::FIRST, &found)
-                    .map_err(coordinator::RunError::from)?
+                    .map_err(tardy_lab::run::RunError::from)?
                     .write_to(&mut script),
             }
         }
@@ -67,7 +69,7 @@ pub fn call(args: Plan) -> Result<Exit> {
                 out.comment(&format!("  {}: {}", cell.id, axes.join(", ")));
             }
             if !cell.setup.loads.is_empty() && missing(&cell.setup, guest.is_some(), &found).is_none() {
-                let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(coordinator::RunError::from)?;
+                let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(tardy_lab::run::RunError::from)?;
                 loads::told(&cell.setup, &plan).iter().for_each(|line| out.comment(&format!("    {line}")));
             }
         }
@@ -81,7 +83,7 @@ pub fn call(args: Plan) -> Result<Exit> {
 }
 
 /// What is said in place of the commands where they cannot be known.
-fn missing(setup: &Setup, in_guest: bool, found: &Found) -> Option<String> {
+fn missing(setup: &Setup, in_guest: bool, found: &Facts) -> Option<String> {
     match setup.path {
         Path::Igb { .. } if in_guest => {
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())

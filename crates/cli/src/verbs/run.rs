@@ -14,12 +14,12 @@ use std::time::Instant;
 use tardy_analyze::envelope::Trace;
 use tardy_analyze::run::Outcome;
 use tardy_lab::consent::{self, Allowed};
-use tardy_lab::coordinator::{self, Ended, Options, Possible, RunError, Sink};
+use tardy_lab::coordinator::{self, Options, Possible};
 use tardy_lab::guest::Guest;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::qemu::Mode;
 use tardy_lab::identity;
-use tardy_lab::orders;
+use tardy_lab::run::{Ended, RunError, Sink};
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Level, Verdict};
@@ -39,7 +39,7 @@ pub fn call(args: Run) -> Result<Exit> {
     }
     let guest = guest::asked(&args.guest)?;
     let silence = guest::silence()?;
-    let real = guest.is_none() && experiment.cells.iter().any(|cell| !orders::is_simulated(&cell.setup));
+    let real = guest.is_none() && experiment.cells.iter().any(|cell| !cell.setup.is_simulated());
     if real {
         if !tardy_sys::process::may_build() {
             let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";
@@ -76,8 +76,14 @@ pub fn call(args: Run) -> Result<Exit> {
             verbs::guest::warn(guest);
             let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
             interrupt::guest_lies_in(path.clone());
-            let options =
-                tardy_lab::guest::Options { guest, folder: &path, state: &state, cache: &cache, stop: &stop, silence };
+            let options = tardy_lab::guest::GuestOptions {
+                guest,
+                folder: &path,
+                state: &state,
+                cache: &cache,
+                stop: &stop,
+                silence,
+            };
             tardy_lab::guest::run(&experiment, &options, sink)
         }
         Where::Here(possible) => {

@@ -4,7 +4,7 @@
 use super::threads::{self, Link};
 use super::{advice, hardware};
 use crate::live::Digest;
-use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, Side, ToAgent};
+use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, ToAgent};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
 use crate::port::packet::{PacketReceive, PacketSend};
 use crate::port::udp::{self, UdpReceive, UdpSend};
@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
+use tardy_model::stream::Side;
 use tardy_model::stream::{Port, Wait, live};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};

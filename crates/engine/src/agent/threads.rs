@@ -3,7 +3,7 @@
 
 use super::end::{Command, Event, Half};
 use super::hardware;
-use crate::message::{FromAgent, Side};
+use crate::message::FromAgent;
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
 use crate::port::udp::MachineTimer;
@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use tardy_model::machine::ThreadRecord;
+use tardy_model::stream::Side;
 use tardy_model::stream::Wait;
 use tardy_sys::{SysError, thread};
 

@@ -8,7 +8,7 @@ use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp, queue};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use tardy_model::ethernet;
-use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
+use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -41,7 +41,7 @@ impl PacketSend {
         let [to, from] = order.macs;
         let head = ethernet::head(to, from, tag, ethertype);
         let size = usize::from(order.size()).max(HEAD);
-        let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
+        let kind = if order.replies { PacketKind::WarmUpReply } else { PacketKind::WarmUp };
         let mut probe = [head.as_slice(), &vec![0; size]].concat();
         Frame { kind, stream, size: order.size(), nonce, seq: PROBE }.write(&mut probe[head.len()..]);
         let frames = probe.repeat(BATCH);

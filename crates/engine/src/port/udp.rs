@@ -5,7 +5,7 @@ use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, queue};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use std::net::SocketAddr;
-use tardy_model::frame::{Frame, HEAD, Kind, PROBE};
+use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -63,7 +63,7 @@ impl UdpSend {
     fn over(socket: UdpTx, order: &SendOrder) -> Self {
         let (StreamOrder { stream, nonce, .. }, size) = (&order.order, order.size());
         let mut probe = vec![0; usize::from(size).max(HEAD)];
-        let kind = if order.replies { Kind::WarmUpReply } else { Kind::WarmUp };
+        let kind = if order.replies { PacketKind::WarmUpReply } else { PacketKind::WarmUp };
         Frame { kind, stream: *stream, size, nonce: *nonce, seq: PROBE }.write(&mut probe);
         UdpSend { socket, probe }
     }

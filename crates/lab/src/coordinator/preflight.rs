@@ -4,10 +4,10 @@
 
 use super::{Event, Run, RunError, Told, noting};
 use crate::apply::{self, ApplyError};
-use crate::names::Slot;
-use crate::orders::{built_alike, is_simulated};
+use crate::orders::built_alike;
 use crate::plan;
 use crate::shaper;
+use crate::slot::Slot;
 use crate::undo::UndoError;
 use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::{Path, Setup};
@@ -20,7 +20,7 @@ impl Run<'_> {
         let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();
         for cell in &experiment.cells {
             let refused = self.refused.contains(&cell.id);
-            if refused || is_simulated(&cell.setup) || cell.setup.shaper == Shaper::None || self.stopped() {
+            if refused || cell.setup.is_simulated() || cell.setup.shaper == Shaper::None || self.stopped() {
                 continue;
             }
             let known = tried.iter().find(|(setup, _)| built_alike(setup, &cell.setup, &self.found));

@@ -3,7 +3,8 @@
 //! of ours alone. apt checks what it brings against the archive's signed index; the sum is compared once more here. Sources that apt is
 //! told to believe unsigned are left out, and so is every archive that does not call itself Debian's.
 
-use super::{cached, kernel};
+use super::cached;
+use super::sha256;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
@@ -313,7 +314,7 @@ impl Apt {
         let mut entries = fs::read_dir(&folder).map_err(file("list", &folder))?.flatten().map(|entry| entry.path());
         let none = || FetchError::NoPackage { package: name.to_owned(), suite: self.suite };
         let path = entries.find(|path| path.extension().is_some_and(|end| end == "deb")).ok_or_else(none)?;
-        let got = kernel::sha256(&fs::read(&path).map_err(file("read", &path))?);
+        let got = sha256::of(&fs::read(&path).map_err(file("read", &path))?);
         if got != sha256 {
             let says = format!("its SHA-256 is {got}, and the archive's list says {sha256}");
             return Err(FetchError::Program { doing: format!("checking {name}"), program: "apt-get".to_owned(), says });

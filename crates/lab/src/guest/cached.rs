@@ -2,7 +2,7 @@
 //! Files in the cache of guests: written so that a power loss leaves the old file, the new one or none, with sums in the form that
 //! `sha256sum -c` reads; and what killed programs left there is removed.
 
-use super::kernel;
+use super::sha256;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -44,7 +44,7 @@ pub fn sums(root: &Path, folder: &Path) -> io::Result<BTreeMap<PathBuf, String>>
         if kind.is_dir() {
             found.extend(sums(root, &path)?);
         } else if kind.is_file() {
-            let sum = kernel::sha256(&fs::read(entry.path())?);
+            let sum = sha256::of(&fs::read(entry.path())?);
             found.insert(path, sum);
         }
     }

@@ -2,7 +2,7 @@
 //! What an experiment lets a guest say: of its own cells, trials, streams and loads only, each trial once, and not so often, nor so
 //! much, that the host does nothing but write down what it hears. Pure.
 
-use super::relay::Said;
+use super::said::Said;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::LoadKind;
 use tardy_model::manifest::ReadBack;

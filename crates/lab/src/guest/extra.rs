@@ -8,6 +8,7 @@ use super::cached;
 use super::elf::Elf;
 use super::fetch::{WORK, note};
 use super::kernel::{self, Built, Debian, Fetched};
+use super::sha256;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -280,7 +281,7 @@ fn build_in(
             return Err(ExtraError::Foreign { name: extra.name, got: magic, release: release.to_owned() });
         }
         let path = folder.join(PLACE).join(format!("{name}.ko"));
-        built.modules.insert(path.clone(), kernel::sha256(&bytes));
+        built.modules.insert(path.clone(), sha256::of(&bytes));
         files.insert(path, bytes);
     }
     // Both maps are in the order of their keys.

@@ -4,6 +4,7 @@
 use super::apt::{Apt, FetchError, ORIGIN, field, file};
 use super::cached;
 use super::kernel::{self, Debian, Fetched};
+use super::sha256;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -100,9 +101,9 @@ fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
         package: package.name,
         version: package.version,
         package_sha256: package.sha256,
-        image_sha256: kernel::sha256(&fs::read(&path).map_err(file("read", &path))?),
+        image_sha256: sha256::of(&fs::read(&path).map_err(file("read", &path))?),
         image: Path::new("boot").join(image_file),
-        modules_sha256: kernel::sha256(sums.as_bytes()),
+        modules_sha256: sha256::of(sums.as_bytes()),
         origin: ORIGIN.to_owned(),
         built: Vec::new(),
     };

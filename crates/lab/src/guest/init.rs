@@ -3,7 +3,7 @@
 //! which the kernel starts when it needs a module.
 
 use super::modules;
-use super::relay::Said;
+use super::said::Said;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::Path;

@@ -2,8 +2,8 @@
 //! Which kernel a guest starts: a file with its modules beside it, the running one's, or one of Debian's out of the cache.
 
 use super::cached;
+use super::sha256;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -63,7 +63,7 @@ impl Sums {
     /// # Errors
     /// If it is another, or none of those that were fetched.
     pub fn check(&self, path: &Path, bytes: &[u8]) -> Result<(), KernelError> {
-        let (name, path, got) = (self.kernel.clone(), path.to_owned(), sha256(bytes));
+        let (name, path, got) = (self.kernel.clone(), path.to_owned(), sha256::of(bytes));
         match self.of.get(&path) {
             Some(wanted) if *wanted == got => Ok(()),
             Some(wanted) => Err(KernelError::Changed { name, path, wanted: wanted.clone(), got }),
@@ -216,11 +216,6 @@ pub fn fetched(cache: &Path, name: &str) -> Option<Fetched> {
     serde_json::from_slice(&fs::read(folder(cache, name).join("kernel.json")).ok()?).ok()
 }
 
-/// SHA-256, hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The release that an image says it is. Boot protocol 2.00 and later (Documentation/arch/x86/boot.rst): at 0x20e stands where,
 /// less 0x200, a text begins whose first word it is.
 pub fn release(image: &[u8]) -> Option<&str> {
@@ -255,7 +250,7 @@ pub fn find(cache: &Path, name: &str) -> Result<Kernel, KernelError> {
         let list = folder(cache, name).join(MODULE_SUMS);
         let text = fs::read(&list);
         let text = text.map_err(|source| KernelError::Read { name: name.to_owned(), path: list.clone(), source })?;
-        let got = sha256(&text);
+        let got = sha256::of(&text);
         if got != fetched.modules_sha256 {
             return Err(changed(list, &fetched.modules_sha256, got));
         }
@@ -293,5 +288,5 @@ fn open(name: &str, path: &Path) -> Result<Kernel, KernelError> {
     let own = places.iter().map(|(root, folder)| root.join(folder).join(&release));
     let system = Path::new("/lib/modules").join(&release);
     let modules = own.chain([system]).find(|folder| folder.is_dir());
-    Ok(Kernel { name: name.to_owned(), sha256: sha256(&bytes), image, release, modules, sums: None })
+    Ok(Kernel { name: name.to_owned(), sha256: sha256::of(&bytes), image, release, modules, sums: None })
 }

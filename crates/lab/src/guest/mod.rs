@@ -8,10 +8,12 @@ pub mod cached;
 pub mod console;
 pub mod devices;
 pub mod elf;
+pub mod error;
 pub mod expected;
 pub mod extra;
 pub mod fetch;
 pub mod files;
+pub mod folder;
 pub mod frame;
 pub mod init;
 pub mod initramfs;
@@ -21,14 +23,19 @@ mod probe;
 pub mod programs;
 pub mod qemu;
 pub mod relay;
+pub mod said;
+pub mod sha256;
 pub mod unpack;
 pub mod watch;
 
 use crate::command::Command;
-use crate::coordinator::{self, Ended, Event, RunError, Sink};
+use crate::coordinator;
 use crate::inverse::{Action, Inverse};
 use crate::journal::Journal;
-use crate::names::{ClaimError, Slot};
+use crate::run::{Ended, Event, RunError, Sink};
+use crate::slot::{ClaimError, Slot};
+pub use error::GuestError;
+use error::file;
 use initramfs::Archive;
 use kernel::Kernel;
 use qemu::{Accelerator, Machine, Mode, Qemu};
@@ -39,120 +46,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_model::manifest::GuestEntry;
 use tardy_spec::experiment::{self, Experiment};
-
-/// A run in a guest cannot be made, or broke.
-#[derive(Debug, thiserror::Error)]
-pub enum GuestError {
-    /// The kernel.
-    #[error(transparent)]
-    Kernel(#[from] kernel::KernelError),
-    /// Its modules.
-    #[error(transparent)]
-    Modules(#[from] modules::ModuleError),
-    /// Programs that go in.
-    #[error(transparent)]
-    Programs(#[from] programs::ProgramError),
-    /// The journal is text.
-    #[error("the folder {} has a name that is not UTF-8, and the journal could not name it for `tardy undo`: choose another --out", folder.display())]
-    Name {
-        /// The guest's folder.
-        folder: PathBuf,
-    },
-    /// QEMU is not here.
-    #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", qemu::PROGRAM)]
-    NoQemu,
-    /// QEMU cannot be started.
-    #[error(
-        "cannot start {}: {source}; see what `{} --version` says, or install it anew: apt install --reinstall qemu-system-x86",
-        qemu::PROGRAM,
-        qemu::PROGRAM
-    )]
-    Start {
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file.
-    #[error(
-        "cannot {doing} {}: {source}; look at the rights and the room there, or name another folder for the run by --out",
-        path.display()
-    )]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// Which.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The experiment asks for what no guest has.
-    #[error("cell `{cell}`: {why}")]
-    NotInGuest {
-        /// Which.
-        cell: String,
-        /// Why.
-        why: String,
-    },
-    /// It ended before its time.
-    #[error(
-        "the guest {what} before the run was over{}; {console}; all of it is in guest/{} of the run's folder; try another --kernel, or fewer \
-         loads",
-        said(.qemu),
-        qemu::CONSOLE
-    )]
-    Broke {
-        /// How: "panicked".
-        what: String,
-        /// The end of its console.
-        console: console::ConsoleEnd,
-        /// What QEMU said.
-        qemu: String,
-    },
-    /// It says nothing any more.
-    #[error(
-        "the guest has said nothing for {wall_s} s, {cpu_s} s of processor time, and was ended; {console}; a slower machine needs more: \
-         TARDY_GUEST_SILENCE_S"
-    )]
-    Silent {
-        /// Time of a clock on the wall.
-        wall_s: u64,
-        /// Time that QEMU computed.
-        cpu_s: u64,
-        /// The end of its console.
-        console: console::ConsoleEnd,
-    },
-    /// It writes to its console without end.
-    #[error(
-        "the guest wrote more than {mib} MiB to its console and was ended, before it filled the disk; {console}; try it without --append, or \
-         with another --kernel"
-    )]
-    Talks {
-        /// What it may write.
-        mib: u64,
-        /// The end of its console.
-        console: console::ConsoleEnd,
-    },
-    /// What it sent makes no sense.
-    #[error(transparent)]
-    Damaged(#[from] frame::Damaged),
-    /// A frame that is whole and makes no sense.
-    #[error(
-        "what the guest sent makes no sense: {0}; run it again, and if it stays so without --append: something else may write to the guest's \
-         second serial port"
-    )]
-    Nonsense(String),
-    /// The run inside ended so.
-    #[error("in the guest: {says}")]
-    Inside {
-        /// Its words.
-        says: String,
-        /// The exit code that a run on this machine would have had.
-        exit: u8,
-    },
-}
-
-fn said(qemu: &str) -> String {
-    if qemu.is_empty() { String::new() } else { format!(" (QEMU says: {qemu})") }
-}
 
 /// What a guest is made of, beside the experiment.
 #[derive(Clone, Debug)]
@@ -174,7 +67,7 @@ pub struct Guest {
 }
 
 /// What a run in a guest needs beside the experiment.
-pub struct Options<'a> {
+pub struct GuestOptions<'a> {
     /// The guest.
     pub guest: &'a Guest,
     /// Folder for what is kept of it, which is there.
@@ -193,10 +86,6 @@ pub struct Options<'a> {
 const MEMORY_MIB: u64 = 256;
 /// Processors of a guest in real time, at most.
 const CPUS: usize = 4;
-
-fn file<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> GuestError + use<'a> {
-    move |source| GuestError::File { doing, path: path.to_owned(), source }
-}
 
 impl Guest {
     /// Its processors: one in exact time, else as many as here, up to a few.
@@ -307,7 +196,7 @@ fn journal(state: &Path) -> Result<Option<Journal>, RunError> {
 
 /// Runs the experiment in a guest, to its end, a signal's or a failure's. The calling thread must be the program's first: the
 /// guest dies with it.
-pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
+pub fn run(experiment: &Experiment, options: &GuestOptions<'_>, sink: &mut dyn Sink) -> Ended {
     let mut end = Ended { interrupted: false, failed: None, not_put_back: None };
     match try_run(experiment, options, sink, &mut end) {
         Ok(()) => {}
@@ -321,7 +210,7 @@ pub fn run(experiment: &Experiment, options: &Options<'_>, sink: &mut dyn Sink) 
 
 fn try_run(
     experiment: &Experiment,
-    options: &Options<'_>,
+    options: &GuestOptions<'_>,
     sink: &mut dyn Sink,
     end: &mut Ended,
 ) -> Result<(), RunError> {
@@ -340,7 +229,7 @@ fn try_run(
     }
     let result = boot(experiment, options, version, archive, journal.as_mut(), end, sink);
     // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
-    for path in [qemu::INITRAMFS, qemu::PORT].map(|name| real.join(name)) {
+    for path in [folder::INITRAMFS, folder::PORT].map(|name| real.join(name)) {
         files::remove(&path).map_err(file("remove", &path))?;
     }
     if let Some(mut journal) = journal {
@@ -349,22 +238,19 @@ fn try_run(
     result
 }
 
-/// What only passes through a guest's folder.
-pub const PASSING: [&str; 3] = [qemu::INITRAMFS, qemu::PORT, probe::FOLDER];
-
 /// Removes what a killed run would leave in its folder: what its guest, and that of the probe before it, was given and wrote.
 pub fn remove(folder: &Path) -> Inverse {
     // The links on the way are those of today.
     let real = folder.canonicalize().or_else(|_| std::path::absolute(folder)).unwrap_or_else(|_| folder.to_owned());
     let path = |name: &str| real.join(name).display().to_string();
-    let paths = PASSING.map(path).to_vec();
+    let paths = folder::PASSING.map(path).to_vec();
     Inverse::here(Action::RemoveGuestFiles { paths })
 }
 
 /// Starts the guest and follows it to its end.
 fn boot(
     experiment: &Experiment,
-    options: &Options<'_>,
+    options: &GuestOptions<'_>,
     version: String,
     archive: Vec<u8>,
     mut journal: Option<&mut Journal>,
@@ -387,7 +273,7 @@ fn boot(
         kernel_release: guest.kernel.release.clone(),
         kernel_sha256: guest.kernel.sha256.clone(),
         boots_sha256: Some(guest.boots.sha256.clone()),
-        initramfs_sha256: kernel::sha256(&archive),
+        initramfs_sha256: sha256::of(&archive),
         proc_version: None,
         qemu: version,
         arguments: arguments.clone(),
@@ -403,7 +289,7 @@ fn boot(
     let (took, ago, failed) = (Duration::ZERO, Duration::ZERO, Vec::new());
     sink.event(Event::Commands { commands, took, ago, failed, elsewhere: true });
 
-    let initramfs = options.folder.join(qemu::INITRAMFS);
+    let initramfs = options.folder.join(folder::INITRAMFS);
     fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
     let mut qemu = Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })?;
     if let Some(journal) = journal {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried, and the answer kept.
 
+use super::folder;
 use super::frame::{Frames, Kind};
-use super::qemu::{self, Accelerator, Machine, Mode, Qemu};
-use super::{Guest, GuestError, MEMORY_MIB, Options, file};
-use crate::coordinator::RunError;
-use crate::guest::kernel;
+use super::qemu::{Accelerator, Machine, Mode, Qemu};
+use super::sha256;
+use super::{Guest, GuestError, GuestOptions, MEMORY_MIB, file};
 use crate::journal::Journal;
+use crate::run::RunError;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -19,16 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// So much of what a probe's port brings is looked at.
 const LOOKED_AT: u64 = 1 << 20;
 
-/// Folder of what a probe is given and writes, in the run's.
-pub(super) const FOLDER: &str = "probe";
-
 /// What runs a guest in real time here. The journal, where there is one, has the folder's removal already.
 ///
 /// # Errors
 /// If the probe cannot be written.
 pub(super) fn accelerator(
     guest: &Guest,
-    options: &Options<'_>,
+    options: &GuestOptions<'_>,
     version: &str,
     journal: Option<&mut Journal>,
 ) -> Result<Accelerator, RunError> {
@@ -37,14 +35,14 @@ pub(super) fn accelerator(
     }
     // Another boot may be another hypervisor.
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let of = kernel::sha256(format!("{} {version} {boot}", guest.kernel.sha256).as_bytes());
+    let of = sha256::of(format!("{} {version} {boot}", guest.kernel.sha256).as_bytes());
     let known = options.cache.join(format!("kvm-{}", &of[..16]));
     match fs::read_to_string(&known).as_deref() {
         Ok("kvm") => return Ok(Accelerator::Kvm),
         Ok("tcg") => return Ok(Accelerator::Tcg),
         _ => {}
     }
-    let folder = options.folder.join(FOLDER);
+    let folder = options.folder.join(folder::PROBE);
     fs::create_dir_all(&folder).map_err(file("create", &folder))?;
     let boots = boots(guest, options, &folder, journal);
     let _ = fs::remove_dir_all(&folder);
@@ -62,11 +60,11 @@ pub(super) fn accelerator(
 /// Whether KVM starts the kernel; `None` if it had not by the time that it was given, or by a signal.
 fn boots(
     guest: &Guest,
-    options: &Options<'_>,
+    options: &GuestOptions<'_>,
     folder: &Path,
     journal: Option<&mut Journal>,
 ) -> Result<Option<bool>, RunError> {
-    let initramfs = folder.join(qemu::INITRAMFS);
+    let initramfs = folder.join(folder::INITRAMFS);
     fs::write(&initramfs, guest.archive(None)?).map_err(file("write", &initramfs))?;
     let machine = Machine {
         mode: Mode::RealTime,
@@ -85,7 +83,7 @@ fn boots(
     while Instant::now() < until && !options.stop.load(Relaxed) {
         let ended = qemu.ended().is_some();
         let mut frames = Frames::default();
-        frames.push(&start_of(&folder.join(qemu::PORT)));
+        frames.push(&start_of(&folder.join(folder::PORT)));
         if matches!(frames.take(), Ok(Some((Kind::Said, _)))) {
             return Ok(Some(true));
         }

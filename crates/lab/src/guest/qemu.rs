@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU: its arguments, which are pure and hold no path but the kernel's, and its process, which dies with tardy.
 
+use super::folder::{INITRAMFS, PORT};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,10 +13,6 @@ use tardy_sys::child::{Child, Ended};
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// Files in the folder that it is started in.
 pub const CONSOLE: &str = "console.log";
-/// What the guest sends.
-pub const PORT: &str = "port";
-/// What it boots.
-pub const INITRAMFS: &str = "initramfs";
 /// Nanoseconds that an instruction takes in virtual time: `shift` is its logarithm.
 pub const INSTRUCTION_NS: i64 = 2;
 

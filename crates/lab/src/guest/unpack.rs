@@ -5,7 +5,8 @@
 
 use super::cached;
 use super::elf::Elf;
-use super::kernel::{self, Kernel};
+use super::kernel::Kernel;
+use super::sha256;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -31,16 +32,16 @@ pub fn bootable(cache: &Path, kernel: &Kernel) -> Boots {
     let name = PathBuf::from(&kernel.sha256);
     let wanted = fs::read_to_string(&sum).ok().and_then(|text| cached::parsed(&text).remove(&name));
     if let Some(wanted) = wanted
-        && fs::read(&path).is_ok_and(|plain| kernel::sha256(&plain) == wanted)
+        && fs::read(&path).is_ok_and(|plain| sha256::of(&plain) == wanted)
     {
         return Boots { path, sha256: wanted };
     }
     let as_it_is = Boots { path: kernel.image.clone(), sha256: kernel.sha256.clone() };
     // The image is read a second time: what it has become since it was checked must not be kept under its name.
-    let image = fs::read(&kernel.image).ok().filter(|image| kernel::sha256(image) == kernel.sha256);
+    let image = fs::read(&kernel.image).ok().filter(|image| sha256::of(image) == kernel.sha256);
     let plain = image.as_deref().and_then(payload).and_then(decompress).filter(|plain| starts_by_pvh(plain));
     let Some(plain) = plain else { return as_it_is };
-    let sha256 = kernel::sha256(&plain);
+    let sha256 = sha256::of(&plain);
     let line = cached::listed(&[(name, sha256.clone())].into());
     let written = fs::create_dir_all(&folder)
         .and_then(|()| cached::write(&path, &plain))

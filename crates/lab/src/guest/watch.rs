@@ -4,11 +4,13 @@
 
 use super::console::{self, ConsoleEnd, Means};
 use super::expected::Expected;
+use super::folder;
 use super::frame::Frames;
 use super::qemu::{self, Qemu};
 use super::relay::{self, Heard, Untold};
-use super::{GuestError, Options, file};
-use crate::coordinator::{self, Ended, Event, RunError, Sink};
+use super::{GuestError, GuestOptions, file};
+use crate::coordinator;
+use crate::run::{Ended, Event, RunError, Sink};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -102,14 +104,14 @@ pub fn most_bytes(experiment: &Experiment) -> u64 {
 /// Follows the guest to its end. Whatever comes of it, QEMU is ended by whoever drops it.
 pub(super) fn follow(
     qemu: &mut Qemu,
-    options: &Options<'_>,
+    options: &GuestOptions<'_>,
     memory_mib: u64,
     experiment: &Experiment,
     entry: &mut GuestEntry,
     end: &mut Ended,
     sink: &mut dyn Sink,
 ) -> Result<(), RunError> {
-    let path = options.folder.join(qemu::PORT);
+    let path = options.folder.join(folder::PORT);
     let frames = Frames::of_guest(memory_mib << 20).at_most(most_bytes(experiment));
     let mut port = Port { path, file: None, frames, piece: vec![0; PIECE] };
     let mut expected = Expected::of(experiment);

@@ -4,11 +4,12 @@
 //!
 //! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's choice.
 
+use super::link::{Laid, PathError};
 use super::veth::{self, Joint};
-use super::{Laid, PathError};
-use crate::command::{Command, Step};
+use crate::command::Command;
 use crate::inverse::{Action, Inverse};
 use crate::names::{Names, Side};
+use crate::step::Step;
 use std::path::Path;
 use tardy_spec::experiment::Setup;
 

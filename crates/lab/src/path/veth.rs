@@ -2,18 +2,14 @@
 //! Two fresh network namespaces joined by a pair of virtual Ethernet links. Both links are born inside their namespaces, so
 //! that nothing of them ever shows on the host.
 
-use super::Laid;
-use crate::command::{Command, Step};
+use super::link::{Laid, LinkEnd, NO_IPV6, PathError};
+use crate::command::Command;
 use crate::inverse::{Action, Inverse};
 use crate::names::{Names, Side};
-use crate::orders::has_ipv6;
-use crate::path::{LinkEnd, PathError};
+use crate::step::Step;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_spec::experiment::{Setup, Station};
-
-/// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
-pub(crate) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
 
 /// Where a link is to meet a station.
 pub(super) struct Joint<'a> {
@@ -43,7 +39,7 @@ impl<'a> Joint<'a> {
             link: names.link(side),
             mac: names.mac(side),
             address: names.address(side).into(),
-            address6: has_ipv6(setup).then(|| names.address6(side)),
+            address6: setup.has_ipv6().then(|| names.address6(side)),
         }))
     }
 

@@ -6,14 +6,15 @@
 //! `tardy undo` in another one. A device never goes by the fall of its namespace: a virtual one would be destroyed, a
 //! physical one would land in the machine's first namespace.
 
+use super::link::{Laid, LinkEnd, PathError};
 use super::veth::{self, Joint};
-use super::{Found, Laid, LinkEnd, PathError};
-use crate::command::{Command, Step};
+use crate::command::Command;
 use crate::held::{self, Held};
 use crate::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic, is_device};
+use crate::machine::Facts;
 use crate::names::Names;
-use crate::orders::is_simulated;
 use crate::state::StateError;
+use crate::step::Step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -144,8 +145,8 @@ fn name_of(device: &str) -> String {
 
 /// The wires of an experiment: both devices, MTU, and whether devices with addresses may be taken.
 fn wires(experiment: &Experiment) -> impl Iterator<Item = (&str, &str, u32, bool)> {
-    let emulated = super::igb::is_here();
-    experiment.cells.iter().filter(|cell| !is_simulated(&cell.setup)).filter_map(move |cell| match &cell.setup.path {
+    let emulated = super::emulated::is_here();
+    experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()).filter_map(move |cell| match &cell.setup.path {
         experiment::Path::Wire { a, b, mtu, take } => Some((a.as_str(), b.as_str(), *mtu, *take)),
         path @ experiment::Path::Igb { mtu } if emulated => {
             let [a, b] = path.devices()?;
@@ -266,7 +267,7 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: Asked) -> Option<HwStamp> {
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Found) -> Result<Laid, PathError> {
+pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Facts) -> Result<Laid, PathError> {
     let [a, b] = Joint::two(setup, setup.path.kind(), names)?;
     let nic = |device: &str| found.nics.get(device).ok_or_else(|| PathError::Unread { device: device.to_owned() });
     let [near, far] = [nic(devices[0])?, nic(devices[1])?];

@@ -2,8 +2,8 @@
 //! cbs below mqprio: the classes that are named send no faster than `idleslope` in the long run.
 
 use super::{children, mqprio, step, words};
-use crate::command::Step;
 use crate::path::LinkEnd;
+use crate::step::Step;
 use tardy_model::shaper::Cbs;
 
 /// As tc is told it.

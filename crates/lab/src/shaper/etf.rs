@@ -3,8 +3,8 @@
 //! has none yet.
 
 use super::{step, words};
-use crate::command::Step;
 use crate::path::LinkEnd;
+use crate::step::Step;
 use tardy_model::shaper::Etf;
 
 /// As tc is told it.

@@ -11,9 +11,11 @@ pub mod read_back;
 pub mod taprio;
 pub mod watch;
 
-use crate::command::{Command, Step};
+use crate::command::Command;
 use crate::inverse::{Action, Inverse};
-use crate::path::{Found, LinkEnd};
+use crate::machine::Facts;
+use crate::path::LinkEnd;
+use crate::step::Step;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
 use tardy_model::shaper::{Classes, Shaper, show_rate};
@@ -86,7 +88,7 @@ pub fn is_watched(setup: &Setup) -> bool {
 }
 
 /// Plans the shaper of a set-up at these ends of the path.
-pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Shaped {
+pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> Shaped {
     let sends = stations(setup);
     let at: Vec<&LinkEnd> = ends.iter().filter(|(name, _)| sends.contains(name.as_str())).map(|(_, end)| end).collect();
     let begins = setup.shaper.taprio().map(|taprio| {
@@ -114,7 +116,7 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Sh
 ///
 /// # Errors
 /// If a device has too few queues, or its link another rate. A link that does not tell its rate, as one that is down, is believed.
-pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
+pub fn possible(setup: &Setup, found: &Facts) -> Result<(), ShaperError> {
     if let Some(asked) = setup.shaper.port_bit_s() {
         for (_, device) in devices(setup) {
             // What a virtual device tells is no wire's.
@@ -136,7 +138,7 @@ pub fn possible(setup: &Setup, found: &Found) -> Result<(), ShaperError> {
 }
 
 /// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
-pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
+pub fn cannot_offload(setup: &Setup, found: &Facts) -> Option<String> {
     let what = setup.shaper.offloads()?;
     // Gates and launch times go by the device's clock; credits go by none.
     let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
@@ -162,7 +164,7 @@ pub fn cannot_offload(setup: &Setup, found: &Found) -> Option<String> {
 
 /// What a refusal of the kernel's says to who asked for an offload: the command, its words, and what of the devices is known to stand
 /// against it. Many drivers take no queue discipline over unless they are told that they may.
-pub fn refused_offload(setup: &Setup, found: &Found, command: &str, says: &str) -> String {
+pub fn refused_offload(setup: &Setup, found: &Facts, command: &str, says: &str) -> String {
     let mut all = match cannot_offload(setup, found) {
         Some(blind) => format!("{blind}; the kernel: {says}"),
         None => format!("`{command}`: {says}"),

@@ -2,8 +2,8 @@
 //! mqprio: traffic classes with queues of their own, and etf below those that are named.
 
 use super::{children, classes, etf, step, words};
-use crate::command::Step;
 use crate::path::LinkEnd;
+use crate::step::Step;
 use tardy_model::shaper::{Classes, Mqprio};
 
 /// As tc is told it: the kernel does the classes, not the device.

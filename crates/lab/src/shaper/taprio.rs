@@ -2,8 +2,8 @@
 //! taprio: gates that open by a schedule, kept by the kernel, by launch times with etf below, or by the device.
 
 use super::{children, classes, etf, step, words};
-use crate::command::Step;
 use crate::path::LinkEnd;
+use crate::step::Step;
 use std::fmt::Write;
 use tardy_model::shaper::{Mode, Taprio};
 use tardy_model::time::{Instant, Tai};

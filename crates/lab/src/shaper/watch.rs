@@ -4,7 +4,8 @@
 use super::{devices, is_watched, read_back, stations};
 use crate::apply::Applied;
 use crate::command::Batch;
-use crate::path::{Found, LinkEnd, netdevsim};
+use crate::machine::Facts;
+use crate::path::{LinkEnd, netdevsim};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::qdisc::ShaperRecord;
@@ -24,7 +25,7 @@ pub struct Readings<'a> {
 
 impl<'a> Readings<'a> {
     /// None taken yet.
-    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &Found) -> Self {
+    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> Self {
         let sends = stations(setup);
         let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Collecting what the ends recorded, when a trial is over or a station has failed.
 
-use super::{ANSWER, Ran, SALVAGE, Stations, Trial};
+use super::{SALVAGE, StreamHalves, Trial};
 use crate::agent::AgentError;
+use crate::station::{ANSWER, StationId, Stations};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tardy_engine::halves::{Halves, ReplyHalves};
-use tardy_engine::message::{Collected, FromAgent, Side, ToAgent};
+use tardy_engine::message::{Collected, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_model::point::Point;
+use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Port, Stream};
 use tardy_model::time::{ClockReading, Instant};
 use tardy_model::trial::OwnNotes;
@@ -28,7 +30,7 @@ const MOST_BETWEEN: usize = 1 << 20;
 impl Trial<'_> {
     fn collect_end(&self, stations: &mut Stations, i: usize, side: Side, limit: Duration) -> Result<Half, AgentError> {
         let (stream, station) = (self.number(i), self.streams[i].station(side));
-        stations.agents[station].tell(&ToAgent::Collect { stream, side })?;
+        stations[station].tell(&ToAgent::Collect { stream, side })?;
         let (mut sent, mut arrivals) = (SenderHalf::default(), Vec::new());
         let mut taken = stations.answers(&[station], "handing over samples", limit, |_, message| match message {
             FromAgent::SenderPiece(piece) => {
@@ -45,7 +47,7 @@ impl Trial<'_> {
         Ok(Half { sent, arrivals, rest: taken.remove(0) })
     }
 
-    pub(super) fn collect(&self, stations: &mut Stations, i: usize) -> Result<Ran, AgentError> {
+    pub(super) fn collect(&self, stations: &mut Stations, i: usize) -> Result<StreamHalves, AgentError> {
         let mut halves = BTreeMap::new();
         for side in self.streams[i].sides() {
             halves.insert(side, self.collect_end(stations, i, side, ANSWER)?);
@@ -54,7 +56,7 @@ impl Trial<'_> {
     }
 
     /// The stream's halves; an end that is not there left nothing.
-    fn joined(&self, i: usize, mut halves: BTreeMap<Side, Half>) -> Ran {
+    fn joined(&self, i: usize, mut halves: BTreeMap<Side, Half>) -> StreamHalves {
         let (stream, ordered) = (self.number(i), &self.streams[i]);
         let end = |side| self.ready.get(&(stream, side));
         let gone = |side| {
@@ -67,7 +69,7 @@ impl Trial<'_> {
         let mut absent: BTreeMap<_, _> =
             ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
         absent.extend(joined(&ordered.stream));
-        let before = |station: usize, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
+        let before = |station: StationId, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
         let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
         let mut rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
         // A connection has its queue's size only when it is made.
@@ -116,12 +118,12 @@ impl Trial<'_> {
             reply,
             own,
         };
-        Ran { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
+        StreamHalves { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
     }
 
     /// What the stations that still answer had recorded of a stream; `None` if it never began, or nothing is left of it.
     /// Whoever keeps it must say that half of it is gone: it is not a trial.
-    pub(super) fn salvage(&self, stations: &mut Stations, i: usize) -> Option<Ran> {
+    pub(super) fn salvage(&self, stations: &mut Stations, i: usize) -> Option<StreamHalves> {
         self.bases[i]?;
         let sides = self.streams[i].sides();
         let halves = sides.filter_map(|side| Some((side, self.collect_end(stations, i, side, SALVAGE).ok()?)));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Warming up: packets that no sample comes of, until every stamp that the trial wants flows.
 
-use super::{ANSWER, Stations, Trial, TrialError, WARM_UP_APART, WARM_UP_PACKETS};
+use super::{Trial, TrialError, WARM_UP_APART, WARM_UP_PACKETS};
+use crate::station::{ANSWER, Stations};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant as Wall};
-use tardy_engine::message::{FromAgent, Side, ToAgent};
+use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::point::Point;
+use tardy_model::stream::Side;
 use tardy_model::stream::{Port, Wait};
 
 /// What the warm-up has come to at an end that receives.
@@ -55,7 +57,7 @@ impl Trial<'_> {
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
         let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
         let order = ToAgent::WarmUp { stream, count: WARM_UP_PACKETS, apart: WARM_UP_APART };
-        stations.agents[ordered.from].tell(&order)?;
+        stations[ordered.from].tell(&order)?;
         let stamped = stations.answers(&[ordered.from], "warming up", ANSWER, |_, message| match message {
             FromAgent::Warmed { stream: s, stamped } if s == stream => Some(stamped),
             _ => None,
@@ -83,7 +85,7 @@ impl Trial<'_> {
     fn warm_status(&self, stations: &mut Stations, i: usize, side: Side) -> Result<Warm, TrialError> {
         let (stream, ordered) = (self.number(i), &self.streams[i]);
         let station = ordered.station(side);
-        stations.agents[station].tell(&ToAgent::WarmStatus { stream, side })?;
+        stations[station].tell(&ToAgent::WarmStatus { stream, side })?;
         let mut warm = stations.answers(&[station], "warming up", ANSWER, |_, message| match message {
             FromAgent::WarmStatus {
                 stream: s,

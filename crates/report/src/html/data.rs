@@ -2,6 +2,7 @@
 //! What the page's script draws from, as JSON: bins and envelopes, never samples, so that its size does not grow with the run's
 //! packets.
 
+use super::share::share;
 use super::timed;
 use crate::column::{in_order, lead_of, point_of, title};
 use crate::{Facts, Picture};
@@ -16,11 +17,6 @@ use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, Stream
 /// Bins of all pooled distributions together, of all trials' together, and the most and least of one.
 const POOLED: (usize, usize, usize) = (24_000, 480, 24);
 const OF_TRIALS: (usize, usize, usize) = (16_000, 64, 8);
-
-/// How many bins each of `many` may have.
-pub(super) fn share((all, most, least): (usize, usize, usize), many: usize) -> usize {
-    (all / many.max(1)).clamp(least, most)
-}
 
 /// The data, safe inside a script element.
 pub(super) fn json(picture: &Picture<'_>) -> String {

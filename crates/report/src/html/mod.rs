@@ -3,10 +3,12 @@
 //! words stand in the page; the pictures are drawn by its own script from [`data`], and nothing is fetched.
 
 mod data;
+mod share;
 mod timed;
 
+use crate::block::{Block, Table};
 use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
-use crate::document::{self, Block, Table};
+use crate::document;
 use crate::figure::{self, THIN};
 use crate::{Options, Picture, ReportError, summary};
 use tardy_model::result::{CellResult, StreamResult};

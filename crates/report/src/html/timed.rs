@@ -14,7 +14,7 @@ const STRETCHES: (usize, usize, usize) = (20_000, 400, 10);
 /// How many stretches each load may have in each of these cells' trials.
 pub(super) fn stretches(cells: &[CellResult]) -> usize {
     let trials = cells.iter().flat_map(|cell| &cell.trials);
-    super::data::share(STRETCHES, trials.map(|trial| timed(trial).count()).sum())
+    super::share::share(STRETCHES, trials.map(|trial| timed(trial).count()).sum())
 }
 
 /// The loads of a trial of which it is known what they moved when.

@@ -6,7 +6,7 @@ use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::show_duration;
-use crate::setup::integer;
+use crate::values::integer;
 use tardy_model::gates::Gates;
 use tardy_model::load::LoadKind;
 use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time, show_rate};

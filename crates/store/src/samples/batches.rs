@@ -3,12 +3,13 @@
 //!
 //! A page is decompressed as a whole, and handed out in parts that fit the cache.
 
+use super::damage::damaged;
 use super::dictionary::{Dictionary, Room, outcome, small};
 use super::footer::Footer;
 use super::layout::StreamLayout;
 use super::page::hybrid::{self, Numbers};
 use super::page::split::Split;
-use super::page::{self, BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Opened, delta};
+use super::page::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Opened, delta};
 use super::{BATCH_ROWS, GROUP_ROWS, PAGE_ROWS, last_of};
 use crate::StoreError;
 use parquet::errors::ParquetError;
@@ -158,7 +159,7 @@ impl Batches {
         let (room, page) = (&mut self.room, &mut self.page);
         self.seq.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
         delta::decode(&room.page, rows, &mut page.seq)?;
-        self.last = last_of(self.last, &page.seq).map_err(page::damaged)?;
+        self.last = last_of(self.last, &page.seq).map_err(damaged)?;
         self.scheduled.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
         delta::decode(&room.page, rows, &mut page.scheduled_ns)?;
         self.outcome.read(rows, room, &mut page.outcome)?;
@@ -233,7 +234,7 @@ impl Column {
         self.values = self.page.len() - values.len();
         let (said, there) = (levels.ones(rows), self.split.len());
         if said != there {
-            return Err(page::damaged(format!("a page has {there} values, its levels say {said}")));
+            return Err(damaged(format!("a page has {there} values, its levels say {said}")));
         }
         self.all = match levels {
             Numbers::All(level) => Some(level),

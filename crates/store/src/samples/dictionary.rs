@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns of a few values, read page by page.
 
+use super::damage::damaged;
 use super::footer::Group;
 use super::page::hybrid::{self, Numbers};
-use super::page::{self, Opened, RLE_DICTIONARY};
+use super::page::{Opened, RLE_DICTIONARY};
 use parquet::errors::ParquetError;
 use std::fs::File;
 use tardy_model::sample::Outcome;
@@ -93,13 +94,13 @@ impl<V: Copy> Dictionary<V> {
 }
 
 fn value_at<V: Copy>(values: &[V], place: u8) -> Result<V, ParquetError> {
-    let lost = || page::damaged(format!("a dictionary of {} values has no place {place}", values.len()));
+    let lost = || damaged(format!("a dictionary of {} values has no place {place}", values.len()));
     values.get(usize::from(place)).copied().ok_or_else(lost)
 }
 
 /// A text off the front of a dictionary's bytes.
 fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
-    let ends = || page::damaged("a dictionary ends early");
+    let ends = || damaged("a dictionary ends early");
     let (length, rest) = bytes.split_first_chunk().ok_or_else(ends)?;
     let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(ends)?;
     *bytes = rest;
@@ -110,13 +111,13 @@ fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
 pub(super) fn outcome(bytes: &mut &[u8]) -> Result<Outcome, ParquetError> {
     let text = text(bytes)?;
     let found = Outcome::ALL.into_iter().find(|outcome| outcome.name().as_bytes() == text);
-    found.ok_or_else(|| page::damaged(format!("`{}` is not an outcome", String::from_utf8_lossy(text))))
+    found.ok_or_else(|| damaged(format!("`{}` is not an outcome", String::from_utf8_lossy(text))))
 }
 
 /// Flags or a VLAN priority off the front of a dictionary's bytes.
 pub(super) fn small(bytes: &mut &[u8]) -> Result<u8, ParquetError> {
-    let (int, rest) = bytes.split_first_chunk().ok_or_else(|| page::damaged("a dictionary ends early"))?;
+    let (int, rest) = bytes.split_first_chunk().ok_or_else(|| damaged("a dictionary ends early"))?;
     *bytes = rest;
     let int = i32::from_le_bytes(*int);
-    u8::try_from(int).map_err(|_| page::damaged(format!("{int} is no set of flags and no VLAN priority")))
+    u8::try_from(int).map_err(|_| damaged(format!("{int} is no set of flags and no VLAN priority")))
 }

@@ -4,9 +4,9 @@
 //! Read without the library, which makes room for as many row groups and columns as a footer says it has, nests as deep as it
 //! says, and walks lists of nothing to their end. Here every list is as long as its bytes, and a schema is flat.
 
+use super::damage::damaged;
 use super::layout::{FIXED, KEY};
-use super::page::damaged;
-use super::page::thrift::{BINARY, LIST, STRUCT, binary, fields, list, skip, whole, zigzag};
+use super::thrift::{BINARY, LIST, STRUCT, binary, fields, list, skip, whole, zigzag};
 use parquet::basic::{Repetition, Type};
 use parquet::errors::ParquetError;
 use std::fs::File;

@@ -12,6 +12,7 @@
 //! values is noisier than they are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
 
 pub mod batches;
+mod damage;
 mod dictionary;
 mod footer;
 pub(crate) mod layout;
@@ -19,6 +20,7 @@ mod page;
 pub mod read;
 pub mod sql;
 mod squeeze;
+mod thrift;
 pub mod write;
 
 /// A row group has at most so many rows, all of one stream.

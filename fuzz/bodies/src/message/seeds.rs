@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::live::Digest;
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::{self, Collected, EndReady, FromAgent, Side, ToAgent};
+use tardy_engine::message::{self, Collected, EndReady, FromAgent, ToAgent};
 use tardy_engine::order::{
     AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::sim;
-use tardy_lab::coordinator::Sink;
-use tardy_lab::guest::relay::{End, Relay, Said};
+use tardy_lab::guest::relay::Relay;
+use tardy_lab::guest::said::{End, Said};
+use tardy_lab::run::Sink;
 use tardy_model::FORMAT;
 use tardy_model::ethernet::Tag;
 use tardy_model::load::{LoadKind, SideRecord};
@@ -22,6 +23,7 @@ use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::Point;
 use tardy_model::shaper::Shaper;
+use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tardy_model::ethernet::{Tag, Tags};
-use tardy_model::frame::{Frame, Kind, LEAD};
+use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Sim, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos, Realtime, Tai};
@@ -153,7 +153,7 @@ impl SendPort for TxPort {
         self.world.now_ns.set(now + SEND_CALL_NS);
         let tags = self.tags();
         let sim = &self.world.sim;
-        let is_test = |frame: &Frame| matches!(frame.kind, Kind::Test | Kind::Reply) && frame.seq != LEAD;
+        let is_test = |frame: &Frame| matches!(frame.kind, PacketKind::Test | PacketKind::Reply) && frame.seq != LEAD;
         let frame = Frame::read(payload).ok().filter(is_test);
         // Every packet takes the same number of draws, so that one fault does not move another's place.
         let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
@@ -166,7 +166,8 @@ impl SendPort for TxPort {
             tags,
         };
         let mut path = self.path.borrow_mut();
-        if !leaves || lost || frame.is_some_and(|frame| frame.kind == Kind::Test && sim.drop.contains(&frame.seq)) {
+        if !leaves || lost || frame.is_some_and(|frame| frame.kind == PacketKind::Test && sim.drop.contains(&frame.seq))
+        {
             return Ok(key);
         }
         if held && self.held.is_none() {

@@ -2,8 +2,8 @@
 //! DELTA_BINARY_PACKED: differences less the least of a block, in as many bits as the greatest of a miniblock needs. Equal
 //! differences need none, which is how `seq` and `scheduled_ns` nearly always are.
 
-use super::damaged;
-use super::thrift::{varint, zigzag};
+use super::super::damage::damaged;
+use super::super::thrift::{varint, zigzag};
 use parquet::errors::ParquetError;
 
 /// Replaces `out` by a page's values, of which there must be `rows`.

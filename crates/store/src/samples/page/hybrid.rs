@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small numbers as runs and packed bits (RLE / bit-packed hybrid): definition levels and places in a dictionary.
 
-use super::damaged;
-use super::thrift::{byte, varint};
+use super::super::damage::damaged;
+use super::super::thrift::{byte, varint};
 use parquet::errors::ParquetError;
 
 /// A page's numbers.

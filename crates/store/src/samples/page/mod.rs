@@ -7,14 +7,14 @@
 pub(crate) mod delta;
 pub(crate) mod hybrid;
 pub(crate) mod split;
-pub(crate) mod thrift;
 
+use super::damage::damaged;
 use super::footer::Group;
+use super::thrift::Header;
 use parquet::errors::ParquetError;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use thrift::Header;
 use zstd::bulk::Decompressor;
 
 /// No page that is written is longer: levels, eight bytes a row, and room for what a dictionary or a header takes.
@@ -27,10 +27,6 @@ const PLAIN_DICTIONARY: i64 = 2;
 pub(crate) const DELTA_BINARY_PACKED: i64 = 5;
 pub(crate) const RLE_DICTIONARY: i64 = 8;
 pub(crate) const BYTE_STREAM_SPLIT: i64 = 9;
-
-pub(crate) fn damaged(why: impl Into<String>) -> ParquetError {
-    ParquetError::General(why.into())
-}
 
 /// One column of one row group, page after page.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on. The upper ones are nearly always 0
 //! in all values of a page, and are then not looked at one by one.
 
-use super::damaged;
+use super::super::damage::damaged;
 use parquet::errors::ParquetError;
 use std::ops::Range;
 use tardy_model::sample::MaybeNanos;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tardy_engine::live::Digest;
-use tardy_engine::message::Side;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{GuestEntry, ReadBack, StationEntry};
 use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
+use tardy_model::stream::Side;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Figure;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Thrift's compact protocol, as far as pages and footers need it, and a page's header in it: a `PageHeader`.
 
-use super::damaged;
+use super::damage::damaged;
 use parquet::errors::ParquetError;
 
 /// What is of use in a page's header.

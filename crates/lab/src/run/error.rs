@@ -3,14 +3,15 @@
 
 use crate::agent::AgentError;
 use crate::apply::ApplyError;
-use crate::guest::GuestError;
+use crate::guest::error::GuestError;
 use crate::journal::JournalError;
 use crate::loads::LoadError;
-use crate::names::ClaimError;
-use crate::orders::PlaceError;
 use crate::path::wire::WireError;
-use crate::plan::{NoStation, PlanError};
+use crate::placement::PlaceError;
+use crate::plan::PlanError;
 use crate::shaper::ShaperError;
+use crate::slot::ClaimError;
+use crate::station::NoStation;
 use crate::undo::UndoError;
 
 /// Why a run ended before its end.

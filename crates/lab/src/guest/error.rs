@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a run in a guest cannot be made, or broke.
+
+use super::{console, frame, kernel, modules, programs, qemu};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A run in a guest cannot be made, or broke.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// The kernel.
+    #[error(transparent)]
+    Kernel(#[from] kernel::KernelError),
+    /// Its modules.
+    #[error(transparent)]
+    Modules(#[from] modules::ModuleError),
+    /// Programs that go in.
+    #[error(transparent)]
+    Programs(#[from] programs::ProgramError),
+    /// The journal is text.
+    #[error("the folder {} has a name that is not UTF-8, and the journal could not name it for `tardy undo`: choose another --out", folder.display())]
+    Name {
+        /// The guest's folder.
+        folder: PathBuf,
+    },
+    /// QEMU is not here.
+    #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", qemu::PROGRAM)]
+    NoQemu,
+    /// QEMU cannot be started.
+    #[error(
+        "cannot start {}: {source}; see what `{} --version` says, or install it anew: apt install --reinstall qemu-system-x86",
+        qemu::PROGRAM,
+        qemu::PROGRAM
+    )]
+    Start {
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file.
+    #[error(
+        "cannot {doing} {}: {source}; look at the rights and the room there, or name another folder for the run by --out",
+        path.display()
+    )]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The experiment asks for what no guest has.
+    #[error("cell `{cell}`: {why}")]
+    NotInGuest {
+        /// Which.
+        cell: String,
+        /// Why.
+        why: String,
+    },
+    /// It ended before its time.
+    #[error(
+        "the guest {what} before the run was over{}; {console}; all of it is in guest/{} of the run's folder; try another --kernel, or fewer \
+         loads",
+        said(.qemu),
+        qemu::CONSOLE
+    )]
+    Broke {
+        /// How: "panicked".
+        what: String,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+        /// What QEMU said.
+        qemu: String,
+    },
+    /// It says nothing any more.
+    #[error(
+        "the guest has said nothing for {wall_s} s, {cpu_s} s of processor time, and was ended; {console}; a slower machine needs more: \
+         TARDY_GUEST_SILENCE_S"
+    )]
+    Silent {
+        /// Time of a clock on the wall.
+        wall_s: u64,
+        /// Time that QEMU computed.
+        cpu_s: u64,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+    },
+    /// It writes to its console without end.
+    #[error(
+        "the guest wrote more than {mib} MiB to its console and was ended, before it filled the disk; {console}; try it without --append, or \
+         with another --kernel"
+    )]
+    Talks {
+        /// What it may write.
+        mib: u64,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+    },
+    /// What it sent makes no sense.
+    #[error(transparent)]
+    Damaged(#[from] frame::Damaged),
+    /// A frame that is whole and makes no sense.
+    #[error(
+        "what the guest sent makes no sense: {0}; run it again, and if it stays so without --append: something else may write to the guest's \
+         second serial port"
+    )]
+    Nonsense(String),
+    /// The run inside ended so.
+    #[error("in the guest: {says}")]
+    Inside {
+        /// Its words.
+        says: String,
+        /// The exit code that a run on this machine would have had.
+        exit: u8,
+    },
+}
+
+fn said(qemu: &str) -> String {
+    if qemu.is_empty() { String::new() } else { format!(" (QEMU says: {qemu})") }
+}
+
+pub(super) fn file<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> GuestError + use<'a> {
+    move |source| GuestError::File { doing, path: path.to_owned(), source }
+}

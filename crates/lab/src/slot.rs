@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A slot: the number that a run holds as long as it lives, its folder with lock and journal, and who holds the others.
+
+use crate::held::{self, Held};
+use crate::journal::{self, Journal, JournalError};
+use crate::names::{NETNS, Names, SLOTS};
+use crate::process::Identity;
+use crate::state::{Folder, StateError};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A number that is this process's own until it ends.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    hold: Arc<Hold>,
+    names: Names,
+}
+
+/// A number could not be had.
+#[derive(Debug, Error)]
+pub enum ClaimError {
+    /// The state folder.
+    #[error("cannot claim a slot: {0}")]
+    State(#[from] StateError),
+    /// All are taken.
+    #[error(
+        "all {SLOTS} slots in {} are taken by other runs or by what killed ones left (slot 0: {holder}): run `tardy undo`",
+        path.display()
+    )]
+    Full {
+        /// The state folder.
+        path: PathBuf,
+        /// Who has the first one.
+        holder: String,
+    },
+}
+
+impl Slot {
+    /// Takes the first free number: one that no process holds, for which no journal is left, and of whose names none is
+    /// in use.
+    ///
+    /// # Errors
+    /// If the state folder cannot be written or is not this user's, or no number is free.
+    pub fn claim(state: &Path) -> Result<Slot, ClaimError> {
+        let slots = Folder::make_state(state)?;
+        let removed = || StateError::Io { path: state.join(SLOTS_FOLDER), source: io::ErrorKind::NotFound.into() };
+        let slots = Arc::new(slots.make_folder(SLOTS_FOLDER)?.ok_or_else(removed)?);
+        let mut holder = None;
+        for (number, names) in (0..SLOTS).filter_map(|number| Some((number, Names::of(number)?))) {
+            let hold = match Hold::take(&slots, number)? {
+                Take::Got(hold) => hold,
+                Take::Busy(busy) => {
+                    holder.get_or_insert_with(|| busy.holder());
+                    continue;
+                }
+            };
+            if hold.is_leftover() || names_in_use(number) {
+                holder.get_or_insert_with(|| "a killed run".to_owned());
+                continue;
+            }
+            hold.sign().map_err(|source| StateError::Io { path: hold.dir.path().to_owned(), source })?;
+            return Ok(Slot { hold: Arc::new(hold), names });
+        }
+        Err(ClaimError::Full { path: state.to_owned(), holder: holder.unwrap_or_default() })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.hold.number
+    }
+
+    /// Its names.
+    pub fn names(&self) -> Names {
+        self.names
+    }
+
+    /// Its journal, which keeps the slot claimed as long as it is open.
+    ///
+    /// # Errors
+    /// If the journal cannot be read or written.
+    pub fn journal(&self) -> Result<Journal, JournalError> {
+        Journal::open(&self.hold.dir, self.hold.clone())
+    }
+
+    pub(crate) fn lock(&self) -> io::Result<File> {
+        self.hold.lock.try_clone()
+    }
+}
+
+/// The folder of the slots, in the state folder.
+const SLOTS_FOLDER: &str = "slots";
+const LOCK: &str = "lock";
+
+/// The folder of the slots; `None` if there is none.
+pub(crate) fn slots(state: &Path) -> Result<Option<Folder>, StateError> {
+    Folder::state(state)?.map_or(Ok(None), |state| state.folder(SLOTS_FOLDER))
+}
+
+/// The same whoever it belongs to, to show what it holds.
+pub(crate) fn slots_to_look_at(state: &Path) -> Option<Folder> {
+    Folder::to_look_at(state)?.folder(SLOTS_FOLDER).ok()?
+}
+
+/// Numbers that have a folder, ascending.
+pub(crate) fn numbers(slots: &Folder) -> Result<Vec<u16>, StateError> {
+    let names = slots.names()?;
+    let mut numbers: Vec<u16> = names.iter().filter_map(|name| name.parse().ok()).filter(|n| *n < SLOTS).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
+
+/// Other processes that hold a slot now. 0 where the state folder cannot be read: whoever cannot look there cannot run.
+pub fn other_runs(state: &Path) -> u32 {
+    let me = std::process::id();
+    let Ok(Some(slots)) = slots(state) else { return 0 };
+    let is_another = |number: &u16| {
+        let Ok(Some(dir)) = slots.folder(&number.to_string()) else { return false };
+        is_live(&dir) && owner(&dir).is_none_or(|owner| owner.pid != me)
+    };
+    numbers(&slots).unwrap_or_default().iter().filter(|number| is_another(number)).count() as u32
+}
+
+/// True if a living process has the slot's lock: one that outlives its owner is a last command's, just ending. Asks with a
+/// shared lock, so that two who only look do not see each other.
+pub(crate) fn is_live(dir: &Folder) -> bool {
+    let lock = dir.read(LOCK).ok().flatten();
+    lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        && owner(dir).is_none_or(|owner| owner.is_alive())
+}
+
+/// Who wrote itself into the lock file.
+pub(crate) fn owner(dir: &Folder) -> Option<Identity> {
+    let mut text = String::new();
+    dir.read(LOCK).ok()??.take(LONGEST_LOCK).read_to_string(&mut text).ok()?;
+    serde_json::from_str(text.lines().next()?).ok()
+}
+
+/// What stands in a lock file is shorter, bytes.
+const LONGEST_LOCK: u64 = 4096;
+
+fn names_in_use(number: u16) -> bool {
+    let prefix = format!("tardy-{number}-");
+    std::fs::read_dir(NETNS).is_ok_and(|entries| {
+        entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)))
+    })
+}
+
+/// A held slot. Letting go of it removes its folder, unless its journal still has something to undo.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) number: u16,
+    pub(crate) dir: Folder,
+    slots: Arc<Folder>,
+    lock: File,
+    /// The number on this machine, so that runs with different state folders keep apart too. Like the lock it is free again when
+    /// the process ends, however it ends.
+    _held: Held,
+}
+
+/// What came of trying to hold a slot.
+pub(crate) enum Take {
+    /// It is this process's.
+    Got(Hold),
+    /// Another process has it.
+    Busy(Busy),
+}
+
+/// What another process has of a slot.
+pub(crate) enum Busy {
+    /// Its number on this machine.
+    Number(u16),
+    /// The lock in its folder.
+    Lock(File),
+}
+
+impl Busy {
+    /// Who has it, as far as this process can see.
+    pub fn holder(&self) -> String {
+        match self {
+            Busy::Number(number) => held::holder(&held_name(*number)),
+            Busy::Lock(lock) => held::holder_of(lock),
+        }
+    }
+}
+
+fn held_name(number: u16) -> String {
+    format!("slot-{number}")
+}
+
+impl Hold {
+    pub(crate) fn take(slots: &Arc<Folder>, number: u16) -> Result<Take, StateError> {
+        // Before there is a folder: a number that is taken elsewhere leaves none.
+        let Some(held) = Held::take(&held_name(number))? else { return Ok(Take::Busy(Busy::Number(number))) };
+        let name = number.to_string();
+        loop {
+            // Its last owner may remove the folder at any of these steps.
+            let Some(dir) = slots.make_folder(&name)? else { continue };
+            let Some(lock) = dir.append(LOCK)? else { continue };
+            let failed = |source| StateError::Io { path: dir.path().join(LOCK), source };
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(Take::Busy(Busy::Lock(lock))),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            // Between opening and locking the file may have been removed: then the lock is on nothing.
+            if dir.still_holds(LOCK, &lock).map_err(failed)? {
+                let slots = Arc::clone(slots);
+                return Ok(Take::Got(Hold { number, dir, slots, lock, _held: held }));
+            }
+        }
+    }
+
+    /// Writes this process into the lock file, so that a lock that outlives its owner (see `Processes::holding`) is known.
+    fn sign(&self) -> io::Result<()> {
+        let me = serde_json::to_string(&Identity::of(std::process::id())?)?;
+        self.lock.set_len(0)?;
+        (&self.lock).write_all(format!("{me}\n").as_bytes())
+    }
+
+    /// True if there is something to undo, or something that cannot be read.
+    fn is_leftover(&self) -> bool {
+        journal::read_in(&self.dir).map_or(true, |contents| !contents.is_empty())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !self.is_leftover() {
+            // The journal first: a folder without one is free to take, whatever else is in it. What cannot be removed is.
+            let _ = self.dir.remove_file(journal::NAME);
+            let _ = self.dir.remove_file(LOCK);
+            let _ = self.slots.remove_folder(&self.number.to_string());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The stations of one built path, by their [`StationId`], and one channel for what their agents say.
+
+use crate::agent::{Agent, AgentError, Incoming};
+use crate::process::Identity;
+use crate::station::NoStation;
+use std::ops::{Index, IndexMut};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use tardy_engine::message::{FromAgent, ToAgent};
+use tardy_engine::order::ThreadOrder;
+use tardy_model::machine::RulerRecord;
+
+/// A station answers within this time, even beside a spinning realtime thread.
+pub(crate) const ANSWER: Duration = Duration::from_secs(20);
+
+/// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StationId(u16);
+
+impl StationId {
+    /// The station at this place of the plan's.
+    pub(crate) fn at(place: usize) -> Option<StationId> {
+        u16::try_from(place).ok().map(StationId)
+    }
+}
+
+/// The stations of one built path.
+pub struct Stations {
+    agents: Vec<Agent>,
+    inbox: mpsc::Receiver<Incoming>,
+    /// Of which each agent's connection has a copy.
+    tell: mpsc::Sender<Incoming>,
+}
+
+impl Default for Stations {
+    fn default() -> Self {
+        let (tell, inbox) = mpsc::channel();
+        Stations { agents: Vec::new(), inbox, tell }
+    }
+}
+
+impl Index<StationId> for Stations {
+    type Output = Agent;
+
+    fn index(&self, id: StationId) -> &Agent {
+        &self.agents[usize::from(id.0)]
+    }
+}
+
+impl IndexMut<StationId> for Stations {
+    fn index_mut(&mut self, id: StationId) -> &mut Agent {
+        &mut self.agents[usize::from(id.0)]
+    }
+}
+
+impl Stations {
+    /// The next one's number, and where its messages are to go. Stations are taken in in the order of the plan's.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn next_place(&self, name: &str) -> Result<(StationId, mpsc::Sender<Incoming>), NoStation> {
+        let id = StationId::at(self.agents.len()).ok_or_else(|| NoStation(name.to_owned()))?;
+        Ok((id, self.tell.clone()))
+    }
+
+    /// Takes in the next one.
+    pub fn push(&mut self, agent: Agent) {
+        self.agents.push(agent);
+    }
+
+    /// Each with its number.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StationId, &mut Agent)> {
+        self.agents.iter_mut().zip(0..).map(|(agent, id)| (StationId(id), agent))
+    }
+
+    /// Names and processes of those that have one on this machine.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.agents.iter().filter_map(|agent| Some((agent.station(), agent.pid()?)))
+    }
+
+    /// Who the agents are, of those that live.
+    pub(crate) fn identities(&self) -> Vec<Identity> {
+        self.processes().filter_map(|(_, pid)| Identity::of(pid).ok()).collect()
+    }
+
+    /// The next message within `limit`; `None` when the time is up.
+    pub(crate) fn next(&mut self, limit: Duration) -> Result<Option<(StationId, FromAgent)>, AgentError> {
+        match self.inbox.recv_timeout(limit) {
+            Ok((station, Ok(message))) => Ok(Some((station, message))),
+            Ok((station, Err(error))) => Err(self[station].explain(error)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
+    /// a message that is no mere progress shows that its station works, and the time limit starts anew.
+    pub(crate) fn answers<T>(
+        &mut self,
+        asked: &[StationId],
+        doing: &'static str,
+        limit: Duration,
+        mut take: impl FnMut(StationId, FromAgent) -> Option<T>,
+    ) -> Result<Vec<T>, AgentError> {
+        let mut until = Instant::now() + limit;
+        let mut missing: Vec<StationId> = asked.to_vec();
+        let mut taken = Vec::new();
+        while let Some(first) = missing.first() {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.next(left)? {
+                None => {
+                    let station = self[*first].station().to_owned();
+                    return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });
+                }
+                Some((station, FromAgent::Failed(what))) => return Err(self[station].refused(what)),
+                Some((_, FromAgent::Progress { .. })) => {}
+                Some((station, message)) => {
+                    until = Instant::now() + limit;
+                    if let Some(answer) = take(station, message) {
+                        taken.push(answer);
+                        missing.retain(|asked| *asked != station);
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Measures the ruler: for each station the threads that will run there. One station after the other, for on a shared
+    /// CPU they would measure each other.
+    ///
+    /// # Errors
+    /// A station's.
+    pub fn measure(&mut self, threads: &[(StationId, Vec<ThreadOrder>)]) -> Result<Vec<RulerRecord>, AgentError> {
+        let mut records = Vec::new();
+        for (station, threads) in threads.iter().filter(|(_, threads)| !threads.is_empty()) {
+            self[*station].tell(&ToAgent::Measure(threads.clone()))?;
+            let limit = ANSWER + Duration::from_secs(threads.len() as u64);
+            let measured = self.answers(&[*station], "measuring the ruler", limit, |_, message| match message {
+                FromAgent::Ruler(records) => Some(records),
+                _ => None,
+            })?;
+            let name = self[*station].station().to_owned();
+            let named = measured.into_iter().flatten().map(|record| RulerRecord { station: name.clone(), ..record });
+            records.extend(named);
+        }
+        Ok(records)
+    }
+}
