@@ -5,7 +5,7 @@
 
 use crate::live::Digest;
 use crate::load::{LoadAt, LoadOrder};
-use crate::order::{EndOrder, ThreadOrder};
+use crate::order::{EndOrder, RulerOrder};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -55,7 +55,7 @@ pub enum MessageError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// Measure the ruler for threads like these, one after the other.
-    Measure(Vec<ThreadOrder>),
+    Measure(Vec<RulerOrder>),
     /// Make these ends ready: sockets, memory, threads.
     Prepare {
         /// Ends.

@@ -19,6 +19,15 @@ pub struct ThreadOrder {
     pub policy: Policy,
 }
 
+/// A thread to measure the ruler with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RulerOrder {
+    /// How it is to run.
+    pub thread: ThreadOrder,
+    /// A thread that runs like this sends packets, and may sleep until their instants.
+    pub sends: bool,
+}
+
 /// What both ends know of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamOrder {

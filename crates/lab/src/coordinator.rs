@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_engine::live::Digest;
-use tardy_engine::order::ThreadOrder;
+use tardy_engine::order::{RulerOrder, ThreadOrder};
 use tardy_engine::{dropped, halves, port};
 use tardy_host::softirq::steering;
 use tardy_host::state::{Moment, Reader};
@@ -82,8 +82,8 @@ fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>,
     Ok(runner.holding(slot).map_err(|source| ClaimError::State(StateError::Io { path: state.to_owned(), source }))?)
 }
 
-/// How a thread is to run, and the names of the threads that run so.
-type NamedThread = (ThreadOrder, Vec<String>);
+/// What the ruler is to measure, and the names of the threads that it stands for.
+type NamedThread = (RulerOrder, Vec<String>);
 
 /// What a trial has beside its streams.
 #[derive(Default)]
@@ -369,7 +369,7 @@ impl Run<'_> {
     fn measure(&mut self, stations: &mut Stations, plan: &Plan, after: bool) -> Result<(), RunError> {
         let (mut orders, mut names) = (Vec::new(), Vec::new());
         for (station, threads) in self.threads(plan)? {
-            let (of_station, of_names): (Vec<ThreadOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
+            let (of_station, of_names): (Vec<RulerOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
             orders.push((station, of_station));
             names.extend(of_names);
         }
@@ -399,10 +399,15 @@ impl Run<'_> {
                     let Ok(at) = plan.station(station) else { continue };
                     let threads = threads.entry(at).or_default();
                     let name = format!("{}.{end}", stream.name);
-                    match threads.iter_mut().find(|(known, _)| *known == order) {
-                        Some((_, names)) if names.contains(&name) => {}
-                        Some((_, names)) => names.push(name),
-                        None => threads.push((order, vec![name])),
+                    let sends = end == "tx";
+                    match threads.iter_mut().find(|(known, _)| known.thread == order) {
+                        Some((known, names)) => {
+                            known.sends |= sends;
+                            if !names.contains(&name) {
+                                names.push(name);
+                            }
+                        }
+                        None => threads.push((RulerOrder { thread: order, sends }, vec![name])),
                     }
                 }
             }
@@ -419,7 +424,6 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
         let (chosen, _) = place(&cell.setup)?;
-        let observer = self.observe(stations, plan, cell, &chosen)?;
         self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
@@ -461,16 +465,16 @@ impl Run<'_> {
         };
         match result {
             Ok(ran) => {
+                // Behind the trial, so that nobody waits for it before the first packet; the trial's record holds what it found.
+                let (observer, failed) = match self.observe(stations, plan, cell, &chosen) {
+                    Ok(observer) => (observer, None),
+                    Err(error) => (Vec::new(), Some(error)),
+                };
                 self.sink.load_output(loads.output());
                 let ran = named(ran.into_iter().map(Some).collect());
-                self.keep(
-                    turn,
-                    nonce,
-                    [before, after],
-                    None,
-                    ran,
-                    Beside { loads: loads.records(), watch: Some(&watch), shapers, observer },
-                )
+                let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, observer };
+                self.keep(turn, nonce, [before, after], None, ran, beside)?;
+                failed.map_or(Ok(()), Err)
             }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
                 self.sink.event(Event::Refused { cell: &cell.id, why: &why });
@@ -480,10 +484,8 @@ impl Run<'_> {
             Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
-                    let (failed, beside) = (
-                        Some(error.to_string()),
-                        Beside { loads: loads.records(), watch: Some(&watch), shapers, observer },
-                    );
+                    let failed = Some(error.to_string());
+                    let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, ..Beside::default() };
                     self.keep(turn, nonce, [before, after], failed, named(had), beside)?;
                 }
                 Err(error.into())
@@ -491,7 +493,7 @@ impl Run<'_> {
         }
     }
 
-    /// Measures what tx stamps add, before the first trial on a path and port.
+    /// Measures what tx stamps add, behind the first trial on a path and port.
     fn observe(
         &mut self,
         stations: &mut Stations,

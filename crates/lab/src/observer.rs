@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What observing costs: kernel tx stamps take time in the path that they measure. Before the first trial on a path and port a few
+//! What observing costs: kernel tx stamps take time in the path that they measure. Behind the first trial on a path and port a few
 //! short trials run without loads, in turn with the stamps that the experiment asks for and with receive stamps only. The difference
 //! of the medians is what the stamps add.
 
@@ -20,8 +20,8 @@ use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::Setup;
 
-/// Packets of a short trial at most; of a slow stream fewer, so that it takes no longer than this. All wait for these trials before
-/// they see a first packet, so that rather the number of trials is kept than their length: trials differ more than packets do.
+/// Packets of a short trial at most; of a slow stream fewer, so that it takes no longer than this. The number of trials counts for
+/// more than their length: trials differ more than packets do.
 const PACKETS: u32 = 30;
 const LONGEST: Nanos = Nanos(125_000_000);
 /// Of fewer packets nothing is said.

@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
-use tardy_engine::order::ThreadOrder;
+use tardy_engine::order::RulerOrder;
 use tardy_model::machine::RulerRecord;
 
 /// A station answers within this time, even beside a spinning realtime thread.
@@ -131,7 +131,7 @@ impl Stations {
     ///
     /// # Errors
     /// A station's.
-    pub fn measure(&mut self, threads: &[(StationId, Vec<ThreadOrder>)]) -> Result<Vec<RulerRecord>, AgentError> {
+    pub fn measure(&mut self, threads: &[(StationId, Vec<RulerOrder>)]) -> Result<Vec<RulerRecord>, AgentError> {
         let mut records = Vec::new();
         for (station, threads) in threads.iter().filter(|(_, threads)| !threads.is_empty()) {
             self[*station].tell(&ToAgent::Measure(threads.clone()))?;

@@ -10,7 +10,7 @@ use tardy_engine::live::Digest;
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_engine::message::{self, Collected, EndReady, FromAgent, ToAgent};
 use tardy_engine::order::{
-    AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder,
+    AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::sim;
 use tardy_lab::guest::relay::Relay;
@@ -139,7 +139,7 @@ fn orders() -> Vec<ToAgent> {
     ];
     let base = Instant::from_ns(1_000_000_000);
     vec![
-        ToAgent::Measure(vec![thread()]),
+        ToAgent::Measure(vec![RulerOrder { thread: thread(), sends: true }]),
         ToAgent::Prepare { ends, loads: vec![load] },
         ToAgent::WarmUp { stream: 0, count: 10, apart: Nanos(500_000) },
         ToAgent::WarmStatus { stream: 0, side: Side::Rx },
