@@ -280,8 +280,8 @@ impl Receiver {
         }
     }
 
-    /// Takes the packet at place `n` of the inbox; true if it is the trial's. One of the lead-in goes the same way and is not recorded. Where the clock was not read yet, it is when the packet
-    /// has been answered.
+    /// Takes the packet at place `n` of the inbox; true if it is the trial's. One of the lead-in goes the same way and no record is
+    /// left of it. Where the clock was not read yet, it is when the packet has been answered.
     #[inline(always)]
     fn packet<T: Timer, A: Answer>(
         &mut self,
@@ -305,21 +305,25 @@ impl Receiver {
             answer.answer(timer, *receive, self.order.expects().0, seq, shared);
         }
         let receive = *receive.get_or_insert_with(|| timer.now());
-        if seq == LEAD {
-            return false;
-        }
+        // One of the lead-in is recorded as the others are, and taken back.
+        let is_lead = seq == LEAD;
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
         if self.arrivals.len() < self.arrivals.capacity() {
             self.arrivals.push(Arrival { seq, tags: self.inbox.tags(n), rx_kernel, receive_ns: receive.ns() });
+            if is_lead {
+                // Seen to be written: the first of the trial is written to the same place.
+                std::hint::black_box(&mut self.arrivals).pop();
+            }
         } else {
-            self.counters.records_dropped += 1;
+            self.counters.records_dropped += u64::from(!is_lead);
         }
         // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
         if is_first {
-            self.seen[word] |= bit;
-            shared.live.count(shared.lateness(seq, cycle, stamp.map(Instant::ns), receive));
+            self.seen[word] |= if is_lead { 0 } else { bit };
+            let seq = if is_lead { 0 } else { seq };
+            shared.live.count_if(!is_lead, shared.lateness(seq, cycle, stamp.map(Instant::ns), receive));
         }
-        true
+        !is_lead
     }
 
     /// Takes what is no packet of the trial: a warm-up packet, which has a number of its own, or a stranger's.

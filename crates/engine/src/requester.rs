@@ -69,6 +69,9 @@ const A_MOMENT: Nanos = Nanos(200_000);
 /// Requests before a trial's first stretch that are not measured, and before and behind each stretch; at least one for each that may
 /// be in flight.
 const FIRST_ROUNDS: u32 = 20;
+/// Stretches with their pauses before the first one that is measured: what is done in one finds its code and its memory in the CPU's
+/// caches.
+const REHEARSALS: u32 = 5;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
 /// One of those that has no reply for so long is given up, and with it the rest of its kind.
@@ -145,6 +148,17 @@ impl Progress {
         (self.replies, self.round_trips_ns) = (0, 0);
     }
 
+    /// A request that is not measured went out at `now`, or was refused.
+    fn asked_beside(&mut self, now: Instant<Tai>, went_out: bool) {
+        if went_out {
+            self.beside += 1;
+            self.beside_since_ns = now.ns();
+        } else {
+            // The trial's will meet the same, and count it.
+            (self.lead_in, self.lead_out, self.fillers) = (0, 0, 0);
+        }
+    }
+
     /// True if all requests of the stretch are settled and nothing is in flight.
     #[inline]
     fn is_over(&self) -> bool {
@@ -170,8 +184,10 @@ impl Requester {
         arrivals.clear();
         let (inbox, heads) = (inbox(&order.receive), order.receive.heads());
         // Written as something else first, so that no page fault waits for the loop.
-        let mut states = vec![State::GivenUp; count];
+        let mut states = vec![State::GivenUp; count + 1];
         states.fill(State::Unsent);
+        // The place of those of the lead-in, of which nothing is recorded.
+        states[count] = State::GivenUp;
         let sender = Sender::new(order.send.clone());
         let counters = ReceiverCounters::default();
         let (replied_last_ns, paused_ns) = (0, 0);
@@ -239,9 +255,6 @@ impl Requester {
         let (payload, stamp) = self.inbox.packet(n);
         let is_ours = |frame: &Frame| frame.nonce == nonce && frame.stream == stream;
         match Frame::read(payload) {
-            Ok(frame) if is_ours(&frame) && frame.kind == PacketKind::Reply && frame.seq == LEAD => {
-                at.beside = at.beside.saturating_sub(1);
-            }
             Ok(frame) if is_ours(&frame) && frame.kind == PacketKind::WarmUpReply => {
                 if frame.seq == PAUSE {
                     at.beside = at.beside.saturating_sub(1);
@@ -279,6 +292,7 @@ impl Requester {
         // Where there are several, one without measured requests comes first: it finds the memory of stamps that the others use again.
         at.begin(if stretch < count { 0 } else { count }, count, lead);
         at.lead_in = FIRST_ROUNDS.max(in_flight);
+        let mut rehearsals = if stretch < count { REHEARSALS } else { 0 };
         'trial: while !shared.stop.load(Relaxed) && !from.ended() {
             if at.is_over() {
                 if at.next >= count {
@@ -289,7 +303,12 @@ impl Requester {
                 if stretch < count {
                     self.pause(timer, to, &mut at);
                 }
-                at.begin(stretch, count, lead);
+                at.begin(if rehearsals > 0 { 0 } else { stretch }, count, lead);
+                if rehearsals > 0 {
+                    // As long as one that is measured.
+                    rehearsals -= 1;
+                    at.lead_in += stretch;
+                }
             }
             if at.waiting + at.beside < in_flight {
                 self.ask_on(timer, to, &mut at);
@@ -314,7 +333,7 @@ impl Requester {
                         }
                         continue;
                     };
-                    heard = now;
+                    heard = if taken.seq == LEAD { heard } else { now };
                     if !shared.stop.load(Relaxed) {
                         self.ask_all(timer, to, &mut at);
                     }
@@ -376,24 +395,9 @@ impl Requester {
     /// Lets both ends empty their error queues while nothing is in flight.
     #[cold]
     fn pause<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
-        self.ask_beside(timer, to, at, PAUSE);
+        let went_out = self.sender.send_warm_up(to, PacketKind::WarmUp, PAUSE);
+        at.asked_beside(timer.now(), went_out);
         self.sender.drain_paused(timer, to);
-    }
-
-    /// Sends a request that is not measured.
-    #[cold]
-    fn ask_beside<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress, number: u32) {
-        let went_out = match number {
-            LEAD => self.sender.send_lead_now(to),
-            _ => self.sender.send_warm_up(to, PacketKind::WarmUp, number),
-        };
-        if went_out {
-            at.beside += 1;
-            at.beside_since_ns = timer.now().ns();
-        } else {
-            // The trial's will meet the same, and count it.
-            (at.lead_in, at.lead_out, at.fillers) = (0, 0, 0);
-        }
     }
 
     /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
@@ -450,7 +454,7 @@ impl Requester {
     #[inline(always)]
     fn ask_all<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         while at.waiting + at.beside < self.order.in_flight.max(1) && at.next < at.until && at.lead_in == 0 {
-            self.ask(timer, to, at);
+            self.ask(timer, to, at, false);
         }
     }
 
@@ -461,7 +465,7 @@ impl Requester {
             if at.lead_in > 0 {
                 at.lead_in -= 1;
             } else if at.next < at.until {
-                self.ask(timer, to, at);
+                self.ask(timer, to, at, false);
                 continue;
             } else if at.lead_out > 0 {
                 at.lead_out -= 1;
@@ -471,57 +475,75 @@ impl Requester {
                 return;
             }
             // Until the stretch's last reply has come as much is in flight as in its middle.
-            self.ask_beside(timer, to, at, LEAD);
+            self.ask(timer, to, at, true);
         }
     }
 
-    #[inline(always)]
-    fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
-        let packet = at.next;
-        at.next += 1;
-        if self.sender.send_now(timer, to, packet, SentAt::Read) {
-            let since = self.sender.sent_last_ns();
-            if at.ended_ns != 0 && self.order.in_flight <= 1 {
+    /// Sends the next request. There is one copy of this code, which those of the lead-in go through too: else the trial's first would
+    /// find it cold.
+    #[inline(never)]
+    fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress, is_lead: bool) {
+        let packet = if is_lead { LEAD } else { at.next };
+        at.next += u32::from(!is_lead);
+        let went_out = self.sender.send_now(timer, to, packet, SentAt::Read);
+        let since = self.sender.sent_last_ns();
+        let last = self.states.len() - 1;
+        if is_lead {
+            // The place of the first request: written, so that its line is in this CPU's cache alone.
+            self.states[0] = std::hint::black_box(self.states[0]);
+            at.asked_beside(timer.now(), went_out);
+        }
+        if went_out {
+            if at.ended_ns != 0 && self.order.in_flight <= 1 && !is_lead {
                 self.paused_ns += since - std::mem::take(&mut at.ended_ns);
             }
-            self.states[packet as usize] = State::Waiting(since);
-            at.waiting += 1;
+            self.states[(packet as usize).min(last)] = State::Waiting(since);
+            at.waiting += u32::from(!is_lead);
         } else {
-            at.settled += 1;
+            at.settled += u32::from(!is_lead);
         }
     }
 
-    /// Takes the reply at place `n` of the inbox; `None` if no reply to a request of the trial is there.
+    /// Takes the reply at place `n` of the inbox; `None` if no reply to a request of the trial, or of its lead-in, is there.
     #[inline(always)]
     fn reply(&mut self, n: usize, at: &mut Progress) -> Option<Taken> {
         let (payload, stamp) = self.inbox.packet(n);
-        let seq = self.heads.number(payload).filter(|seq| *seq < at.next)?;
-        let state = &mut self.states[seq as usize];
+        let seq = self.heads.number(payload).filter(|seq| *seq < at.next || *seq == LEAD)?;
+        let is_lead = seq == LEAD;
+        let last = self.states.len() - 1;
+        let state = &mut self.states[(seq as usize).min(last)];
         let since_ns = match *state {
-            State::Waiting(since_ns) => Some(since_ns),
+            State::Waiting(since_ns) => Some(since_ns).filter(|_| !is_lead),
             State::Answered | State::GivenUp => None,
             // A reply to a request that was never sent is nobody's.
             State::Unsent => return None,
         };
         *state = State::Answered;
+        at.beside -= u32::from(is_lead && at.beside > 0);
         at.waiting -= u32::from(since_ns.is_some());
         at.settled += u32::from(since_ns.is_some());
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
         Some(Taken { seq, since_ns, tags: self.inbox.tags(n), rx_kernel })
     }
 
-    /// Records a reply that was received `now`.
+    /// Records a reply that was received `now`; of one of the lead-in nothing is left.
     #[inline(always)]
     fn note(&mut self, taken: Taken, now: Instant<Tai>, shared: &Shared) {
         let Taken { seq, since_ns, tags, rx_kernel } = taken;
-        self.replied_last_ns = now.ns();
-        if let Some(since_ns) = since_ns {
-            shared.live.count(Some(now.ns() - since_ns));
+        // One of the lead-in is recorded as the others are, and taken back.
+        let is_lead = seq == LEAD;
+        self.replied_last_ns = if is_lead { self.replied_last_ns } else { now.ns() };
+        if is_lead || since_ns.is_some() {
+            shared.live.count_if(!is_lead, Some(now.ns() - since_ns.unwrap_or(self.sender.sent_last_ns())));
         }
         if self.arrivals.len() < self.arrivals.capacity() {
             self.arrivals.push(Arrival { seq, tags, rx_kernel, receive_ns: now.ns() });
+            if is_lead {
+                // Seen to be written: the first of the trial is written to the same place.
+                std::hint::black_box(&mut self.arrivals).pop();
+            }
         } else {
-            self.counters.records_dropped += 1;
+            self.counters.records_dropped += u64::from(!is_lead);
         }
     }
 

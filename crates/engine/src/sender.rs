@@ -83,11 +83,12 @@ impl Sender {
     /// Allocates for the order.
     pub fn new(order: SendOrder) -> Self {
         let count = order.order.count as usize;
-        let column = |wanted: bool| if wanted { vec![MaybeNanos::NONE; count] } else { Vec::new() };
+        // One row more than there are packets: those of a lead-in are recorded there.
+        let column = |wanted: bool| if wanted { vec![MaybeNanos::NONE; count + 1] } else { Vec::new() };
         let [send, sched, driver] = order.points();
         let half = SenderHalf {
             first: 0,
-            sending: vec![Sending::default(); count],
+            sending: vec![Sending::default(); count + 1],
             scheduled: column(!order.replies && !order.order.kind.is_scheduled()),
             wakeup: column(!order.replies && order.order.wants(Point::Wakeup)),
             send: column(order.order.wants(send)),
@@ -226,12 +227,13 @@ impl Sender {
         self.send_unrecorded(port, launch)
     }
 
-    /// The same outside any schedule.
-    pub(crate) fn send_lead_now<P: SendPort>(&mut self, port: &mut P) -> bool {
-        self.send_beside(port, None)
+    /// The row of a packet: the spare one of [`LEAD`], so that all is done with it that is done with the others.
+    #[inline(always)]
+    fn row(&self, packet: u32) -> usize {
+        packet.min(self.order.order.count) as usize
     }
 
-    /// Sends packet `packet` now, outside any schedule, and records it, unless it is [`LEAD`]. False if the port refused it.
+    /// Sends packet `packet` now, outside any schedule, and records it; of [`LEAD`] nothing is kept. False if the port refused it.
     #[inline(always)]
     pub(crate) fn send_now<T: Timer, P: SendPort>(
         &mut self,
@@ -246,10 +248,11 @@ impl Sender {
             SentAt::Known(at) => at,
         };
         let sending = self.send_one(timer, port, packet, send, Sending::default(), None);
-        if let (Some(cell), Some(send)) = (self.half.scheduled.get_mut(packet as usize), send) {
+        let row = self.row(packet);
+        if let (Some(cell), Some(send)) = (self.half.scheduled.get_mut(row), send) {
             *cell = MaybeNanos::some(send.ns());
         }
-        if let Some(cell) = self.half.sending.get_mut(packet as usize) {
+        if let Some(cell) = self.half.sending.get_mut(row) {
             *cell = sending;
         }
         sending.sent()
@@ -264,6 +267,7 @@ impl Sender {
                 self.outstanding += self.stamps;
                 self.next_key = self.next_key.wrapping_add(1);
                 self.counters.beside += 1;
+                self.half.fetch_first();
                 true
             }
             Err(errno) => {
@@ -407,6 +411,7 @@ impl Sender {
     /// Takes what came back through the error queue, when the trial is over at all ends. Stamps of a NIC may still be on their way: a
     /// bounded wait, ended when all are there.
     pub fn gather_stamps<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P) {
+        self.truncate(self.order.order.count);
         if self.wants_stamps() {
             self.look_at_queue(port);
             for _ in 0..20 {
@@ -439,13 +444,15 @@ impl Sender {
                 }
                 self.next_key = self.next_key.wrapping_add(1);
                 self.outstanding += self.stamps;
-                if packet == UNMEASURED {
-                    self.counters.beside += 1;
-                } else {
-                    self.counters.went_out(1, send);
+                let is_measured = packet != UNMEASURED;
+                self.counters.beside += u64::from(!is_measured);
+                self.counters.went_out(usize::from(is_measured), send);
+                if !is_measured {
+                    self.half.fetch_first();
                 }
                 sending.0 |= Sending::SENT;
-                if let (Some(cell), Some(send)) = (self.half.send.get_mut(packet as usize), send) {
+                let row = self.row(packet);
+                if let (Some(cell), Some(send)) = (self.half.send.get_mut(row), send) {
                     *cell = MaybeNanos::some(send.ns());
                 }
             }
@@ -533,7 +540,8 @@ impl Sender {
     }
 
     /// The half, when the trial is over.
-    pub fn finish(self) -> SenderHalf {
+    pub fn finish(mut self) -> SenderHalf {
+        self.truncate(self.order.order.count);
         self.half
     }
 }

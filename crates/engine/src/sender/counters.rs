@@ -45,12 +45,13 @@ pub struct SenderCounters {
 }
 
 impl SenderCounters {
-    /// So many packets, at least one, were handed over at that instant, if it is known.
+    /// So many packets were handed over at that instant, if it is known. Of none, as of one of a lead-in, nothing is noted.
     #[inline]
     pub(super) fn went_out(&mut self, packets: usize, at: Option<Instant<Tai>>) {
         self.sent += packets as u64;
         if let Some(at) = at {
-            self.sent_ns = Some((self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns()));
+            let now = (self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns());
+            self.sent_ns = if packets > 0 { Some(now) } else { self.sent_ns };
         }
     }
 }

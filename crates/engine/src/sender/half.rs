@@ -69,6 +69,20 @@ pub struct SenderHalf {
 }
 
 impl SenderHalf {
+    /// Brings the first row into this CPU's caches, with what translates its addresses: another thread wrote it long before, maybe on
+    /// another CPU, and the first packet would wait for each column by itself. A line that is only read would stay shared with that
+    /// CPU, so that what is there is written again.
+    pub(super) fn fetch_first(&mut self) {
+        if let Some(cell) = self.sending.first_mut() {
+            *cell = std::hint::black_box(*cell);
+        }
+        let kernels = [&mut self.tx_sched, &mut self.tx_kernel, &mut self.tx_hw];
+        for column in [&mut self.scheduled, &mut self.wakeup, &mut self.send].into_iter().chain(kernels) {
+            if let Some(cell) = column.first_mut() {
+                *cell = std::hint::black_box(*cell);
+            }
+        }
+    }
     /// Packets reached.
     pub fn len(&self) -> usize {
         self.sending.len()
