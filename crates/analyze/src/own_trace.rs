@@ -29,6 +29,9 @@ pub const ID: &str = "own-trace";
 pub const MOST_P: f64 = 0.001;
 /// A difference up to this share of the metric's median is no trace.
 pub const LEAST_SHARE: f64 = 0.05;
+/// And none below this: each tx stamp is a message that the kernel allocates on the packet's way, and its allocator takes up to about 80 ns
+/// longer every few messages, by a pattern of its own. What stamps cost is said by the note `observer`.
+pub const LEAST_NS: i64 = 100;
 /// Comparisons of which values are kept, for a cell's metric.
 const KEPT: usize = 4096;
 
@@ -220,7 +223,7 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         let p_value = (found.p_value * tests as f64).min(1.0);
         let middle = result.figures.quantiles.p50_ns.unwrap_or(found.others_ns).unsigned_abs() as f64;
         let stamps = metric.points().len().max(2) as i64;
-        let least = (stamps * stamp_ns) as f64;
+        let least = (stamps * stamp_ns).max(LEAST_NS) as f64;
         let difference = found.difference_ns.unsigned_abs() as f64;
         if p_value >= MOST_P || difference <= least.max(middle * LEAST_SHARE) {
             continue;

@@ -434,7 +434,7 @@ fn a_lost_last_packet_leaves_its_trial_out_and_no_other_takes_its_place() {
 
 #[test]
 fn a_difference_that_the_ruler_cannot_tell_or_that_is_small_is_no_trace() {
-    // 80 ns of 100, and no noise to speak of.
+    // 160 ns of 100, and no noise to speak of.
     let step = |by: i64| {
         move |_: u32, values: &mut Vec<Option<i64>>| {
             values.iter_mut().flatten().for_each(|ns| *ns = 100 + *ns % 7);
@@ -446,7 +446,8 @@ fn a_difference_that_the_ruler_cannot_tell_or_that_is_small_is_no_trace() {
         let answer = answer(by);
         judge([(&answer.result, &answer.own_trace)], stamp_ns).len()
     };
-    assert_eq!((told_by(80, 25), told_by(80, 41)), (1, 0), "a metric has two stamps");
+    assert_eq!((told_by(160, 55), told_by(160, 81)), (1, 0), "a metric has two stamps");
+    assert_eq!((told_by(110, 16), told_by(90, 16)), (1, 0), "allocators take up to 80 ns longer now and then");
     // 4 % of 30 µs.
     let small = |_: u32, values: &mut Vec<Option<i64>>| {
         values.iter_mut().flatten().for_each(|ns| *ns = 30_000 + *ns % 100);
