@@ -20,12 +20,13 @@ use tardy_lab::runner::{CommandError, Failure, Output, Runner};
 use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
+use tardy_model::path::PathKind;
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 fn setup(stations: &[&str]) -> Setup {
     Setup {
         stations: stations.iter().map(|name| ((*name).to_owned(), Station::Netns)).collect(),
-        path: experiment::Path::Veth { queues: 4, mtu: 1500 },
+        path: experiment::Path::made(PathKind::Veth, 4, 1500),
         shaper: Shaper::None,
         streams: Vec::new(),
         loads: Vec::new(),

@@ -170,7 +170,7 @@ fn every_row_of_r1_is_a_cell_repeated_conditions_are_two_and_one_more_drops() {
         // What only a device can do is asked of one that takes it.
         let asks = cell.setup.shaper.offloads().is_some();
         assert_eq!(asks, cell.id.starts_with("offload"), "{}", cell.id);
-        assert_eq!(cell.setup.path.kind(), if asks { "netdevsim" } else { "veth" }, "{}", cell.id);
+        assert_eq!(cell.setup.path.traits().name, if asks { "netdevsim" } else { "veth" }, "{}", cell.id);
     }
     let short =
         load(&ready_made("tsn-qdiscs").expect("it is there"), &["stream.ctl.count=1000".to_owned()]).expect("it loads");

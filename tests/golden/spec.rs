@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::io::Write as _;
 use tardy_model::expect::{Count, Limit, Of};
+use tardy_model::path::PathKind;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
@@ -84,7 +85,7 @@ fn every_default_is_filled_in() {
     let [cell] = experiment.cells.as_slice() else { panic!("{:?}", ids(&experiment)) };
     assert_eq!((cell.id.as_str(), cell.axes.len(), cell.expect.len()), ("all", 0, 0));
     assert_eq!(cell.setup.stations.values().collect::<Vec<_>>(), [&Station::Netns; 2]);
-    assert_eq!((&cell.setup.path, &cell.setup.shaper), (&Joined::Veth { queues: 4, mtu: 1500 }, &Shaper::None));
+    assert_eq!((&cell.setup.path, &cell.setup.shaper), (&Joined::made(PathKind::Veth, 4, 1500), &Shaper::None));
     let stream = &cell.setup.streams[0];
     assert_eq!((stream.port, stream.overrun, stream.rx.wait), (Port::Udp, Overrun::Burst, Wait::Block));
     assert_eq!((stream.cycle, stream.deadline), (Nanos::from_micros(500), Nanos::from_micros(500)));
@@ -119,12 +120,13 @@ fn host_to_host_is_as_its_table_says() {
 fn a_path_is_an_axis_like_any_other() {
     let keys = "[path]\na = \"eth1\"\nb = \"eth2\"\nqueues = 2\n";
     let cells = good(&format!("{keys}[matrix]\n\"path.kind\" = [\"veth\", \"wire\"]"), &[]).cells;
-    let wire = |take| Joined::Wire { a: "eth1".into(), b: "eth2".into(), mtu: 1500, take };
-    assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::Veth { queues: 2, mtu: 1500 }, &wire(false)]);
+    let named = Some(["eth1".into(), "eth2".into()]);
+    let wire = |take| Joined { kind: PathKind::Wire, mtu: 1500, queues: None, named: named.clone(), take };
+    assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::made(PathKind::Veth, 2, 1500), &wire(false)]);
     let cases = "[[case]]\nname = \"pair\"\n[[case]]\nname = \"cards\"\n\
                  set = { path.kind = \"wire\", path.a = \"eth1\", path.b = \"eth2\", path.take = true }";
     let cells = good(cases, &[]).cells;
-    assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::Veth { queues: 4, mtu: 1500 }, &wire(true)]);
+    assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::made(PathKind::Veth, 4, 1500), &wire(true)]);
     let set = ["path.kind=wire", "path.a=eth1", "path.b=eth2"];
     assert!(!good("", &set).effective.contains("queues"), "the devices have their own");
     assert!(!good("", &[]).effective.contains("take"));
@@ -194,7 +196,7 @@ fn cells_are_cases_times_axes_with_short_unique_ids() {
     assert_eq!(ids(&experiment), four);
     assert_eq!(experiment.cells[2].axes["case"], "A+B");
     assert_eq!(experiment.cells[2].setup.streams[0].rx.cpu, CpuChoice::Same);
-    assert_eq!(experiment.cells[3].setup.path, Joined::Veth { queues: 2, mtu: 9000 });
+    assert_eq!(experiment.cells[3].setup.path, Joined::made(PathKind::Veth, 2, 9000));
 
     // A suffix that ends another key of the experiment is too short.
     let bulk = "[stream.bulk]\nfrom = \"b\"\nto = \"a\"\n";
@@ -228,8 +230,8 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
     assert_eq!((experiment.trials, experiment.name.as_str(), experiment.seed), (3, "short", 7));
     let queues =
         |set: &[&str]| -> Vec<Joined> { good(body, set).cells.into_iter().map(|cell| cell.setup.path).collect() };
-    assert_eq!(queues(&["path.queues=2"]), vec![Joined::Veth { queues: 2, mtu: 1500 }; 4]);
-    assert_eq!(queues(&["path={queues = 3, mtu = 9000}"]), vec![Joined::Veth { queues: 3, mtu: 9000 }; 4]);
+    assert_eq!(queues(&["path.queues=2"]), vec![Joined::made(PathKind::Veth, 2, 1500); 4]);
+    assert_eq!(queues(&["path={queues = 3, mtu = 9000}"]), vec![Joined::made(PathKind::Veth, 3, 9000); 4]);
     let stream = |set: &[&str]| good("", set).cells[0].setup.streams[0].clone();
     assert_eq!(stream(&["stream.ctl.cycle=1ms", "stream.ctl.cycle=2ms"]).cycle, Nanos::from_millis(2));
     assert_eq!(stream(&["stream.ctl.tx.cpu=0x1"]).tx.cpu, CpuChoice::Number(1));
@@ -556,7 +558,7 @@ fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
         tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{station}, {path}: {error}"))
     };
     for path in built("path.kind") {
-        assert_eq!(setup("netns", path).cells[0].setup.path.kind(), *path);
+        assert_eq!(setup("netns", path).cells[0].setup.path.traits().name, *path);
     }
     for station in built("station.*.kind") {
         // The only one so far. Another must be told from it here.

@@ -18,6 +18,7 @@ use tardy_lab::runner::{CommandError, Output, Processes, Runner};
 use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::step::Step;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
+use tardy_model::path::PathKind;
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 /// Where a test re-executes itself as the run that is going to be killed.
@@ -27,7 +28,7 @@ const MOMENTS: u32 = 8;
 fn two(names: Names) -> Plan {
     let setup = Setup {
         stations: ["a", "b"].map(|name| (name.to_owned(), Station::Netns)).into(),
-        path: experiment::Path::Veth { queues: 4, mtu: 1400 },
+        path: experiment::Path::made(PathKind::Veth, 4, 1400),
         shaper: Shaper::None,
         streams: Vec::new(),
         loads: Vec::new(),

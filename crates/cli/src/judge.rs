@@ -274,7 +274,7 @@ pub fn facts(experiment: &Experiment) -> Facts {
     let mut facts = Facts { reference: experiment.reference.clone(), ..Facts::default() };
     for cell in &experiment.cells {
         let simulated = cell.setup.is_simulated();
-        facts.paths.push(if simulated { "simulated" } else { cell.setup.path.kind() }.to_owned());
+        facts.paths.push(if simulated { "simulated" } else { cell.setup.path.traits().name }.to_owned());
         for stream in &cell.setup.streams {
             if !facts.streams.contains(&stream.name) {
                 facts.streams.push(stream.name.clone());

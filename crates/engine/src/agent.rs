@@ -3,14 +3,17 @@
 //! stops its threads and ends, so that a dead coordinator leaves nothing running.
 
 pub mod advice;
+mod bind;
 mod end;
 mod hardware;
+mod link;
 mod threads;
 
 use crate::load::Loads;
 use crate::message::{self, FromAgent, MessageError, ToAgent};
 use crate::ruler;
-use end::{End, Event};
+use end::End;
+use link::Event;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -71,13 +71,13 @@ pub struct Halves {
 }
 
 fn source_of(port: Port, point: Point) -> Source {
-    match (port, point) {
-        (Port::Sim, _) => Source::Sim,
-        (_, Point::Wakeup | Point::Send | Point::Receive | Point::ReplySend | Point::ReplyReceive) => Source::App,
-        (_, Point::TxKernel | Point::ReplyTxKernel) => Source::Driver,
-        (_, Point::TxHw | Point::RxHw) => Source::Hardware,
-        (_, Point::RxXdp) => Source::Bpf,
-        (_, _) => Source::Kernel,
+    match point {
+        _ if port.traits().is_simulated => Source::Sim,
+        Point::Wakeup | Point::Send | Point::Receive | Point::ReplySend | Point::ReplyReceive => Source::App,
+        Point::TxKernel | Point::ReplyTxKernel => Source::Driver,
+        Point::TxHw | Point::RxHw => Source::Hardware,
+        Point::RxXdp => Source::Bpf,
+        _ => Source::Kernel,
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use tardy_model::ethernet::{Mac, Tag};
 use tardy_model::frame::{Heads, PacketKind};
 use tardy_model::point::Point;
+use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
 use tardy_model::time::Nanos;
@@ -85,7 +86,9 @@ impl StreamOrder {
     /// comes back would wake who waits on that socket for a packet.
     pub fn takes_one_socket(&self) -> bool {
         let sending = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
-        self.kind == Kind::Pingpong && self.port == Port::Udp && !sending.into_iter().any(|point| self.wants(point))
+        self.kind == Kind::Pingpong
+            && self.port.traits().may_share_socket
+            && !sending.into_iter().any(|point| self.wants(point))
     }
 }
 
@@ -142,13 +145,13 @@ impl SendOrder {
 
     /// True if the device's own stamps come back too. Who makes the order ready has dropped the point where they do not.
     pub fn hardware(&self) -> bool {
-        !self.replies && self.order.port != Port::Sim && self.order.wants(Point::TxHw)
+        !self.replies && !self.order.port.traits().is_simulated && self.order.wants(Point::TxHw)
     }
 
     /// True if its packets pass two queue disciplines, that of a VLAN device and that of the device below it, and the kernel stamps
     /// them before both.
     pub fn passes_two_devices(&self) -> bool {
-        self.order.port == Port::Udp && self.order.tag.is_some()
+        self.order.port.traits().tag == TagBy::Device && self.order.tag.is_some()
     }
 
     /// Stamps, or reports of dropped packets, that come back for each packet.

@@ -45,9 +45,10 @@ impl ReceiverCounters {
     /// Counts what is not this trial's. In a stream of bytes that is no frame ends it, for nothing tells where the next message would begin.
     #[cold]
     pub(crate) fn stranger(&mut self, read: Result<Frame, Foreign>, port: Port) {
-        match (port, read) {
-            (Port::Tcp, Err(_)) => self.broken_errno = libc::EBADMSG,
-            _ => self.foreign += 1,
+        if port.traits().is_connection && read.is_err() {
+            self.broken_errno = libc::EBADMSG;
+        } else {
+            self.foreign += 1;
         }
     }
 
@@ -129,7 +130,9 @@ pub struct Receiver {
     /// Of the trial's packets.
     heads: Heads,
     inbox: Inbox,
+    /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the lead-in.
     arrivals: Vec<Arrival>,
+    arrived: usize,
     /// One bit a packet, behind a word for those of the lead-in.
     seen: Vec<u64>,
     /// Events.
@@ -152,24 +155,21 @@ pub(crate) const UNTOUCHED: Arrival =
 /// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
 pub(crate) fn inbox(order: &ReceiveOrder) -> Inbox {
     let payload = usize::from(order.expects().2).max(HEAD);
-    Inbox::new(match order.order.port {
-        Port::Packet => MOST_HEAD + payload.max(LEAST_PAYLOAD) + 1,
-        Port::Udp | Port::Tcp | Port::Sim => payload + 1,
-    })
+    let is_frames = order.order.port.traits().is_frames;
+    Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
 }
 
 impl Receiver {
     /// Allocates for the order, with room for one duplicate in eight packets.
     pub fn new(order: ReceiveOrder) -> Self {
         let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
-        let mut arrivals = vec![UNTOUCHED; room];
-        arrivals.clear();
+        let arrivals = vec![UNTOUCHED; room];
         let inbox = inbox(&order);
         let heads = order.heads();
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 2];
         seen.fill(0);
-        Receiver { order, heads, inbox, arrivals, seen, counters: ReceiverCounters::default(), gaps: None }
+        Receiver { order, heads, inbox, arrivals, arrived: 0, seen, counters: ReceiverCounters::default(), gaps: None }
     }
 
     /// Receives until the first warm-up packet has come, or told to stop.
@@ -265,7 +265,7 @@ impl Receiver {
         shared: &Shared,
         answer: &mut A,
     ) {
-        for _ in 0..self.arrivals.capacity() {
+        for _ in 0..self.arrivals.len() {
             if port.ended() {
                 break;
             }
@@ -308,12 +308,9 @@ impl Receiver {
         // One of the lead-in is recorded as the others are, and taken back.
         let is_lead = seq == LEAD;
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-        if self.arrivals.len() < self.arrivals.capacity() {
-            self.arrivals.push(Arrival { seq, tags: self.inbox.tags(n), rx_kernel, receive_ns: receive.ns() });
-            if is_lead {
-                // Seen to be written: the first of the trial is written to the same place.
-                std::hint::black_box(&mut self.arrivals).pop();
-            }
+        if let Some(place) = self.arrivals.get_mut(self.arrived) {
+            *place = Arrival { seq, tags: self.inbox.tags(n), rx_kernel, receive_ns: receive.ns() };
+            self.arrived += usize::from(!is_lead);
         } else {
             self.counters.records_dropped += u64::from(!is_lead);
         }
@@ -355,7 +352,8 @@ impl Receiver {
     }
 
     /// The arrivals in the order of the receive calls, when the trial is over.
-    pub fn finish(self) -> Vec<Arrival> {
+    pub fn finish(mut self) -> Vec<Arrival> {
+        self.arrivals.truncate(self.arrived);
         self.arrivals
     }
 }

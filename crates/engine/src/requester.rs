@@ -16,7 +16,6 @@ use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, Heads, LEAD, PAUSE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
 use tardy_sys::wait::LIMIT_MS;
@@ -40,7 +39,9 @@ pub struct Requester {
     /// Of the trial's replies.
     heads: Heads,
     inbox: Inbox,
+    /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the lead-in.
     arrivals: Vec<Arrival>,
+    arrived: usize,
     states: Vec<State>,
     /// The sending half.
     pub sender: Sender,
@@ -180,8 +181,7 @@ impl Requester {
     pub fn new(order: AskOrder) -> Self {
         let count = order.send.order.count as usize;
         let room = count + count / 8 + 1_024;
-        let mut arrivals = vec![UNTOUCHED; room];
-        arrivals.clear();
+        let arrivals = vec![UNTOUCHED; room];
         let (inbox, heads) = (inbox(&order.receive), order.receive.heads());
         // Written as something else first, so that no page fault waits for the loop.
         let mut states = vec![State::GivenUp; count + 1];
@@ -197,6 +197,7 @@ impl Requester {
             heads,
             inbox,
             arrivals,
+            arrived: 0,
             states,
             sender,
             counters,
@@ -384,7 +385,7 @@ impl Requester {
         let stamped = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
         let order = &self.order.send.order;
         // TCP joins messages where several are in flight, and no stamp is kept of them.
-        let kept = order.port != Port::Tcp || self.order.in_flight == 1;
+        let kept = !order.port.traits().is_connection || self.order.in_flight == 1;
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
             STRETCH.max(self.order.in_flight)
         } else {
@@ -536,12 +537,9 @@ impl Requester {
         if is_lead || since_ns.is_some() {
             shared.live.count_if(!is_lead, Some(now.ns() - since_ns.unwrap_or(self.sender.sent_last_ns())));
         }
-        if self.arrivals.len() < self.arrivals.capacity() {
-            self.arrivals.push(Arrival { seq, tags, rx_kernel, receive_ns: now.ns() });
-            if is_lead {
-                // Seen to be written: the first of the trial is written to the same place.
-                std::hint::black_box(&mut self.arrivals).pop();
-            }
+        if let Some(place) = self.arrivals.get_mut(self.arrived) {
+            *place = Arrival { seq, tags, rx_kernel, receive_ns: now.ns() };
+            self.arrived += usize::from(!is_lead);
         } else {
             self.counters.records_dropped += u64::from(!is_lead);
         }
@@ -550,7 +548,7 @@ impl Requester {
     /// Gives up requests that have waited too long. They were sent in order, so the oldest tells.
     fn give_up(&mut self, now: Instant<Tai>, at: &mut Progress) {
         // A connection brings every reply, however late, or ends.
-        if self.order.send.order.port == Port::Tcp {
+        if self.order.send.order.port.traits().is_connection {
             return;
         }
         if at.beside > 0 && now.ns() - at.beside_since_ns > self.order.timeout.min(LEAD_LIMIT).0 {
@@ -573,6 +571,7 @@ impl Requester {
 
     /// The replies in the order of the receive calls, when the trial is over; the sending half stays in `sender`.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+        self.arrivals.truncate(std::mem::take(&mut self.arrived));
         std::mem::take(&mut self.arrivals)
     }
 }

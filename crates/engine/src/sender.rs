@@ -200,6 +200,7 @@ impl Sender {
     /// From now on nothing is taken from the error queue but where a packet may be under way and that is noted.
     pub(crate) fn begin_trial(&mut self) {
         self.in_trial = true;
+        self.half.fetch_first();
         // The warm-up's packets went before anybody looked at what the CPUs took in.
         self.counters.beside = 0;
     }
@@ -267,7 +268,6 @@ impl Sender {
                 self.outstanding += self.stamps;
                 self.next_key = self.next_key.wrapping_add(1);
                 self.counters.beside += 1;
-                self.half.fetch_first();
                 true
             }
             Err(errno) => {
@@ -447,9 +447,6 @@ impl Sender {
                 let is_measured = packet != UNMEASURED;
                 self.counters.beside += u64::from(!is_measured);
                 self.counters.went_out(usize::from(is_measured), send);
-                if !is_measured {
-                    self.half.fetch_first();
-                }
                 sending.0 |= Sending::SENT;
                 let row = self.row(packet);
                 if let (Some(cell), Some(send)) = (self.half.send.get_mut(row), send) {

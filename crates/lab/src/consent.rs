@@ -8,7 +8,7 @@
 use crate::machine::Facts;
 use crate::path;
 use tardy_model::load::LoadKind;
-use tardy_spec::experiment::{Experiment, Path};
+use tardy_spec::experiment::Experiment;
 
 /// The caller's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,8 +86,7 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
     };
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         // A guest's own devices are not taken here: the run refuses that by itself.
-        let is_refused =
-            matches!(cell.setup.path, Path::Igb { .. }) && path::cannot(&cell.setup, &Facts::default()).is_some();
+        let is_refused = path::cannot(&cell.setup, &Facts::default()).is_some();
         if let Some([a, b]) = cell.setup.path.devices().filter(|_| !is_refused) {
             add(Need::Nics { a: a.to_owned(), b: b.to_owned() });
         }

@@ -40,6 +40,7 @@ use tardy_host::{cpus, facts, nic, state};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::manifest::StationEntry;
+use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::sample::Batch;
@@ -318,7 +319,7 @@ impl Run<'_> {
         last: bool,
         ran: &Told,
     ) -> Result<(), RunError> {
-        if !matches!(turns[0].cell.setup.path, experiment::Path::Veth { .. }) {
+        if turns[0].cell.setup.path.traits().waits_for_link {
             wire::wait_for_link(&plan.ends, self.options.stop)?;
         }
         if let Some(begins) = plan.begins {
@@ -551,8 +552,8 @@ impl Run<'_> {
         for (stream, phase, ran) in ran {
             let Some(ran) = ran else { continue };
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
-            if let (experiment::Path::Igb { .. }, Some(source)) =
-                (&turn.cell.setup.path, record.sources.get_mut(&Point::TxHw))
+            if turn.cell.setup.path.traits().clock == DeviceClock::Emulated
+                && let Some(source) = record.sources.get_mut(&Point::TxHw)
             {
                 *source = Source::Emulated;
             }

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use tardy_engine::halves;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Batch;
-use tardy_model::stream::{Port, Stream};
+use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::Setup;
@@ -56,7 +56,7 @@ fn short(setup: &Setup) -> Option<Setup> {
         stream.count = stream.count.min(PACKETS).min(within);
     }
     let asks = |stream: &Stream| stream.stamps.iter().any(|point| is_of_tx(*point)) && stream.count >= LEAST;
-    let all = setup.streams.iter().all(|stream| stream.count > 0 && stream.port != Port::Sim);
+    let all = setup.streams.iter().all(|stream| stream.count > 0 && !stream.port.traits().is_simulated);
     (all && setup.streams.iter().any(asks)).then_some(setup)
 }
 

@@ -19,8 +19,9 @@ use tardy_engine::order::{
     AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
 use tardy_model::ethernet;
+use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
-use tardy_model::stream::{Ip, Kind, Port, Stream};
+use tardy_model::stream::{Ip, Kind, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
 
@@ -124,7 +125,7 @@ pub fn orders(
         let end = |station: &str| {
             let end = plan.ends.get(station);
             // A tag that port `packet` writes itself needs no device of its own.
-            let tag = stream.tag.filter(|_| stream.port == Port::Udp);
+            let tag = stream.tag.filter(|_| stream.port.traits().tag == TagBy::Device);
             let vlan = tag.and_then(|tag| end?.vlans.get(&tag.vlan));
             let (device, v4, v6) = match (vlan, end) {
                 (Some(vlan), _) => (vlan.device.clone(), Some(vlan.address), vlan.address6),

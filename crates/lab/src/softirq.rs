@@ -19,7 +19,7 @@ use tardy_host::softirq::{Steering, napi_threads};
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::stream::Side;
-use tardy_model::stream::{CpuChoice, Kind, Port, Stream};
+use tardy_model::stream::{CpuChoice, Kind, Stream};
 use tardy_spec::experiment::Setup;
 use tardy_spec::placement::{receiver_at, receives_at, spins_realtime};
 
@@ -307,8 +307,6 @@ impl<'a> Watch<'a> {
 /// one segment may have come in one.
 fn arrived(stream: &Stream, batch: &Batch) -> u64 {
     let rows = batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count() as u64;
-    match (stream.port, stream.kind) {
-        (Port::Tcp, Kind::Pingpong) => rows / u64::from(stream.reply.in_flight.max(1)),
-        _ => rows,
-    }
+    let joins = stream.port.traits().is_connection && stream.kind == Kind::Pingpong;
+    if joins { rows / u64::from(stream.reply.in_flight.max(1)) } else { rows }
 }

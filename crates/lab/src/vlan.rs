@@ -9,13 +9,16 @@ use crate::names::{Names, Side};
 use crate::path::link::{Laid, LinkEnd, NO_IPV6, VlanEnd};
 use crate::step::Step;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::stream::{Port, Stream};
-use tardy_spec::experiment::{Path, Setup};
+use tardy_model::port::TagBy;
+use tardy_model::stream::Stream;
+use tardy_spec::experiment::Setup;
 
 /// For each VLAN of streams over IP, in the order of ids: the PCP that belongs to a socket's priority.
 pub fn maps(setup: &Setup) -> BTreeMap<u16, BTreeMap<u32, u8>> {
     let mut maps: BTreeMap<u16, BTreeMap<u32, u8>> = BTreeMap::new();
-    for (stream, tag) in setup.streams.iter().filter(|s| s.port == Port::Udp).filter_map(|s| Some((s, s.tag?))) {
+    for (stream, tag) in
+        setup.streams.iter().filter(|s| s.port.traits().tag == TagBy::Device).filter_map(|s| Some((s, s.tag?)))
+    {
         maps.entry(tag.vlan).or_default().insert(stream.priority, tag.pcp);
     }
     maps
@@ -109,13 +112,10 @@ pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Fa
         if !by_priority(setup).contains(station.as_str()) {
             continue;
         }
-        let queues = match &setup.path {
-            Path::Veth { queues, .. } | Path::Netdevsim { queues, .. } => *queues,
-            path => {
-                let device = path.devices().and_then(|devices| devices.get(number).copied()).unwrap_or_default();
-                found.steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
-            }
-        };
+        let queues = setup.path.queues.unwrap_or_else(|| {
+            let device = setup.path.devices().and_then(|devices| devices.get(number).copied()).unwrap_or_default();
+            found.steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
+        });
         let device = end.device.as_str();
         let shell = |script: &str| Command::ip(&["netns", "exec", &end.netns, "sh", "-c", script]);
         for pcp in 0..8u32 {

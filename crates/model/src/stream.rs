@@ -3,6 +3,8 @@
 
 use crate::ethernet::Tag;
 use crate::point::{Metric, Point};
+use crate::port::Headers;
+pub use crate::port::Port;
 use crate::shaper;
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -261,32 +263,6 @@ impl Wait {
     }
 }
 
-/// What the engine sends and receives through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Port {
-    /// A UDP socket.
-    Udp,
-    /// A TCP connection.
-    Tcp,
-    /// Ethernet frames of tardy's own, through a packet socket.
-    Packet,
-    /// A simulated path on simulated clocks.
-    Sim,
-}
-
-impl Port {
-    /// The name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Port::Udp => "udp",
-            Port::Tcp => "tcp",
-            Port::Packet => "packet",
-            Port::Sim => "sim",
-        }
-    }
-}
-
 /// The simulated path and its faults. Everything is drawn from `seed`, nothing from the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sim {
@@ -465,14 +441,17 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Bytes that stand between the Ethernet header, with its tag, and the payload. A TCP header is taken with its time stamps.
+    pub const fn headers(&self) -> u32 {
+        match self.port.traits().headers {
+            Headers::None => 0,
+            Headers::Udp => self.ip.headers(),
+            Headers::Tcp => self.ip.headers() - UDP_HEADER + TCP_HEADER,
+        }
+    }
     /// Bytes of a packet behind the Ethernet header and the tag. A TCP header is taken with its time stamps.
     pub const fn packet_bytes(&self) -> u32 {
-        let headers = match self.port {
-            Port::Udp | Port::Sim => self.ip.headers(),
-            Port::Tcp => self.ip.headers() - UDP_HEADER + TCP_HEADER,
-            Port::Packet => 0,
-        };
-        self.size as u32 + headers
+        self.size as u32 + self.headers()
     }
     /// How long a packet takes on a wire of this rate.
     pub fn frame_time(&self, bit_s: u64) -> Nanos {
@@ -485,5 +464,5 @@ pub const UNDER_TEST: &str = "ctl";
 
 /// True if every stream goes through port `sim`: then nothing is built.
 pub fn all_simulated(streams: &[Stream]) -> bool {
-    streams.iter().all(|stream| stream.port == Port::Sim)
+    streams.iter().all(|stream| stream.port.traits().is_simulated)
 }

@@ -7,26 +7,40 @@ use crate::experiment::Softirq;
 use crate::placement;
 use crate::schema::show_duration;
 use tardy_model::ethernet::{ETHERTYPE, TAGS};
+use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
-use tardy_model::stream::{CpuChoice, Kind, Policy, Port, Stream, Wait};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
 
 /// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
 const MOST_VLANS: usize = 7;
 
-/// Paths whose queues are made as they are asked for.
-pub(crate) const QUEUED: &[&str] = &["veth", "netdevsim"];
+/// A key of a path that belongs to some kinds only, and to which.
+type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
+
+const OF_SOME_PATHS: [OfSomePaths; 5] = [
+    ("a", |path| path.devices == Devices::Named),
+    ("b", |path| path.devices == Devices::Named),
+    ("take", |path| path.devices == Devices::Named),
+    ("queues", |path| path.devices.are_made()),
+    ("napi", |path| path.napi_on_request),
+];
+
+/// True if the key of a path, without `path`, has a meaning for one of this kind.
+pub(crate) fn belongs_to_path(field: &str, path: &PathTraits) -> bool {
+    OF_SOME_PATHS.iter().find(|(key, _)| *key == field).is_none_or(|(_, belongs)| belongs(path))
+}
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
-pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
-    let of: [(_, &[&str]); 5] =
-        [("a", &["wire"]), ("b", &["wire"]), ("take", &["wire"]), ("queues", QUEUED), ("napi", &["veth"])];
-    for (field, others) in of.into_iter().filter(|(_, of)| !of.contains(&kind)) {
-        if table.is_written(field) && !others.iter().any(|other| view.is_somewhere("path.kind", other)) {
-            let message = format!("`path.{field}` has no meaning on path `{kind}`");
-            let help = match others {
-                ["wire"] => "write kind = \"wire\", or leave it out",
-                _ if field == "napi" => "leave it out: what a device's packets take is its driver's affair",
-                _ => "leave it out: a device keeps its queues",
+pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) -> Result<(), Problem> {
+    for (field, belongs) in OF_SOME_PATHS.into_iter().filter(|(_, belongs)| !belongs(&kind.traits())) {
+        let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(belongs);
+        if table.is_written(field) && !others.any(|other| view.is_somewhere("path.kind", other.name)) {
+            let message = format!("`path.{field}` has no meaning on path `{}`", kind.traits().name);
+            let help = match field {
+                "napi" => "leave it out: what a device's packets take is its driver's affair",
+                "queues" => "leave it out: a device keeps its queues",
+                _ => "write kind = \"wire\", or leave it out",
             };
             return Err(table.wrong(&[field, "kind"], message, help));
         }
@@ -39,7 +53,7 @@ type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const BELONGS: [Belongs; 16] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
-    ("launch", |stream| stream.kind.is_scheduled() && stream.port != Port::Tcp, "a cyclic stream"),
+    ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -56,11 +70,11 @@ const BELONGS: [Belongs; 16] = [
     ("reply.cpu", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
     ("reply.policy", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
     ("in_flight", |stream| stream.kind == Kind::Pingpong, "a ping-pong"),
-    ("timeout", |stream| stream.kind == Kind::Pingpong && stream.port != Port::Tcp, "a ping-pong over UDP"),
-    ("nodelay", |stream| stream.port == Port::Tcp, "a stream over TCP"),
-    ("ip", |stream| stream.port != Port::Packet, "a stream over IP"),
-    ("ethertype", |stream| stream.port == Port::Packet, "a stream on port packet"),
-    ("vlan", |stream| stream.port != Port::Tcp, "a stream on port packet or udp"),
+    ("timeout", |stream| stream.kind == Kind::Pingpong && !stream.port.traits().is_connection, "a ping-pong over UDP"),
+    ("nodelay", |stream| stream.port.traits().is_connection, "a stream over TCP"),
+    ("ip", |stream| !stream.port.traits().is_frames, "a stream over IP"),
+    ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet"),
+    ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet or udp"),
     ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
 ];
 
@@ -82,18 +96,18 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Res
         let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
         return Err(table.wrong(&["reflect", "kind"], message, "leave it out"));
     }
-    if stream.port == Port::Tcp && stream.kind != Kind::Pingpong {
-        let message = format!("`{}` is \"tcp\" and the stream is cyclic", table.key("port"));
+    if stream.port.traits().is_connection && stream.kind != Kind::Pingpong {
+        let message = format!("`{}` is \"{}\" and the stream is cyclic", table.key("port"), stream.port.name());
         return Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""));
     }
-    if stream.port == Port::Packet {
+    if stream.port.traits().is_frames {
         frames(table, stream)?;
     }
     if stream.kind.is_scheduled() {
         slots(table, stream)?;
     }
     cpus(table, stream)?;
-    if stream.port != Port::Sim {
+    if !stream.port.traits().is_simulated {
         let prefix = format!("{}.", table.key("sim"));
         if let Some((_, assignment)) = view.below(&prefix).next() {
             let keys = [assignment.key.clone(), table.key("port")];
@@ -189,7 +203,7 @@ fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
 
 /// Simulated and real clocks cannot run in one cell.
 pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
-    let of = |simulated| streams.iter().find(|stream| (stream.port == Port::Sim) == simulated);
+    let of = |simulated| streams.iter().find(|stream| stream.port.traits().is_simulated == simulated);
     if let (Some(sim), Some(real)) = (of(true), of(false)) {
         let key = |stream: &Stream| format!("stream.{}.port", stream.name);
         let message =
@@ -203,7 +217,8 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
 /// VLAN devices for port `udp`: a device knows one PCP for a socket priority, and a run has addresses for a few of them.
 pub(crate) fn tags(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
     let key = |stream: &Stream, field: &str| format!("stream.{}.{field}", stream.name);
-    let udp = || streams.iter().filter(|stream| stream.port == Port::Udp).filter_map(|s| Some((s, s.tag?)));
+    let udp =
+        || streams.iter().filter(|stream| stream.port.traits().tag == TagBy::Device).filter_map(|s| Some((s, s.tag?)));
     let mut vlans = Vec::new();
     for (n, (stream, tag)) in udp().enumerate() {
         let clash = udp()
@@ -245,11 +260,11 @@ pub(crate) fn pcp_queues(view: &View<'_>, softirq: &Softirq, streams: &[Stream])
 /// A packet must fit the path in one piece, its reply too; TCP cuts by itself.
 pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
     for stream in streams {
-        let headers = match stream.port {
-            Port::Udp => stream.ip.headers(),
-            Port::Packet => 0,
-            Port::Tcp | Port::Sim => continue,
-        };
+        let port = stream.port.traits();
+        if port.is_connection || port.is_simulated {
+            continue;
+        }
+        let headers = stream.headers();
         let most = mtu.saturating_sub(headers);
         let reply = Some(("reply_size", stream.reply.size)).filter(|_| stream.kind.is_answered());
         for (field, size) in [("size", stream.size)].into_iter().chain(reply) {

@@ -7,7 +7,7 @@ use crate::schema::{Default, KEYS, Key, show_duration};
 use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
 use std::fmt::Write as _;
-use tardy_model::stream::{Kind, Port, Stream};
+use tardy_model::stream::{Kind, Stream};
 use tardy_model::validity;
 
 /// Writes the file.
@@ -113,14 +113,13 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
             return None;
         }
     }
-    if key.pattern.starts_with("stream.*.sim.") && streams().any(|stream| stream.port != Port::Sim) {
+    if key.pattern.starts_with("stream.*.sim.") && streams().any(|stream| !stream.port.traits().is_simulated) {
         return None;
     }
     // What belongs to the path of one kind has no meaning where no cell has one.
-    let of = |kind: &str| cells.iter().any(|cell| cell.setup.path.kind() == kind);
-    if (key.pattern == "path.queues" && !crate::check::QUEUED.iter().any(|kind| of(kind)))
-        || (key.pattern == "path.napi" && !of("veth"))
-        || (key.pattern == "path.take" && !of("wire"))
+    let of_no_path =
+        |field: &str| !cells.iter().any(|cell| crate::check::belongs_to_path(field, &cell.setup.path.traits()));
+    if key.pattern.strip_prefix("path.").is_some_and(of_no_path)
         || (key.pattern == "path.pcp_queues" && !cells.iter().any(|cell| cell.setup.softirq.by_pcp))
     {
         return None;

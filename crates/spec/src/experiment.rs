@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
+use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::stream::{CpuChoice, Ip, Stream, all_simulated};
 use tardy_model::validity::Validity;
 
@@ -77,68 +78,38 @@ pub enum Station {
     Netns,
 }
 
-/// How two stations are joined.
+/// How two stations are joined. What its kind is, is in [`PathTraits`]; here is what the experiment says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Path {
-    /// A veth pair.
-    Veth {
-        /// Transmit and receive queues of each end.
-        queues: u32,
-        /// Greatest IP packet, bytes.
-        mtu: u32,
-    },
-    /// Two devices of the kernel's simulator of network devices, joined.
-    Netdevsim {
-        /// Transmit and receive queues of each end.
-        queues: u32,
-        /// Greatest IP packet, bytes.
-        mtu: u32,
-    },
-    /// The two igb ports of a guest, joined: whole network devices, emulated.
-    Igb {
-        /// Greatest IP packet, bytes.
-        mtu: u32,
-    },
-    /// Two network devices of this host, cabled back to back.
-    Wire {
-        /// Device of the station that comes first by name.
-        a: String,
-        /// Device of the other one.
-        b: String,
-        /// Greatest IP packet, bytes.
-        mtu: u32,
-        /// Devices that have addresses may be taken too.
-        take: bool,
-    },
+pub struct Path {
+    /// Its kind.
+    pub kind: PathKind,
+    /// Greatest IP packet, bytes.
+    pub mtu: u32,
+    /// Transmit and receive queues of each end; `None` where the path does not make its devices.
+    pub queues: Option<u32>,
+    /// The network devices that the experiment names, in the order of the stations; `None` where it names none.
+    pub named: Option<[String; 2]>,
+    /// Devices that have addresses may be taken too.
+    pub take: bool,
 }
 
-/// What the ports of path `igb` are called in a guest, which has no other Ethernet devices.
-const IGB_PORTS: [&str; 2] = ["eth0", "eth1"];
-
 impl Path {
-    /// The name in files.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Path::Veth { .. } => "veth",
-            Path::Netdevsim { .. } => "netdevsim",
-            Path::Igb { .. } => "igb",
-            Path::Wire { .. } => "wire",
-        }
+    /// A path of this kind that makes its devices.
+    pub const fn made(kind: PathKind, queues: u32, mtu: u32) -> Path {
+        Path { kind, mtu, queues: Some(queues), named: None, take: false }
+    }
+
+    /// What its kind is.
+    pub const fn traits(&self) -> PathTraits {
+        self.kind.traits()
     }
 
     /// Devices that are there before the path is, in the order of the stations.
     pub fn devices(&self) -> Option<[&str; 2]> {
-        match self {
-            Path::Veth { .. } | Path::Netdevsim { .. } => None,
-            Path::Igb { .. } => Some(IGB_PORTS),
-            Path::Wire { a, b, .. } => Some([a, b]),
-        }
-    }
-
-    /// Greatest IP packet, bytes.
-    pub const fn mtu(&self) -> u32 {
-        match self {
-            Path::Veth { mtu, .. } | Path::Netdevsim { mtu, .. } | Path::Igb { mtu } | Path::Wire { mtu, .. } => *mtu,
+        match self.traits().devices {
+            Devices::Made { .. } => None,
+            Devices::There(devices) => Some(devices),
+            Devices::Named => self.named.as_ref().map(|[a, b]| [a.as_str(), b.as_str()]),
         }
     }
 }

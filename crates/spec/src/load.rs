@@ -7,7 +7,7 @@ use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
 use crate::values::{cpu, ends, integer, policy, share, span, text};
 use tardy_model::load::{Distribution, Load, LoadKind, Rate};
-use tardy_model::stream::{CpuChoice, Policy, Port, Stream, UNDER_TEST};
+use tardy_model::stream::{CpuChoice, Policy, Stream, UNDER_TEST};
 
 /// Keys that every kind has.
 pub(crate) const ALWAYS: [&str; 7] = ["kind", "count", "from", "cpu", "policy", "start", "stop"];
@@ -75,7 +75,7 @@ pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<Vec
         if load.count == 0 {
             continue;
         }
-        if let Some(sim) = streams.iter().find(|stream| stream.port == Port::Sim) {
+        if let Some(sim) = streams.iter().find(|stream| stream.port.traits().is_simulated) {
             let message = format!(
                 "load `{}` would run beside stream `{}` on port sim, where nothing is built and time is simulated",
                 load.name, sim.name

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by whoever resolves `auto`.
 
-use tardy_model::stream::{Kind, Port, Side, Stream, UNDER_TEST, Wait};
+use tardy_model::stream::{Kind, Side, Stream, UNDER_TEST, Wait};
 
 /// True if the thread spins under a realtime policy: nothing else of its priority or below runs on its CPU meanwhile.
 pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
@@ -11,7 +11,7 @@ pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
         Side::Rx => (stream.rx.wait == Wait::Spin, stream.rx.policy),
         Side::Reply => (stream.tx.wait == Wait::Spin, stream.reply.policy),
     };
-    spins && policy.is_realtime() && stream.port != Port::Sim
+    spins && policy.is_realtime() && !stream.port.traits().is_simulated
 }
 
 /// The first two threads, each as number of the stream and end, that spin under a realtime policy on one CPU. `cpu_of`

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
+use tardy_model::path::{Devices, PathKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
@@ -25,8 +26,8 @@ const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 /// Works out one cell.
 pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Problem> {
     let path = path(view)?;
-    let stations = stations(view, path.kind())?;
-    let mtu = path.mtu();
+    let stations = stations(view, path.traits().name)?;
+    let mtu = path.mtu;
     let names = view.streams();
     if names.is_empty() {
         let help = "write [stream.ctl] with from and to";
@@ -62,7 +63,7 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
 }
 
 fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
-    let napi = view.table("path", None).get("napi", flag)? && matches!(path, Path::Veth { .. });
+    let napi = view.table("path", None).get("napi", flag)? && path.traits().napi_on_request;
     let by_pcp = view.table("path", None).get("pcp_queues", flag)?;
     let mut cpus = BTreeMap::new();
     for named in view.stations() {
@@ -76,15 +77,14 @@ fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
 
 fn path(view: &View<'_>) -> Result<Path, Problem> {
     let table = view.table("path", None);
-    let kind = table.get("kind", text)?;
-    check::path(view, &table, &kind)?;
+    let word = table.get("kind", text)?;
+    let kind = PathKind::of(&word).ok_or_else(|| no_such(&table, "path", &word))?;
+    check::path(view, &table, kind)?;
     let mtu = table.get("mtu", integer)? as u32;
-    match kind.as_str() {
-        "veth" => Ok(Path::Veth { queues: table.get("queues", integer)? as u32, mtu }),
-        "netdevsim" => Ok(Path::Netdevsim { queues: table.get("queues", integer)? as u32, mtu }),
-        "igb" => Ok(Path::Igb { mtu }),
-        "wire" => wire(&table, mtu),
-        other => Err(no_such(&table, "path", other)),
+    match kind.traits().devices {
+        Devices::Made { .. } => Ok(Path::made(kind, table.get("queues", integer)? as u32, mtu)),
+        Devices::There(_) => Ok(Path { kind, mtu, queues: None, named: None, take: false }),
+        Devices::Named => named(&table, kind, mtu),
     }
 }
 
@@ -94,21 +94,23 @@ fn no_such(table: &Table<'_>, what: &str, word: &str) -> Problem {
     table.wrong(&["kind"], format!("this version has no {what} of kind `{word}`"), help)
 }
 
-fn wire(table: &Table<'_>, mtu: u32) -> Result<Path, Problem> {
+/// A path whose devices the experiment names.
+fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
+    let name = kind.traits().name;
     let device = |field: &str, example: &str| match table.find(field) {
         Some(Value::Text(device)) => Ok(device.clone()),
         _ => {
-            let message = format!("`path.{field}` is missing: path wire needs a network device for each station");
+            let message = format!("`path.{field}` is missing: path {name} needs a network device for each station");
             Err(table.missing(&["kind"], message, format!("write {field} = \"{example}\", as `ip link` shows it")))
         }
     };
     let (a, b) = (device("a", "enp1s0")?, device("b", "enp2s0")?);
     if a == b {
-        let message = format!("`path.a` and `path.b` are both \"{a}\": a wire has two ends");
+        let message = format!("`path.a` and `path.b` are both \"{a}\": a {name} has two ends");
         return Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"));
     }
     let take = table.get("take", flag)?;
-    Ok(Path::Wire { a, b, mtu, take })
+    Ok(Path { kind, mtu, queues: None, named: Some([a, b]), take })
 }
 
 fn stations(view: &View<'_>, path: &str) -> Result<BTreeMap<String, Station>, Problem> {
@@ -148,7 +150,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
     let port = table.get("port", |value| {
         let Value::Text(word) = value else { return None };
-        [Port::Udp, Port::Tcp, Port::Packet, Port::Sim].into_iter().find(|port| port.name() == word)
+        Port::ALL.into_iter().find(|port| port.name() == word)
     })?;
     let wait = |value: &Value| {
         let Value::Text(word) = value else { return None };

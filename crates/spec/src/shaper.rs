@@ -242,7 +242,7 @@ fn cbs(table: &Table<'_>, cell: &Cell<'_>) -> Result<Cbs, Problem> {
         let message = "`shaper.cbs.idleslope` is not below `shaper.port_rate`: nothing would be shaped".to_owned();
         return Err(table.wrong(&["cbs.idleslope", "port_rate"], message, "write a lower idleslope"));
     }
-    let mtu = cell.path.mtu();
+    let mtu = cell.path.mtu;
     let offload = table.get("cbs.offload", flag)?;
     Ok(Cbs { classes, at, idleslope_bit_s, port_bit_s, frame: wire_bytes(mtu, true), offload })
 }

@@ -7,6 +7,7 @@ use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::Value;
+use tardy_model::path::DeviceClock;
 use tardy_model::point::Point;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Port, Stream, Wait};
@@ -54,7 +55,7 @@ fn ends_waits(point: Point, kind: Kind, port: Port, [tx, rx]: [Wait; 2]) -> bool
         Point::ReplyTxSched | Point::ReplyTxKernel => rx,
         _ => return false,
     };
-    kind.is_answered() && port == Port::Tcp && matches!(wait, Wait::Poll | Wait::Select | Wait::Epoll)
+    kind.is_answered() && port.traits().is_connection && matches!(wait, Wait::Poll | Wait::Select | Wait::Epoll)
 }
 
 /// Keeps of the points that no file names those that something asked for is made of. What a measuring thread reads from its clock
@@ -94,11 +95,14 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) -> Result<
 fn cannot(point: Point, path: &Path, stream: &Stream) -> Option<String> {
     let of_sending = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
     let of_kernel = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(of_sending);
-    let joined = stream.port == Port::Tcp && stream.reply.in_flight > 1 && of_kernel.into_iter().any(|of| of == point);
+    let joined =
+        stream.port.traits().is_connection && stream.reply.in_flight > 1 && of_kernel.into_iter().any(|of| of == point);
     Some(match point {
-        Point::TxHw | Point::RxHw if stream.port == Port::Sim => "port sim has no network device".to_owned(),
-        Point::TxHw | Point::RxHw if matches!(path, Path::Veth { .. }) => {
-            "path veth joins virtual links, which have no clock of their own".to_owned()
+        Point::TxHw | Point::RxHw if stream.port.traits().is_simulated => {
+            format!("port {} has no network device", stream.port.name())
+        }
+        Point::TxHw | Point::RxHw if path.traits().clock == DeviceClock::None => {
+            format!("path {} joins virtual links, which have no clock of their own", path.traits().name)
         }
         Point::RxHw => "this version does not read the clock of a device that receives".to_owned(),
         Point::TxHw if stream.kind.is_answered() => "a device's stamps are read of one-way streams only".to_owned(),

@@ -13,7 +13,8 @@ use tardy_lab::placement;
 use tardy_lab::plan;
 use tardy_lab::script::Script;
 use tardy_lab::{consent, coordinator, loads};
-use tardy_spec::experiment::{Path, Setup};
+use tardy_model::path::Where;
+use tardy_spec::experiment::Setup;
 
 /// Prints the script.
 pub fn call(args: Plan) -> Result<Exit> {
@@ -84,8 +85,8 @@ pub fn call(args: Plan) -> Result<Exit> {
 
 /// What is said in place of the commands where they cannot be known.
 fn missing(setup: &Setup, in_guest: bool, found: &Facts) -> Option<String> {
-    match setup.path {
-        Path::Igb { .. } if in_guest => {
+    match setup.path.traits().place {
+        Where::OnlyInGuest if in_guest => {
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())
         }
         _ if in_guest => None,

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
 
-use super::threads::{self, Link};
+use super::bind::{self, Bound};
+use super::link::{Command, Event, Half, Link};
 use super::{advice, hardware};
 use crate::live::Digest;
-use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE, ToAgent};
-use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder};
-use crate::port::packet::{PacketReceive, PacketSend};
-use crate::port::udp::{self, UdpReceive, UdpSend};
-use crate::receiver::{Arrival, ReceiverCounters, Shared};
-use crate::sender::{SenderCounters, SenderHalf};
+use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE};
+use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
+use crate::receiver::Shared;
 use crate::worker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,47 +17,10 @@ use std::time::Duration;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::Side;
-use tardy_model::stream::{Port, Wait, live};
+use tardy_model::stream::{Wait, live};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 use tardy_sys::udp::Waker;
 use tardy_sys::{SysError, clock, nic, poke};
-
-/// What reaches the agent's control thread.
-pub enum Event {
-    /// From the coordinator.
-    Order(Box<ToAgent>),
-    /// The coordinator is gone.
-    Gone(MessageError),
-    /// From a measuring thread, to be passed on.
-    Tell(Box<FromAgent>),
-}
-
-/// To a measuring thread.
-pub(super) enum Command {
-    /// Send warm-up packets.
-    WarmUp { count: u32, apart: Nanos },
-    /// The trial begins.
-    Start(Instant<Tai>),
-    /// The trial is over at all ends: what waits in the error queue may be taken.
-    Collect,
-}
-
-/// What a measuring thread leaves behind.
-pub(super) struct Half {
-    /// What it sent.
-    pub sent: Option<(SenderHalf, SenderCounters)>,
-    /// What it received.
-    pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
-    /// Gaps of its spinning.
-    pub gaps: Option<SpinGaps>,
-    /// The thread, read back.
-    pub thread: ThreadRecord,
-    /// What the kernel says of its connection.
-    pub tcp: Option<TcpRecord>,
-    /// What the thread did for tardy itself in the trial, and how much of that found no room.
-    pub own: OwnNotes,
-}
 
 /// One end.
 pub struct End {
@@ -90,102 +51,6 @@ pub struct End {
 const SETTLE: Duration = Duration::from_secs(2);
 /// A receiver whose sender is done goes on for so long at most.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
-
-/// What is opened for an end before its thread starts. Over TCP the thread opens its sockets itself, in a table of its own.
-enum Doors {
-    Send(SendOrder, UdpSend),
-    Receive(ReceiveOrder, UdpReceive),
-    AskUdp(AskOrder, UdpSend, UdpReceive),
-    AskTcp(AskOrder),
-    ReflectUdp(ReflectOrder, UdpReceive, UdpSend),
-    ReflectTcp(ReflectOrder),
-    SendPacket(SendOrder, PacketSend),
-    ReceivePacket(ReceiveOrder, PacketReceive),
-    AskPacket(AskOrder, PacketSend, PacketReceive),
-    ReflectPacket(ReflectOrder, PacketReceive, PacketSend),
-}
-
-impl Doors {
-    fn open(order: EndOrder) -> Result<(Doors, Option<Waker>), SysError> {
-        if order.port() == Port::Packet {
-            // Nothing wakes a packet socket's receiver: it looks at its order to stop when the wait's own limit has passed.
-            return Ok((Doors::open_packet(order)?, None));
-        }
-        let waker = |from: &UdpReceive| from.waker().map(Some);
-        Ok(match order {
-            EndOrder::Send(order) => {
-                let to = UdpSend::open(&order)?;
-                (Doors::Send(order, to), None)
-            }
-            EndOrder::Receive(order) => {
-                let from = UdpReceive::open(&order)?;
-                let waker = waker(&from)?;
-                (Doors::Receive(order, from), waker)
-            }
-            EndOrder::Ask(order) if order.send.order.port == Port::Tcp => (Doors::AskTcp(order), None),
-            EndOrder::Ask(order) => {
-                let (to, mut from) = udp::both(&order.send, &order.receive)?;
-                from.keep_time(order.timeout)?;
-                let waker = waker(&from)?;
-                (Doors::AskUdp(order, to, from), waker)
-            }
-            EndOrder::Reflect(order) if order.send.order.port == Port::Tcp => (Doors::ReflectTcp(order), None),
-            EndOrder::Reflect(order) => {
-                let (back, from) = udp::both(&order.send, &order.receive)?;
-                let waker = waker(&from)?;
-                (Doors::ReflectUdp(order, from, back), waker)
-            }
-        })
-    }
-
-    fn open_packet(order: EndOrder) -> Result<Doors, SysError> {
-        Ok(match order {
-            EndOrder::Send(order) => {
-                let to = PacketSend::open(&order)?;
-                Doors::SendPacket(order, to)
-            }
-            EndOrder::Receive(order) => {
-                let from = PacketReceive::open(&order)?;
-                Doors::ReceivePacket(order, from)
-            }
-            EndOrder::Ask(order) => {
-                let (to, mut from) = (PacketSend::open(&order.send)?, PacketReceive::open(&order.receive)?);
-                from.keep_time(order.timeout)?;
-                Doors::AskPacket(order, to, from)
-            }
-            EndOrder::Reflect(order) => {
-                let (from, back) = (PacketReceive::open(&order.receive)?, PacketSend::open(&order.send)?);
-                Doors::ReflectPacket(order, from, back)
-            }
-        })
-    }
-
-    fn error_queue_bytes(&self) -> u64 {
-        match self {
-            Doors::Send(_, to) | Doors::AskUdp(_, to, _) | Doors::ReflectUdp(_, _, to) => to.error_queue_bytes(),
-            Doors::SendPacket(_, to) | Doors::AskPacket(_, to, _) | Doors::ReflectPacket(_, _, to) => {
-                to.error_queue_bytes()
-            }
-            Doors::Receive(..) | Doors::ReceivePacket(..) | Doors::AskTcp(_) | Doors::ReflectTcp(_) => 0,
-        }
-    }
-
-    /// The end's work, on its thread.
-    fn work(self, shared: &Shared, link: &Link) -> Half {
-        match self {
-            Doors::Send(order, to) => threads::send(order, to, shared, link),
-            Doors::SendPacket(order, to) => threads::send(order, to, shared, link),
-            Doors::Receive(order, from) => threads::receive(order, from, shared, link),
-            Doors::ReceivePacket(order, from) => threads::receive(order, from, shared, link),
-            Doors::AskUdp(order, to, from) => threads::ask_on(order, (to, from), shared, link),
-            Doors::AskPacket(order, to, from) => threads::ask_on(order, (to, from), shared, link),
-            Doors::AskTcp(order) => threads::ask_tcp(order, shared, link),
-            Doors::ReflectUdp(order, from, back) => threads::reflect(order, (from, back), shared, link),
-            Doors::ReflectPacket(order, from, back) => threads::reflect(order, (from, back), shared, link),
-            Doors::ReflectTcp(order) => threads::reflect_tcp(order, shared, link),
-        }
-    }
-}
 
 /// What an order says of the end: how it sends and how it receives.
 fn parts(order: &EndOrder) -> (Option<&SendOrder>, Option<&ReceiveOrder>) {
@@ -218,10 +83,8 @@ impl End {
         };
         let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
         let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps) == by_kernel);
-        let (doors, waker) =
-            Doors::open(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
-        let error_queue_bytes = doors.error_queue_bytes();
-        let is_poked = matches!(doors, Doors::AskTcp(_) | Doors::ReflectTcp(_));
+        let Bound { error_queue_bytes, waker, is_poked, work } =
+            bind::bind(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
@@ -233,7 +96,7 @@ impl End {
             Side::Rx => "rx",
             Side::Reply => "re",
         };
-        let (handle, record) = start(short, stream, move || doors.work(&theirs, &link), &ready)?
+        let (handle, record) = start(short, stream, move || work(&theirs, &link), &ready)?
             .map_err(|error| socket_error(name, &device, &error))?;
         let end = End {
             stream,

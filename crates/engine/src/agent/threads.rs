@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a measuring thread does from its start to its half: one function for each kind of end.
 
-use super::end::{Command, Event, Half};
 use super::hardware;
+use super::link::{Command, Half, Link};
 use crate::message::FromAgent;
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
@@ -13,49 +13,11 @@ use crate::reflector::Reflector;
 use crate::requester::Requester;
 use crate::sender::{Sender, SenderCounters};
 use crate::worker::{self, Account};
-use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::stream::Side;
 use tardy_model::stream::Wait;
 use tardy_sys::{SysError, thread};
-
-/// How a measuring thread speaks with the agent.
-pub(super) struct Link {
-    /// Told once the thread is set up, or why what it opens itself cannot be had.
-    pub ready: mpsc::Sender<Result<ThreadRecord, SysError>>,
-    /// Orders.
-    pub inbox: mpsc::Receiver<Command>,
-    /// To the coordinator.
-    pub tell: mpsc::Sender<Event>,
-    /// Told the NAPI context of the socket once a packet has come, where busy polling is asked for.
-    pub napi: mpsc::Sender<u32>,
-    /// The order to collect has come.
-    pub collected: Cell<bool>,
-}
-
-impl Link {
-    fn is_ready(&self, account: &Account) {
-        let _ = self.ready.send(Ok(account.record().clone()));
-    }
-
-    /// Waits until the trial is over at all ends; false if nobody will collect what it brought.
-    fn is_collected(&self) -> bool {
-        while !self.collected.get() {
-            match self.inbox.recv() {
-                Ok(Command::Collect) => self.collected.set(true),
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
-    fn say(&self, what: FromAgent) {
-        let _ = self.tell.send(Event::Tell(Box::new(what)));
-    }
-}
 
 /// Sends by the schedule.
 pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> Half {

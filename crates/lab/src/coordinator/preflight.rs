@@ -10,7 +10,7 @@ use crate::shaper;
 use crate::slot::Slot;
 use crate::undo::UndoError;
 use tardy_model::shaper::Shaper;
-use tardy_spec::experiment::{Path, Setup};
+use tardy_spec::experiment::Setup;
 
 impl Run<'_> {
     /// Tries each once. What only a device can do and it does not costs the cells that ask for it; anything else that is refused ends
@@ -48,7 +48,7 @@ impl Run<'_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
         let blind = shaper::cannot_offload(setup, &self.found);
-        if let (Some(why), Path::Wire { .. } | Path::Igb { .. }) = (&blind, &setup.path) {
+        if let Some(why) = blind.as_ref().filter(|_| setup.path.devices().is_some()) {
             return Ok(Some(why.clone()));
         }
         self.found.now = Some(tardy_sys::clock::now());

@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_model::manifest::GuestEntry;
+use tardy_model::path::Where;
 use tardy_spec::experiment::{self, Experiment};
 
 /// What a guest is made of, beside the experiment.
@@ -160,9 +161,11 @@ impl Guest {
 /// [`GuestError::NotInGuest`].
 pub fn possible(experiment: &Experiment) -> Result<(), GuestError> {
     for cell in &experiment.cells {
-        if let experiment::Path::Wire { a, b, .. } = &cell.setup.path {
+        let path = &cell.setup.path;
+        if let (Where::OnlyHere, Some([a, b])) = (path.traits().place, path.devices()) {
+            let name = path.traits().name;
             let why = format!(
-                "its path is a wire between `{a}` and `{b}`, devices of this machine, and a guest has none of them: use path.kind = \"veth\", \
+                "its path is a {name} between `{a}` and `{b}`, devices of this machine, and a guest has none of them: use path.kind = \"veth\", \
                  or run it here"
             );
             return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });

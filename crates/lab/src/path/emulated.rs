@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use tardy_spec::experiment;
+use tardy_model::path::{Devices, PathKind};
 
 /// Whose devices are QEMU's: the vendor of a PCI device's subsystem (`include/hw/pci/pci.h`).
 const QEMU: &str = "0x1af4";
@@ -18,5 +18,8 @@ pub fn is_here() -> bool {
         let vendor = fs::read_to_string(folder.join("subsystem_vendor")).unwrap_or_default();
         driver.is_some_and(|driver| driver.ends_with(DRIVER)) && vendor.trim() == QEMU
     };
-    experiment::Path::Igb { mtu: 0 }.devices().is_some_and(|devices| devices.into_iter().all(is_one))
+    match PathKind::Igb.traits().devices {
+        Devices::There(devices) => devices.into_iter().all(is_one),
+        Devices::Made { .. } | Devices::Named => false,
+    }
 }

@@ -3,19 +3,29 @@
 //! They are taken as the devices of a wire are.
 
 use super::link::{Laid, PathError};
-use super::wire;
+use super::{InGuest, Kind, emulated, wire};
 use crate::machine::Facts;
 use crate::names::Names;
 use tardy_spec::experiment::Setup;
 
 /// Why there are none.
-pub const WHY_NOT: &str =
+const WHY_NOT: &str =
     "path igb needs two igb ports that QEMU emulates, from its version 8.0 on: run it in a guest (`--in guest:exact`)";
 
-/// Plans the path, with an MTU of `mtu` bytes.
+/// Two ports of the same emulated controller on one hub, which forwards what comes to one to the other.
+const PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,hubid=0 \
+                     -device igb,netdev=port0,addr=2,mac=02:74:64:ff:00:00 -device igb,netdev=port1,addr=4,mac=02:74:64:ff:00:01";
+
+pub(super) const KIND: Kind = Kind {
+    cannot: |_| (!emulated::is_here()).then(|| WHY_NOT.to_owned()),
+    lay,
+    guest: InGuest { modules: || &["igb"], arguments: PORTS, since: Some((8, "two ports of igb")) },
+};
+
+/// Plans the path.
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub fn lay(setup: &Setup, mtu: u32, names: Names, found: &Facts) -> Result<Laid, PathError> {
-    wire::lay(setup, setup.path.devices().unwrap_or_default(), mtu, names, found)
+fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, PathError> {
+    wire::lay(setup, names, found)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How two stations are joined. What a kind builds stands in its file, which [`lay`] calls; ARCHITECTURE.md lists what else a new kind needs.
+//! How two stations are joined. What a kind of path *is* is its record in `tardy_model::path`; what it builds, and what a guest needs for
+//! it, is its file here, which [`kind`] finds.
 
 pub mod emulated;
 pub mod igb;
@@ -12,19 +13,47 @@ use crate::machine::Facts;
 use crate::names::Names;
 use crate::vlan;
 pub use link::{Laid, LinkEnd, PathError, VlanEnd};
-use tardy_spec::experiment::{Path, Setup};
+use tardy_model::path::PathKind;
+use tardy_spec::experiment::Setup;
+
+/// What a kind of path does.
+pub(crate) struct Kind {
+    /// Why none of this kind can be had here, where a cell that asks for it should not cost the others; `None` if it may be.
+    cannot: fn(&Facts) -> Option<String>,
+    /// Plans the path of a set-up.
+    lay: fn(&Setup, Names, &Facts) -> Result<Laid, PathError>,
+    /// What a guest needs for it.
+    pub(crate) guest: InGuest,
+}
+
+/// What a guest needs for a kind of path, beside what every guest has.
+pub(crate) struct InGuest {
+    /// Kernel modules, in the order in which they are loaded.
+    pub(crate) modules: fn() -> &'static [&'static str],
+    /// What QEMU is told.
+    pub(crate) arguments: &'static str,
+    /// The first version of QEMU that understands it, and what a message says of it.
+    pub(crate) since: Option<(u32, &'static str)>,
+}
+
+impl InGuest {
+    /// Nothing.
+    const NOTHING: InGuest = InGuest { modules: || &[], arguments: "", since: None };
+}
+
+/// What paths of this kind do.
+pub(crate) const fn kind(kind: PathKind) -> &'static Kind {
+    match kind {
+        PathKind::Veth => &veth::KIND,
+        PathKind::Netdevsim => &netdevsim::KIND,
+        PathKind::Igb => &igb::KIND,
+        PathKind::Wire => &wire::KIND,
+    }
+}
 
 /// Why no path of this kind can be had here, where a cell that asks for it should not cost the others; `None` if it may be.
 pub fn cannot(setup: &Setup, found: &Facts) -> Option<String> {
-    match setup.path {
-        Path::Netdevsim { .. } if !found.simulates => Some(
-            "path netdevsim needs the kernel's module of that name, of Linux 6.9 or newer, and it is not loaded: `tardy guest fetch --with \
-             netdevsim` builds it for a guest, then `--in guest:exact`"
-                .to_owned(),
-        ),
-        Path::Igb { .. } if !emulated::is_here() => Some(igb::WHY_NOT.to_owned()),
-        _ => None,
-    }
+    (kind(setup.path.kind).cannot)(found)
 }
 
 /// Plans the path of a set-up.
@@ -32,12 +61,7 @@ pub fn cannot(setup: &Setup, found: &Facts) -> Option<String> {
 /// # Errors
 /// If the path cannot join these stations.
 pub fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, PathError> {
-    let mut laid = match &setup.path {
-        Path::Veth { queues, mtu } => veth::lay(setup, *queues, *mtu, names),
-        Path::Netdevsim { queues, mtu } => netdevsim::lay(setup, *queues, *mtu, names),
-        Path::Igb { mtu } => igb::lay(setup, *mtu, names, found),
-        Path::Wire { a, b, mtu, .. } => wire::lay(setup, [a, b], *mtu, names, found),
-    }?;
+    let mut laid = (kind(setup.path.kind).lay)(setup, names, found)?;
     vlan::over(setup, names, &mut laid);
     Ok(laid)
 }

@@ -6,8 +6,11 @@
 
 use super::link::{Laid, PathError};
 use super::veth::{self, Joint};
+use super::{InGuest, Kind};
 use crate::command::Command;
+use crate::guest::extra;
 use crate::inverse::{Action, Inverse};
+use crate::machine::Facts;
 use crate::names::{Names, Side};
 use crate::step::Step;
 use std::path::Path;
@@ -23,11 +26,26 @@ pub fn is_here() -> bool {
     Path::new(BUS).join("link_device").exists()
 }
 
-/// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
+const WHY_NOT: &str = "path netdevsim needs the kernel's module of that name, of Linux 6.9 or newer, and it is not loaded: `tardy guest fetch --with \
+     netdevsim` builds it for a guest, then `--in guest:exact`";
+
+pub(super) const KIND: Kind = Kind {
+    cannot: |found| (!found.simulates).then(|| WHY_NOT.to_owned()),
+    lay,
+    guest: InGuest { modules, ..InGuest::NOTHING },
+};
+
+/// Its modules and those that they need, which Debian's kernels do not have.
+fn modules() -> &'static [&'static str] {
+    extra::extra(DRIVER).map_or(&[][..], |extra| extra.modules)
+}
+
+/// Plans the pair.
 ///
 /// # Errors
 /// If there are not exactly two stations.
-pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, names: Names, _: &Facts) -> Result<Laid, PathError> {
+    let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, DRIVER, names)?;
     let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));
     let mut steps = vec![veth::namespace(&a), veth::namespace(&b)];

@@ -3,8 +3,10 @@
 //! that nothing of them ever shows on the host.
 
 use super::link::{Laid, LinkEnd, NO_IPV6, PathError};
+use super::{InGuest, Kind};
 use crate::command::Command;
 use crate::inverse::{Action, Inverse};
+use crate::machine::Facts;
 use crate::names::{Names, Side};
 use crate::step::Step;
 use std::collections::BTreeMap;
@@ -50,11 +52,14 @@ impl<'a> Joint<'a> {
     }
 }
 
-/// Plans the pair: `queues` transmit and receive queues and an MTU of `mtu` bytes at each end.
+pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTHING };
+
+/// Plans the pair.
 ///
 /// # Errors
 /// If there are not exactly two stations.
-pub fn lay(setup: &Setup, queues: u32, mtu: u32, names: Names) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, names: Names, _: &Facts) -> Result<Laid, PathError> {
+    let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, "veth", names)?;
     let steps =
         vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];

@@ -8,6 +8,7 @@
 
 use super::link::{Laid, LinkEnd, PathError};
 use super::veth::{self, Joint};
+use super::{InGuest, Kind};
 use crate::command::Command;
 use crate::held::{self, Held};
 use crate::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic, is_device};
@@ -21,8 +22,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_host::nic::{self, Nic, NicError};
+use tardy_model::path::Where;
 use tardy_model::point::Point;
-use tardy_spec::experiment::{self, Experiment, Setup};
+use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::hwtstamp::{HwStamp, RX_ALL, TX_ON};
 use tardy_sys::nic::TsInfo;
 use tardy_sys::{SysError, process};
@@ -146,13 +148,10 @@ fn name_of(device: &str) -> String {
 /// The wires of an experiment: both devices, MTU, and whether devices with addresses may be taken.
 fn wires(experiment: &Experiment) -> impl Iterator<Item = (&str, &str, u32, bool)> {
     let emulated = super::emulated::is_here();
-    experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()).filter_map(move |cell| match &cell.setup.path {
-        experiment::Path::Wire { a, b, mtu, take } => Some((a.as_str(), b.as_str(), *mtu, *take)),
-        path @ experiment::Path::Igb { mtu } if emulated => {
-            let [a, b] = path.devices()?;
-            Some((a, b, *mtu, false))
-        }
-        _ => None,
+    experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()).filter_map(move |cell| {
+        let path = &cell.setup.path;
+        let [a, b] = path.devices().filter(|_| path.traits().place != Where::OnlyInGuest || emulated)?;
+        Some((a, b, path.mtu, path.take))
     })
 }
 
@@ -263,12 +262,15 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: Asked) -> Option<HwStamp> {
     (to != now).then_some(to)
 }
 
-/// Plans the wire: each device into its station's namespace, with an MTU of `mtu` bytes there.
+pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTHING };
+
+/// Plans the wire: each device into its station's namespace.
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub fn lay(setup: &Setup, devices: [&str; 2], mtu: u32, names: Names, found: &Facts) -> Result<Laid, PathError> {
-    let [a, b] = Joint::two(setup, setup.path.kind(), names)?;
+pub(super) fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, PathError> {
+    let (devices, mtu) = (setup.path.devices().unwrap_or_default(), setup.path.mtu);
+    let [a, b] = Joint::two(setup, setup.path.traits().name, names)?;
     let nic = |device: &str| found.nics.get(device).ok_or_else(|| PathError::Unread { device: device.to_owned() });
     let [near, far] = [nic(devices[0])?, nic(devices[1])?];
     // Devices that were there before have names of their own.

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use tardy_model::gates::Gates;
 use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, RxKernelAt};
 use tardy_model::shaper::{Etf, Mode, Shaper, Taprio};
-use tardy_model::stream::{Launch, Port, Stream};
+use tardy_model::stream::{Launch, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Path, Setup};
 
@@ -98,15 +98,14 @@ fn version(release: &str) -> Option<[u32; 2]> {
 /// say so.
 pub fn rx_kernel_at(path: &Path, stream: &Stream, release: Option<&str>) -> Option<RxKernelAt> {
     // A virtual link hands the very packet over, and its launch time stays where the stamp of its arrival would be.
-    let hands_over = matches!(path, Path::Veth { .. } | Path::Netdevsim { .. });
-    if stream.launch == Launch::None || !hands_over || stream.port == Port::Sim {
+    if stream.launch == Launch::None || !path.traits().hands_packets_over || stream.port.traits().is_simulated {
         return Some(RxKernelAt::Arrival);
     }
     let keeps = version(release?)? >= MARKS_LAUNCH_TIMES;
-    Some(match stream.port {
+    Some(match stream.port.traits().is_frames {
         _ if !keeps => RxKernelAt::Arrival,
-        Port::Packet => RxKernelAt::PacketSocket,
-        _ => RxKernelAt::LocalDelivery,
+        true => RxKernelAt::PacketSocket,
+        false => RxKernelAt::LocalDelivery,
     })
 }
 

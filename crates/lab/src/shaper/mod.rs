@@ -18,9 +18,10 @@ use crate::path::LinkEnd;
 use crate::step::Step;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
+use tardy_model::path::{DeviceClock, Where};
 use tardy_model::shaper::{Classes, Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_spec::experiment::{Path, Setup};
+use tardy_spec::experiment::Setup;
 use thiserror::Error;
 
 /// Why a step of the plan is taken; by this a refusal is known to be the queue discipline's.
@@ -142,9 +143,10 @@ pub fn cannot_offload(setup: &Setup, found: &Facts) -> Option<String> {
     let what = setup.shaper.offloads()?;
     // Gates and launch times go by the device's clock; credits go by none.
     let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
-    if let Path::Veth { .. } = setup.path {
+    if setup.path.traits().clock == DeviceClock::None {
+        let name = setup.path.traits().name;
         let lacks = if by_clock { "neither a clock nor gates of its own" } else { "no queues that shape" };
-        return Some(format!("{what} needs a device that does it, and a veth pair has {lacks}"));
+        return Some(format!("{what} needs a device that does it, and a {name} pair has {lacks}"));
     }
     if !by_clock {
         // Whether the driver does it is only known when it is asked.
@@ -170,7 +172,8 @@ pub fn refused_offload(setup: &Setup, found: &Facts, command: &str, says: &str) 
         None => format!("`{command}`: {says}"),
     };
     let off = |nic: &&Nic| nic.tc_offload.is_some_and(|feature| !feature.on && feature.switchable);
-    let may_be_told = matches!(setup.path, Path::Wire { .. });
+    // A guest's own devices are as tardy has made them.
+    let may_be_told = setup.path.traits().place == Where::OnlyHere;
     for nic in
         devices(setup).iter().filter_map(|(_, device)| found.nics.get(*device)).filter(off).filter(|_| may_be_told)
     {

@@ -5,11 +5,12 @@ use super::{devices, is_watched, read_back, stations};
 use crate::apply::Applied;
 use crate::command::Batch;
 use crate::machine::Facts;
-use crate::path::{LinkEnd, netdevsim};
+use crate::path::LinkEnd;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use tardy_model::path::Devices;
 use tardy_model::qdisc::ShaperRecord;
-use tardy_spec::experiment::{Path, Setup};
+use tardy_spec::experiment::Setup;
 
 /// What tc said, or why it did not.
 type Said = Result<Value, String>;
@@ -31,9 +32,12 @@ impl<'a> Readings<'a> {
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
         let driver =
             |(station, device): (&str, &str)| Some((station.to_owned(), found.nics.get(device)?.driver.clone()?));
-        let simulated = sends.iter().filter(|_| matches!(setup.path, Path::Netdevsim { .. }));
-        let simulated = simulated.map(|station| ((*station).to_owned(), netdevsim::DRIVER.to_owned()));
-        let drivers = devices(setup).into_iter().filter_map(driver).chain(simulated).collect();
+        let of_made = match setup.path.traits().devices {
+            Devices::Made { driver } => driver,
+            Devices::There(_) | Devices::Named => None,
+        };
+        let made = sends.iter().filter_map(|station| Some(((*station).to_owned(), of_made?.to_owned())));
+        let drivers = devices(setup).into_iter().filter_map(driver).chain(made).collect();
         Readings { setup, drivers, ends: watched.map(of).collect() }
     }
 

@@ -4,7 +4,6 @@
 use super::{Cell, rate};
 use crate::cell::{Table, View};
 use crate::error::Problem;
-use crate::experiment::Path;
 use crate::schema::show_duration;
 use crate::values::integer;
 use tardy_model::gates::Gates;
@@ -29,11 +28,8 @@ pub(super) fn queues(table: &Table<'_>, cell: &Cell<'_>, queues: &[Queues], clas
         return Err(table.wrong(&["class_queues"], message, "give each class queues of its own"));
     }
     let needed = taken.last().map_or(0, |(_, end)| *end);
-    let has = match cell.path {
-        Path::Veth { queues, .. } | Path::Netdevsim { queues, .. } if !cell.is_simulated() => *queues,
-        // A wire's device is looked at before the run.
-        _ => return Ok(()),
-    };
+    // A device that the path does not make is looked at before the run.
+    let Some(has) = cell.path.queues.filter(|_| !cell.is_simulated()) else { return Ok(()) };
     if needed > has {
         let message =
             format!("`shaper.class_queues` needs {needed} transmit queues, and the device has {has} (`path.queues`)");
@@ -93,7 +89,7 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
     }
     match cell.loads.iter().find(|load| sends(&load.kind)) {
         Some(load) => {
-            let needs = frame_time(cell.path.mtu(), false, bit_s);
+            let needs = frame_time(cell.path.mtu, false, bit_s);
             short(classes.of(0), needs, format!("full packets of load `{}`, which has priority 0,", load.name))
         }
         None => Ok(()),
@@ -113,7 +109,7 @@ pub(super) fn device(table: &Table<'_>, cell: &Cell<'_>, shaper: &Shaper) -> Res
     }
     let ptp = table.get("ptp_priority", integer)? as u32;
     let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
-    if matches!(cell.path, Path::Wire { .. }) && !cell.is_simulated() && shaper.etf(ptp).is_some() && !gives_times {
+    if cell.path.traits().carries_ptp && !cell.is_simulated() && shaper.etf(ptp).is_some() && !gives_times {
         let message = format!("PTP's own frames, of priority {ptp}, would be dropped by etf: they bear no launch time");
         let fields = ["etf.classes", "ptp_priority", "kind"];
         return Err(table.wrong(&fields, message, "give etf a class of its own, below mqprio"));

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the agent's control thread and a measuring thread say to each other, and what a measuring thread leaves behind.
+
+use crate::message::{FromAgent, MessageError, ToAgent};
+use crate::receiver::{Arrival, ReceiverCounters};
+use crate::sender::{SenderCounters, SenderHalf};
+use crate::worker::Account;
+use std::cell::Cell;
+use std::sync::mpsc;
+use tardy_model::machine::ThreadRecord;
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
+use tardy_sys::SysError;
+
+/// What reaches the agent's control thread.
+pub enum Event {
+    /// From the coordinator.
+    Order(Box<ToAgent>),
+    /// The coordinator is gone.
+    Gone(MessageError),
+    /// From a measuring thread, to be passed on.
+    Tell(Box<FromAgent>),
+}
+
+/// To a measuring thread.
+pub(super) enum Command {
+    /// Send warm-up packets.
+    WarmUp { count: u32, apart: Nanos },
+    /// The trial begins.
+    Start(Instant<Tai>),
+    /// The trial is over at all ends: what waits in the error queue may be taken.
+    Collect,
+}
+
+/// What a measuring thread leaves behind.
+pub(super) struct Half {
+    /// What it sent.
+    pub sent: Option<(SenderHalf, SenderCounters)>,
+    /// What it received.
+    pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
+    /// Gaps of its spinning.
+    pub gaps: Option<SpinGaps>,
+    /// The thread, read back.
+    pub thread: ThreadRecord,
+    /// What the kernel says of its connection.
+    pub tcp: Option<TcpRecord>,
+    /// What the thread did for tardy itself in the trial, and how much of that found no room.
+    pub own: OwnNotes,
+}
+
+/// How a measuring thread speaks with the agent.
+pub(super) struct Link {
+    /// Told once the thread is set up, or why what it opens itself cannot be had.
+    pub ready: mpsc::Sender<Result<ThreadRecord, SysError>>,
+    /// Orders.
+    pub inbox: mpsc::Receiver<Command>,
+    /// To the coordinator.
+    pub tell: mpsc::Sender<Event>,
+    /// Told the NAPI context of the socket once a packet has come, where busy polling is asked for.
+    pub napi: mpsc::Sender<u32>,
+    /// The order to collect has come.
+    pub collected: Cell<bool>,
+}
+
+impl Link {
+    pub(super) fn is_ready(&self, account: &Account) {
+        let _ = self.ready.send(Ok(account.record().clone()));
+    }
+
+    /// Waits until the trial is over at all ends; false if nobody will collect what it brought.
+    pub(super) fn is_collected(&self) -> bool {
+        while !self.collected.get() {
+            match self.inbox.recv() {
+                Ok(Command::Collect) => self.collected.set(true),
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    pub(super) fn say(&self, what: FromAgent) {
+        let _ = self.tell.send(Event::Tell(Box::new(what)));
+    }
+}

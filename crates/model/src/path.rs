@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kinds of paths. What a kind *is* is one record here, [`PathTraits`], and whoever has to know asks the record, not the kind. What a
+//! kind *does* is a file in `lab/src/path`.
+
+/// A kind of path between two stations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathKind {
+    /// A veth pair.
+    Veth,
+    /// Two devices of the kernel's simulator of network devices, joined.
+    Netdevsim,
+    /// The two igb ports of a guest, joined: whole network devices, emulated.
+    Igb,
+    /// Two network devices of this host, cabled back to back.
+    Wire,
+}
+
+/// Where the network devices of a path come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// The path makes them, with as many queues as the experiment says.
+    Made {
+        /// Their driver, where it is one that a queue discipline may be offloaded to.
+        driver: Option<&'static str>,
+    },
+    /// They are there before the path is, always by these names, in the order of the stations.
+    There([&'static str; 2]),
+    /// They are there before the path is, and the experiment names them.
+    Named,
+}
+
+/// The clock of a path's network devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceClock {
+    /// They have none.
+    None,
+    /// They have one, and it is a real device's or stands for one.
+    Own,
+    /// They have one that an emulator makes.
+    Emulated,
+}
+
+/// Where a path of a kind can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// On this machine and in a guest.
+    Anywhere,
+    /// Only in a guest, which gets its devices.
+    OnlyInGuest,
+    /// Only on this machine, whose devices it takes.
+    OnlyHere,
+}
+
+/// What a kind of path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathTraits {
+    /// The word for `path.kind`.
+    pub name: &'static str,
+    /// Where its network devices come from.
+    pub devices: Devices,
+    /// The clock of its devices.
+    pub clock: DeviceClock,
+    /// Where it can be had.
+    pub place: Where,
+    /// Its links take a while to come up.
+    pub waits_for_link: bool,
+    /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the driver decides.
+    pub napi_on_request: bool,
+    /// The very packet that one end sends is what the other end receives, with all that the kernel has noted on it.
+    pub hands_packets_over: bool,
+    /// Frames of PTP may go over it beside the experiment's.
+    pub carries_ptp: bool,
+}
+
+impl PathKind {
+    /// All kinds.
+    pub const ALL: [PathKind; 4] = [PathKind::Veth, PathKind::Netdevsim, PathKind::Igb, PathKind::Wire];
+
+    /// The kind that is called so in files.
+    pub fn of(name: &str) -> Option<PathKind> {
+        PathKind::ALL.into_iter().find(|kind| kind.traits().name == name)
+    }
+
+    /// What it is.
+    pub const fn traits(self) -> PathTraits {
+        match self {
+            PathKind::Veth => PathTraits {
+                name: "veth",
+                devices: Devices::Made { driver: None },
+                clock: DeviceClock::None,
+                place: Where::Anywhere,
+                waits_for_link: false,
+                napi_on_request: true,
+                hands_packets_over: true,
+                carries_ptp: false,
+            },
+            PathKind::Netdevsim => PathTraits {
+                name: "netdevsim",
+                devices: Devices::Made { driver: Some("netdevsim") },
+                clock: DeviceClock::Own,
+                place: Where::Anywhere,
+                waits_for_link: true,
+                napi_on_request: false,
+                hands_packets_over: true,
+                carries_ptp: false,
+            },
+            PathKind::Igb => PathTraits {
+                name: "igb",
+                // A guest has no other Ethernet devices.
+                devices: Devices::There(["eth0", "eth1"]),
+                clock: DeviceClock::Emulated,
+                place: Where::OnlyInGuest,
+                waits_for_link: true,
+                napi_on_request: false,
+                hands_packets_over: false,
+                carries_ptp: false,
+            },
+            PathKind::Wire => PathTraits {
+                name: "wire",
+                devices: Devices::Named,
+                clock: DeviceClock::Own,
+                place: Where::OnlyHere,
+                waits_for_link: true,
+                napi_on_request: false,
+                hands_packets_over: false,
+                carries_ptp: true,
+            },
+        }
+    }
+}
+
+impl Devices {
+    /// True if the path makes them.
+    pub const fn are_made(self) -> bool {
+        matches!(self, Devices::Made { .. })
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ports: what the engine sends and receives through. What a port *is* is one record here, [`PortTraits`], and whoever has to know asks
+//! the record, not the port. What it *does* is a file in `engine/src/port`.
+
+use serde::{Deserialize, Serialize};
+
+/// What the engine sends and receives through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Port {
+    /// A UDP socket.
+    Udp,
+    /// A TCP connection.
+    Tcp,
+    /// Ethernet frames of tardy's own, through a packet socket.
+    Packet,
+    /// A simulated path on simulated clocks.
+    Sim,
+}
+
+/// What stands between a frame's Ethernet header, with its tag, and the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headers {
+    /// Nothing.
+    None,
+    /// Those of IP and UDP.
+    Udp,
+    /// Those of IP and TCP.
+    Tcp,
+}
+
+/// Who writes the VLAN tag of a stream that has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagBy {
+    /// A VLAN device that its packets pass before the path's device.
+    Device,
+    /// The port itself.
+    Port,
+    /// Nobody: a stream on this port has none.
+    Nobody,
+}
+
+/// What a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortTraits {
+    /// The word for `stream.*.port`.
+    pub name: &'static str,
+    /// Time and path are simulated, and nothing is built.
+    pub is_simulated: bool,
+    /// It is a connection: made with the first packet, it brings every message, in order, and may join those that wait.
+    pub is_connection: bool,
+    /// It sends Ethernet frames of tardy's own, and receives what the kernel hands to a packet socket.
+    pub is_frames: bool,
+    /// One socket may serve both directions of an end.
+    pub may_share_socket: bool,
+    /// What stands before the payload.
+    pub headers: Headers,
+    /// Who writes a VLAN tag.
+    pub tag: TagBy,
+}
+
+impl Port {
+    /// All ports.
+    pub const ALL: [Port; 4] = [Port::Udp, Port::Tcp, Port::Packet, Port::Sim];
+
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        self.traits().name
+    }
+
+    /// What it is.
+    #[inline]
+    pub const fn traits(self) -> PortTraits {
+        match self {
+            Port::Udp => PortTraits {
+                name: "udp",
+                is_simulated: false,
+                is_connection: false,
+                is_frames: false,
+                may_share_socket: true,
+                headers: Headers::Udp,
+                tag: TagBy::Device,
+            },
+            Port::Tcp => PortTraits {
+                name: "tcp",
+                is_simulated: false,
+                is_connection: true,
+                is_frames: false,
+                may_share_socket: false,
+                headers: Headers::Tcp,
+                tag: TagBy::Nobody,
+            },
+            Port::Packet => PortTraits {
+                name: "packet",
+                is_simulated: false,
+                is_connection: false,
+                is_frames: true,
+                may_share_socket: false,
+                headers: Headers::None,
+                tag: TagBy::Port,
+            },
+            Port::Sim => PortTraits {
+                name: "sim",
+                is_simulated: true,
+                is_connection: false,
+                is_frames: false,
+                may_share_socket: false,
+                headers: Headers::Udp,
+                tag: TagBy::Port,
+            },
+        }
+    }
+}
