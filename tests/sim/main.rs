@@ -9,4 +9,5 @@ mod own_trace;
 mod ports;
 mod shapers;
 mod soak;
+mod trial;
 mod truth;

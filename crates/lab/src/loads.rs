@@ -2,26 +2,24 @@
 //! The background loads of a cell: what can be known of them before anything is touched, where their threads run, the order that
 //! each side is given, and how a trial leads them over the agents.
 
-use crate::agent::AgentError;
 use crate::command::Command;
 use crate::placement::Placed;
 use crate::plan::Plan;
 use crate::station::NoStation;
-use crate::station::{StationId, Stations};
+use crate::station::StationId;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::{FromAgent, ToAgent};
+use tardy_engine::message::FromAgent;
 use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::NoSuchCpu;
 use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
 use tardy_model::stream::CpuChoice;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::Nanos;
 use tardy_spec::experiment::Setup;
 
 /// A load that cannot be run here.
@@ -206,9 +204,6 @@ pub struct Loads {
     output: BTreeMap<LoadAt, Vec<u8>>,
 }
 
-/// A side that has to reach its end and its program's answers this long at most.
-const COLLECT: Duration = Duration::from_secs(20);
-
 impl Loads {
     /// True if one is a program of the user's.
     pub fn have_programs(&self) -> bool {
@@ -266,66 +261,22 @@ impl Loads {
         Nanos(self.loads.iter().map(|load| -load.start.0).max().unwrap_or(0).max(0))
     }
 
-    fn stations(&self) -> Vec<StationId> {
-        let mut stations: Vec<StationId> = self.sides.iter().map(|(at, _)| *at).collect();
-        stations.sort_unstable();
-        stations.dedup();
-        stations
+    /// The stations at which one runs.
+    pub(crate) fn stations(&self) -> BTreeSet<StationId> {
+        self.sides.iter().map(|(at, _)| *at).collect()
     }
 
-    fn tell(&self, stations: &mut Stations, order: &ToAgent) -> Result<(), AgentError> {
-        self.stations().into_iter().try_for_each(|at| stations[at].tell(order))
-    }
-
-    /// Connects the sides, all stations at once. What cannot be had is told before the first packet.
-    ///
-    /// # Errors
-    /// A station's.
-    pub fn connect(&self, stations: &mut Stations) -> Result<(), AgentError> {
-        self.tell(stations, &ToAgent::ConnectLoads)?;
-        stations.answers(&self.stations(), "connecting the loads", COLLECT, |_, message| {
-            matches!(message, FromAgent::LoadsConnected).then_some(())
-        })?;
-        Ok(())
-    }
-
-    /// Tells the base time.
-    ///
-    /// # Errors
-    /// A station's.
-    pub fn start(&self, stations: &mut Stations, base: Instant<Tai>) -> Result<(), AgentError> {
-        self.tell(stations, &ToAgent::StartLoads { base })
-    }
-
-    /// Ends them.
-    ///
-    /// # Errors
-    /// A station's.
-    pub fn stop(&self, stations: &mut Stations) -> Result<(), AgentError> {
-        self.tell(stations, &ToAgent::StopLoads)
-    }
-
-    /// Takes over what they did.
-    ///
-    /// # Errors
-    /// A station's.
-    pub fn collect(&mut self, stations: &mut Stations) -> Result<(), AgentError> {
-        self.tell(stations, &ToAgent::CollectLoads)?;
-        let asked = self.stations();
-        let (records, output) = (&mut self.records, &mut self.output);
-        stations.answers(&asked, "handing over the loads", COLLECT, |_, message| match message {
-            FromAgent::LoadOutput { at, mut bytes } => {
-                output.entry(at).or_default().append(&mut bytes);
-                None
-            }
+    /// Takes over what a station says of them; true if it has nothing more to say.
+    pub(crate) fn take(&mut self, message: FromAgent) -> bool {
+        match message {
+            FromAgent::LoadOutput { at, mut bytes } => self.output.entry(at).or_default().append(&mut bytes),
             FromAgent::LoadSide { at, record } => {
-                records.insert(at, *record);
-                None
+                self.records.insert(at, *record);
             }
-            FromAgent::LoadsCollected => Some(()),
-            _ => None,
-        })?;
-        Ok(())
+            FromAgent::LoadsCollected => return true,
+            _ => {}
+        }
+        false
     }
 
     /// What they did, by name.

@@ -4,15 +4,17 @@
 use crate::agent::{Agent, AgentError, Incoming};
 use crate::process::Identity;
 use crate::station::NoStation;
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::RulerOrder;
 use tardy_model::machine::RulerRecord;
+use tardy_model::time::Nanos;
 
 /// A station answers within this time, even beside a spinning realtime thread.
-pub(crate) const ANSWER: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
 
 /// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,11 +71,6 @@ impl Stations {
         self.agents.push(agent);
     }
 
-    /// Each with its number.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StationId, &mut Agent)> {
-        self.agents.iter_mut().zip(0..).map(|(agent, id)| (StationId(id), agent))
-    }
-
     /// Names and processes of those that have one on this machine.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (&str, u32)> {
         self.agents.iter().filter_map(|agent| Some((agent.station(), agent.pid()?)))
@@ -84,13 +81,15 @@ impl Stations {
         self.processes().filter_map(|(_, pid)| Identity::of(pid).ok()).collect()
     }
 
-    /// The next message within `limit`; `None` when the time is up.
-    pub(crate) fn next(&mut self, limit: Duration) -> Result<Option<(StationId, FromAgent)>, AgentError> {
-        match self.inbox.recv_timeout(limit) {
-            Ok((station, Ok(message))) => Ok(Some((station, message))),
-            Ok((station, Err(error))) => Err(self[station].explain(error)),
-            Err(_) => Ok(None),
-        }
+    /// The names of all.
+    pub(crate) fn names(&self) -> BTreeMap<StationId, String> {
+        self.agents.iter().zip(0..).map(|(agent, id)| (StationId(id), agent.station().to_owned())).collect()
+    }
+
+    /// The next message within `limit`, or how the connection to a station broke; `None` when the time is up.
+    pub(crate) fn next(&mut self, limit: Duration) -> Option<(StationId, Result<FromAgent, AgentError>)> {
+        let (station, message) = self.inbox.recv_timeout(limit).ok()?;
+        Some((station, message.map_err(|error| self[station].explain(error))))
     }
 
     /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
@@ -107,14 +106,15 @@ impl Stations {
         let mut taken = Vec::new();
         while let Some(first) = missing.first() {
             let left = until.saturating_duration_since(Instant::now());
-            match self.next(left)? {
+            match self.next(left) {
                 None => {
                     let station = self[*first].station().to_owned();
                     return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });
                 }
-                Some((station, FromAgent::Failed(what))) => return Err(self[station].refused(what)),
-                Some((_, FromAgent::Progress { .. })) => {}
-                Some((station, message)) => {
+                Some((_, Err(error))) => return Err(error),
+                Some((station, Ok(FromAgent::Failed(what)))) => return Err(self[station].refused(what)),
+                Some((_, Ok(FromAgent::Progress { .. }))) => {}
+                Some((station, Ok(message))) => {
                     until = Instant::now() + limit;
                     if let Some(answer) = take(station, message) {
                         taken.push(answer);
@@ -135,7 +135,7 @@ impl Stations {
         let mut records = Vec::new();
         for (station, threads) in threads.iter().filter(|(_, threads)| !threads.is_empty()) {
             self[*station].tell(&ToAgent::Measure(threads.clone()))?;
-            let limit = ANSWER + Duration::from_secs(threads.len() as u64);
+            let limit = Duration::from_nanos(ANSWER.0 as u64) + Duration::from_secs(threads.len() as u64);
             let measured = self.answers(&[*station], "measuring the ruler", limit, |_, message| match message {
                 FromAgent::Ruler(records) => Some(records),
                 _ => None,

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collecting what the ends recorded, when a trial is over or a station has failed.
+//! Collecting what the ends recorded, one end after the other, when a trial is over or a station has failed.
 
-use super::{SALVAGE, StreamHalves, Trial};
-use crate::agent::AgentError;
-use crate::station::{ANSWER, StationId, Stations};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use super::asked::Asked;
+use super::machine::{Input, Now, Output, Shared};
+use super::{Broken, StreamHalves, TrialError};
+use crate::station::{ANSWER, StationId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{Collected, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_model::point::Point;
 use tardy_model::stream::Side;
-use tardy_model::stream::{Kind, Port, Stream};
-use tardy_model::time::{ClockReading, Instant};
+use tardy_model::stream::{Kind, Stream};
+use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos};
 use tardy_model::trial::OwnNotes;
-use tardy_sys::clock;
 
 /// What one end hands over.
 struct Half {
@@ -26,33 +25,157 @@ struct Half {
 
 /// Intervals between packets that a trial's record has at most, of all streams: some 15 bytes each.
 const MOST_BETWEEN: usize = 1 << 20;
+/// When a station has failed, the others get less time to hand over what they have.
+const SALVAGE: Nanos = Nanos(3_000_000_000);
 
-impl Trial<'_> {
-    fn collect_end(&self, stations: &mut Stations, i: usize, side: Side, limit: Duration) -> Result<Half, AgentError> {
-        let (stream, station) = (self.number(i), self.streams[i].station(side));
-        stations[station].tell(&ToAgent::Collect { stream, side })?;
-        let (mut sent, mut arrivals) = (SenderHalf::default(), Vec::new());
-        let mut taken = stations.answers(&[station], "handing over samples", limit, |_, message| match message {
-            FromAgent::SenderPiece(piece) => {
-                sent.append(piece);
-                None
-            }
-            FromAgent::ArrivalPiece(mut piece) => {
-                arrivals.append(&mut piece);
-                None
-            }
-            FromAgent::Collected(rest) => Some(*rest),
-            _ => None,
-        })?;
-        Ok(Half { sent, arrivals, rest: taken.remove(0) })
+/// The end that hands over now.
+struct Present {
+    stream: usize,
+    side: Side,
+    sent: SenderHalf,
+    arrivals: Vec<Arrival>,
+}
+
+pub(super) struct Collecting {
+    /// Ends that were not asked yet.
+    next: VecDeque<(usize, Side)>,
+    present: Option<Present>,
+    asked: Asked,
+    /// What was handed over, by stream.
+    halves: Vec<BTreeMap<Side, Half>>,
+    /// Stations that do not answer any more.
+    lost: BTreeSet<StationId>,
+    /// Why the trial has no whole result.
+    failed: Option<TrialError>,
+}
+
+const DOING: &str = "handing over samples";
+
+impl Collecting {
+    /// Every end of a trial that is over.
+    pub(super) fn all(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Collecting {
+        let next = shared.streams.iter().enumerate().flat_map(|(i, s)| s.sides().map(move |side| (i, side)));
+        Collecting::of(next.collect(), None, shared, now, out)
     }
 
-    pub(super) fn collect(&self, stations: &mut Stations, i: usize) -> Result<StreamHalves, AgentError> {
-        let mut halves = BTreeMap::new();
-        for side in self.streams[i].sides() {
-            halves.insert(side, self.collect_end(stations, i, side, ANSWER)?);
+    /// What is left of a trial that failed: the ends of streams that began.
+    pub(super) fn left(shared: &Shared<'_>, failed: TrialError, now: Now, out: &mut Vec<Output>) -> Collecting {
+        let began = shared.streams.iter().enumerate().filter(|(i, _)| shared.bases[*i].is_some());
+        let next = began.flat_map(|(i, s)| s.sides().map(move |side| (i, side)));
+        Collecting::of(next.collect(), Some(failed), shared, now, out)
+    }
+
+    fn of(
+        next: VecDeque<(usize, Side)>,
+        failed: Option<TrialError>,
+        shared: &Shared<'_>,
+        now: Now,
+        out: &mut Vec<Output>,
+    ) -> Collecting {
+        let mut collecting = Collecting {
+            next,
+            present: None,
+            asked: Asked::new([], DOING, ANSWER, now.monotonic),
+            halves: shared.streams.iter().map(|_| BTreeMap::new()).collect(),
+            lost: BTreeSet::new(),
+            failed,
+        };
+        collecting.ask_next(shared, now, out);
+        collecting
+    }
+
+    pub(super) fn deadline(&self) -> Instant<Monotonic> {
+        self.asked.deadline()
+    }
+
+    /// True when no end is left to be asked.
+    pub(super) fn is_over(&self) -> bool {
+        self.present.is_none()
+    }
+
+    fn ask_next(&mut self, shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) {
+        self.present = None;
+        while let Some((i, side)) = self.next.pop_front() {
+            let ordered = &shared.streams[i];
+            let station = ordered.station(side);
+            // Its answer to another question may still be on its way, and would be taken for that to this one.
+            if self.lost.contains(&station) {
+                continue;
+            }
+            out.push(Output::Tell(station, ToAgent::Collect { stream: ordered.number(), side }));
+            let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
+            self.asked = Asked::new([station], DOING, limit, now.monotonic);
+            self.present = Some(Present { stream: i, side, sent: SenderHalf::default(), arrivals: Vec::new() });
+            return;
         }
-        Ok(self.joined(i, halves))
+    }
+
+    /// True when nothing is left to be collected.
+    pub(super) fn handle(&mut self, shared: &Shared<'_>, now: Now, input: Input, out: &mut Vec<Output>) -> bool {
+        let Some(present) = &mut self.present else { return true };
+        let station = shared.streams[present.stream].station(present.side);
+        let from = match &input {
+            Input::Lost(of, _) | Input::Message(of, _) => Some(*of),
+            Input::Tick | Input::Stop | Input::Looked => None,
+        };
+        if let Input::Lost(of, _) = &input {
+            self.lost.insert(*of);
+        }
+        let is_its = from.is_none_or(|of| of == station);
+        if self.failed.is_some() && !is_its {
+            // What happens to another station changes nothing for this one.
+            return false;
+        }
+        match shared.heard(&mut self.asked, now, input) {
+            Err(error) => {
+                // One that is silent may answer later, when another end of its is asked.
+                self.lost.extend(self.asked.silent(now.monotonic).map(|(silent, ..)| silent));
+                self.failed.get_or_insert(error.into());
+                if is_its {
+                    self.ask_next(shared, now, out);
+                }
+            }
+            Ok(Some((from, message))) if from == station => match message {
+                FromAgent::SenderPiece(piece) => present.sent.append(piece),
+                FromAgent::ArrivalPiece(mut piece) => present.arrivals.append(&mut piece),
+                FromAgent::Collected(rest) => {
+                    if let Some(Present { stream, side, sent, arrivals }) = self.present.take() {
+                        self.halves[stream].insert(side, Half { sent, arrivals, rest: *rest });
+                    }
+                    self.ask_next(shared, now, out);
+                }
+                _ => {}
+            },
+            Ok(_) => {}
+        }
+        self.is_over()
+    }
+
+    /// What all of it comes to.
+    pub(super) fn result(&mut self, shared: &Shared<'_>) -> Result<Vec<StreamHalves>, Broken> {
+        let halves = std::mem::take(&mut self.halves).into_iter().enumerate();
+        match self.failed.take() {
+            None => Ok(halves.map(|(i, halves)| shared.joined(i, halves)).collect()),
+            Some(error) => Err(Broken { error, had: halves.map(|(i, halves)| shared.salvaged(i, halves)).collect() }),
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// What the stations that still answered had recorded of a stream; `None` if it never began, or nothing is left of it.
+    /// Whoever keeps it must say that half of it is gone: it is not a trial.
+    fn salvaged(&self, i: usize, halves: BTreeMap<Side, Half>) -> Option<StreamHalves> {
+        if self.bases[i].is_none() || halves.is_empty() {
+            return None;
+        }
+        let reached = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq + 1).max();
+        let lacks_sender = !halves.contains_key(&Side::Tx);
+        let mut ran = self.joined(i, halves);
+        if lacks_sender {
+            // The sender's rows went with it: rows are made for what arrived to stand in.
+            ran.halves.sent = SenderHalf::only_sent(reached.unwrap_or(0));
+        }
+        Some(ran)
     }
 
     /// The stream's halves; an end that is not there left nothing.
@@ -61,7 +184,8 @@ impl Trial<'_> {
         let end = |side| self.ready.get(&(stream, side));
         let gone = |side| {
             let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
-            let clocks = clock::read_clocks();
+            // Of an end that is gone there are no stamps that they would convert.
+            let clocks = self.clocks.get(&ordered.station(side)).copied().unwrap_or(UNREAD);
             let rest =
                 Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None, own: Default::default() };
             Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
@@ -120,32 +244,16 @@ impl Trial<'_> {
         };
         StreamHalves { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
     }
-
-    /// What the stations that still answer had recorded of a stream; `None` if it never began, or nothing is left of it.
-    /// Whoever keeps it must say that half of it is gone: it is not a trial.
-    pub(super) fn salvage(&self, stations: &mut Stations, i: usize) -> Option<StreamHalves> {
-        self.bases[i]?;
-        let sides = self.streams[i].sides();
-        let halves = sides.filter_map(|side| Some((side, self.collect_end(stations, i, side, SALVAGE).ok()?)));
-        let halves: BTreeMap<Side, Half> = halves.collect();
-        if halves.is_empty() {
-            return None;
-        }
-        let reached = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq + 1).max();
-        let lacks_sender = !halves.contains_key(&Side::Tx);
-        let mut ran = self.joined(i, halves);
-        if lacks_sender {
-            // The sender's rows went with it: rows are made for what arrived to stand in.
-            ran.halves.sent = SenderHalf::only_sent(reached.unwrap_or(0));
-        }
-        Some(ran)
-    }
 }
+
+/// Clocks that nobody read.
+const UNREAD: ClockReading =
+    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: i64::MAX, tai_offset_s: 0 };
 
 /// Points whose stamps are not those of one message: the kernel joins segments that wait to be sent or read, and keeps one stamp for
 /// all.
 fn joined(stream: &Stream) -> impl Iterator<Item = (Point, String)> + '_ {
-    let joined = stream.port == Port::Tcp && stream.reply.in_flight > 1;
+    let joined = stream.port.traits().is_connection && stream.reply.in_flight > 1;
     let sent = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
     let points = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(sent);
     points.filter(move |point| joined && stream.stamps.contains(point)).map(|point| {

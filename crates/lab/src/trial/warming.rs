@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Warming up: packets that no sample comes of, until every stamp that the trial wants flows.
+//! Warming up: packets that no sample comes of, until every stamp that the trial wants flows, or a stream's limit has passed.
+//! Each round warms all streams, so that none has gone cold again when the last one is warm.
 
-use super::{Trial, TrialError, WARM_UP_APART, WARM_UP_PACKETS};
-use crate::station::{ANSWER, Stations};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant as Wall};
+use super::TrialError;
+use super::asked::Asked;
+use super::machine::{Input, Now, Output, Shared};
+use crate::station::ANSWER;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::point::Point;
 use tardy_model::stream::Side;
-use tardy_model::stream::{Port, Wait};
+use tardy_model::stream::Wait;
+use tardy_model::time::{Instant, Monotonic, Nanos};
+
+const PACKETS: u32 = 10;
+const APART: Nanos = Nanos(1_000_000);
 
 /// What the warm-up has come to at an end that receives.
 #[derive(Clone, Copy)]
@@ -16,94 +21,128 @@ struct Warm {
     received: u32,
     unstamped: u32,
     last_stamped: bool,
-    napi_id: u32,
     answers_stamped: u32,
 }
 
-impl Trial<'_> {
-    /// Sends warm-up packets until every stamp that is wanted flows, or a stream's limit has passed. All streams in each
-    /// round, so that none has gone cold again when the last one is warm.
-    pub(super) fn warm_up(&mut self, stations: &mut Stations, stop: &AtomicBool) -> Result<(), TrialError> {
-        let began = Wall::now();
-        loop {
-            let mut warming = false;
-            for i in 0..self.streams.len() {
-                let stream = &self.streams[i].stream;
-                let limit = Duration::from_nanos(stream.warmup.0.max(0) as u64);
-                // Busy polling can only be judged by a packet, so it takes one round at least.
-                let busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
-                // A connection is made by the first.
-                let once = (busy || stream.port == Port::Tcp) && self.warmups[i].sent == 0;
-                if !stop.load(Relaxed) && (began.elapsed() < limit || once) {
-                    self.warm_round(stations, i)?;
-                    self.warmups[i].took_ns = began.elapsed().as_nanos() as i64;
-                    warming |= !self.warmups[i].flowed;
+/// What the present stream was asked last.
+#[derive(Clone, Copy)]
+enum Step {
+    /// To send packets.
+    Send,
+    /// What came of them at the far end; so many of them were stamped when they were sent.
+    Far { stamped: u32 },
+    /// What came back.
+    Near { stamped: u32, far: Warm, side: Side },
+}
+
+pub(super) struct Warming {
+    began: Instant<Monotonic>,
+    /// The present stream.
+    at: usize,
+    /// Some stream of this round is not warm yet.
+    is_cold: bool,
+    step: Step,
+    asked: Asked,
+}
+
+impl Warming {
+    /// True beside it if there is nothing to warm.
+    pub(super) fn begin(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> (Warming, bool) {
+        let asked = Asked::new([], DOING, ANSWER, now.monotonic);
+        let mut warming = Warming { began: now.monotonic, at: 0, is_cold: false, step: Step::Send, asked };
+        let is_warm = warming.next(shared, now, out);
+        (warming, is_warm)
+    }
+
+    pub(super) fn deadline(&self) -> Instant<Monotonic> {
+        self.asked.deadline()
+    }
+
+    /// True when the warm-up is over.
+    pub(super) fn handle(
+        &mut self,
+        shared: &mut Shared<'_>,
+        now: Now,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<bool, TrialError> {
+        let heard = shared.heard(&mut self.asked, now, input)?;
+        let number = shared.number(self.at);
+        match (self.step, heard) {
+            (Step::Send, Some((_, FromAgent::Warmed { stream, stamped }))) if stream == number => {
+                self.ask_status(shared, Side::Rx, Step::Far { stamped }, now, out);
+            }
+            (Step::Far { stamped }, Some((_, message))) => {
+                if let Some(far) = self.status(shared, Side::Rx, &message)? {
+                    match shared.streams[self.at].replies_at() {
+                        Some(side) => self.ask_status(shared, side, Step::Near { stamped, far, side }, now, out),
+                        None => {
+                            self.end_round(shared, stamped, far, None, now);
+                            return Ok(self.next(shared, now, out));
+                        }
+                    }
                 }
             }
-            if !warming {
-                return Ok(());
+            (Step::Near { stamped, far, side }, Some((_, message))) => {
+                if let Some(near) = self.status(shared, side, &message)? {
+                    self.end_round(shared, stamped, far, Some((side, near)), now);
+                    return Ok(self.next(shared, now, out));
+                }
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// Goes to the next stream that is to be warmed; true if there is none.
+    fn next(&mut self, shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> bool {
+        // Twice round: the streams behind the present one, then those of a new round.
+        for _ in 0..2 {
+            while let Some(ordered) = shared.streams.get(self.at) {
+                let stream = &ordered.stream;
+                let is_in_time = now.monotonic - self.began < stream.warmup;
+                // Busy polling can only be judged by a packet, so it takes one round at least.
+                let is_busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
+                // A connection is made by the first.
+                let once = (is_busy || stream.port.traits().is_connection) && shared.warmups[self.at].sent == 0;
+                if !shared.is_stopped && (is_in_time || once) {
+                    let order = ToAgent::WarmUp { stream: ordered.number(), count: PACKETS, apart: APART };
+                    out.push(Output::Tell(ordered.from, order));
+                    self.asked = Asked::new([ordered.from], DOING, ANSWER, now.monotonic);
+                    self.step = Step::Send;
+                    return false;
+                }
+                self.at += 1;
+            }
+            self.at = 0;
+            if !std::mem::take(&mut self.is_cold) {
+                break;
             }
         }
+        true
     }
 
-    fn warm_round(&mut self, stations: &mut Stations, i: usize) -> Result<(), TrialError> {
-        let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let wants = |side: Side, points: &[Point]| {
-            let end = self.ready.get(&(stream, side));
-            let is_absent = |point| end.is_some_and(|end| end.absent.iter().any(|(absent, _)| absent == point));
-            points.iter().any(|point| ordered.stream.stamps.contains(point) && !is_absent(point))
-        };
-        let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
-        let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
-        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
-        let order = ToAgent::WarmUp { stream, count: WARM_UP_PACKETS, apart: WARM_UP_APART };
-        stations[ordered.from].tell(&order)?;
-        let stamped = stations.answers(&[ordered.from], "warming up", ANSWER, |_, message| match message {
-            FromAgent::Warmed { stream: s, stamped } if s == stream => Some(stamped),
-            _ => None,
-        })?[0];
-        let far = self.warm_status(stations, i, Side::Rx)?;
-        let near = match ordered.replies_at() {
-            Some(side) => Some((self.warm_status(stations, i, side)?, wants(side, &[Point::ReplyRxKernel]))),
-            None => None,
-        };
-        let warm = &mut self.warmups[i];
-        warm.sent += WARM_UP_PACKETS;
-        warm.received = far.received;
-        warm.without_rx_stamp = if rx_wanted { far.unstamped } else { 0 };
-        if tx_wanted {
-            warm.without_tx_stamp += WARM_UP_PACKETS.saturating_sub(stamped);
-        }
-        let tx_flows = !tx_wanted || stamped >= WARM_UP_PACKETS;
-        let answers_flow = !answer_wanted || far.answers_stamped > 0;
-        let comes_back = near.is_none_or(|(near, wanted)| near.received > 0 && (!wanted || near.last_stamped));
-        warm.flowed = far.received > 0 && tx_flows && (!rx_wanted || far.last_stamped) && answers_flow && comes_back;
-        Ok(())
-    }
-
-    /// What the warm-up has come to at an end that receives.
-    fn warm_status(&self, stations: &mut Stations, i: usize, side: Side) -> Result<Warm, TrialError> {
-        let (stream, ordered) = (self.number(i), &self.streams[i]);
+    fn ask_status(&mut self, shared: &Shared<'_>, side: Side, step: Step, now: Now, out: &mut Vec<Output>) {
+        let ordered = &shared.streams[self.at];
         let station = ordered.station(side);
-        stations[station].tell(&ToAgent::WarmStatus { stream, side })?;
-        let mut warm = stations.answers(&[station], "warming up", ANSWER, |_, message| match message {
-            FromAgent::WarmStatus {
-                stream: s,
-                side: of,
-                received,
-                unstamped,
-                last_stamped,
-                napi_id,
-                answers_stamped,
-                ..
-            } if s == stream && of == side => {
-                Some(Warm { received, unstamped, last_stamped, napi_id, answers_stamped })
-            }
-            _ => None,
-        })?;
-        let warm = warm.remove(0);
+        out.push(Output::Tell(station, ToAgent::WarmStatus { stream: ordered.number(), side }));
+        self.asked = Asked::new([station], DOING, ANSWER, now.monotonic);
+        self.step = step;
+    }
+
+    /// What the message says of this end of the present stream.
+    fn status(&self, shared: &Shared<'_>, end: Side, message: &FromAgent) -> Result<Option<Warm>, TrialError> {
+        let ordered = &shared.streams[self.at];
+        let FromAgent::WarmStatus { stream, side, received, unstamped, last_stamped, napi_id, answers_stamped, .. } =
+            *message
+        else {
+            return Ok(None);
+        };
+        if stream != ordered.number() || side != end {
+            return Ok(None);
+        }
         let wait = if side == Side::Rx { ordered.stream.rx.wait } else { ordered.stream.tx.wait };
-        if wait == Wait::Busypoll && warm.received > 0 && warm.napi_id == 0 {
+        if wait == Wait::Busypoll && received > 0 && napi_id == 0 {
             let end = if side == Side::Rx { "rx" } else { "tx" };
             return Err(TrialError::CannotDo(format!(
                 "stream `{}`: {end}.wait = \"busypoll\" would be \"block\" in disguise: packets come without a NAPI \
@@ -112,6 +151,36 @@ impl Trial<'_> {
                 ordered.stream.name
             )));
         }
-        Ok(warm)
+        Ok(Some(Warm { received, unstamped, last_stamped, answers_stamped }))
+    }
+
+    /// Records what this round came to for the present stream, and turns to the next one.
+    fn end_round(&mut self, shared: &mut Shared<'_>, stamped: u32, far: Warm, near: Option<(Side, Warm)>, now: Now) {
+        let ordered = &shared.streams[self.at];
+        let wants = |side: Side, points: &[Point]| {
+            let end = shared.ready.get(&(ordered.number(), side));
+            let is_absent = |point| end.is_some_and(|end| end.absent.iter().any(|(absent, _)| absent == point));
+            points.iter().any(|point| ordered.stream.stamps.contains(point) && !is_absent(point))
+        };
+        let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
+        let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
+        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
+        let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
+        let warm = &mut shared.warmups[self.at];
+        warm.sent += PACKETS;
+        warm.received = far.received;
+        warm.without_rx_stamp = if rx_wanted { far.unstamped } else { 0 };
+        if tx_wanted {
+            warm.without_tx_stamp += PACKETS.saturating_sub(stamped);
+        }
+        let tx_flows = !tx_wanted || stamped >= PACKETS;
+        let answers_flow = !answer_wanted || far.answers_stamped > 0;
+        let comes_back = near.is_none_or(|(near, wanted)| near.received > 0 && (!wanted || near.last_stamped));
+        warm.flowed = far.received > 0 && tx_flows && (!rx_wanted || far.last_stamped) && answers_flow && comes_back;
+        warm.took_ns = (now.monotonic - self.began).0;
+        self.is_cold |= !warm.flowed;
+        self.at += 1;
     }
 }
+
+const DOING: &str = "warming up";

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One trial as a state machine without I/O. What happens goes in, with the time at which it happened; what is to be done
+//! comes out. It does not know how an agent is reached, so a test can lead it through any order of messages, late and lost
+//! ones too.
+//!
+//! The phases: prepare the ends, connect the loads, warm up until stamps flow, look at the machine, run, look again, collect
+//! the loads, collect the ends. A failure in any phase leads to collecting what is left.
+
+use super::asked::Asked;
+use super::collecting::Collecting;
+use super::running::Running;
+use super::warming::Warming;
+use super::{Broken, StreamHalves, TrialError};
+use crate::agent::AgentError;
+use crate::loads::Loads;
+use crate::orders::Ordered;
+use crate::station::{ANSWER, StationId};
+use std::collections::BTreeMap;
+use tardy_engine::live::Digest;
+use tardy_engine::message::{EndReady, FromAgent, ToAgent};
+use tardy_engine::order::EndOrder;
+use tardy_engine::schedule;
+use tardy_model::stream::Side;
+use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
+use tardy_model::trial::WarmUp;
+
+/// The time of an input, by the coordinator's clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For time limits.
+    pub monotonic: Instant<Monotonic>,
+    /// For the base time.
+    pub tai: Instant<Tai>,
+}
+
+/// What happens.
+#[derive(Debug)]
+pub enum Input {
+    /// Time passed and nothing else happened.
+    Tick,
+    /// A station sent a message.
+    Message(StationId, FromAgent),
+    /// The connection to a station broke.
+    Lost(StationId, AgentError),
+    /// The user wants the run to end. The trial ends with what was sent until then.
+    Stop,
+    /// The machine was looked at, as [`Output::Look`] asked.
+    Looked,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// Send an order to a station. If that fails, [`Input::Lost`] follows.
+    Tell(StationId, ToAgent),
+    /// Look at the state of the machine: for the first time just before the trial, for the second time just after it.
+    /// [`Input::Looked`] follows.
+    Look,
+    /// End the processes that programs of loads left behind.
+    EndLeftovers,
+    /// Show live figures.
+    Progress {
+        /// The stream's place in the experiment.
+        stream: usize,
+        /// Which end of it.
+        side: Side,
+        /// The figures.
+        digest: Digest,
+    },
+}
+
+/// What every phase knows.
+pub(super) struct Shared<'a> {
+    pub(super) streams: &'a [Ordered],
+    pub(super) loads: &'a mut Loads,
+    /// Every station of the path, by name.
+    pub(super) stations: BTreeMap<StationId, String>,
+    /// Time between the order to start and the first packet of the lead-in, at least.
+    ahead: Nanos,
+    pub(super) ready: BTreeMap<(u8, Side), EndReady>,
+    pub(super) clocks: BTreeMap<StationId, ClockReading>,
+    pub(super) warmups: Vec<WarmUp>,
+    pub(super) bases: Vec<Option<Instant<Tai>>>,
+    pub(super) is_stopped: bool,
+}
+
+impl Shared<'_> {
+    pub(super) fn number(&self, i: usize) -> u8 {
+        self.streams[i].number()
+    }
+
+    /// The stream with this number, and its place.
+    pub(super) fn stream(&self, number: u8) -> Option<(usize, &Ordered)> {
+        self.streams.iter().enumerate().find(|(_, ordered)| ordered.number() == number)
+    }
+
+    pub(super) fn name(&self, station: StationId) -> String {
+        self.stations.get(&station).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn silent(&self, station: StationId, seconds: u64, doing: &'static str) -> AgentError {
+        AgentError::Silent { station: self.name(station), seconds, doing }
+    }
+
+    /// A message that a phase with a question looks at: an error if a station failed or did not answer in time, `None` if
+    /// the input is no answer.
+    pub(super) fn heard(
+        &self,
+        asked: &mut Asked,
+        now: Now,
+        input: Input,
+    ) -> Result<Option<(StationId, FromAgent)>, AgentError> {
+        let message = match input {
+            Input::Message(station, FromAgent::Failed(what)) => {
+                return Err(AgentError::Refused { station: self.name(station), what });
+            }
+            Input::Lost(_, error) => return Err(error),
+            Input::Message(_, FromAgent::Progress { .. }) | Input::Tick | Input::Stop | Input::Looked => None,
+            Input::Message(station, message) => {
+                asked.hear(now.monotonic);
+                Some((station, message))
+            }
+        };
+        match asked.silent(now.monotonic) {
+            Some((station, seconds, doing)) => Err(self.silent(station, seconds, doing)),
+            None => Ok(message),
+        }
+    }
+
+    fn tell_loads(&self, order: &ToAgent, out: &mut Vec<Output>) {
+        out.extend(self.loads.stations().into_iter().map(|station| Output::Tell(station, order.clone())));
+    }
+
+    /// Gives every end its base time.
+    fn start(&mut self, now: Now, out: &mut Vec<Output>) {
+        // A load that starts before the first packet must still have its start before it.
+        let at = now.tai + self.loads.lead();
+        if let Some(first) = self.streams.first() {
+            self.tell_loads(&ToAgent::StartLoads { base: base_of(first, at, self.ahead) }, out);
+        }
+        // The sender begins last.
+        for side in [Side::Rx, Side::Reply, Side::Tx] {
+            for (i, ordered) in self.streams.iter().enumerate().filter(|(_, s)| s.sides().any(|of| of == side)) {
+                let base = base_of(ordered, at, self.ahead);
+                self.bases[i] = Some(base);
+                let order = ToAgent::Start { stream: ordered.number(), side, base };
+                out.push(Output::Tell(ordered.station(side), order));
+            }
+        }
+    }
+
+    /// A stamp that the experiment names is had or refused; one of the usual ones may lack.
+    fn has_named_stamps(&self) -> Result<(), TrialError> {
+        for ordered in self.streams.iter().filter(|ordered| ordered.stream.stamps_named) {
+            let end = |side| self.ready.get(&(ordered.number(), side));
+            let absent = ordered.sides().filter_map(end).flat_map(|end| &end.absent);
+            if let Some((point, why)) = absent.into_iter().next() {
+                return Err(TrialError::CannotDo(format!(
+                    "stream `{}`: `stamps` names {point}, and it cannot be had: {why}; leave it out, or use a device that has it",
+                    ordered.stream.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Phase {
+    Preparing(Asked),
+    ConnectingLoads(Asked),
+    Warming(Warming),
+    LookingBefore,
+    Running(Running),
+    LookingBehind { failed: Option<AgentError> },
+    CollectingLoads(Asked),
+    Collecting(Box<Collecting>),
+    Over,
+}
+
+/// One trial.
+pub struct Machine<'a> {
+    shared: Shared<'a>,
+    phase: Phase,
+    result: Option<Result<Vec<StreamHalves>, Broken>>,
+}
+
+/// The base time of a stream whose trial may start at `now`.
+fn base_of(ordered: &Ordered, now: Instant<Tai>, ahead: Nanos) -> Instant<Tai> {
+    let cycle = ordered.stream.cycle;
+    let lead = Nanos(i64::from(schedule::lead_in(cycle)) * cycle.0) + ordered.stream.tx.advance;
+    schedule::base_time(now + ahead + lead, cycle, ordered.phase)
+}
+
+impl<'a> Machine<'a> {
+    /// A trial of these streams and loads over these stations. `ahead` is the least time between the order to start and
+    /// the first packet of the lead-in. Gives what is to be done first.
+    pub fn begin(
+        streams: &'a [Ordered],
+        loads: &'a mut Loads,
+        stations: BTreeMap<StationId, String>,
+        ahead: Nanos,
+        now: Now,
+    ) -> (Machine<'a>, Vec<Output>) {
+        let mut out = Vec::new();
+        let mut asked = Vec::new();
+        for station in stations.keys().copied() {
+            let all = streams.iter().flat_map(|s| s.ends.iter().map(move |end| (s.station(end.side()), end)));
+            let ends: Vec<EndOrder> = all.filter(|(at, _)| *at == station).map(|(_, end)| end.clone()).collect();
+            let loads = loads.at(station);
+            if !(ends.is_empty() && loads.is_empty()) {
+                out.push(Output::Tell(station, ToAgent::Prepare { ends, loads }));
+                asked.push(station);
+            }
+        }
+        let shared = Shared {
+            streams,
+            loads,
+            stations,
+            ahead,
+            ready: BTreeMap::new(),
+            clocks: BTreeMap::new(),
+            warmups: vec![WarmUp::default(); streams.len()],
+            bases: vec![None; streams.len()],
+            is_stopped: false,
+        };
+        let phase = Phase::Preparing(Asked::new(asked, "making ready", ANSWER, now.monotonic));
+        let mut machine = Machine { shared, phase, result: None };
+        // Where nobody had to be asked.
+        out.extend(machine.handle(now, Input::Tick));
+        (machine, out)
+    }
+
+    /// True when the trial is over and nothing more comes out.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// When [`Input::Tick`] is due if nothing else happens before; `None` if only something else can lead on.
+    pub fn deadline(&self) -> Option<Instant<Monotonic>> {
+        match &self.phase {
+            Phase::Preparing(asked) | Phase::ConnectingLoads(asked) | Phase::CollectingLoads(asked) => {
+                Some(asked.deadline())
+            }
+            Phase::Warming(warming) => Some(warming.deadline()),
+            Phase::Running(running) => Some(running.deadline()),
+            Phase::Collecting(collecting) => Some(collecting.deadline()),
+            Phase::LookingBefore | Phase::LookingBehind { .. } | Phase::Over => None,
+        }
+    }
+
+    /// What the trial came to; `None` before it is over, and after it was asked once.
+    pub fn result(&mut self) -> Option<Result<Vec<StreamHalves>, Broken>> {
+        self.result.take()
+    }
+
+    /// Something happened. Gives what is to be done.
+    pub fn handle(&mut self, now: Now, input: Input) -> Vec<Output> {
+        let mut out = Vec::new();
+        if matches!(input, Input::Stop) {
+            self.stop(&mut out);
+            return out;
+        }
+        if let Err(error) = self.step(now, input, &mut out) {
+            self.fail(error, now, &mut out);
+        }
+        out
+    }
+
+    fn stop(&mut self, out: &mut Vec<Output>) {
+        // A trial that has not begun to send sends its last packet when it begins.
+        let is_first = !std::mem::replace(&mut self.shared.is_stopped, true);
+        if is_first && matches!(self.phase, Phase::Running(_)) {
+            out.extend(self.shared.stations.keys().map(|station| Output::Tell(*station, ToAgent::StopSending)));
+        }
+    }
+
+    fn step(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
+        let shared = &mut self.shared;
+        match &mut self.phase {
+            Phase::Preparing(asked) => {
+                if let Some((station, FromAgent::Ready { ends, clocks })) = shared.heard(asked, now, input)? {
+                    shared.clocks.insert(station, clocks);
+                    shared.ready.extend(ends.into_iter().map(|end| ((end.stream, end.side), end)));
+                    asked.answered(station);
+                }
+                if asked.is_complete() {
+                    shared.has_named_stamps()?;
+                    shared.tell_loads(&ToAgent::ConnectLoads, out);
+                    let asked = Asked::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
+                    self.phase = Phase::ConnectingLoads(asked);
+                    return self.step(now, Input::Tick, out);
+                }
+            }
+            Phase::ConnectingLoads(asked) => {
+                if let Some((station, FromAgent::LoadsConnected)) = shared.heard(asked, now, input)? {
+                    asked.answered(station);
+                }
+                if asked.is_complete() {
+                    let (warming, is_warm) = Warming::begin(shared, now, out);
+                    self.phase = Phase::Warming(warming);
+                    if is_warm {
+                        self.look_before(out);
+                    }
+                }
+            }
+            Phase::Warming(warming) => {
+                if warming.handle(shared, now, input, out)? {
+                    self.look_before(out);
+                }
+            }
+            Phase::LookingBefore => match input {
+                Input::Looked => {
+                    shared.start(now, out);
+                    self.phase = Phase::Running(Running::begin(shared, now, out));
+                    return self.step(now, Input::Tick, out);
+                }
+                Input::Lost(_, error) => return Err(error.into()),
+                _ => {}
+            },
+            Phase::Running(running) => {
+                let failed = match running.handle(shared, now, input, out) {
+                    Ok(false) => return Ok(()),
+                    Ok(true) => {
+                        shared.tell_loads(&ToAgent::StopLoads, out);
+                        None
+                    }
+                    Err(error) => Some(error),
+                };
+                out.push(Output::Look);
+                self.phase = Phase::LookingBehind { failed };
+            }
+            Phase::LookingBehind { failed } => match input {
+                Input::Looked => {
+                    if let Some(error) = failed.take() {
+                        return Err(error.into());
+                    }
+                    shared.tell_loads(&ToAgent::CollectLoads, out);
+                    let asked = Asked::new(shared.loads.stations(), "handing over the loads", ANSWER, now.monotonic);
+                    self.phase = Phase::CollectingLoads(asked);
+                    return self.step(now, Input::Tick, out);
+                }
+                Input::Lost(_, error) => {
+                    failed.get_or_insert(error);
+                }
+                _ => {}
+            },
+            Phase::CollectingLoads(asked) => {
+                match shared.heard(asked, now, input) {
+                    Ok(Some((station, message))) => {
+                        if shared.loads.take(message) {
+                            asked.answered(station);
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        end_leftovers(shared, out);
+                        return Err(error.into());
+                    }
+                }
+                if asked.is_complete() {
+                    end_leftovers(shared, out);
+                    self.phase = Phase::Collecting(Box::new(Collecting::all(shared, now, out)));
+                    return self.step(now, Input::Tick, out);
+                }
+            }
+            Phase::Collecting(collecting) => {
+                if collecting.handle(shared, now, input, out) {
+                    self.result = Some(collecting.result(shared));
+                    self.phase = Phase::Over;
+                }
+            }
+            Phase::Over => {}
+        }
+        Ok(())
+    }
+
+    /// Before anything of the trial is measured: what is on its way from here on is the trial's.
+    fn look_before(&mut self, out: &mut Vec<Output>) {
+        // Whoever waits for its first packet is told before anything is measured.
+        if !self.shared.streams.is_empty() {
+            out.push(Output::Progress { stream: 0, side: Side::Tx, digest: Digest::default() });
+        }
+        out.push(Output::Look);
+        self.phase = Phase::LookingBefore;
+    }
+
+    /// Goes on with what is left of the trial.
+    fn fail(&mut self, error: TrialError, now: Now, out: &mut Vec<Output>) {
+        let mut collecting = Collecting::left(&self.shared, error, now, out);
+        if collecting.is_over() {
+            self.result = Some(collecting.result(&self.shared));
+            self.phase = Phase::Over;
+        } else {
+            self.phase = Phase::Collecting(Box::new(collecting));
+        }
+    }
+}
+
+/// What a program started beside itself must not run on into trials without it.
+fn end_leftovers(shared: &Shared<'_>, out: &mut Vec<Output>) {
+    if shared.loads.have_programs() {
+        out.push(Output::EndLeftovers);
+    }
+}
