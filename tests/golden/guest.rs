@@ -11,9 +11,10 @@ use tardy_lab::guest::apt::{deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::modules::Index;
-use tardy_lab::guest::qemu::{Accelerator, Machine, Mode};
+use tardy_lab::guest::qemu::{Accelerator, Machine};
+use tardy_model::manifest::GuestMode;
 
-fn machine(mode: Mode, accelerator: Accelerator) -> Machine {
+fn machine(mode: GuestMode, accelerator: Accelerator) -> Machine {
     Machine {
         mode,
         accelerator,
@@ -27,7 +28,7 @@ fn machine(mode: Mode, accelerator: Accelerator) -> Machine {
 
 #[test]
 fn exact_time_has_every_option_that_it_needs() {
-    let words = machine(Mode::Exact, Accelerator::Tcg).arguments();
+    let words = machine(GuestMode::Exact, Accelerator::Tcg).arguments();
     let line = words.join(" ");
     for needed in [
         "-accel tcg ",
@@ -60,7 +61,7 @@ fn exact_time_has_every_option_that_it_needs() {
 #[test]
 fn real_time_counts_nothing() {
     for accelerator in [Accelerator::Tcg, Accelerator::Kvm] {
-        let line = machine(Mode::RealTime, accelerator).arguments().join(" ");
+        let line = machine(GuestMode::RealTime, accelerator).arguments().join(" ");
         assert!(!line.contains("icount") && !line.contains("clock=vm"), "{line}");
         assert!(line.contains(&format!("-accel {}", accelerator.name())), "{line}");
     }
@@ -68,9 +69,11 @@ fn real_time_counts_nothing() {
 
 #[test]
 fn qemu_could_start_programs_and_take_other_rights() {
-    for (mode, accelerator) in
-        [(Mode::Exact, Accelerator::Tcg), (Mode::RealTime, Accelerator::Tcg), (Mode::RealTime, Accelerator::Kvm)]
-    {
+    for (mode, accelerator) in [
+        (GuestMode::Exact, Accelerator::Tcg),
+        (GuestMode::RealTime, Accelerator::Tcg),
+        (GuestMode::RealTime, Accelerator::Kvm),
+    ] {
         let filtered = machine(mode, accelerator);
         let line = filtered.arguments().join(" ");
         let wanted = " -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny ";

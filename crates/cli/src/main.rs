@@ -4,11 +4,9 @@
 mod args;
 mod exit;
 mod interrupt;
-mod judge;
 mod manual;
 mod progress;
 mod recorder;
-mod traces;
 mod verbs;
 
 use std::process::ExitCode;

@@ -2,13 +2,12 @@
 //! Where a run's events and samples go: the run folder, the judge, the progress line.
 
 use crate::exit::printable;
-use crate::judge::{self, Judge};
 use crate::progress::Progress;
-use crate::traces::Traces;
 use serde::Serialize;
 use std::error::Error;
 use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
+use tardy_judge::{Judge, traces::Traces};
 use tardy_lab::run::{Event, Sink};
 use tardy_lab::script::Script;
 use tardy_model::manifest::{Manifest, ReadBack};
@@ -181,7 +180,7 @@ impl Sink for Recorder<'_> {
                     entry.refused = Some(why.to_owned());
                 }
                 self.write_manifest();
-                self.judge.say(cell, judge::refused(why));
+                self.judge.say(cell, tardy_judge::refused(why));
                 self.log("refused", serde_json::json!({ "cell": cell, "why": why }));
             }
             Event::Short { cell, what } => {
@@ -189,7 +188,7 @@ impl Sink for Recorder<'_> {
                     entry.short.push(what.to_owned());
                 }
                 self.write_manifest();
-                self.judge.say(cell, judge::short(what));
+                self.judge.say(cell, tardy_judge::short(what));
                 self.log("short", serde_json::json!({ "cell": cell, "what": what }));
             }
             Event::Machine { facts } => {

@@ -41,6 +41,35 @@ pub struct Manifest {
     pub guest: Option<GuestEntry>,
 }
 
+/// Nanoseconds that an instruction takes in a guest whose time is counted instructions.
+pub const INSTRUCTION_NS: i64 = 2;
+
+/// How a guest's time goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestMode {
+    /// With the host's: emulated, or by KVM where it starts ordinary kernels.
+    RealTime,
+    /// By counted instructions.
+    Exact,
+}
+
+impl GuestMode {
+    /// The name on the command line and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GuestMode::RealTime => "guest",
+            GuestMode::Exact => "guest:exact",
+        }
+    }
+}
+
+impl GuestEntry {
+    /// True if its time is counted instructions.
+    pub fn is_exact(&self) -> bool {
+        self.mode == GuestMode::Exact.name()
+    }
+}
+
 /// A guest that a run was made in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestEntry {

@@ -6,11 +6,3 @@ pub mod experiment;
 pub mod frame;
 pub mod message;
 pub mod run_folder;
-
-// Parts of the program itself, as they are.
-#[path = "../../../crates/cli/src/judge.rs"]
-#[allow(dead_code)]
-mod judge;
-#[path = "../../../crates/cli/src/traces.rs"]
-#[allow(dead_code)]
-mod traces;

@@ -3,7 +3,6 @@
 
 use crate::args::Compare;
 use crate::exit::{Exit, Failure};
-use crate::judge;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -36,8 +35,8 @@ fn read(path: &Path) -> Result<Read> {
     let name = path.join("experiment.toml").display().to_string();
     let source = Source { name, text: run.experiment().map_err(unreadable)? };
     let experiment = tardy_spec::load(&source, &[])?;
-    let mut results = judge::folder(&run, &experiment, &manifest)?.results;
-    if let Some(written) = judge::written(&run)? {
+    let mut results = tardy_judge::folder(&run, &experiment, &manifest)?.results;
+    if let Some(written) = tardy_judge::written(&run)? {
         // Fingerprints are the run's own word, whatever this version would make of its samples.
         results.fingerprint = results.fingerprint.or(written.fingerprint);
         for cell in &mut results.cells {

@@ -3,7 +3,6 @@
 
 use crate::args::Export;
 use crate::exit::{Exit, Failure};
-use crate::judge;
 use anyhow::Result;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
@@ -47,14 +46,14 @@ pub fn call(args: &Export) -> Result<Exit> {
 /// Figures are judged anew; for the samples, what the run itself wrote about its trials will do.
 fn results(run: &RunFolder, manifest: &Manifest, needs: Needs) -> Result<Results> {
     if needs == Needs::Samples
-        && let Some(written) = judge::written(run)?
+        && let Some(written) = tardy_judge::written(run)?
     {
         return Ok(written);
     }
     let name = run.path().join("experiment.toml").display().to_string();
     let text = run.experiment().map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let experiment = tardy_spec::load(&tardy_spec::Source { name, text }, &[])?;
-    Ok(judge::folder(run, &experiment, manifest)?.results)
+    Ok(tardy_judge::folder(run, &experiment, manifest)?.results)
 }
 
 fn started(manifest: &Manifest) -> Duration {

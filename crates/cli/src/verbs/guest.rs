@@ -9,12 +9,13 @@ use std::fmt::Write;
 use std::io::ErrorKind;
 use std::time::Duration;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
-use tardy_lab::guest::qemu::{self, Accelerator, Mode};
+use tardy_lab::guest::qemu::{self, Accelerator};
 use tardy_lab::guest::unpack::{self, Boots};
 use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
 use tardy_lab::identity;
 use tardy_lab::run::RunError;
 use tardy_lab::script::Script;
+use tardy_model::manifest::GuestMode;
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
 use tardy_spec::experiment::{Experiment, Setup};
@@ -116,7 +117,7 @@ fn list() -> String {
 /// The guest that is asked for, with its kernel, which is fetched where it is missing.
 pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
-    let mode = if place == Mode::Exact.name() { Mode::Exact } else { Mode::RealTime };
+    let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
     let (cache, name) = (kernel::cache(), args.kernel.as_deref().unwrap_or(kernel::DEFAULT));
     let found = match (kernel::find(&cache, name), kernel::debian(name)) {
         (Err(KernelError::NotFetched(_)), Some(which)) => {
@@ -133,7 +134,7 @@ pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
 /// The same for a plan, which fetches nothing: a kernel that is missing has a name and a place all the same.
 pub fn known(args: &InGuest) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
-    let mode = if place == Mode::Exact.name() { Mode::Exact } else { Mode::RealTime };
+    let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
     let (cache, name) = (kernel::cache(), args.kernel.as_deref().unwrap_or(kernel::DEFAULT));
     let kernel = match kernel::find(&cache, name) {
         Err(KernelError::NotFetched(_)) => Kernel {
@@ -150,7 +151,7 @@ pub fn known(args: &InGuest) -> Result<Option<Guest>> {
     Ok(Some(make(args, mode, kernel, boots)?))
 }
 
-fn make(args: &InGuest, mode: Mode, kernel: Kernel, boots: Boots) -> Result<Guest> {
+fn make(args: &InGuest, mode: GuestMode, kernel: Kernel, boots: Boots) -> Result<Guest> {
     Ok(Guest {
         mode,
         kernel,
@@ -229,7 +230,7 @@ fn written(args: &Asked) -> Result<BTreeSet<String>> {
 /// of their own is told. What only is so, by default or in a ready-made experiment, runs and is marked.
 pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::possible(experiment).map_err(RunError::from)?;
-    if guest.mode != Mode::Exact {
+    if guest.mode != GuestMode::Exact {
         return Ok(());
     }
     let written = written(args)?;

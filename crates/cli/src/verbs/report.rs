@@ -3,10 +3,9 @@
 
 use crate::args::Report;
 use crate::exit::{Exit, Failure};
-use crate::judge;
-use crate::traces::Traces;
 use anyhow::Result;
 use std::io::IsTerminal;
+use tardy_judge::traces::Traces;
 use tardy_model::manifest::Manifest;
 use tardy_model::time::Nanos;
 use tardy_report::{Options, Picture};
@@ -44,7 +43,7 @@ pub fn call(args: Report) -> Result<Exit> {
         text: run.experiment().map_err(unreadable)?,
     };
     let experiment = tardy_spec::load(&source, &[])?;
-    let judged = judge::folder(&run, &experiment, &manifest)?;
+    let judged = tardy_judge::folder(&run, &experiment, &manifest)?;
     // Only the page has pictures over time, and they take a second look at the samples.
     let page = format.name == "html";
     let traces = if page { Traces::of_folder(&run, &experiment, &judged.results)? } else { Traces::new(&experiment) };
@@ -53,7 +52,7 @@ pub fn call(args: Report) -> Result<Exit> {
     let picture = Picture {
         results: &judged.results,
         manifest: &manifest,
-        facts: &judge::facts(&experiment),
+        facts: &tardy_judge::facts(&experiment),
         bars: &|cell, stream, metric| judged.bars(cell, stream, metric),
         // A run that was killed has no page.
         run_dir: args.run.join("report.html").exists().then_some(&*run_dir),

@@ -3,7 +3,6 @@
 
 use crate::args::Run;
 use crate::exit::{Exit, Failure, code_of, printable};
-use crate::judge::{self, Judged};
 use crate::recorder::{self, Recorder};
 use crate::verbs::guest;
 use crate::{interrupt, verbs};
@@ -13,13 +12,14 @@ use std::path::Path;
 use std::time::Instant;
 use tardy_analyze::envelope::Trace;
 use tardy_analyze::run::Outcome;
+use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options, Possible};
 use tardy_lab::guest::Guest;
 use tardy_lab::guest::kernel;
-use tardy_lab::guest::qemu::Mode;
 use tardy_lab::identity;
 use tardy_lab::run::{Ended, RunError, Sink};
+use tardy_model::manifest::GuestMode;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Level, Verdict};
@@ -67,7 +67,7 @@ pub fn call(args: Run) -> Result<Exit> {
     folder.write_manifest(&manifest)?;
 
     let mut recorder = Recorder::new(&experiment, &folder, manifest);
-    if guest.as_ref().is_some_and(|guest| guest.mode == Mode::Exact) {
+    if guest.as_ref().is_some_and(|guest| guest.mode == GuestMode::Exact) {
         recorder.judge.exact();
     }
     let sink = &mut recorder as &mut dyn Sink;
@@ -109,7 +109,7 @@ pub fn call(args: Run) -> Result<Exit> {
         judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
     }
     if let Some(guest) = &manifest.guest {
-        judge.say_of_run(judge::in_guest(guest));
+        judge.say_of_run(tardy_judge::in_guest(guest));
     }
     let judged = judge.finish(&manifest);
     let run = Finished {
@@ -223,7 +223,7 @@ struct Finished<'a> {
 
 impl Finished<'_> {
     fn draw(&self, format: &str) -> Result<String> {
-        let facts = judge::facts(self.experiment);
+        let facts = tardy_judge::facts(self.experiment);
         let run_dir = self.folder.path().display().to_string();
         // A simulated run has none.
         let commands = self.folder.commands().ok();

@@ -38,13 +38,14 @@ pub use error::GuestError;
 use error::file;
 use initramfs::Archive;
 use kernel::Kernel;
-use qemu::{Accelerator, Machine, Mode, Qemu};
+use qemu::{Accelerator, Machine, Qemu};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_model::manifest::GuestEntry;
+use tardy_model::manifest::GuestMode;
 use tardy_model::path::Where;
 use tardy_spec::experiment::{self, Experiment};
 
@@ -52,7 +53,7 @@ use tardy_spec::experiment::{self, Experiment};
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// How its time goes.
-    pub mode: Mode,
+    pub mode: GuestMode,
     /// What it boots.
     pub kernel: Kernel,
     /// The file that QEMU is given: the kernel's image, or what is inside.
@@ -92,8 +93,8 @@ impl Guest {
     /// Its processors: one in exact time, else as many as here, up to a few.
     pub fn cpus(&self) -> u32 {
         match self.mode {
-            Mode::Exact => 1,
-            Mode::RealTime => tardy_host::cpus::usable().len().clamp(1, CPUS) as u32,
+            GuestMode::Exact => 1,
+            GuestMode::RealTime => tardy_host::cpus::usable().len().clamp(1, CPUS) as u32,
         }
     }
 
@@ -145,8 +146,8 @@ impl Guest {
             let own = experiment.map(devices::modules).unwrap_or_default();
             modules::pack(folder, self.kernel.sums.as_ref(), &[modules::WANTED, &own].concat(), &mut archive)?;
         }
-        let orders =
-            serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == Mode::Exact)).unwrap_or_default();
+        let orders = serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == GuestMode::Exact))
+            .unwrap_or_default();
         archive.file(init::ORDERS, orders, false);
         if let Some(experiment) = experiment {
             archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);
@@ -262,8 +263,8 @@ fn boot(
 ) -> Result<(), RunError> {
     let guest = options.guest;
     let accelerator = match guest.mode {
-        Mode::Exact => Accelerator::Tcg,
-        Mode::RealTime => probe::accelerator(guest, options, &version, journal.as_deref_mut())?,
+        GuestMode::Exact => Accelerator::Tcg,
+        GuestMode::RealTime => probe::accelerator(guest, options, &version, journal.as_deref_mut())?,
     };
     let machine = guest.machine(experiment, accelerator);
     let arguments = [machine.arguments(), devices::arguments(experiment)].concat();

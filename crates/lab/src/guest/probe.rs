@@ -3,7 +3,7 @@
 
 use super::folder;
 use super::frame::{Frames, Kind};
-use super::qemu::{Accelerator, Machine, Mode, Qemu};
+use super::qemu::{Accelerator, Machine, Qemu};
 use super::sha256;
 use super::{Guest, GuestError, GuestOptions, MEMORY_MIB, file};
 use crate::journal::Journal;
@@ -13,6 +13,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tardy_model::manifest::GuestMode;
 
 /// KVM boots a kernel in a second; one that has said nothing by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -67,7 +68,7 @@ fn boots(
     let initramfs = folder.join(folder::INITRAMFS);
     fs::write(&initramfs, guest.archive(None)?).map_err(file("write", &initramfs))?;
     let machine = Machine {
-        mode: Mode::RealTime,
+        mode: GuestMode::RealTime,
         accelerator: Accelerator::Kvm,
         cpus: 1,
         memory_mib: MEMORY_MIB,

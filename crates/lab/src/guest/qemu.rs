@@ -7,20 +7,19 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use tardy_model::manifest::GuestMode;
 use tardy_sys::child::{Child, Ended};
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// Files in the folder that it is started in.
 pub const CONSOLE: &str = "console.log";
-/// Nanoseconds that an instruction takes in virtual time: `shift` is its logarithm.
-pub const INSTRUCTION_NS: i64 = 2;
 
 /// The emulated processor: all that QEMU has, but for two things. Strings that the processor says it copies fast are copied byte by
 /// byte, and each would count as an instruction, so that a copy took eight times as long as by words; page tables of five levels
 /// make each look at them longer, for memory that no guest has.
 const EMULATED: &str = "-cpu max,-erms,-fsrm,-la57";
-/// How instructions are counted. That the run is recorded, to nowhere, keeps QEMU's two threads apart. One executes the guest; the other
+/// How instructions are counted; `shift` is the logarithm of [`INSTRUCTION_NS`](tardy_model::manifest::INSTRUCTION_NS). That the run is recorded, to nowhere, keeps QEMU's two threads apart. One executes the guest; the other
 /// moves the clock on to the next timer once the guest's processor has halted. But it is marked as halted a little before its last
 /// instructions are added to the count: if the other thread looks just then, it moves the clock on from a count that is behind, these
 /// instructions come on top, and idle time ends some nanoseconds late, as the host's scheduler wills. While QEMU records, one of the
@@ -36,25 +35,6 @@ const LEFT_OUT: &str =
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 /// QEMU says within this time whether it can have the filter.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// How a guest's time goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// With the host's: emulated, or by KVM where it starts ordinary kernels.
-    RealTime,
-    /// By counted instructions.
-    Exact,
-}
-
-impl Mode {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mode::RealTime => "guest",
-            Mode::Exact => "guest:exact",
-        }
-    }
-}
 
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +59,7 @@ impl Accelerator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// How its time goes.
-    pub mode: Mode,
+    pub mode: GuestMode,
     /// What runs it.
     pub accelerator: Accelerator,
     /// Processors.
@@ -107,16 +87,16 @@ impl Machine {
         put("-bios qboot.rom");
         match (self.mode, self.accelerator) {
             // Each of these is needed: without the seed, for one, most latencies differ from run to run.
-            (Mode::Exact, _) => {
+            (GuestMode::Exact, _) => {
                 put("-accel tcg -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -icount");
                 put(COUNTED);
                 put(EMULATED);
             }
-            (Mode::RealTime, Accelerator::Tcg) => {
+            (GuestMode::RealTime, Accelerator::Tcg) => {
                 put("-accel tcg,thread=multi -rtc base=utc");
                 put(EMULATED);
             }
-            (Mode::RealTime, Accelerator::Kvm) => put("-accel kvm -rtc base=utc -cpu host"),
+            (GuestMode::RealTime, Accelerator::Kvm) => put("-accel kvm -rtc base=utc -cpu host"),
         }
         put(&format!("-smp {} -m {}", self.cpus, self.memory_mib));
         put(&format!("-serial file:{CONSOLE} -serial file:{PORT}"));
@@ -133,7 +113,7 @@ impl Machine {
         let mut line = format!(
             "console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist={LEFT_OUT} no_timer_check rodata=off"
         );
-        if self.mode == Mode::Exact {
+        if self.mode == GuestMode::Exact {
             // Nothing by chance: where chance decides, one instruction more or less anywhere is another draw of everything.
             line += " nokaslr norandmaps randomize_kstack_offset=off random.trust_cpu=off mitigations=off";
             // The processor's counter runs at 1 GHz there: measuring it would only make it wrong by some millionths.

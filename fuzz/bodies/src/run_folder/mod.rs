@@ -8,14 +8,13 @@
 mod edits;
 mod sound;
 
-use crate::judge::{self, Judged};
-use crate::traces::Traces;
 use anyhow::Result;
 use sound::Sound;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
+use tardy_judge::{Judged, traces::Traces};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_report::export::{self, EXPORTERS, Needs};
@@ -88,7 +87,7 @@ fn tried(path: &Path, whole: bool) -> [Result<()>; 2] {
 fn judged(run: &RunFolder, manifest: &Manifest) -> Result<(Experiment, Judged)> {
     let source = Source { name: "experiment.toml".to_owned(), text: run.experiment()? };
     let experiment = tardy_spec::load(&source, &[])?;
-    let judged = judge::folder(run, &experiment, manifest)?;
+    let judged = tardy_judge::folder(run, &experiment, manifest)?;
     Ok((experiment, judged))
 }
 
@@ -99,7 +98,7 @@ fn report(run: &RunFolder, manifest: &Manifest, experiment: &Experiment, judged:
     let picture = Picture {
         results: &judged.results,
         manifest,
-        facts: &judge::facts(experiment),
+        facts: &tardy_judge::facts(experiment),
         bars: &|cell, stream, metric| judged.bars(cell, stream, metric),
         run_dir: Some("run"),
         elapsed: None,
@@ -119,7 +118,7 @@ fn report(run: &RunFolder, manifest: &Manifest, experiment: &Experiment, judged:
 /// To every tool. Of an export of samples, the results that the run wrote are taken as they are; no judge has
 /// looked at them before.
 fn exported(run: &RunFolder, manifest: &Manifest, judged: Option<&Results>, whole: bool) -> Result<()> {
-    let written = judge::written(run)?;
+    let written = tardy_judge::written(run)?;
     let mut ended = Ok(());
     for to in EXPORTERS.iter().filter(|to| whole || to.name != "hlog") {
         let results = match to.needs {

@@ -2,13 +2,13 @@
 //! A sound run folder: a run on port `sim`, kept by the program's own writers. The same each time, so that an input that was
 //! kept does the same again.
 
-use crate::judge::Judge;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use tardy_judge::Judge;
 use tardy_lab::coordinator::{Options, possible, run};
 use tardy_lab::run::{Event, Sink};
 use tardy_model::manifest::{CellEntry, Manifest};

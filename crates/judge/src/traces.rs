@@ -2,14 +2,13 @@
 //! The trials over time, for the page: followed while they are in memory, or read from a run folder. The same bounds for both, so
 //! that the page of a run can be made again.
 
-use anyhow::Result;
 use tardy_analyze::envelope::{Grain, Trace, TracePass};
 use tardy_model::point::Metric;
 use tardy_model::result::{Results, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
-use tardy_store::RunFolder;
+use tardy_store::{RunFolder, StoreError};
 
 /// What was followed so far.
 pub struct Traces {
@@ -43,7 +42,10 @@ impl Traces {
     }
 
     /// All trials of a run folder that are in its results.
-    pub fn of_folder(run: &RunFolder, experiment: &Experiment, results: &Results) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If something of it cannot be read.
+    pub fn of_folder(run: &RunFolder, experiment: &Experiment, results: &Results) -> Result<Self, StoreError> {
         let mut traces = Traces::new(experiment);
         for cell in &results.cells {
             for trial in &cell.trials {

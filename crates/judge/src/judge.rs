@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cells of a run, trial by trial, and what they come to.
+
+use crate::verdicts::{is_emulated, set};
+use std::collections::BTreeMap;
+use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
+use tardy_analyze::fingerprint::{self, Rows};
+use tardy_analyze::ruler::{self, Sender};
+use tardy_analyze::{observer, own_trace};
+use tardy_model::histogram::Histogram;
+use tardy_model::machine::RulerRecord;
+use tardy_model::manifest::Manifest;
+use tardy_model::result::Results;
+use tardy_model::sample::Batch;
+use tardy_model::stream::Stream;
+use tardy_model::time::Nanos;
+use tardy_model::trial::TrialRecord;
+use tardy_model::validity::Validity;
+use tardy_model::verdict::{Level, Verdict};
+use tardy_spec::experiment::{Cell, Experiment};
+
+/// The cells of a run, trial by trial.
+pub struct Judge {
+    name: String,
+    pub(crate) cells: Vec<(String, CellAnalysis)>,
+    senders: BTreeMap<String, Vec<Sender>>,
+    validity: Validity,
+    said: BTreeMap<String, Vec<Verdict>>,
+    pub(crate) run: Vec<Verdict>,
+    /// Cost of a stamp by the ruler, ns.
+    stamp_ns: i64,
+    /// In exact time: each trial's fingerprint, by cell and number.
+    prints: Option<BTreeMap<String, BTreeMap<u32, String>>>,
+}
+
+/// Results with the histograms of the pictures.
+pub struct Judged {
+    /// Results.
+    pub results: Results,
+    histograms: BTreeMap<(String, String, String), Histogram>,
+}
+
+impl Judged {
+    /// Non-empty buckets of a metric's histogram.
+    pub fn bars(&self, cell: &str, stream: &str, metric: &str) -> Vec<(i64, i64, u64)> {
+        let key = (cell.to_owned(), stream.to_owned(), metric.to_owned());
+        self.histograms.get(&key).map(tardy_report::bars).unwrap_or_default()
+    }
+}
+
+fn senders(cell: &Cell) -> Vec<Sender> {
+    let sender = |stream: &Stream| Sender {
+        stream: stream.name.clone(),
+        advance_ns: stream.tx.advance.0,
+        spins: stream.tx.spin > Nanos::ZERO,
+    };
+    cell.setup.streams.iter().map(sender).collect()
+}
+
+fn analysis(cell: &Cell, validity: &Validity) -> CellAnalysis {
+    let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
+    let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
+    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone()).first(first).validity(validity)
+}
+
+impl Judge {
+    /// Nothing measured yet.
+    pub fn new(experiment: &Experiment) -> Self {
+        let validity = experiment.validity.clone();
+        let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell, &validity))).collect();
+        let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell))).collect();
+        let (said, run, stamp_ns) = (BTreeMap::new(), Vec::new(), own_trace::stamp_ns(&[]));
+        Judge { name: experiment.name.clone(), cells, senders, validity, said, run, stamp_ns, prints: None }
+    }
+
+    /// The run is one in exact time: its trials get fingerprints. Before the first trial.
+    pub fn exact(&mut self) {
+        self.prints.get_or_insert_default();
+    }
+
+    /// What the ruler said: differences that it cannot tell are none.
+    pub fn ruler(&mut self, records: &[RulerRecord]) {
+        self.stamp_ns = own_trace::stamp_ns(records);
+    }
+
+    pub(crate) fn print(&mut self, cell: &str, n: u32, rows: Option<Rows>) {
+        if let (Some(prints), Some(rows)) = (&mut self.prints, rows) {
+            prints.entry(cell.to_owned()).or_default().insert(n, rows.finish());
+        }
+    }
+
+    pub(crate) fn rows(&self) -> Option<Rows> {
+        self.prints.as_ref().map(|_| Rows::default())
+    }
+
+    /// A trial that is wholly in memory.
+    pub fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Option<TrialAnswer> {
+        let mut rows = self.rows();
+        rows.iter_mut().for_each(|rows| streams.iter().for_each(|(name, batch)| rows.push(name, batch)));
+        self.print(&record.cell, record.n, rows);
+        self.run.extend(observer::judge(record));
+        let (_, cell) = self.cells.iter_mut().find(|(id, _)| *id == record.cell)?;
+        Some(cell.trial(record, streams.iter().map(|(name, batch)| (name, batch))))
+    }
+
+    /// A verdict that follows from no trial: a cell that was refused, a CPU that was not to be had.
+    pub fn say(&mut self, cell: &str, verdict: Verdict) {
+        self.said.entry(cell.to_owned()).or_default().push(verdict);
+    }
+
+    /// A verdict of the whole run.
+    pub fn say_of_run(&mut self, verdict: Verdict) {
+        self.run.push(verdict);
+    }
+
+    /// The results. The manifest has the ruler's figures, and says whether it ran in a guest.
+    pub fn finish(mut self, manifest: &Manifest) -> Judged {
+        self.run.extend(set(&self.validity));
+        let emulated = manifest.guest.as_ref().is_some_and(is_emulated);
+        let mut histograms = BTreeMap::new();
+        let mut answers = Vec::new();
+        for (id, cell) in self.cells {
+            let mut answer = cell.finish();
+            let said = self.said.get(&id).map(Vec::as_slice).unwrap_or_default();
+            if answer.result.trials.is_empty() && said.iter().any(|verdict| verdict.level == Level::Invalid) {
+                // Why no trial was finished is known, so that there was none need not be said too.
+                answer.result.verdicts.retain(|verdict| verdict.id != "failed");
+            }
+            let senders = self.senders.get(&id).map(Vec::as_slice).unwrap_or_default();
+            let by_ruler = ruler::judge(&answer.result, senders, &manifest.ruler, emulated, &self.validity);
+            for verdict in said.iter().chain(&by_ruler) {
+                answer.result.valid &= verdict.level < Level::Invalid;
+                answer.result.verdicts.push(verdict.clone());
+            }
+            for ((stream, metric), histogram) in std::mem::take(&mut answer.histograms) {
+                histograms.insert((id.clone(), stream, metric.to_string()), histogram);
+            }
+            let prints = self.prints.as_ref().and_then(|prints| prints.get(&id));
+            let prints = prints.map(|prints| prints.iter().map(|(n, print)| (n.to_string(), print.clone())));
+            answer.result.fingerprint = prints.map(fingerprint::over);
+            answers.push(answer);
+        }
+        let traced = answers.iter().map(|answer| (&answer.result, &answer.own_trace));
+        self.run.extend(own_trace::judge(traced, self.stamp_ns));
+        let mut results = tardy_analyze::run::run(&self.name, answers, self.run);
+        results.validity = self.validity;
+        let cells = results.cells.iter().filter_map(|cell| Some((cell.id.clone(), cell.fingerprint.clone()?)));
+        // Of no trial there is none: the hash of nothing would be equal to that of any other run that came to nothing.
+        results.fingerprint = self.prints.filter(|prints| !prints.is_empty()).map(|_| fingerprint::over(cells));
+        Judged { results, histograms }
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From trials to results: the same way for a run under way and for a run folder, so that a killed run is judged like a finished one.
+
+mod facts;
+mod folder;
+mod judge;
+pub mod traces;
+mod verdicts;
+
+pub use facts::facts;
+pub use folder::{folder, written};
+pub use judge::{Judge, Judged};
+pub use verdicts::{in_guest, refused, short};
