@@ -11,6 +11,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Conversion, Instant};
+use tardy_sys::proc::Stat;
 
 const FRAME: Frame =
     Frame { kind: PacketKind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };
@@ -173,7 +174,12 @@ fn proc_files_are_read_by_field() {
     assert_eq!((cpus[&0].busy_ns, cpus[&0].idle_ns, cpus[&0].steal_ns), (190_000_000, 450_000_000, 80_000_000));
     assert_eq!((cpus[&0].irq_ns, cpus[&0].softirq_ns), (60_000_000, 70_000_000), "parts of the busy time");
     let stat = format!("42 (a) b (c) S {} 3 0", (0..35).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
-    assert_eq!(state::task(&stat), Some(("a) b (c".to_owned(), 18, 3)), "a name may hold brackets and spaces");
+    let read = Stat::parse(&stat).expect("a line of `stat`");
+    assert_eq!((read.name.as_str(), read.started_ticks, read.cpu), ("a) b (c", 18, 3), "a name may hold both");
+    assert_eq!((read.state, read.ran_ticks), ('S', [10, 11]));
+    for end in 0..stat.len() - 2 {
+        assert_eq!(Stat::parse(&stat[..end]), None, "a line that ends early");
+    }
 }
 
 #[test]

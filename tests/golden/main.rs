@@ -23,6 +23,7 @@ mod observer;
 mod placement;
 mod plan;
 mod report;
+mod rings;
 mod runner;
 mod script;
 mod shapers;

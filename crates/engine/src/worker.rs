@@ -6,6 +6,7 @@ use std::fs;
 use std::sync::OnceLock;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::time::{Instant, Monotonic, Tai};
+use tardy_sys::proc::Stat;
 use tardy_sys::{clock, thread};
 
 /// Stack of a measuring thread: it is locked into memory, so the usual 8 MiB would cost as much.
@@ -35,9 +36,7 @@ fn schedstat(tid: u32) -> Option<(i64, i64)> {
 
 /// CPU that a thread of this process ran on last.
 pub fn last_cpu(tid: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
-    // The name may hold spaces and brackets; fields are counted from the last bracket. `processor` is field 39.
-    text.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+    Some(Stat::of_own_thread(tid).ok()?.cpu)
 }
 
 /// What a thread of this process has used since it started.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tardy_model::placement::{CpuWork, NapiThread};
+use tardy_sys::proc::Stat;
 
 /// What each CPU has done for the network and for devices since boot.
 pub fn work() -> BTreeMap<u32, CpuWork> {
@@ -75,7 +76,7 @@ pub fn napi_threads(device: &str) -> Vec<NapiThread> {
             tid,
             name,
             affinity: field("Cpus_allowed_list:").map(parse_list).unwrap_or_default(),
-            cpu: read("stat").as_deref().and_then(crate::state::task).map(|(_, _, cpu)| cpu),
+            cpu: read("stat").as_deref().and_then(Stat::parse).map(|stat| stat.cpu),
             switches: count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:"),
         })
     };

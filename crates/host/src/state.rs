@@ -6,6 +6,7 @@ use std::fs;
 use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
 use tardy_sys::clock;
 use tardy_sys::exits::{Exit, Exits};
+use tardy_sys::proc::Stat;
 
 /// One tick of `/proc/stat` (USER_HZ is 100 on every Linux that Rust runs on), ns.
 const TICK_NS: i64 = 10_000_000;
@@ -139,14 +140,6 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
     stat.lines().filter(|text| !text.starts_with("cpu ")).filter_map(line).collect()
 }
 
-/// Name, start (ticks since boot, field 22) and last CPU (field 39) out of `/proc/PID/task/TID/stat`.
-pub fn task(stat: &str) -> Option<(String, u64, u32)> {
-    let (head, tail) = stat.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
-    let field = |n: usize| tail.split_whitespace().nth(n - 3);
-    Some((name, field(22)?.parse().ok()?, field(39)?.parse().ok()?))
-}
-
 /// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they explain nothing. This process is
 /// looked at on the trial's side of the others, so that looking at them does not count as its work in the trial.
 fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
@@ -169,7 +162,8 @@ fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSe
             if run_ns < TICK_NS {
                 continue;
             }
-            if let Some((name, start, cpu)) = read("stat").as_deref().and_then(task) {
+            if let Some(stat) = read("stat").as_deref().and_then(Stat::parse) {
+                let Stat { name, started_ticks: start, cpu, .. } = stat;
                 all.insert(tid, TaskTime { name, start, cpu, run_ns });
                 if ours {
                     marked.insert(tid);

@@ -2,8 +2,13 @@
 //! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
+mod possible;
 mod preflight;
+mod record;
 mod tasks;
+
+pub use possible::{Possible, found, memory, possible};
+use record::Beside;
 
 use crate::agent::{Agent, AgentError};
 use crate::apply;
@@ -13,7 +18,7 @@ use crate::machine::Facts;
 use crate::observer;
 use crate::orders::{Turn, built_alike, orders, random_of, turns};
 use crate::path;
-use crate::path::{netdevsim, wire};
+use crate::path::wire;
 use crate::placement::{Placed, place};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink};
@@ -23,7 +28,7 @@ use crate::shaper::{self, launching};
 use crate::slot::{self, ClaimError, Slot};
 use crate::softirq::{self, Watch};
 use crate::state::StateError;
-use crate::station::{StationId, Stations, netns};
+use crate::station::{self, Built, StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
 use rand::Rng;
@@ -33,22 +38,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_engine::order::{RulerOrder, ThreadOrder};
-use tardy_engine::{dropped, halves, port};
-use tardy_host::softirq::steering;
+use tardy_engine::port;
+use tardy_host::cpus;
 use tardy_host::state::{Moment, Reader};
-use tardy_host::{cpus, facts, nic, state};
-use tardy_model::load::LoadRecord;
-use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
+use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::StationEntry;
-use tardy_model::path::DeviceClock;
-use tardy_model::point::{Point, Source};
-use tardy_model::qdisc::ShaperRecord;
-use tardy_model::sample::Batch;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Port, Stream, live};
 use tardy_model::time::Nanos;
-use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
-use tardy_spec::experiment::{self, Cell, Experiment, Setup, Shaper};
+use tardy_model::trial::ObserverRecord;
+use tardy_spec::experiment::{self, Cell, Experiment, Shaper};
 use tardy_sys::clock;
 
 /// What a run needs beside the experiment.
@@ -62,9 +61,6 @@ pub struct Options<'a> {
     /// Set by a signal: finish what was begun and stop.
     pub stop: &'a AtomicBool,
 }
-
-/// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
-const BYTES_A_PACKET: u64 = 400;
 
 /// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed, when.
 type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::time::Instant)>>;
@@ -85,15 +81,6 @@ fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>,
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);
-
-/// What a trial has beside its streams.
-#[derive(Default)]
-struct Beside<'a> {
-    loads: BTreeMap<String, LoadRecord>,
-    watch: Option<&'a Watch<'a>>,
-    shapers: BTreeMap<String, ShaperRecord>,
-    observer: Vec<ObserverRecord>,
-}
 
 /// The run under way.
 struct Run<'a> {
@@ -120,67 +107,6 @@ pub fn run(experiment: &Experiment, possible: Possible, options: &Options<'_>, s
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
-}
-
-/// About what a trial takes at its peak, bytes.
-pub fn memory(setup: &Setup) -> u64 {
-    let streams: u64 = setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
-    streams.saturating_add(loads::memory(setup))
-}
-
-/// An experiment that can be run here, as far as that is known before anything is touched.
-pub struct Possible {
-    /// What of the machine its plan rests on.
-    pub found: Facts,
-    /// Its network devices, which no other run can take from now on.
-    claim: wire::Claim,
-}
-
-/// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory, network
-/// devices that may be taken. Gives what was found, for the plan, and keeps the devices for this run; they are to go back to the
-/// namespace of process `home`.
-///
-/// # Errors
-/// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
-pub fn possible(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
-    for cell in &experiment.cells {
-        let needed = memory(&cell.setup);
-        if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
-            let (needed_mib, available_mib) = (needed >> 20, available >> 20);
-            return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
-        }
-        if !cell.setup.is_simulated() {
-            let (chosen, _) = place(&cell.setup)?;
-            loads::place(&cell.setup, &chosen, &cpus::usable())?;
-            loads::programs(&cell.setup)?;
-        }
-    }
-    claimed(experiment, home)
-}
-
-/// What of the machine a plan of the experiment rests on.
-///
-/// # Errors
-/// [`RunError::Wire`] and [`RunError::Shaper`].
-pub fn found(experiment: &Experiment, home: u32) -> Result<Facts, RunError> {
-    claimed(experiment, home).map(|possible| possible.found)
-}
-
-fn claimed(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
-    // Two runs at once must not both believe a device free, nor one read what the other has set.
-    let mut claim = wire::claim(experiment)?;
-    let nics = wire::look(experiment)?;
-    claim.also(nics.values().map(|nic| nic.name.as_str()))?;
-    let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
-    let tx_queues =
-        nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
-    let (simulates, now) = (netdevsim::is_here(), Some(clock::now()));
-    let release = facts::release();
-    let found = Facts { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, release, now };
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-        shaper::possible(&cell.setup, &found)?;
-    }
-    Ok(Possible { found, claim })
 }
 
 impl Run<'_> {
@@ -330,19 +256,19 @@ impl Run<'_> {
         self.tell_commands(ran);
         let mut stations = Stations::default();
         let mut entries = BTreeMap::new();
-        for (name, end) in &plan.ends {
-            let options = self.options;
+        for (name, Built { kind, offer, .. }) in &plan.stations {
+            let (options, kind) = (self.options, station::kind(*kind));
             let (id, inbox) = stations.next_place(name)?;
-            let connection = netns::connect(&options.program, &end.netns).map_err(|source| AgentError::Start {
+            let connection = (kind.connect)(offer, &options.program).map_err(|source| AgentError::Start {
                 station: name.clone(),
-                program: netns::command_line(&options.program, &end.netns),
+                program: (kind.command_line)(offer, &options.program),
                 source,
             })?;
             let mut agent = Agent::over(connection, name, id, inbox, options.version);
             agent.pid().map(|pid| applied.agent(pid)).transpose()?;
             agent.greet(options.version)?;
-            let entry =
-                StationEntry { kind: "netns".into(), netns: Some(end.netns.clone()), agent: agent.version.clone() };
+            let netns = Some(offer.netns().to_owned());
+            let entry = StationEntry { kind: kind.name.to_owned(), netns, agent: agent.version.clone() };
             entries.insert(name.clone(), entry);
             stations.push(agent);
         }
@@ -518,82 +444,5 @@ impl Run<'_> {
             Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),
             Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
         }
-    }
-
-    /// The ruler's figures of a thread like this one.
-    fn ruler_of(&self, station: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
-        let (cpu, policy) = (thread.cpu_asked, &thread.policy_granted);
-        self.ruler.iter().find(|ruler| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy)
-    }
-
-    /// Notes what a wake-up of each of the stream's threads waits by itself, by the ruler.
-    fn note_wake_ups(&self, stream: &Stream, record: &mut StreamRecord) {
-        let reply = record.reply.as_mut().and_then(|reply| reply.thread.as_mut());
-        let ends = [(&stream.from, &mut record.tx), (&stream.to, &mut record.rx)];
-        for (station, thread) in ends.into_iter().chain(reply.map(|thread| (&stream.from, thread))) {
-            thread.wake_wait_ns = self.ruler_of(station, thread).and_then(|ruler| ruler.wake_wait_ns);
-        }
-    }
-
-    /// Joins the halves and hands the trial to the sink.
-    fn keep(
-        &mut self,
-        turn: &Turn<'_>,
-        nonce: u64,
-        [mut before, mut after]: [MachineState; 2],
-        failed: Option<String>,
-        ran: Vec<(&Stream, Nanos, Option<StreamHalves>)>,
-        beside: Beside<'_>,
-    ) -> Result<(), RunError> {
-        let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
-        // Packets that queue disciplines own to have dropped; what they report by packet is taken off.
-        let mut unreported: BTreeMap<String, u64> =
-            beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
-        for (stream, phase, ran) in ran {
-            let Some(ran) = ran else { continue };
-            let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
-            if turn.cell.setup.path.traits().clock == DeviceClock::Emulated
-                && let Some(source) = record.sources.get_mut(&Point::TxHw)
-            {
-                *source = Source::Emulated;
-            }
-            record.phase_ns = Some(phase.0);
-            self.note_wake_ups(stream, &mut record);
-            let timer = self.ruler_of(&stream.from, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
-            record.launching = launching::record(&turn.cell.setup, stream, timer, self.found.release.as_deref());
-            let reported = record.counters.launch_missed + record.counters.launch_invalid;
-            if let Some(left) = unreported.get_mut(&stream.from) {
-                *left = left.saturating_sub(reported);
-                *left -= dropped::unreported(&mut batch, &mut record, *left);
-            }
-            first.get_or_insert((ran.base, phase));
-            streams.push((stream.name.clone(), batch));
-            records.insert(stream.name.clone(), record);
-        }
-        let Some((base, phase)) = first else { return Ok(()) };
-        let cut = |(name, batch): &(String, Batch)| {
-            turn.cell.setup.streams.iter().any(|stream| stream.name == *name && batch.len() < stream.count as usize)
-        };
-        let interrupted = self.stopped() && streams.iter().any(cut);
-        tasks::keep_only_named(&mut before, &mut after, &records);
-        let record = TrialRecord {
-            format: tardy_model::FORMAT,
-            cell: turn.cell.id.clone(),
-            n: turn.n,
-            order: turn.order,
-            nonce: format!("{nonce:016x}"),
-            phase_ns: phase.0,
-            base_tai_ns: base.ns(),
-            interrupted,
-            failed,
-            before,
-            after,
-            streams: records,
-            placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
-            loads: beside.loads,
-            shapers: beside.shapers,
-            observer: beside.observer,
-        };
-        self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }
 }

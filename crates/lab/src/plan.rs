@@ -11,12 +11,13 @@ use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{NoStation, StationId};
+use crate::station::{self, Built, NoStation, StationId};
 use crate::step::Step;
 use crate::vlan;
 use std::collections::BTreeMap;
+use std::path::Path;
 use tardy_model::time::{Instant, Tai};
-use tardy_spec::experiment::Setup;
+use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
 
 /// What is done for one cell.
@@ -26,6 +27,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Commands that tell what the kernel has made of it.
     pub read_back: Vec<Command>,
+    /// Stations, of which each is built before the path.
+    pub stations: BTreeMap<String, Built>,
     /// Where each station meets the path.
     pub ends: BTreeMap<String, LinkEnd>,
     /// When the queue discipline's schedule begins, where it has one.
@@ -66,7 +69,9 @@ pub fn plan(setup: &Setup, names: Names, found: &Facts) -> Result<Plan, PlanErro
     if let Some(name) = setup.stations.keys().find(|name| !usable(name)) {
         return Err(PlanError::StationName { name: name.clone() });
     }
-    let laid = path::lay(setup, names, found)?;
+    let build = |(name, kind): (&String, &Station)| (name.clone(), (station::kind(*kind).build)(names, name));
+    let stations: BTreeMap<String, Built> = setup.stations.iter().map(build).collect();
+    let laid = path::lay(setup, &stations, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
     let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
     let shaped = shaper::set(setup, &laid.ends, found);
@@ -84,17 +89,26 @@ pub fn plan(setup: &Setup, names: Names, found: &Facts) -> Result<Plan, PlanErro
         .chain(queued_back)
         .chain(shaped.read_back);
     let read_back = read_back.collect();
-    let steps = laid.steps.into_iter().chain(steered).chain(queued).chain(shaped.steps).collect();
-    Ok(Plan { steps, read_back, ends: laid.ends, begins: shaped.begins })
+    let built = stations.values().flat_map(|station| station.steps.clone());
+    let steps = laid
+        .before
+        .into_iter()
+        .chain(built)
+        .chain(laid.steps)
+        .chain(steered)
+        .chain(queued)
+        .chain(shaped.steps)
+        .collect();
+    Ok(Plan { steps, read_back, stations, ends: laid.ends, begins: shaped.begins })
 }
 
 impl Plan {
-    /// The number of a station: its place among the ends, and so its agent's.
+    /// The number of a station: its place among them, and so its agent's.
     ///
     /// # Errors
-    /// If the path does not lead there.
+    /// If there is none of this name.
     pub fn station(&self, name: &str) -> Result<StationId, NoStation> {
-        let place = self.ends.keys().position(|end| end == name);
+        let place = self.stations.keys().position(|station| station == name);
         place.and_then(StationId::at).ok_or_else(|| NoStation(name.to_owned()))
     }
 
@@ -123,7 +137,9 @@ impl Plan {
         script.comment("what the kernel has made of it");
         self.read_back.iter().for_each(|command| script.command(command));
         script.comment("the stations: each end is spoken to on stdin and stdout while the trials run");
-        self.ends.values().for_each(|end| script.comment(&format!("tardy agent --netns {}", end.netns)));
+        for Built { kind, offer, .. } in self.stations.values() {
+            script.comment(&(station::kind(*kind).command_line)(offer, Path::new("tardy")));
+        }
         script.comment("put everything back");
         script.pause();
         self.undo().for_each(|command| script.command(&command));

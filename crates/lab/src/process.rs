@@ -4,6 +4,7 @@
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::{fs, io};
+use tardy_sys::proc::Stat;
 
 /// A process: its number is used again after it, its number with its start is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,13 +23,12 @@ impl Identity {
     /// # Errors
     /// If there is none of that number.
     pub fn of(pid: u32) -> io::Result<Identity> {
-        let (_, start) = state_and_start(pid)?;
-        Ok(Identity { pid, start, boot: boot()? })
+        Ok(Identity { pid, start: Stat::of(pid)?.started_ticks, boot: boot()? })
     }
 
     /// True while it runs. One that has ended and was not waited for by its parent does not.
     pub fn is_alive(&self) -> bool {
-        state_and_start(self.pid).is_ok_and(|(state, start)| start == self.start && !matches!(state, 'Z' | 'X'))
+        Stat::of(self.pid).is_ok_and(|stat| stat.started_ticks == self.start && !matches!(stat.state, 'Z' | 'X'))
             && boot().is_ok_and(|boot| boot == self.boot)
     }
 
@@ -54,15 +54,4 @@ impl Identity {
 
 pub(crate) fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
-
-fn state_and_start(pid: u32) -> io::Result<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    parse(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat reads `{stat}`")))
-}
-
-/// State and start out of a line of `/proc/PID/stat`. The name, field 2, may hold blanks and brackets: count after its end.
-fn parse(stat: &str) -> Option<(char, u64)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }

@@ -18,6 +18,7 @@ pub mod nic;
 pub mod packet;
 pub mod phc;
 pub mod poke;
+pub mod proc;
 pub mod process;
 pub mod search;
 pub mod stamps;

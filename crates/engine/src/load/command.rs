@@ -3,13 +3,13 @@
 
 use super::watch::{LIMIT, Watch};
 use super::{LoadOrder, Work, listeners};
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
 use tardy_sys::child::{Child, Ended};
+use tardy_sys::proc::Stat;
 
 /// Of a program's output so much is kept, its beginning.
 const KEPT: usize = 1 << 20;
@@ -50,11 +50,9 @@ pub(super) fn open(order: &LoadOrder, command: &[String], peer_command: &[String
     Ok(Box::new(Command { argv, peer: order.at.peer, child: None, head: Vec::new(), tail: Vec::new(), bytes: 0 }))
 }
 
-/// Field 22 of `/proc/PID/stat`: clock ticks since boot.
+/// When a process started, clock ticks since boot; 0 of one that is gone.
 fn started(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok());
-    field.unwrap_or(0)
+    Stat::of(pid).map_or(0, |stat| stat.started_ticks)
 }
 
 impl Command {

@@ -2,13 +2,13 @@
 //! QEMU: its arguments, which are pure and hold no path but the kernel's, and its process, which dies with tardy.
 
 use super::folder::{INITRAMFS, PORT};
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tardy_model::manifest::GuestMode;
 use tardy_sys::child::{Child, Ended};
+use tardy_sys::proc::Stat;
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -226,11 +226,9 @@ impl Qemu {
         String::from_utf8_lossy(&self.said).trim().lines().collect::<Vec<_>>().join(" / ")
     }
 
-    /// Processor time that it has used: user and system, fields 14 and 15 of `/proc/PID/stat` (proc(5)).
+    /// Processor time that it has used, in user mode and in the kernel.
     pub fn cpu_time(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u32>().ok());
-        TICK * ticks.sum()
+        let ticks = Stat::of(self.pid()).map_or(0, |stat| stat.ran_ticks.iter().sum());
+        TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
     }
 }

@@ -3,7 +3,7 @@
 //! They are taken as the devices of a wire are.
 
 use super::link::{Laid, PathError};
-use super::{InGuest, Kind, emulated, wire};
+use super::{InGuest, Kind, Stations, emulated, wire};
 use crate::machine::Facts;
 use crate::names::Names;
 use tardy_spec::experiment::Setup;
@@ -26,6 +26,6 @@ pub(super) const KIND: Kind = Kind {
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, PathError> {
-    wire::lay(setup, names, found)
+fn lay(setup: &Setup, stations: &Stations, names: Names, found: &Facts) -> Result<Laid, PathError> {
+    wire::lay(setup, stations, names, found)
 }

@@ -64,6 +64,8 @@ fn list(stations: &[String]) -> String {
 /// What a path kind plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Laid {
+    /// Steps that come before those that build the stations.
+    pub before: Vec<Step>,
     /// Steps that build it.
     pub steps: Vec<Step>,
     /// Commands that tell what the kernel has made of it, beside the links and addresses.

@@ -11,8 +11,10 @@ pub mod wire;
 
 use crate::machine::Facts;
 use crate::names::Names;
+use crate::station::Built;
 use crate::vlan;
 pub use link::{Laid, LinkEnd, PathError, VlanEnd};
+use std::collections::BTreeMap;
 use tardy_model::path::PathKind;
 use tardy_spec::experiment::Setup;
 
@@ -20,8 +22,8 @@ use tardy_spec::experiment::Setup;
 pub(crate) struct Kind {
     /// Why none of this kind can be had here, where a cell that asks for it should not cost the others; `None` if it may be.
     cannot: fn(&Facts) -> Option<String>,
-    /// Plans the path of a set-up.
-    lay: fn(&Setup, Names, &Facts) -> Result<Laid, PathError>,
+    /// Plans the path of a set-up between stations that are built before it.
+    lay: fn(&Setup, &Stations, Names, &Facts) -> Result<Laid, PathError>,
     /// What a guest needs for it.
     pub(crate) guest: InGuest,
 }
@@ -56,12 +58,15 @@ pub fn cannot(setup: &Setup, found: &Facts) -> Option<String> {
     (kind(setup.path.kind).cannot)(found)
 }
 
-/// Plans the path of a set-up.
+/// Stations as they are planned, by name.
+type Stations = BTreeMap<String, Built>;
+
+/// Plans the path of a set-up between stations that are built before it.
 ///
 /// # Errors
 /// If the path cannot join these stations.
-pub fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, PathError> {
-    let mut laid = (kind(setup.path.kind).lay)(setup, names, found)?;
+pub fn lay(setup: &Setup, stations: &Stations, names: Names, found: &Facts) -> Result<Laid, PathError> {
+    let mut laid = (kind(setup.path.kind).lay)(setup, stations, names, found)?;
     vlan::over(setup, names, &mut laid);
     Ok(laid)
 }

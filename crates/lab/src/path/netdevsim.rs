@@ -6,7 +6,7 @@
 
 use super::link::{Laid, PathError};
 use super::veth::{self, Joint};
-use super::{InGuest, Kind};
+use super::{InGuest, Kind, Stations};
 use crate::command::Command;
 use crate::guest::extra;
 use crate::inverse::{Action, Inverse};
@@ -44,14 +44,13 @@ fn modules() -> &'static [&'static str] {
 ///
 /// # Errors
 /// If there are not exactly two stations.
-fn lay(setup: &Setup, names: Names, _: &Facts) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &Stations, names: Names, _: &Facts) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
-    let [a, b] = Joint::two(setup, DRIVER, names)?;
+    let [a, b] = Joint::two(setup, stations, names)?;
     let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));
-    let mut steps = vec![veth::namespace(&a), veth::namespace(&b)];
-    steps.extend([device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)]);
+    let mut steps = vec![device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)];
     steps.extend([veth::quiet(&a), veth::end(&a, &b), veth::quiet(&b), veth::end(&b, &a)]);
-    Ok(Laid { steps, read_back: Vec::new(), ends: [a, b].map(Joint::into_end).into() })
+    Ok(Laid { steps, ends: [a, b].map(Joint::into_end).into(), ..Laid::default() })
 }
 
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {

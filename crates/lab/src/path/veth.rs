@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two fresh network namespaces joined by a pair of virtual Ethernet links. Both links are born inside their namespaces, so
-//! that nothing of them ever shows on the host.
+//! Two stations joined by a pair of virtual Ethernet links. Both links are born inside the stations' namespaces, so that nothing of them
+//! ever shows on the host.
 
 use super::link::{Laid, LinkEnd, NO_IPV6, PathError};
-use super::{InGuest, Kind};
+use super::{InGuest, Kind, Stations};
 use crate::command::Command;
 use crate::inverse::{Action, Inverse};
 use crate::machine::Facts;
@@ -11,7 +11,7 @@ use crate::names::{Names, Side};
 use crate::step::Step;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use tardy_spec::experiment::{Setup, Station};
+use tardy_spec::experiment::Setup;
 
 /// Where a link is to meet a station.
 pub(super) struct Joint<'a> {
@@ -24,20 +24,19 @@ pub(super) struct Joint<'a> {
 }
 
 impl<'a> Joint<'a> {
-    /// The two of a path of this kind, each in a fresh network namespace, by the slot's names.
+    /// The two of a path of this kind, in the network namespaces that the stations offer, by the slot's names.
     ///
     /// # Errors
     /// If there are not exactly two stations.
-    pub(super) fn two(setup: &'a Setup, kind: &'static str, names: Names) -> Result<[Joint<'a>; 2], PathError> {
-        let mut in_order = setup.stations.iter();
-        let (Some((first, Station::Netns)), Some((second, Station::Netns)), None) =
-            (in_order.next(), in_order.next(), in_order.next())
-        else {
-            return Err(PathError::TwoStations { kind, stations: setup.stations.keys().cloned().collect() });
+    pub(super) fn two(setup: &Setup, stations: &'a Stations, names: Names) -> Result<[Joint<'a>; 2], PathError> {
+        let mut in_order = stations.iter();
+        let (Some(first), Some(second), None) = (in_order.next(), in_order.next(), in_order.next()) else {
+            let kind = setup.path.traits().name;
+            return Err(PathError::TwoStations { kind, stations: stations.keys().cloned().collect() });
         };
-        Ok([(first, Side::First), (second, Side::Second)].map(|(station, side)| Joint {
+        Ok([(first, Side::First), (second, Side::Second)].map(|((station, built), side)| Joint {
             station,
-            netns: names.netns(station),
+            netns: built.offer.netns().to_owned(),
             link: names.link(side),
             mac: names.mac(side),
             address: names.address(side).into(),
@@ -58,22 +57,11 @@ pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTH
 ///
 /// # Errors
 /// If there are not exactly two stations.
-fn lay(setup: &Setup, names: Names, _: &Facts) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &Stations, names: Names, _: &Facts) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
-    let [a, b] = Joint::two(setup, "veth", names)?;
-    let steps =
-        vec![namespace(&a), namespace(&b), pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
-    Ok(Laid { steps, read_back: Vec::new(), ends: [a, b].map(Joint::into_end).into() })
-}
-
-/// A step of its own for each, so that a name that is taken is never mistaken for one that this step made.
-pub(super) fn namespace(at: &Joint<'_>) -> Step {
-    Step {
-        does: vec![Command::ip(&["netns", "add", &at.netns])],
-        undoes: vec![Inverse::here(Action::DeleteNamespace { name: at.netns.clone() })],
-        why: "a fresh network namespace for the station",
-        tolerates: &[],
-    }
+    let [a, b] = Joint::two(setup, stations, names)?;
+    let steps = vec![pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
+    Ok(Laid { steps, ends: [a, b].map(Joint::into_end).into(), ..Laid::default() })
 }
 
 fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {

@@ -8,7 +8,7 @@
 
 use super::link::{Laid, LinkEnd, PathError};
 use super::veth::{self, Joint};
-use super::{InGuest, Kind};
+use super::{InGuest, Kind, Stations};
 use crate::command::Command;
 use crate::held::{self, Held};
 use crate::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic, is_device};
@@ -268,17 +268,17 @@ pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTH
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub(super) fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, PathError> {
+pub(super) fn lay(setup: &Setup, stations: &Stations, names: Names, found: &Facts) -> Result<Laid, PathError> {
     let (devices, mtu) = (setup.path.devices().unwrap_or_default(), setup.path.mtu);
-    let [a, b] = Joint::two(setup, setup.path.traits().name, names)?;
+    let [a, b] = Joint::two(setup, stations, names)?;
     let nic = |device: &str| found.nics.get(device).ok_or_else(|| PathError::Unread { device: device.to_owned() });
     let [near, far] = [nic(devices[0])?, nic(devices[1])?];
     // Devices that were there before have names of their own.
     let at = |joint, nic: &Nic| Joint { link: nic.name.clone(), mac: nic.mac.clone(), ..joint };
     let (a, b) = (at(a, near), at(b, far));
     let home = names.home();
-    let mut steps = vec![keep(&home, found.home), veth::namespace(&a), veth::namespace(&b)];
-    steps.extend([take(&a, near, &home), take(&b, far, &home)]);
+    let before = vec![keep(&home, found.home)];
+    let mut steps = vec![take(&a, near, &home), take(&b, far, &home)];
     steps.extend([veth::quiet(&a), fit(&a, mtu), veth::end(&a, &b), veth::quiet(&b), fit(&b, mtu), veth::end(&b, &a)]);
     let asked = asked(setup);
     let mut read_back = Vec::new();
@@ -288,7 +288,7 @@ pub(super) fn lay(setup: &Setup, names: Names, found: &Facts) -> Result<Laid, Pa
         steps.extend(to.map(|to| stamp(at, *now, to, &home)));
         read_back.push(Command::hwtstamp("show", &at.link, &[&at.netns], &[]));
     }
-    Ok(Laid { steps, read_back, ends: [a, b].map(Joint::into_end).into() })
+    Ok(Laid { before, steps, read_back, ends: [a, b].map(Joint::into_end).into() })
 }
 
 fn keep(home: &str, pid: u32) -> Step {

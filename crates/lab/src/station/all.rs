@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stations of one built path, by their [`StationId`], and one channel for what their agents say.
 
+use super::{NoStation, StationId};
 use crate::agent::{Agent, AgentError, Incoming};
 use crate::process::Identity;
-use crate::station::NoStation;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::mpsc;
@@ -15,17 +15,6 @@ use tardy_model::time::Nanos;
 
 /// A station answers within this time, even beside a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
-
-/// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StationId(u16);
-
-impl StationId {
-    /// The station at this place of the plan's.
-    pub(crate) fn at(place: usize) -> Option<StationId> {
-        u16::try_from(place).ok().map(StationId)
-    }
-}
 
 /// The stations of one built path.
 pub struct Stations {

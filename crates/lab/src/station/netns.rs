@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A station that is a network namespace on this machine: its agent is a child process, `tardy agent --netns NETNS`.
 
-use super::{Carrier, Connection};
+use super::{Built, Carrier, Connection, Kind, Offer};
+use crate::command::Command as Line;
+use crate::inverse::{Action, Inverse};
+use crate::names::Names;
+use crate::step::Step;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -9,14 +13,29 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tardy_spec::experiment::Station;
 
 /// So many of the last lines that an agent wrote on stderr are kept.
 const LAST_LINES: usize = 12;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The command line of the agent, for messages.
-pub fn command_line(program: &Path, netns: &str) -> String {
-    format!("{} agent --netns {netns}", program.display())
+pub(super) const KIND: Kind = Kind {
+    name: "netns",
+    build,
+    connect: |offer, program| connect(program, offer.netns()),
+    command_line: |offer, program| format!("{} agent --netns {}", program.display(), offer.netns()),
+};
+
+/// A step of its own, so that a name that is taken is never mistaken for one that this step made.
+fn build(names: Names, station: &str) -> Built {
+    let netns = names.netns(station);
+    let step = Step {
+        does: vec![Line::ip(&["netns", "add", &netns])],
+        undoes: vec![Inverse::here(Action::DeleteNamespace { name: netns.clone() })],
+        why: "a fresh network namespace for the station",
+        tolerates: &[],
+    };
+    Built { kind: Station::Netns, steps: vec![step], offer: Offer::Netns(netns) }
 }
 
 /// Starts the agent.

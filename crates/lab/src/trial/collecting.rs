@@ -2,7 +2,7 @@
 //! Collecting what the ends recorded, one end after the other, when a trial is over or a station has failed.
 
 use super::asked::Asked;
-use super::machine::{Input, Now, Output, Shared};
+use super::shared::{Input, Now, Output, Shared};
 use super::{Broken, StreamHalves, TrialError};
 use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -6,6 +6,7 @@ mod asked;
 mod collecting;
 pub mod machine;
 mod running;
+mod shared;
 mod warming;
 
 use crate::agent::AgentError;

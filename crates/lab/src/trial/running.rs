@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The trial runs, until every sender is done and every receiver has what was sent, or will not get it.
 
-use super::machine::{Input, Now, Output, Shared};
+use super::shared::{Input, Now, Output, Shared};
 use crate::agent::AgentError;
 use crate::station::ANSWER;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 
 use super::TrialError;
 use super::asked::Asked;
-use super::machine::{Input, Now, Output, Shared};
+use super::shared::{Input, Now, Output, Shared};
 use crate::station::ANSWER;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::point::Point;

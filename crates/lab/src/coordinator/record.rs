@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the halves of a trial to its record: joined, with what else was seen of it, and handed to the sink.
+
+use super::{Run, tasks};
+use crate::orders::Turn;
+use crate::run::RunError;
+use crate::shaper::launching;
+use crate::softirq::Watch;
+use crate::trial::StreamHalves;
+use std::collections::BTreeMap;
+use tardy_engine::{dropped, halves};
+use tardy_model::load::LoadRecord;
+use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
+use tardy_model::path::DeviceClock;
+use tardy_model::point::{Point, Source};
+use tardy_model::qdisc::ShaperRecord;
+use tardy_model::sample::Batch;
+use tardy_model::stream::Stream;
+use tardy_model::time::Nanos;
+use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
+
+/// What a trial has beside its streams.
+#[derive(Default)]
+pub(super) struct Beside<'a> {
+    pub(super) loads: BTreeMap<String, LoadRecord>,
+    pub(super) watch: Option<&'a Watch<'a>>,
+    pub(super) shapers: BTreeMap<String, ShaperRecord>,
+    pub(super) observer: Vec<ObserverRecord>,
+}
+
+impl Run<'_> {
+    /// The ruler's figures of a thread like this one.
+    fn ruler_of(&self, station: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
+        let (cpu, policy) = (thread.cpu_asked, &thread.policy_granted);
+        self.ruler.iter().find(|ruler| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy)
+    }
+
+    /// Notes what a wake-up of each of the stream's threads waits by itself, by the ruler.
+    fn note_wake_ups(&self, stream: &Stream, record: &mut StreamRecord) {
+        let reply = record.reply.as_mut().and_then(|reply| reply.thread.as_mut());
+        let ends = [(&stream.from, &mut record.tx), (&stream.to, &mut record.rx)];
+        for (station, thread) in ends.into_iter().chain(reply.map(|thread| (&stream.from, thread))) {
+            thread.wake_wait_ns = self.ruler_of(station, thread).and_then(|ruler| ruler.wake_wait_ns);
+        }
+    }
+
+    /// Joins the halves and hands the trial to the sink.
+    pub(super) fn keep(
+        &mut self,
+        turn: &Turn<'_>,
+        nonce: u64,
+        [mut before, mut after]: [MachineState; 2],
+        failed: Option<String>,
+        ran: Vec<(&Stream, Nanos, Option<StreamHalves>)>,
+        beside: Beside<'_>,
+    ) -> Result<(), RunError> {
+        let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
+        // Packets that queue disciplines own to have dropped; what they report by packet is taken off.
+        let mut unreported: BTreeMap<String, u64> =
+            beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
+        for (stream, phase, ran) in ran {
+            let Some(ran) = ran else { continue };
+            let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
+            if turn.cell.setup.path.traits().clock == DeviceClock::Emulated
+                && let Some(source) = record.sources.get_mut(&Point::TxHw)
+            {
+                *source = Source::Emulated;
+            }
+            record.phase_ns = Some(phase.0);
+            self.note_wake_ups(stream, &mut record);
+            let timer = self.ruler_of(&stream.from, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
+            record.launching = launching::record(&turn.cell.setup, stream, timer, self.found.release.as_deref());
+            let reported = record.counters.launch_missed + record.counters.launch_invalid;
+            if let Some(left) = unreported.get_mut(&stream.from) {
+                *left = left.saturating_sub(reported);
+                *left -= dropped::unreported(&mut batch, &mut record, *left);
+            }
+            first.get_or_insert((ran.base, phase));
+            streams.push((stream.name.clone(), batch));
+            records.insert(stream.name.clone(), record);
+        }
+        let Some((base, phase)) = first else { return Ok(()) };
+        let cut = |(name, batch): &(String, Batch)| {
+            turn.cell.setup.streams.iter().any(|stream| stream.name == *name && batch.len() < stream.count as usize)
+        };
+        let interrupted = self.stopped() && streams.iter().any(cut);
+        tasks::keep_only_named(&mut before, &mut after, &records);
+        let record = TrialRecord {
+            format: tardy_model::FORMAT,
+            cell: turn.cell.id.clone(),
+            n: turn.n,
+            order: turn.order,
+            nonce: format!("{nonce:016x}"),
+            phase_ns: phase.0,
+            base_tai_ns: base.ns(),
+            interrupted,
+            failed,
+            before,
+            after,
+            streams: records,
+            placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
+            loads: beside.loads,
+            shapers: beside.shapers,
+            observer: beside.observer,
+        };
+        self.sink.trial(&record, &streams).map_err(RunError::Sink)
+    }
+}
