@@ -198,11 +198,7 @@ fn several_requests_may_be_in_flight() {
              size = \"1000B\"\n"
         );
         let run = run(&place, &text);
-        // The 16 requests between two pauses go out in a bunch and are answered one behind the other. On a fast machine own-trace finds
-        // this in the requests' places, and rightly so: an open fault, in docs/reviews.md. It may find nothing else.
-        assert!(matches!(run.code, Some(0 | 4)), "{}{}", run.stdout, run.stderr);
-        let traces = run.own_traces();
-        assert!(traces.iter().all(|trace| trace["evidence"]["position"] == "residue"), "{traces:?}");
+        run.ran();
         assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
         assert_eq!(run.outcome("reordered"), 0, "{}", run.stdout);
         // Messages that wait are joined, under the stamp of the last one: told instead of wrong figures.

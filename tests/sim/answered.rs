@@ -2,6 +2,7 @@
 //! Answered streams on simulated clocks: the requester's, the reflector's and the matcher's figures are known beforehand.
 
 use crate::engine::{all, run, spans, stream};
+use std::collections::HashSet;
 use tardy_analyze::distribution::{Wanted, distribution};
 use tardy_analyze::packets::{Packets, Reach};
 use tardy_engine::halves::join;
@@ -10,7 +11,7 @@ use tardy_engine::requester::longest_wait;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Kind, Sim, Stream, Wait};
+use tardy_model::stream::{Kind, Side, Sim, Stream, Wait};
 use tardy_model::time::Nanos;
 
 /// From the send call of one end to the receive stamp of the other: driver, path, wake-up.
@@ -227,6 +228,24 @@ fn pauses_took_half_of_the_rate_where_several_requests_are_in_flight() {
         let (stamped, bare) =
             (rate(in_flight, None, vec![]), rate(in_flight, Some(vec![Point::Send, Point::ReplyReceive]), vec![]));
         assert!((0.9..1.1).contains(&(stamped / bare)), "{in_flight} in flight: {stamped:.0} and {bare:.0} a second");
+    }
+}
+
+#[test]
+fn pauses_lay_one_bunch_of_requests_apart() {
+    for in_flight in [4, 16] {
+        let mut stream = pingpong(Sim { delay: Nanos(100_000), ..Sim::default() });
+        stream.reply.in_flight = in_flight;
+        let (batch, record) = run(&stream);
+        let sent: Vec<i64> = (0..batch.len()).map(|row| batch.stamp_ns(row, Point::Send).expect("sent")).collect();
+        // The first request behind each pause that lies in the trial.
+        let asking = record.own_between.iter().filter(|between| between.side == Side::Tx);
+        let pauses =
+            asking.flat_map(|between| between.intervals().collect::<Vec<_>>()).filter(|(start, _)| *start > sent[0]);
+        let behind: Vec<usize> = pauses.filter_map(|(_, end)| sent.iter().position(|at| *at > end)).collect();
+        assert!((2..=1_000 / (8 * in_flight as usize)).contains(&behind.len()), "{in_flight} in flight: {behind:?}");
+        let places: HashSet<usize> = behind.iter().map(|seq| seq % in_flight as usize).collect();
+        assert_eq!(places.len(), behind.len().min(in_flight as usize), "{in_flight} in flight: {behind:?}");
     }
 }
 

@@ -73,6 +73,10 @@ const FIRST_ROUNDS: u32 = 20;
 /// Stretches with their pauses before the first one that is measured: what is done in one finds its code and its memory in the CPU's
 /// caches.
 const REHEARSALS: u32 = 5;
+/// Where several requests are in flight, those behind a pause are answered in the order in which they went out, and find a queue of
+/// another length each. A stretch is so many times as long, so that they are few of it, and of an odd length, so that they are not
+/// the same ones of each 2, 4, 8 or 16 of the trial.
+const BUNCHES: u32 = 8;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
 /// One of those that has no reply for so long is given up, and with it the rest of its kind.
@@ -387,7 +391,10 @@ impl Requester {
         // TCP joins messages where several are in flight, and no stamp is kept of them.
         let kept = !order.port.traits().is_connection || self.order.in_flight == 1;
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
-            STRETCH.max(self.order.in_flight)
+            match self.order.in_flight {
+                0..=1 => STRETCH,
+                several => several.saturating_mul(BUNCHES).min(self.sender.room_for()).max(several) | 1,
+            }
         } else {
             u32::MAX
         }

@@ -50,6 +50,11 @@ impl Sender {
         self.room = Room::new(port.error_queue().1, stamps);
     }
 
+    /// How many packets can go out before three quarters of the queue are full.
+    pub(crate) fn room_for(&self) -> u32 {
+        (self.room.stamps / 4 * 3 / u64::from(self.stamps.max(1))).min(u64::from(u32::MAX)) as u32
+    }
+
     /// Takes what stamps there are while warming up. Late ones of the trial are nobody's business here.
     pub(crate) fn drain_warm<P: SendPort>(&mut self, port: &mut P) {
         if !self.in_trial {
