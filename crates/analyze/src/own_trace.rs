@@ -17,7 +17,7 @@ use pass::{OfStream, TracePass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tardy_model::machine::RulerRecord;
-use tardy_model::point::Metric;
+use tardy_model::point::{Metric, Point};
 use tardy_model::result::{CellResult, MetricResult};
 use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
@@ -29,9 +29,12 @@ pub const ID: &str = "own-trace";
 pub const MOST_P: f64 = 0.001;
 /// A difference up to this share of the metric's median is no trace.
 pub const LEAST_SHARE: f64 = 0.05;
-/// And none below this: each tx stamp is a message that the kernel allocates on the packet's way, and its allocator takes up to about 80 ns
-/// longer every few messages, by a pattern of its own. What stamps cost is said by the note `observer`.
-pub const LEAST_NS: i64 = 100;
+/// Of each n-th round trip none below this, where tx stamps are taken: each of these is a message that the kernel allocates on the packet's
+/// way, and its allocator takes up to about 80 ns longer every few messages, by a pattern of its own. What stamps cost is said by the note
+/// `observer`.
+pub const ALLOCATOR_NS: i64 = 100;
+/// Points whose stamps come back to the sender as messages.
+const TX_STAMPS: [Point; 5] = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
 /// Comparisons of which values are kept, for a cell's metric.
 const KEPT: usize = 4096;
 
@@ -88,6 +91,7 @@ struct StreamTrace {
     intervals: Intervals,
     reasons: BTreeMap<String, u64>,
     left_out: u64,
+    takes_tx_stamps: bool,
 }
 
 /// What the trials of a cell are judged by.
@@ -164,6 +168,8 @@ impl CellTrace {
             for (reason, count) in of.reasons {
                 *all.reasons.entry(reason).or_insert(0) += count;
             }
+            let has = |point| record.streams.get(&name).is_some_and(|of| of.sources.contains_key(&point));
+            all.takes_tx_stamps |= TX_STAMPS.into_iter().any(has);
             all.left_out += record.streams.get(&name).map_or(0, |of| of.own_work_left_out);
         }
     }
@@ -223,9 +229,10 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         let p_value = (found.p_value * tests as f64).min(1.0);
         let middle = result.figures.quantiles.p50_ns.unwrap_or(found.others_ns).unsigned_abs() as f64;
         let stamps = metric.points().len().max(2) as i64;
-        let least = (stamps * stamp_ns).max(LEAST_NS) as f64;
+        let least = (stamps * stamp_ns) as f64;
+        let by_allocator = if place == Place::Residue && of.takes_tx_stamps { ALLOCATOR_NS as f64 } else { 0.0 };
         let difference = found.difference_ns.unsigned_abs() as f64;
-        if p_value >= MOST_P || difference <= least.max(middle * LEAST_SHARE) {
+        if p_value >= MOST_P || difference <= least.max(by_allocator).max(middle * LEAST_SHARE) {
             continue;
         }
         let spoils = spoils(&found, place, result, least);

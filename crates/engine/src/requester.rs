@@ -70,15 +70,20 @@ const A_MOMENT: Nanos = Nanos(200_000);
 /// Requests before a trial's first stretch that are not measured, and before and behind each stretch; at least one for each that may
 /// be in flight.
 const FIRST_ROUNDS: u32 = 20;
+/// Where many are in flight, so many times as many, up to this number.
+const BUNCHES: u32 = 16;
+const MOST_FIRST: u32 = 4_096;
 /// Stretches with their pauses before the first one that is measured: what is done in one finds its code and its memory in the CPU's
 /// caches.
 const REHEARSALS: u32 = 5;
-/// Where several requests are in flight, those behind a pause are answered in the order in which they went out, and find a queue of
-/// another length each. A stretch is so many times as long, so that they are few of it, and of an odd length, so that they are not
-/// the same ones of each 2, 4, 8 or 16 of the trial.
-const BUNCHES: u32 = 8;
+/// Requests of such a stretch at most.
+const REHEARSED: u32 = 64;
+/// Unmeasured requests around a stretch of several in flight, as a multiple of these: before it, behind it, and to fill up.
+const LEADS_OF_MANY: u32 = 3;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
+/// So often a lead-in of which a request was lost begins anew.
+const LEAD_TRIES: u32 = 3;
 /// One of those that has no reply for so long is given up, and with it the rest of its kind.
 const LEAD_LIMIT: Nanos = Nanos(250_000_000);
 /// A spinning requester tells that it lives when so many looks have found nothing.
@@ -98,7 +103,8 @@ pub(crate) fn longest_wait_ms(timeout: Nanos) -> i32 {
 /// Where the loop stands.
 #[derive(Clone, Copy, Default)]
 struct Progress {
-    /// The present stretch ends before this number.
+    /// The present stretch begins with this number, and ends before the next one.
+    from: u32,
     until: u32,
     /// Unmeasured requests that are still to go out before the stretch, and behind it.
     lead_in: u32,
@@ -106,6 +112,8 @@ struct Progress {
     /// Unmeasured requests on their way, and when the latest went out (TAI, ns).
     beside: u32,
     beside_since_ns: i64,
+    /// How often a lead-in may begin anew because one of its requests was lost.
+    lead_tries: u32,
     /// Further ones that may fill up what is in flight until the stretch's last reply has come.
     fillers: u32,
     /// When the stretch's last request was settled, TAI, ns; 0 before it.
@@ -129,6 +137,7 @@ struct Progress {
 impl Progress {
     /// The next stretch begins: of at most so many requests of a trial of `count`, with so many unmeasured ones before and behind.
     fn begin(&mut self, stretch: u32, count: u32, [lead_in, lead_out]: [u32; 2]) {
+        (self.from, self.lead_tries) = (self.next, LEAD_TRIES);
         self.until = self.next.saturating_add(stretch).min(count);
         (self.lead_in, self.lead_out, self.fillers) = (lead_in, lead_out, lead_out);
     }
@@ -296,7 +305,11 @@ impl Requester {
         let (stretch, lead) = (self.stretch(), [LEAD_IN.max(in_flight), LEAD_OUT.max(in_flight)]);
         // Where there are several, one without measured requests comes first: it finds the memory of stamps that the others use again.
         at.begin(if stretch < count { 0 } else { count }, count, lead);
-        at.lead_in = FIRST_ROUNDS.max(in_flight);
+        at.lead_in = match in_flight {
+            few if few <= STRETCH => FIRST_ROUNDS,
+            // Until the queues at both ends have their length.
+            many => many.saturating_mul(BUNCHES).min(MOST_FIRST).max(many),
+        };
         let mut rehearsals = if stretch < count { REHEARSALS } else { 0 };
         'trial: while !shared.stop.load(Relaxed) && !from.ended() {
             if at.is_over() {
@@ -309,10 +322,12 @@ impl Requester {
                     self.pause(timer, to, &mut at);
                 }
                 at.begin(if rehearsals > 0 { 0 } else { stretch }, count, lead);
+                // It is on the way to its first measured request all the while.
+                shared.live.turn();
                 if rehearsals > 0 {
-                    // As long as one that is measured.
+                    // As long as one that is measured, where that is short.
                     rehearsals -= 1;
-                    at.lead_in += stretch;
+                    at.lead_in += stretch.min(REHEARSED);
                 }
             }
             if at.waiting + at.beside < in_flight {
@@ -392,8 +407,10 @@ impl Requester {
         let kept = !order.port.traits().is_connection || self.order.in_flight == 1;
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
-                0..=1 => STRETCH,
-                several => several.saturating_mul(BUNCHES).min(self.sender.room_for()).max(several) | 1,
+                few if few <= STRETCH => STRETCH,
+                // Behind a pause the queues at both ends would have to grow to their length again, which takes some hundred requests.
+                // Beside the time in them what the kernel's allocator takes for a stamp is nothing: pauses only make room.
+                many => self.sender.room_for().saturating_sub(many.saturating_mul(LEADS_OF_MANY)).max(many),
             }
         } else {
             u32::MAX
@@ -559,7 +576,14 @@ impl Requester {
             return;
         }
         if at.beside > 0 && now.ns() - at.beside_since_ns > self.order.timeout.min(LEAD_LIMIT).0 {
-            (at.beside, at.lead_in, at.lead_out, at.fillers) = (0, 0, 0, 0);
+            at.beside = 0;
+            if at.next == at.from && at.next < at.until && at.lead_tries > 0 {
+                // Nothing was in flight for long: the first measured request would meet a machine that sleeps.
+                at.lead_tries -= 1;
+                at.lead_in = LEAD_IN.max(self.order.in_flight);
+            } else {
+                (at.lead_in, at.lead_out, at.fillers) = (0, 0, 0);
+            }
         }
         while at.oldest < at.next {
             match self.states[at.oldest as usize] {

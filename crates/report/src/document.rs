@@ -11,6 +11,9 @@ use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
 
+/// A p99 of fewer wake-ups is that of two or three of them, and is not shown: ten beyond it are the least.
+const FEW_WAKE_UPS: u32 = 1_000;
+
 /// The whole document.
 pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     let results = picture.results;
@@ -418,7 +421,7 @@ pub(crate) fn ruler(manifest: &Manifest) -> Table {
             if r.after { "after the trials" } else { "before the trials" }.to_owned(),
             figure::about(r.stamp_ns),
             figure::about(r.timer_p50_ns),
-            figure::about(r.timer_p99_ns),
+            if r.timer_count < FEW_WAKE_UPS { figure::ABSENT.to_owned() } else { figure::about(r.timer_p99_ns) },
             figure::about(r.timer_max_ns),
             r.timer_count.to_string(),
             format!("{} in {}", r.gaps_over_10us, figure::about(r.loop_ns)),
