@@ -7,6 +7,7 @@ mod envelope;
 pub(crate) mod fixture;
 mod harm;
 mod histogram;
+mod hosts;
 mod loads;
 mod loss;
 mod naive;

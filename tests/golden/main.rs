@@ -30,6 +30,7 @@ mod shapers;
 mod spec;
 mod store;
 mod supply;
+mod two_hosts;
 mod undo;
 mod vlan;
 mod wire;

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{Batch, Command};
+use tardy_lab::host::local::applied;
+use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::host::{ApplyError, Host};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::machine::Facts;
@@ -16,7 +18,6 @@ use tardy_lab::names::{Names, SLOTS, Side};
 use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{CommandError, Failure, Output, Runner};
 use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
@@ -235,7 +236,7 @@ fn a_failure_undoes_what_was_begun_last_first_and_nothing_else() {
         let slot = Slot::claim(state.path()).unwrap();
         let says = "RTNETLINK answers: Device or resource busy";
         let mut runner = Recorder::new(|asked| (asked == *command).then(|| says.to_owned()));
-        let error = apply(&plan, slot.journal().unwrap(), &mut runner).err().expect("a step failed");
+        let error = applied(&plan.steps, slot.journal().unwrap(), &mut runner).err().expect("a step failed");
         let told = error.to_string();
         assert!(told.contains(&format!("`{command}` ({}): {says}: ", step.why)), "{told}");
 
@@ -267,8 +268,7 @@ fn inverses_are_on_disk_before_their_step_begins() {
         }
         None
     });
-    let applied = apply(&plan, slot.journal().unwrap(), &mut runner).unwrap();
-    let put = applied.undo().unwrap();
+    let put = applied(&plan.steps, slot.journal().unwrap(), &mut runner).unwrap().put_back().unwrap();
     drop(runner);
     assert_eq!((put.steps, put.agents, seen), (7, 0, 13));
     assert!(journal::read(&path).unwrap().is_empty());
@@ -282,7 +282,7 @@ fn a_dropped_plan_is_put_back() {
     let slot = Slot::claim(state.path()).unwrap();
     let plan = two();
     let mut runner = Recorder::fine();
-    drop(apply(&plan, slot.journal().unwrap(), &mut runner).unwrap());
+    drop(applied(&plan.steps, slot.journal().unwrap(), &mut runner).unwrap());
     assert_eq!(runner.ran[13..].to_vec(), plan.undo().map(|command| command.to_string()).collect::<Vec<_>>());
 }
 
@@ -292,10 +292,9 @@ fn a_kernel_without_ipv6_has_no_chatter_to_switch_off() {
     let slot = Slot::claim(state.path()).unwrap();
     let says = || Some("RTNETLINK answers: Address family not supported by protocol".to_owned());
     let mut runner = Recorder::new(|asked| if asked.to_string().contains("addrgenmode") { says() } else { None });
-    let applied = apply(&two(), slot.journal().unwrap(), &mut runner).expect("tolerated");
-    applied.undo().unwrap();
+    applied(&two().steps, slot.journal().unwrap(), &mut runner).expect("tolerated").put_back().unwrap();
     let mut runner = Recorder::new(|asked| if asked.to_string().contains("neigh") { says() } else { None });
-    let error = apply(&two(), slot.journal().unwrap(), &mut runner).err().expect("not tolerated elsewhere");
+    let error = applied(&two().steps, slot.journal().unwrap(), &mut runner).err().expect("not tolerated elsewhere");
     assert!(matches!(error, ApplyError::Failed { .. }), "{error}");
 }
 
@@ -305,13 +304,13 @@ fn a_missing_program_and_missing_rights_are_named() {
     let slot = Slot::claim(state.path()).unwrap();
     let missing = || CommandError::NotInstalled { program: "ip".to_owned(), mend: "apt install iproute2".to_owned() };
     let mut runner = Recorder { ran: Vec::new(), fails: Box::new(|_| Err(missing())) };
-    let error = apply(&two(), slot.journal().unwrap(), &mut runner).err().expect("there is no ip");
+    let error = applied(&two().steps, slot.journal().unwrap(), &mut runner).err().expect("there is no ip");
     assert_eq!(error.to_string(), "program `ip` is not installed: apt install iproute2");
     assert_eq!(runner.ran, ["ip netns add tardy-0-a"], "nothing to undo");
 
     let says = "mount --make-shared /run/netns failed: Operation not permitted";
     let mut runner = Recorder::new(|_| Some(says.to_owned()));
-    let error = apply(&two(), slot.journal().unwrap(), &mut runner).err().expect("not root");
+    let error = applied(&two().steps, slot.journal().unwrap(), &mut runner).err().expect("not root");
     assert!(matches!(error, ApplyError::NeedsRoot { .. }), "{error}");
     assert!(error.to_string().contains("needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"), "{error}");
 }

@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use tardy_lab::command::{Batch, Command};
-use tardy_lab::runner::{CommandError, Failure, Processes, Runner, failures};
+use tardy_lab::host::runner::{CommandError, Failure, Processes, Runner, failures};
 
 #[test]
 fn the_real_runner_tells_what_ran_what_failed_and_what_is_missing() {

@@ -12,13 +12,13 @@ use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::Kind;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::relay;
-use tardy_lab::guest::said::Said;
 use tardy_lab::machine::Facts;
 use tardy_lab::names::Names;
 use tardy_lab::plan::plan;
-use tardy_lab::run::{Event, Sink};
+use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::script::Script;
 use tardy_model::sample::Batch;
+use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{Source, load};
@@ -109,8 +109,8 @@ fn a_kernel_image_cannot_say_that_its_release_is_a_command() {
 struct Told(Vec<(Vec<String>, bool)>);
 
 impl Sink for Told {
-    fn event(&mut self, event: Event<'_>) {
-        if let Event::Commands { commands, elsewhere, .. } = event {
+    fn event(&mut self, event: Event) {
+        if let What::Commands { commands, elsewhere, .. } = event.what {
             self.0.push((commands, elsewhere));
         }
     }
@@ -121,9 +121,11 @@ impl Sink for Told {
 
 #[test]
 fn what_a_guest_says_it_ran_is_nothing_for_this_machine() {
-    let said = Said::Commands { commands: vec!["rm -rf /".to_owned()], took_ns: 1, failed: Vec::new() };
+    let commands = vec!["rm -rf /".to_owned()];
+    // Whatever it says of where.
+    let said = Event::now(What::Commands { commands, took_ns: Nanos(1), failed: Vec::new(), elsewhere: false });
     let (mut any, mut told) = (Expected::of(&experiment("")), Told::default());
-    relay::deliver(Kind::Said, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told).expect("it is told");
+    relay::deliver(Kind::Event, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told).expect("it is told");
     assert_eq!(told.0, [(vec!["rm -rf /".to_owned()], true)]);
 }
 

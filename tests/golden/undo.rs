@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use std::fs;
 use std::process::{Command as Program, Stdio};
 use tardy_host::nic::Address;
-use tardy_lab::apply::{ApplyError, apply};
+use tardy_lab::host::ApplyError;
+use tardy_lab::host::local::applied;
+use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
 use tardy_lab::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::process::Identity;
 use tardy_lab::returned::{find, find_back};
-use tardy_lab::runner::{CommandError, Failure, Output, Runner};
 use tardy_lab::slot::Slot;
 use tardy_lab::undo::{UndoError, leftovers, undo_all};
 
@@ -223,7 +224,7 @@ fn an_ip_that_dies_without_naming_a_line_costs_no_inverse() {
     let slot = Slot::claim(state.path()).expect("a slot");
     let plan = tardy_lab::plan::Plan { steps: plan.steps[..2].to_vec(), ..plan };
     let mut runner = Dies(Vec::new(), false);
-    let error = apply(&plan, slot.journal().expect("a journal"), &mut runner).err().expect("it died");
+    let error = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).err().expect("it died");
     assert!(matches!(error, ApplyError::Died { .. }), "{error}");
     let told = error.to_string();
     assert!(told.contains("`ip netns add tardy-0-a`") && told.contains("up to `ip netns add tardy-0-b`"), "{told}");

@@ -285,8 +285,10 @@ fn a_cpu_on_which_an_unpinned_thread_was_only_before_the_trial_is_not_judged() {
     run();
     until(|told| matches!(told, FromAgent::Progress { .. }));
     message::send(&mut to, &ToAgent::Collect { stream: 77, side: Side::Rx }).expect("sent");
-    let FromAgent::Collected(collected) = until(|told| matches!(told, FromAgent::Collected(_))) else { unreachable!() };
-    assert_eq!(collected.thread.cpus_seen, [second]);
+    let FromAgent::Collected { rest, .. } = until(|told| matches!(told, FromAgent::Collected { .. })) else {
+        unreachable!()
+    };
+    assert_eq!(rest.thread.cpus_seen, [second]);
     to.shutdown(std::net::Shutdown::Both).expect("closed");
     drop(to);
     agent.join().expect("the agent").expect("it ended in an orderly way");

@@ -6,15 +6,16 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tardy_lab::apply::{ApplyError, apply};
 use tardy_lab::command::{self as lab};
+use tardy_lab::host::local::applied;
+use tardy_lab::host::runner::{CommandError, Output, Processes, Runner};
+use tardy_lab::host::{ApplyError, Host};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::machine::Facts;
 use tardy_lab::names::Names;
 use tardy_lab::path::LinkEnd;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::runner::{CommandError, Output, Processes, Runner};
 use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::step::Step;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
@@ -63,7 +64,7 @@ fn says(program: &str, args: &[&str]) -> String {
 }
 
 /// The host's own links and qdiscs. Other tests' namespaces come and go meanwhile, so those are looked at by name.
-fn host() -> (String, String) {
+fn as_it_is() -> (String, String) {
     (says("ip", &["-br", "link"]), says("tc", &["qdisc"]))
 }
 
@@ -100,14 +101,14 @@ fn what_is_built_carries_packets_and_goes_again() {
     let state = tempfile::tempdir().expect("a temporary folder");
     let slot = Slot::claim(state.path()).expect("a slot");
     let plan = two(slot.names());
-    let before = host();
+    let before = as_it_is();
     let mut commands = 0;
     let mut runner = Processes::new(|ran| commands += ran.commands.len()).holding(&slot).expect("a lock to share");
-    let mut applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+    let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
 
     assert_eq!(namespaces_of(slot.number()).len(), 2);
-    assert_eq!(host(), before, "nothing shows on the host while it stands");
-    let read = applied.read_back(&plan).expect("it can be read back");
+    assert_eq!(as_it_is(), before, "nothing shows on the host while it stands");
+    let read = host.read_back(&plan.read_back).expect("it can be read back");
     assert_eq!(read.len(), 6);
     for (i, (name, peer)) in [("a", "b"), ("b", "a")].into_iter().enumerate() {
         let says = |at: usize| -> serde_json::Value { serde_json::from_str(read[at].says.text()).expect("JSON") };
@@ -132,12 +133,13 @@ fn what_is_built_carries_packets_and_goes_again() {
     // The port is closed: a port-unreachable comes back. Two packets, no ARP beside them.
     assert_eq!((received(a), received(b)), (1, 1));
 
-    let put = applied.undo().expect("it can be put back");
+    let put = host.put_back().expect("it can be put back");
     assert_eq!((put.steps, put.agents), (7, 0));
+    drop(host);
     drop(runner);
     assert_eq!(commands, 13 + 6 + 3);
     assert_eq!(namespaces_of(slot.number()).len(), 0);
-    assert_eq!(host(), before);
+    assert_eq!(as_it_is(), before);
     drop(slot);
     assert!(slots(state.path()).is_empty());
 }
@@ -150,10 +152,10 @@ fn two_slots_stand_at_once() {
         let slot = Slot::claim(state.path()).expect("a slot");
         let plan = two(slot.names());
         let mut runner = Processes::new(|_| ());
-        let applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+        let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         send_one(&plan.ends["b"], &plan.ends["a"]);
         assert_eq!(received(&plan.ends["a"]), 1);
-        applied.undo().expect("it can be put back");
+        host.put_back().expect("it can be put back");
         slot
     };
     let numbers: Vec<u16> = std::thread::scope(|scope| {
@@ -174,7 +176,8 @@ fn a_name_that_another_has_taken_stays_the_others() {
     let taken = &plan.ends["b"].netns;
     says("ip", &["netns", "add", taken]);
     let mut runner = Processes::new(|_| ());
-    let error = apply(&plan, slot.journal().expect("a journal"), &mut runner).err().expect("b's namespace is taken");
+    let error =
+        applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).err().expect("b's namespace is taken");
     let left = namespaces_of(slot.number());
     says("ip", &["netns", "del", taken]);
     assert!(
@@ -225,17 +228,17 @@ fn a_run_that_is_killed_while_it_stands_is_put_back() {
         let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
         let plan = two(slot.names());
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
-        let mut applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+        let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         // An agent that does not notice that its coordinator is gone.
         let inside = ["netns", "exec", &plan.ends["a"].netns, "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
-        applied.agent(agent.id()).expect("it can be noted");
+        host.note_process(agent.id()).expect("it can be noted");
         println!("STANDING {}", agent.id());
         agent.wait().expect("it sleeps until it is killed");
     }
     skip_unless_possible!("a_run_that_is_killed_while_it_stands_is_put_back");
     let state = tempfile::tempdir().expect("a temporary folder");
-    let before = host();
+    let before = as_it_is();
     let mut run = again(TEST, state.path());
     let agent: u32 = wait_for(&mut run, "STANDING ").expect("it stands").parse().expect("a number");
     let agent = Identity::of(agent).expect("the agent lives");
@@ -254,7 +257,7 @@ fn a_run_that_is_killed_while_it_stands_is_put_back() {
     assert_eq!(done.undone[0].1.agents, 1);
     assert!(!agent.is_alive());
     assert!(namespaces_of(number).is_empty() && slots(state.path()).is_empty());
-    assert_eq!(host(), before);
+    assert_eq!(as_it_is(), before);
 }
 
 #[test]
@@ -266,12 +269,13 @@ fn a_run_that_is_killed_at_any_moment_is_put_back() {
         let plan = two(slot.names());
         loop {
             let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
-            let applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
-            applied.undo().expect("it can be put back");
+            let mut host =
+                applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+            host.put_back().expect("it can be put back");
         }
     }
     skip_unless_possible!("a_run_that_is_killed_at_any_moment_is_put_back");
-    let before = host();
+    let before = as_it_is();
     // Spread over some rounds of building and tearing down, each about 40 ms; the seed is the time, printed.
     let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();
     for moment in 0..MOMENTS {
@@ -287,7 +291,7 @@ fn a_run_that_is_killed_at_any_moment_is_put_back() {
         assert!(done.failed.is_empty() && done.live == 0, "after {wait:?}: {done:?}");
         assert!(left.0.is_empty() && left.1.is_empty(), "after {wait:?}: {left:?}");
     }
-    assert_eq!(host(), before);
+    assert_eq!(as_it_is(), before);
 }
 
 #[test]
@@ -309,7 +313,7 @@ fn a_name_whose_namespace_was_never_attached_does_not_stop_undo() {
         };
         let plan = Plan { steps: vec![torn], ..Plan::default() };
         let mut runner = Processes::new(|_| ());
-        let _applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it is made");
+        let _host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it is made");
         println!("SLOT {}", slot.number());
         std::thread::sleep(Duration::from_secs(600));
     }
@@ -340,8 +344,8 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
         let plan = Plan { steps: vec![slow], ..Plan::default() };
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         println!("SLOT {}", slot.number());
-        let applied = apply(&plan, slot.journal().expect("a journal"), &mut runner);
-        assert!(applied.is_err(), "it is killed before");
+        let built = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner);
+        assert!(built.is_err(), "it is killed before");
     }
     skip_unless_possible!("undo_waits_for_the_last_command_of_a_killed_run");
     let state = tempfile::tempdir().expect("a temporary folder");
@@ -410,17 +414,17 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
         let plan = elaborate(slot.names());
         let runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut runner = Dies { runner, batches: moment / 2, seen: 0, behind: moment % 2 == 1 };
-        let mut applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+        let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         let inside = ["netns", "exec", &plan.ends["a"].netns, "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
-        applied.agent(agent.id()).expect("it can be noted");
-        applied.undo().expect("it can be put back");
+        host.note_process(agent.id()).expect("it can be noted");
+        host.put_back().expect("it can be put back");
         agent.wait().expect("it was ended");
         println!("WHOLE");
         return;
     }
     skip_unless_possible!("sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_back");
-    let before = host();
+    let before = as_it_is();
     // Before and behind each batch, of the building and of the tearing down; and for each, lines of the last group that did not
     // come to the disk.
     let (mut moment, mut torn, mut lines_before) = (0, 0, 0);
@@ -464,7 +468,7 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
         }
     }
     assert!(moment > 10, "it was killed at {moment} moments");
-    assert_eq!(host(), before);
+    assert_eq!(as_it_is(), before);
 }
 
 #[test]
@@ -477,11 +481,11 @@ fn building_and_tearing_down_is_quick() {
     for _ in 0..10 {
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let started = Instant::now();
-        let mut applied = apply(&plan, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
+        let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         let stood = Instant::now();
-        applied.read_back(&plan).expect("it can be read back");
+        host.read_back(&plan.read_back).expect("it can be read back");
         let read = Instant::now();
-        applied.undo().expect("it can be put back");
+        host.put_back().expect("it can be put back");
         took.push([stood - started, read - stood, read.elapsed()]);
     }
     let median = |of: usize| {

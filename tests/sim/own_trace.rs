@@ -29,7 +29,7 @@ const NOISES: [&str; 3] = [
 struct Cells(BTreeMap<String, CellAnalysis>);
 
 impl Sink for Cells {
-    fn event(&mut self, _event: Event<'_>) {}
+    fn event(&mut self, _event: Event) {}
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         let cell = self.0.get_mut(&record.cell).ok_or("a cell that nobody asked for")?;
         cell.trial(record, streams.iter().map(|(name, batch)| (name, batch)));

@@ -41,7 +41,7 @@ fn experiment(shaper: &str, stream: &str) -> Experiment {
 struct Kept(Vec<(TrialRecord, Vec<(String, Batch)>)>);
 
 impl Sink for Kept {
-    fn event(&mut self, _event: Event<'_>) {}
+    fn event(&mut self, _event: Event) {}
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.0.push((record.clone(), streams.to_vec()));
         Ok(())

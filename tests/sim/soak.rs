@@ -131,6 +131,7 @@ fn trials(size: &Size) {
             after: trial.after,
             streams: [("ctl".to_owned(), of_stream)].into(),
             loads: std::collections::BTreeMap::new(),
+            hosts: BTreeMap::new(),
             placement: PlacementRecord::default(),
             shapers: BTreeMap::new(),
             observer: Vec::new(),

@@ -34,6 +34,7 @@ fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
         after: trial.after,
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
         loads: BTreeMap::new(),
+        hosts: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),

@@ -7,6 +7,7 @@ use crate::exact::{manifest, print};
 use crate::guest::{KERNEL, can_run};
 use std::process::Command;
 use tardy_lab::guest::{kernel, qemu};
+use tardy_lab::host::qemu as process;
 
 const OFFLOAD: &str = r#"
 name = "offload"
@@ -107,7 +108,7 @@ fn igb_is_stamped_by_the_device_or_refused_with_the_version() {
     let place = Place::new();
     let mut command = place.run(&["igb", "--in", "guest:exact", "--kernel", KERNEL, "--trials", "1", "--json"]);
     let run = place.call(command.args(["--set", "stream.ctl.count=100"]));
-    let version = qemu::version().expect("it is here");
+    let version = process::version().expect("it is here");
     let major = version.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
     if major.is_none_or(|major| major < 8) {
         assert_eq!(run.code, Some(3), "{}", run.stderr);

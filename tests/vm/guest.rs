@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use tardy_lab::guest::{kernel, qemu};
+use tardy_lab::guest::kernel;
+use tardy_lab::host::qemu as process;
 
 /// The kernel of these tests.
 pub const KERNEL: &str = kernel::DEFAULT;
@@ -16,8 +17,8 @@ pub const SHORT: [&str; 4] = ["--trials", "2", "--set", "stream.ctl.count=300"];
 
 /// True if a guest can be started here; else the test is skipped and counted.
 pub fn can_run(test: &str) -> bool {
-    let why = match qemu::version() {
-        Err(error) => Some(format!("{}: {error}", qemu::PROGRAM)),
+    let why = match process::version() {
+        Err(error) => Some(format!("{}: {error}", process::PROGRAM)),
         Ok(_) => kernel::find(&kernel::cache(), KERNEL).err().map(|error| error.to_string()),
     };
     why.iter().for_each(|why| tardy_tests::skip(test, why));

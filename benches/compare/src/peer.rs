@@ -6,11 +6,12 @@ use anyhow::{Context, Result, bail};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tardy_lab::apply::apply;
+use tardy_lab::host::Host;
+use tardy_lab::host::local::applied;
+use tardy_lab::host::runner::Processes;
 use tardy_lab::machine::Facts;
 use tardy_lab::names::{STATE, Side};
 use tardy_lab::plan::plan;
-use tardy_lab::runner::Processes;
 use tardy_lab::slot::Slot;
 
 /// A namespace's name and its address.
@@ -39,10 +40,10 @@ pub fn joined<T>(bench: &Bench, experiment: &str, work: impl FnOnce(&End, &End) 
     let nobodys = Facts { home: std::process::id(), ..Facts::default() };
     let plan = plan(&cell.setup, slot.names(), &nobodys)?;
     let mut runner = Processes::new(|_| ()).holding(&slot)?;
-    let applied = apply(&plan, slot.journal()?, &mut runner)?;
+    let mut host = applied(&plan.steps, slot.journal()?, &mut runner)?;
     let end = |station: &str, side| End { netns: slot.names().netns(station), address: slot.names().address(side) };
     let done = work(&end("a", Side::First), &end("b", Side::Second));
-    applied.undo().map_err(|error| anyhow::anyhow!("{error}"))?;
+    host.put_back().map_err(|error| anyhow::anyhow!("{error}"))?;
     done
 }
 

@@ -102,6 +102,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         own_work: Vec::new(),
         own_between: Vec::new(),
         own_work_left_out: 0,
+        offsets: Default::default(),
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -117,6 +118,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         after,
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
+        hosts: Default::default(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),

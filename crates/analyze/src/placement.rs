@@ -2,9 +2,9 @@
 //! Where each measuring thread was asked to run and where it ran, where packets were taken in, and what the CPUs did, over the
 //! trials of a cell.
 
-use crate::validity::{Evidence, cpu_use};
+use crate::validity::{Evidence, Of, cpu_use};
 use std::collections::BTreeMap;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::machine::{MachineState, ThreadRecord};
 use tardy_model::placement::{CpuWork, SoftirqRecord};
 use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement};
 use tardy_model::trial::TrialRecord;
@@ -23,15 +23,20 @@ pub struct Placements {
     others: BTreeMap<u32, BTreeMap<String, CpuUser>>,
 }
 
-/// What a CPU did during a trial; `None` if one of the readings lacks it.
+/// What a CPU of the coordinator's host did during a trial; `None` if one of the readings lacks it.
 pub(crate) fn work(record: &TrialRecord, cpu: u32) -> Option<CpuWork> {
-    Some(record.after.work.get(&cpu)?.since(*record.before.work.get(&cpu)?))
+    work_between([&record.before, &record.after], cpu)
+}
+
+/// What a CPU did between two readings of its host's state; `None` if one of them lacks it.
+pub(crate) fn work_between([before, after]: [&MachineState; 2], cpu: u32) -> Option<CpuWork> {
+    Some(after.work.get(&cpu)?.since(*before.work.get(&cpu)?))
 }
 
 /// Adds who used the CPU in a trial. Of one trial not known: the sum is not known either.
 fn used(sum: &mut CpuPlacement, others: &mut BTreeMap<String, CpuUser>, record: &TrialRecord) {
     let (results, coverage, settings) = (BTreeMap::new(), BTreeMap::new(), Validity::default());
-    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings };
+    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings, of: Of::Here };
     let used = cpu_use::of(&evidence, sum.cpu);
     sum.others_ns = sum.others_ns.zip(used.as_ref()).map(|(sum, used)| sum.saturating_add(used.others_ns));
     let Some(used) = used else { return };

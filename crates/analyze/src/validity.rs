@@ -43,7 +43,7 @@ mod vlan_tags;
 mod warmup;
 
 use crate::coverage::CoverageByBurst;
-pub use evidence::Evidence;
+pub use evidence::{Evidence, Of};
 use std::collections::BTreeMap;
 use tardy_model::result::StreamResult;
 use tardy_model::trial::TrialRecord;
@@ -124,7 +124,9 @@ pub fn judge_trial(
     coverage: &BTreeMap<String, CoverageByBurst>,
     settings: &Validity,
 ) -> Vec<Verdict> {
-    let by = |rule: &Rule, settings: &Validity| (rule.judge)(&Evidence { record, results, coverage, settings });
+    let by = |rule: &Rule, settings: &Validity| {
+        (rule.judge)(&Evidence { record, results, coverage, settings, of: Of::Trial })
+    };
     RULES.iter().flat_map(|rule| settings.weigh(rule.id, |settings| by(rule, settings))).collect()
 }
 

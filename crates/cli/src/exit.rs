@@ -2,8 +2,8 @@
 //! Exit codes, and how an error is told: once, whole, on stderr.
 
 use std::io::IsTerminal;
-use tardy_lab::apply::ApplyError;
 use tardy_lab::guest::GuestError;
+use tardy_lab::host::ApplyError;
 use tardy_lab::plan::PlanError;
 use tardy_lab::run::RunError;
 use tardy_spec::SpecError;

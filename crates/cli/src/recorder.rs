@@ -4,18 +4,19 @@
 use crate::exit::printable;
 use crate::progress::Progress;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::error::Error;
-use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
 use tardy_judge::{Judge, traces::Traces};
-use tardy_lab::run::{Event, Sink};
+use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::script::Script;
-use tardy_model::manifest::{Manifest, ReadBack};
+use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
 use tardy_model::sample::Batch;
-use tardy_model::time::Nanos;
+use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
+use tardy_sys::clock;
 
 /// Keeps everything.
 pub struct Recorder<'a> {
@@ -37,23 +38,40 @@ pub struct Recorder<'a> {
     progress: Progress,
 }
 
+/// The time now, UTC, RFC 3339.
+pub fn utc() -> String {
+    utc_of(clock::now())
+}
+
+fn utc_of(at: Instant<Realtime>) -> String {
+    let at = jiff::Timestamp::from_nanosecond(at.ns().into()).unwrap_or_default();
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// What stands in an event and not in its line of `events.jsonl`: the manifest holds it, or it is for the progress line.
+const NOT_IN_THE_LOG: [&str; 5] = ["elsewhere", "read_back", "of", "proc_version", "facts"];
+
 /// A line of `events.jsonl`.
 #[derive(Serialize)]
 struct Line {
     at_utc: String,
-    event: &'static str,
+    event: String,
     #[serde(flatten)]
-    what: serde_json::Map<String, serde_json::Value>,
+    what: Map<String, Value>,
 }
 
-/// The time now, UTC, RFC 3339.
-pub fn utc() -> String {
-    utc_ago(Duration::ZERO)
-}
-
-fn utc_ago(ago: Duration) -> String {
-    let now = jiff::Timestamp::now();
-    (now - ago).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+impl Line {
+    fn of(event: &Event) -> Line {
+        let named = match serde_json::to_value(&event.what) {
+            Ok(Value::Object(named)) => named.into_iter().next(),
+            Ok(Value::String(name)) => Some((name, Value::Null)),
+            _ => None,
+        };
+        let (name, what) = named.unwrap_or_default();
+        let mut what = if let Value::Object(what) = what { what } else { Map::new() };
+        what.retain(|key, _| !NOT_IN_THE_LOG.contains(&key.as_str()));
+        Line { at_utc: utc_of(event.at), event: name, what }
+    }
 }
 
 impl<'a> Recorder<'a> {
@@ -65,18 +83,13 @@ impl<'a> Recorder<'a> {
         Recorder { folder, manifest, judge, traces, kept: 0, failed: None, load_output, queueing, progress }
     }
 
-    /// A line for `events.jsonl`.
-    pub fn log(&mut self, event: &'static str, what: serde_json::Value) {
-        self.log_at(utc(), event, what);
+    fn log(&mut self, event: &Event) {
+        let written = self.folder.append_event(&Line::of(event));
+        self.note(written);
     }
 
-    fn log_at(&mut self, at_utc: String, event: &'static str, what: serde_json::Value) {
-        let what = match what {
-            serde_json::Value::Object(map) => map,
-            _ => serde_json::Map::new(),
-        };
-        let written = self.folder.append_event(&Line { at_utc, event, what });
-        self.note(written);
+    fn log_now(&mut self, what: What) {
+        self.log(&Event::now(what));
     }
 
     /// Remembers the first thing that could not be written.
@@ -120,26 +133,43 @@ impl<'a> Recorder<'a> {
         self.note(written);
     }
 
+    /// More is known of the guest: noted, and said once when it has booted.
+    fn guest(&mut self, entry: &GuestEntry) {
+        let was_booted = self.manifest.guest.as_ref().is_some_and(|guest| guest.boot_cpu_ns.is_some());
+        if let (Some(boot_cpu_ns), false) = (entry.boot_cpu_ns, was_booted) {
+            self.log_now(What::GuestBooted { boot_cpu_ns, boot_ns: entry.boot_ns });
+        }
+        self.manifest.guest = Some(entry.clone());
+        self.write_manifest();
+    }
+
     fn cell(&mut self, id: &str) -> Option<&mut tardy_model::manifest::CellEntry> {
         self.manifest.cells.iter_mut().find(|cell| cell.id == id)
     }
 }
 
 impl Sink for Recorder<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        match event {
-            Event::Progress { side, digest, count, metric, .. } => self.progress.figures(side, digest, count, metric),
-            Event::Trial { cell, n, order, of } => {
-                self.progress.trial(&printable(cell), n, order, of);
+    fn event(&mut self, mut event: Event) {
+        match &mut event.what {
+            What::Progress { side, digest, count, metric, .. } => {
+                return self.progress.figures(*side, *digest, *count, *metric);
+            }
+            What::Guest { entry } => {
+                self.guest(entry);
+                return;
+            }
+            What::Trial { cell, n, order, of } => {
+                self.progress.trial(&printable(cell), *n, *order, *of);
                 for read in &self.queueing {
-                    let same = |known: &ReadBack| known.cell.as_deref() == Some(cell) && known.command == read.command;
+                    let same = |known: &ReadBack| {
+                        known.cell.as_deref() == Some(cell.as_str()) && known.command == read.command
+                    };
                     if !self.manifest.read_back.iter().any(same) {
-                        self.manifest.read_back.push(ReadBack { cell: Some(cell.to_owned()), ..read.clone() });
+                        self.manifest.read_back.push(ReadBack { cell: Some(cell.clone()), ..read.clone() });
                     }
                 }
-                self.log("trial", serde_json::json!({ "cell": cell, "n": n, "order": order }));
             }
-            Event::Commands { commands, took, ago, failed, elsewhere } => {
+            What::Commands { commands, elsewhere, .. } => {
                 let mut script = Script::default();
                 let mut line = |command: &String| match elsewhere {
                     // Run here they would meet this machine's own devices; and a guest may say anything.
@@ -149,64 +179,53 @@ impl Sink for Recorder<'_> {
                 commands.iter().for_each(&mut line);
                 let written = self.folder.append_commands(script.text());
                 self.note(written);
-                let took_ns = took.as_nanos() as u64;
-                let what = serde_json::json!({ "commands": commands, "took_ns": took_ns, "failed": failed });
-                self.log_at(utc_ago(ago), "commands", what);
             }
-            Event::Built { read_back, stations, pids } => {
+            What::Built { read_back, stations, .. } => {
                 if self.manifest.stations.is_empty() {
                     self.manifest.stations = stations.clone();
                 }
                 // Which cells the path is built for is told with the first trial of each.
                 self.queueing.clear();
-                for read in read_back {
+                // Taken, so that no line of the log is made of them.
+                for read in std::mem::take(read_back) {
                     if read.command.starts_with("tc ") {
-                        self.queueing.push(read.clone());
+                        self.queueing.push(read);
                     } else if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
-                        self.manifest.read_back.push(read.clone());
+                        self.manifest.read_back.push(read);
                     }
                 }
-                self.log("built", serde_json::json!({ "stations": stations, "pids": pids }));
             }
-            Event::Ruler(records) => {
+            What::Ruler { records } => {
                 self.manifest.ruler.extend_from_slice(records);
                 self.judge.ruler(&self.manifest.ruler);
                 self.write_manifest();
-                self.log("ruler", serde_json::json!({ "records": records }));
             }
-            Event::Refused { cell, why } => {
+            What::Refused { cell, why } => {
                 self.progress.say(&format!("{cell}: {why}"));
                 if let Some(entry) = self.cell(cell) {
-                    entry.refused = Some(why.to_owned());
+                    entry.refused = Some(why.clone());
                 }
                 self.write_manifest();
                 self.judge.say(cell, tardy_judge::refused(why));
-                self.log("refused", serde_json::json!({ "cell": cell, "why": why }));
             }
-            Event::Short { cell, what } => {
+            What::Short { cell, what } => {
                 if let Some(entry) = self.cell(cell) {
-                    entry.short.push(what.to_owned());
+                    entry.short.push(what.clone());
                 }
                 self.write_manifest();
                 self.judge.say(cell, tardy_judge::short(what));
-                self.log("short", serde_json::json!({ "cell": cell, "what": what }));
             }
-            Event::Machine { facts } => {
+            What::GuestUp { facts, .. } => {
                 self.manifest.machine = facts.clone();
                 self.write_manifest();
-                self.log("guest_up", serde_json::Value::Null);
             }
-            Event::Guest(entry) => {
-                if let (Some(cpu_ns), None) =
-                    (entry.boot_cpu_ns, self.manifest.guest.as_ref().and_then(|g| g.boot_cpu_ns))
-                {
-                    self.log("guest_booted", serde_json::json!({ "boot_cpu_ns": cpu_ns, "boot_ns": entry.boot_ns }));
-                }
-                self.manifest.guest = Some(entry.clone());
-                self.write_manifest();
-            }
-            Event::TornDown => self.log("torn_down", serde_json::Value::Null),
+            What::GuestBooted { .. }
+            | What::TrialKept { .. }
+            | What::TrialBroken { .. }
+            | What::TornDown
+            | What::Ended { .. } => {}
         }
+        self.log(&event);
     }
 
     fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
@@ -217,7 +236,7 @@ impl Sink for Recorder<'_> {
         if let Some(why) = &record.failed {
             // Half of it is gone: what is left stays beside the trials, as `<n>.partial`, and no figure comes of it.
             self.keep(record, streams, None)?;
-            self.log("trial_broken", serde_json::json!({ "cell": record.cell, "n": record.n, "why": why }));
+            self.log_now(What::TrialBroken { cell: record.cell.clone(), n: record.n, why: why.clone() });
             return Ok(());
         }
         // Judged first: if the disk refuses, the table still has it.
@@ -228,7 +247,7 @@ impl Sink for Recorder<'_> {
             self.traces.trial(record, &answer.result, streams);
         }
         let valid = answer.map(|answer| answer.result.valid);
-        self.log("trial_kept", serde_json::json!({ "cell": record.cell, "n": record.n, "valid": valid }));
+        self.log_now(What::TrialKept { cell: record.cell.clone(), n: record.n, valid });
         Ok(())
     }
 }

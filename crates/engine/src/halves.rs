@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them: samples and a record.
 
+use crate::abroad::Host;
 use crate::matcher::{Match, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use tardy_model::ethernet::{TAG, Tag};
+use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
+use tardy_model::offset::EndOffsets;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::Batch;
-use tardy_model::stream::{Port, Stream};
+use tardy_model::stream::{Port, Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
 
@@ -68,6 +71,8 @@ pub struct Halves {
     pub reply: Option<ReplyHalves>,
     /// What the threads of all ends did for tardy itself in the trial, and how much of that found no room.
     pub own: OwnNotes,
+    /// How far the clocks of the ends' hosts were ahead. All instants here are of these hosts' own clocks.
+    pub offsets: EndOffsets,
 }
 
 fn source_of(port: Port, point: Point) -> Source {
@@ -81,8 +86,38 @@ fn source_of(port: Port, point: Point) -> Source {
     }
 }
 
-/// Joins the halves of `stream`, whose packet 0 was due at `base`.
+/// The same halves in the coordinator's clock. Where both ends were on its host nothing is copied.
+fn to_here(halves: &Halves) -> Cow<'_, Halves> {
+    if halves.offsets.are_none() {
+        return Cow::Borrowed(halves);
+    }
+    let mut here = halves.clone();
+    if let Some(offset) = &halves.offsets.tx {
+        let host = Host::of(offset, &halves.tx_clocks);
+        host.sent(&mut here.sent);
+        here.tx_counters.sent_ns =
+            here.tx_counters.sent_ns.map(|(first, last)| (host.tai_ns(first), host.tai_ns(last)));
+        host.noted(&mut here.own, |side| side != Side::Rx);
+        if let Some(reply) = &mut here.reply {
+            host.arrived(&mut reply.arrivals);
+        }
+    }
+    if let Some(offset) = &halves.offsets.rx {
+        let host = Host::of(offset, &halves.rx_clocks);
+        host.arrived(&mut here.arrivals);
+        host.noted(&mut here.own, |side| side == Side::Rx);
+        if let Some(reply) = &mut here.reply {
+            host.sent(&mut reply.sent);
+        }
+    }
+    // Neighbours of two hosts are now in one order.
+    here.own.work.sort_by_key(|work| work.start_ns);
+    Cow::Owned(here)
+}
+
+/// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.
 pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
+    let halves = &*to_here(halves);
     let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
     let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
@@ -150,12 +185,13 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         spin_gaps: halves.gaps,
         tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
-        tags: tags(stream.tag, &halves.arrivals),
+        tags: tags(stream, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
         own_work: halves.own.work.clone(),
         own_between: halves.own.between.clone(),
         own_work_left_out: halves.own.left_out,
+        offsets: halves.offsets.clone(),
     };
     (matched.batch, record)
 }
@@ -207,18 +243,23 @@ fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: 
         tcp: reply.tcp[0],
         tcp_reflector: reply.tcp[1],
         error_queue_bytes: reply.error_queue_bytes,
-        tags: tags(stream.tag, &reply.arrivals),
+        tags: tags(stream, &reply.arrivals),
     }
 }
 
 /// The tags that packets were sent and arrived with; `None` where they have none and the port sees none.
-fn tags(sent: Option<Tag>, arrivals: &[Arrival]) -> Option<TagRecord> {
+fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
+    let sent = stream.tag;
     let mut record = TagRecord { sent, ..TagRecord::default() };
     // Nothing is kept of ports that see none.
     let mut seen = Vec::new();
     for arrival in arrivals {
         let Some(count) = arrival.tags.count() else { continue };
         let row = arrival.seq as usize;
+        // A number that no packet of the stream has is counted as a stranger's elsewhere.
+        if arrival.seq >= stream.count {
+            continue;
+        }
         if row >= seen.len() {
             seen.resize(row + 1, false);
         }

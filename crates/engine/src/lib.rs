@@ -2,6 +2,7 @@
 //! The measuring engine: an open-loop schedule, a sender and a receiver over a narrow port, and the pure matcher that
 //! joins their halves. It emits samples and never sees a file format.
 
+mod abroad;
 pub mod agent;
 pub mod dropped;
 pub mod halves;

@@ -18,7 +18,7 @@ use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -121,6 +121,15 @@ pub enum ToAgent {
     CollectLoads,
 }
 
+/// An end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EndId {
+    /// The stream's number.
+    pub stream: u8,
+    /// Which end of it.
+    pub side: Side,
+}
+
 /// An end that is ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndReady {
@@ -212,13 +221,35 @@ pub enum FromAgent {
         packets: u64,
     },
     /// Part of a sender's half.
-    SenderPiece(SenderHalf),
+    SenderPiece {
+        /// The end that recorded it.
+        end: EndId,
+        /// Its next rows.
+        rows: SenderHalf,
+    },
     /// Part of a receiver's half.
-    ArrivalPiece(Vec<Arrival>),
+    ArrivalPiece {
+        /// The end that recorded it.
+        end: EndId,
+        /// Its next arrivals.
+        arrivals: Vec<Arrival>,
+    },
     /// All that an end recorded has been handed over.
-    Collected(Box<Collected>),
-    /// It cannot be done; the trial is over, the agent lives.
+    Collected {
+        /// The end.
+        end: EndId,
+        /// What stands beside its rows.
+        rest: Box<Collected>,
+    },
+    /// What was asked cannot be done; the trial is over, the agent lives.
     Failed(String),
+    /// An end cannot go on, unasked: it is still to be collected.
+    Broke {
+        /// The end.
+        end: EndId,
+        /// Why.
+        why: String,
+    },
     /// Answer to `ConnectLoads`.
     LoadsConnected,
     /// Part of what a load's program wrote, before its side's record.

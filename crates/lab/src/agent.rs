@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A station's agent as the coordinator sees it: orders go to it, and its messages come out of one channel for all stations.
 
+use crate::host::clocks;
 use crate::station::{Carrier, Connection, StationId};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::sync::mpsc;
@@ -63,6 +64,14 @@ pub enum AgentError {
         station: String,
         /// Its words.
         what: String,
+    },
+    /// Its host's clock is not known to agree with this one's.
+    #[error("station `{station}`: {source}")]
+    Clocks {
+        /// Station.
+        station: String,
+        /// Why.
+        source: clocks::Unknown,
     },
     /// It did not answer in time.
     #[error("station `{station}` did not answer within {seconds} s while {doing}: is a realtime thread starving it?")]

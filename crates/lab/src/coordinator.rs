@@ -11,7 +11,9 @@ pub use possible::{Possible, found, memory, possible};
 use record::Beside;
 
 use crate::agent::{Agent, AgentError};
-use crate::apply;
+use crate::host::local::applied;
+use crate::host::runner::Processes;
+use crate::host::{Host, HostId};
 use crate::leftover;
 use crate::loads::{self, Loads};
 use crate::machine::Facts;
@@ -21,8 +23,7 @@ use crate::path;
 use crate::path::wire;
 use crate::placement::{Placed, place};
 use crate::plan::{self, Plan};
-use crate::run::{Ended, Event, RunError, Sink};
-use crate::runner::Processes;
+use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::watch::Readings;
 use crate::shaper::{self, launching};
 use crate::slot::{self, ClaimError, Slot};
@@ -35,7 +36,6 @@ use rand::Rng;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_engine::order::{RulerOrder, ThreadOrder};
 use tardy_engine::port;
@@ -43,8 +43,7 @@ use tardy_host::cpus;
 use tardy_host::state::{Moment, Reader};
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::StationEntry;
-use tardy_model::stream::Side;
-use tardy_model::stream::{Kind, Port, Stream, live};
+use tardy_model::stream::{Kind, Port, Side, Stream, live};
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{self, Cell, Experiment, Shaper};
@@ -62,19 +61,19 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Batches of commands that were run and are not yet told: each command, how long the batch took, what failed, when.
-type Told = std::cell::RefCell<Vec<(Vec<String>, Duration, Vec<String>, std::time::Instant)>>;
+/// Batches of commands that were run and are not yet told.
+type Told = std::cell::RefCell<Vec<Event>>;
 
 /// The runner of a path's commands. They are told when their batch is over; the sink is busy elsewhere meanwhile, so they are noted in
 /// `ran` until then.
 fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>, RunError> {
-    let runner = Processes::new(|batch: &crate::runner::BatchLog<'_>| {
-        ran.borrow_mut().push((
-            batch.commands.iter().map(ToString::to_string).collect(),
-            batch.took,
-            batch.failures.iter().map(|failure| failure.says.clone()).collect(),
-            std::time::Instant::now(),
-        ));
+    let runner = Processes::new(|batch: &crate::host::runner::BatchLog<'_>| {
+        ran.borrow_mut().push(Event::now(What::Commands {
+            commands: batch.commands.iter().map(ToString::to_string).collect(),
+            took_ns: Nanos(batch.took.as_nanos() as i64),
+            failed: batch.failures.iter().map(|failure| failure.says.clone()).collect(),
+            elsewhere: false,
+        }));
     });
     Ok(runner.holding(slot).map_err(|source| ClaimError::State(StateError::Io { path: state.to_owned(), source }))?)
 }
@@ -114,12 +113,22 @@ impl Run<'_> {
         self.options.stop.load(Relaxed)
     }
 
+    /// Something happened just now.
+    fn tell(&mut self, what: What) {
+        self.sink.event(Event::now(what));
+    }
+
+    /// This machine cannot run a cell; the others go on.
+    fn refuse(&mut self, cell: &Cell, why: String) {
+        self.refused.push(cell.id.clone());
+        self.tell(What::Refused { cell: cell.id.clone(), why });
+    }
+
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
             if let Some(why) = path::cannot(&cell.setup, &self.found) {
-                self.sink.event(Event::Refused { cell: &cell.id, why: &why });
-                self.refused.push(cell.id.clone());
+                self.refuse(cell, why);
             }
         }
         let mut slot = None;
@@ -161,7 +170,7 @@ impl Run<'_> {
             let (_, of_loads) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
             let (_, of_softirq) = softirq::meant(&cell.setup, &chosen, &self.found)?;
             for what in streams.into_iter().chain(of_loads).chain(of_softirq) {
-                self.sink.event(Event::Short { cell: &cell.id, what: &what });
+                self.tell(What::Short { cell: cell.id.clone(), what });
             }
         }
         Ok(())
@@ -169,7 +178,7 @@ impl Run<'_> {
 
     fn simulate(&mut self, turn: &Turn<'_>) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
-        self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
+        self.tell(What::Trial { cell: cell.id.clone(), n: *n, order: *order, of: self.of });
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let nonce: u64 = random.random();
         let (mut states, mut ran, mut shapers) = (None, Vec::new(), BTreeMap::new());
@@ -204,21 +213,18 @@ impl Run<'_> {
         let plan = plan::plan(setup, slot.names(), &self.found)?;
         let ran = Told::default();
         let mut runner = noting(&ran, slot, self.options.state)?;
-        let applied = slot
-            .journal()
-            .map_err(RunError::from)
-            .and_then(|journal| apply::apply(&plan, journal, &mut runner).map_err(RunError::from));
+        let host = applied(&plan.steps, slot.journal()?, &mut runner);
         self.tell_commands(&ran);
-        let mut applied = applied?;
-        let result = self.on_stations(&mut applied, &plan, turns, last, &ran);
-        let put_back = applied.undo();
+        let mut host = host?;
+        let result = self.on_stations(&mut host, &plan, turns, last, &ran);
+        let put_back = host.put_back();
         self.tell_commands(&ran);
         match put_back {
             Ok(put_back) => {
                 let notes: Vec<String> = put_back.notes.iter().map(|note| format!("# {note}")).collect();
-                let (took, ago, failed) = (Duration::ZERO, Duration::ZERO, Vec::new());
                 if !notes.is_empty() {
-                    self.sink.event(Event::Commands { commands: notes, took, ago, failed, elsewhere: false });
+                    let (took_ns, failed) = (Nanos::ZERO, Vec::new());
+                    self.tell(What::Commands { commands: notes, took_ns, failed, elsewhere: false });
                 }
                 // What made the run fail says more.
                 if !put_back.lost.is_empty() && result.is_ok() {
@@ -227,19 +233,17 @@ impl Run<'_> {
             }
             Err(error) => *not_put_back = Some(error),
         }
-        self.sink.event(Event::TornDown);
+        self.tell(What::TornDown);
         result
     }
 
     fn tell_commands(&mut self, ran: &Told) {
-        for (commands, took, failed, ended) in ran.take() {
-            self.sink.event(Event::Commands { commands, took, ago: ended.elapsed(), failed, elsewhere: false });
-        }
+        ran.take().into_iter().for_each(|event| self.sink.event(event));
     }
 
     fn on_stations(
         &mut self,
-        applied: &mut apply::Applied<'_>,
+        host: &mut dyn Host,
         plan: &Plan,
         turns: &[Turn<'_>],
         last: bool,
@@ -252,7 +256,7 @@ impl Run<'_> {
             // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that waits as what is no JSON.
             clock::sleep_until(begins);
         }
-        let read_back = applied.read_back(plan)?;
+        let read_back = host.read_back(&plan.read_back)?;
         self.tell_commands(ran);
         let mut stations = Stations::default();
         let mut entries = BTreeMap::new();
@@ -265,15 +269,15 @@ impl Run<'_> {
                 source,
             })?;
             let mut agent = Agent::over(connection, name, id, inbox, options.version);
-            agent.pid().map(|pid| applied.agent(pid)).transpose()?;
+            agent.pid().map(|pid| host.note_process(pid)).transpose()?;
             agent.greet(options.version)?;
             let netns = Some(offer.netns().to_owned());
             let entry = StationEntry { kind: kind.name.to_owned(), netns, agent: agent.version.clone() };
             entries.insert(name.clone(), entry);
-            stations.push(agent);
+            stations.push(agent, HostId::HERE);
         }
         let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
-        self.sink.event(Event::Built { read_back: &read_back, stations: &entries, pids });
+        self.tell(What::Built { read_back, stations: entries, pids });
         if !self.measured {
             self.measure(&mut stations, plan, false)?;
             self.measured = true;
@@ -283,7 +287,7 @@ impl Run<'_> {
                 break;
             }
             if !self.refused.contains(&turn.cell.id) {
-                self.trial(&mut stations, applied, plan, turn)?;
+                self.trial(&mut stations, host, plan, turn)?;
             }
         }
         if last && !self.stopped() {
@@ -304,7 +308,7 @@ impl Run<'_> {
         for (record, threads) in records.iter_mut().zip(names) {
             (record.after, record.threads) = (after, threads);
         }
-        self.sink.event(Event::Ruler(&records));
+        self.tell(What::Ruler { records: records.clone() });
         self.ruler.extend(records);
         Ok(())
     }
@@ -345,13 +349,13 @@ impl Run<'_> {
     fn trial(
         &mut self,
         stations: &mut Stations,
-        applied: &mut apply::Applied<'_>,
+        host: &mut dyn Host,
         plan: &Plan,
         turn: &Turn<'_>,
     ) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
         let (chosen, _) = place(&cell.setup)?;
-        self.sink.event(Event::Trial { cell: &cell.id, n: *n, order: *order, of: self.of });
+        self.tell(What::Trial { cell: cell.id.clone(), n: *n, order: *order, of: self.of });
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
@@ -366,12 +370,12 @@ impl Run<'_> {
             // What tardy itself looks at must not lie between the two readings of the clocks.
             if states.is_empty() {
                 watch.look();
-                readings.take(applied);
+                readings.take(host);
                 states.push(reader.read(Moment::Before, other_runs()));
             } else {
                 states.push(reader.read(Moment::Behind, other_runs()));
                 watch.look();
-                readings.take(applied);
+                readings.take(host);
             }
         };
         let sink = &mut *self.sink;
@@ -379,7 +383,7 @@ impl Run<'_> {
             let of = cell.setup.streams.iter().find(|s| s.name == stream);
             let (count, live) = (of.map_or(0, |s| s.count), of.map(|s| live(s.kind, &s.stamps)));
             let metric = live.filter(|(end, _)| *end == side).map(|(_, metric)| metric);
-            sink.event(Event::Progress { stream, side, digest, count, metric });
+            sink.event(Event::now(What::Progress { stream: stream.to_owned(), side, digest, count, metric }));
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut observe), &mut progress);
         let mut states = states.into_iter();
@@ -404,8 +408,7 @@ impl Run<'_> {
                 failed.map_or(Ok(()), Err)
             }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
-                self.sink.event(Event::Refused { cell: &cell.id, why: &why });
-                self.refused.push(cell.id.clone());
+                self.refuse(cell, why);
                 Ok(())
             }
             Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),

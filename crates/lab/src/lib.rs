@@ -3,12 +3,12 @@
 //! whatever happens.
 
 pub mod agent;
-pub mod apply;
 pub mod command;
 pub mod consent;
 pub mod coordinator;
 pub mod guest;
 pub mod held;
+pub mod host;
 pub mod identity;
 pub mod inverse;
 pub mod journal;
@@ -24,7 +24,6 @@ pub mod plan;
 pub mod process;
 pub mod returned;
 pub mod run;
-pub mod runner;
 pub mod script;
 pub mod shaper;
 pub mod slot;

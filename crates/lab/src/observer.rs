@@ -11,7 +11,7 @@ use crate::station::Stations;
 use crate::trial::Broken;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_engine::halves;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Batch;
@@ -77,6 +77,10 @@ pub fn measure(
     without.streams.iter_mut().for_each(|stream| stream.stamps.retain(|point| !is_of_tx(*point)));
     let mut values: [Measured; 2] = Default::default();
     for stamped in TURNS {
+        if stop.load(Relaxed) {
+            // The trial before these is finished and waits to be kept.
+            return Ok(Vec::new());
+        }
         let setup = if stamped { &with } else { &without };
         let (_, ordered) = orders::orders(setup, plan, chosen, random)?;
         let mut loads = Loads::of(setup, plan, &[], random)?;

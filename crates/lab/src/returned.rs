@@ -3,8 +3,8 @@
 //! while it was in its station. A command with its old name would find nothing, and the device would be lost with its namespace.
 
 use crate::command::{Batch, Command};
+use crate::host::runner::Runner;
 use crate::inverse::{Action, Inverse, TakenNic};
-use crate::runner::Runner;
 use serde_json::Value;
 use std::path::Path;
 

@@ -5,11 +5,11 @@
 //! next one begins again.
 
 use crate::command::{Batch, Command};
+use crate::host::runner::{Failure, Runner};
 use crate::journal::{self, Journal, JournalError};
 use crate::leftover;
 use crate::process::Identity;
 use crate::returned::{self, Way};
-use crate::runner::{Failure, Runner};
 use crate::slot::{self, Hold, Take};
 use crate::state::{Folder, StateError};
 use std::path::Path;

@@ -15,6 +15,7 @@ pub mod json;
 pub mod load;
 pub mod machine;
 pub mod manifest;
+pub mod offset;
 pub mod path;
 pub mod placement;
 pub mod point;

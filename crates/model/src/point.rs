@@ -102,6 +102,11 @@ impl Point {
         }
     }
 
+    /// True if it is stamped where the request arrives, by that host's clocks.
+    pub const fn is_at_receiver(self) -> bool {
+        Point::RxHw as usize <= self as usize && self as usize <= Point::ReplyTxKernel as usize
+    }
+
     /// True for the way of a reply back to who asked.
     pub const fn is_of_reply(self) -> bool {
         self as usize >= Point::ReplySend as usize
@@ -221,6 +226,11 @@ impl Metric {
     /// True if it is made of stamps at `rx_kernel`; `delta` is, wherever that point is stamped.
     pub fn has_rx_kernel(self) -> bool {
         self == Metric::Delta || self.points().contains(&Point::RxKernel)
+    }
+
+    /// True if it is the difference of an instant at one end and one at the other, so that it is as wrong as their clocks disagree.
+    pub fn crosses_stations(self) -> bool {
+        matches!(self, Metric::Span(from, to) if from.is_at_receiver() != to.is_at_receiver())
     }
 
     /// True if the order of the two points is one of cause and effect, so that a negative value is a fault of a clock.

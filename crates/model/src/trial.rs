@@ -5,6 +5,7 @@
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
+use crate::offset::EndOffsets;
 use crate::placement::PlacementRecord;
 use crate::point::{Metric, Point, Source};
 use crate::qdisc::{LaunchRecord, ShaperRecord};
@@ -38,6 +39,9 @@ pub struct TrialRecord {
     pub before: MachineState,
     /// State of the machine after.
     pub after: MachineState,
+    /// The states of the other hosts, before the trial and behind it, by the hosts' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, [MachineState; 2]>,
     /// By stream name.
     pub streams: BTreeMap<String, StreamRecord>,
     /// Background loads by name.
@@ -202,6 +206,10 @@ pub struct StreamRecord {
     /// Intervals of either kind that found no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub own_work_left_out: u64,
+    /// How far the clocks of the ends' hosts were ahead of the coordinator's, where these are other hosts. The stream's instants are of
+    /// the coordinator's clock; those of `tx_clocks` and `rx_clocks` are of the hosts' own.
+    #[serde(default, skip_serializing_if = "EndOffsets::are_none")]
+    pub offsets: EndOffsets,
 }
 
 /// Why a measuring thread took stamps out of its error queue between two packets.

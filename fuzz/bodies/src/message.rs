@@ -48,7 +48,7 @@ pub fn input(bytes: &[u8]) -> usize {
 struct Nobody;
 
 impl Sink for Nobody {
-    fn event(&mut self, _: Event<'_>) {}
+    fn event(&mut self, _: Event) {}
     fn trial(&mut self, _: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         assert!(streams.iter().all(|(_, batch)| batch.is_even()));
         Ok(())
@@ -113,9 +113,9 @@ fn trial(told: Vec<FromAgent>) {
     for message in told {
         let end = &mut ends[at];
         match message {
-            FromAgent::SenderPiece(piece) => end.sent.append(piece),
-            FromAgent::ArrivalPiece(mut piece) => end.arrivals.append(&mut piece),
-            FromAgent::Collected(rest) => {
+            FromAgent::SenderPiece { rows, .. } => end.sent.append(rows),
+            FromAgent::ArrivalPiece { mut arrivals, .. } => end.arrivals.append(&mut arrivals),
+            FromAgent::Collected { rest, .. } => {
                 end.rest = Some(*rest);
                 at = (at + 1).min(2);
             }
@@ -153,6 +153,7 @@ fn trial(told: Vec<FromAgent>) {
         warmup: WarmUp::default(),
         reply,
         own: tx_rest.own.clone(),
+        offsets: Default::default(),
     };
     for (kind, reply) in [(Kind::Cyclic, None), (Kind::Reflected, Some(reply.clone())), (Kind::Pingpong, Some(reply))] {
         let halves = halves(reply);

@@ -176,6 +176,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         own_work: Vec::new(),
         own_between: Vec::new(),
         own_work_left_out: 0,
+        offsets: Default::default(),
     };
     TrialRecord {
         format: tardy_model::FORMAT,
@@ -191,6 +192,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         after,
         streams: BTreeMap::from([("ctl".to_owned(), stream)]),
         loads: BTreeMap::new(),
+        hosts: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),

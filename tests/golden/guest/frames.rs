@@ -9,9 +9,8 @@ use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::{self, Frames, Kind};
 use tardy_lab::guest::relay::{self, Heard, Relay};
-use tardy_lab::guest::said::{End, Said};
 use tardy_lab::guest::watch::most_bytes;
-use tardy_lab::run::{Event, Sink};
+use tardy_lab::run::{Event, Sink, What};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 
@@ -22,7 +21,7 @@ fn written(frames: &[(Kind, Vec<u8>)]) -> Vec<u8> {
 }
 
 fn kinds() -> impl Strategy<Value = (Kind, Vec<u8>)> {
-    let kind = prop_oneof![Just(Kind::Said), Just(Kind::Trial), Just(Kind::Output)];
+    let kind = prop_oneof![Just(Kind::Event), Just(Kind::Trial), Just(Kind::Output)];
     (kind, proptest::collection::vec(any::<u8>(), 0..200))
 }
 
@@ -71,8 +70,9 @@ struct Kept {
 }
 
 impl Sink for Kept {
-    fn event(&mut self, event: Event<'_>) {
-        self.events.push(format!("{event:?}"));
+    fn event(&mut self, event: Event) {
+        // The host's time is another one.
+        self.events.push(format!("{:?}", event.what));
     }
     fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
         self.output = output;
@@ -112,8 +112,8 @@ fn a_run_told_over_a_port_is_the_run() {
     let mut relay = Relay::new(Vec::new());
     run(&mut relay);
     relay.load_output(vec![("bulk.out".to_owned(), vec![0, 255, 10, 13, 3])]);
-    let end = End { failed: Some(("no".to_owned(), 3)), not_put_back: None };
-    relay.say(&Said::End(end.clone()));
+    let failed = Some("no".to_owned());
+    relay.say(What::Ended { interrupted: false, failed, exit_code: Some(3), not_put_back: None });
     let (mut there, mut ended) = (Kept::default(), None);
     let (mut of_trials, mut of_programs) = (Expected::of(&simulated()), Expected::of(&with_programs()));
     let mut frames = Frames::default();
@@ -121,11 +121,11 @@ fn a_run_told_over_a_port_is_the_run() {
     while let Some((kind, bytes)) = frames.take().expect("sound") {
         // No experiment has both: nothing runs beside simulated time.
         let expected = if kind == Kind::Output { &mut of_programs } else { &mut of_trials };
-        if let Heard::End(end) = relay::deliver(kind, &bytes, expected, &mut there).expect("sense") {
-            ended = Some(end);
+        if let Heard::Over { failed } = relay::deliver(kind, &bytes, expected, &mut there).expect("sense") {
+            ended = failed;
         }
     }
-    assert_eq!(ended, Some(end));
+    assert_eq!(ended, Some(("no".to_owned(), 3)));
     assert_eq!(there.events, here.events);
     assert_eq!(there.output, [("bulk.out".to_owned(), vec![0, 255, 10, 13, 3])]);
     assert_eq!(here.trials.len(), 3);
@@ -145,7 +145,7 @@ fn a_guest_that_sent_for_ever_filled_the_disk() {
     let (small, large) = (most_bytes(&source(1)), most_bytes(&source(10_000_000)));
     // A trial's samples are far smaller than the memory that it is measured in.
     assert!(small > 64 << 20 && large > small + 3 * 10_000_000 * 200, "{small} {large}");
-    let one = written(&[(Kind::Said, b"{}".to_vec())]);
+    let one = written(&[(Kind::Event, b"{}".to_vec())]);
     let mut frames = Frames::of_guest(256 << 20).at_most(10 * one.len() as u64);
     for _ in 0..10 {
         frames.push(&one);
@@ -210,8 +210,8 @@ fn told(kind: Kind, bytes: &[u8], expected: &mut Expected) -> Result<(), String>
     }
 }
 
-fn said(said: &Said, expected: &mut Expected) -> Result<(), String> {
-    told(Kind::Said, &serde_json::to_vec(said).expect("JSON"), expected)
+fn said(what: &What, expected: &mut Expected) -> Result<(), String> {
+    told(Kind::Event, &serde_json::to_vec(&Event::now(what.clone())).expect("JSON"), expected)
 }
 
 /// What a guest that lies does to its trial.
@@ -246,7 +246,7 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let bytes = relay::trial_bytes(record, streams).expect("bytes");
     assert_eq!(told(Kind::Trial, &bytes, &mut expected), Ok(()));
     assert!(told(Kind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
-    let of_none = Said::Refused { cell: "x".to_owned(), why: "y".to_owned() };
+    let of_none = What::Refused { cell: "x".to_owned(), why: "y".to_owned() };
     assert!(said(&of_none, &mut expected).is_err());
 }
 
@@ -254,9 +254,21 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
 fn a_guest_that_said_one_thing_again_and_again_had_the_manifest_written_each_time() {
     let mut expected = Expected::of(&simulated());
     let cell = simulated().cells[0].id.clone();
-    let again = Said::Short { cell, what: "too little".to_owned() };
+    let again = What::Short { cell, what: "too little".to_owned() };
     let heard = (0..1_000).take_while(|_| said(&again, &mut expected).is_ok()).count();
     assert_eq!(heard, 64 + 64 + 4, "for the run, for its one cell, and for its stream");
+}
+
+#[test]
+fn a_guest_that_says_what_only_its_host_can_know_is_refused() {
+    let cell = simulated().cells[0].id.clone();
+    let kept = What::TrialKept { cell: cell.clone(), n: 1, valid: Some(true) };
+    let broken = What::TrialBroken { cell, n: 1, why: "so".to_owned() };
+    let booted = What::GuestBooted { boot_cpu_ns: 1, boot_ns: None };
+    for what in [kept, broken, booted] {
+        let why = said(&what, &mut Expected::of(&simulated())).expect_err("the host's");
+        assert_eq!(why, "it says what only its host can know");
+    }
 }
 
 #[test]
@@ -264,11 +276,12 @@ fn what_a_kernel_answered_took_two_hundred_times_its_size() {
     let built = |bytes: usize| {
         let says = format!("[{}0]", "0,".repeat(bytes / 2));
         let read = format!("{{\"command\":\"tc qdisc show\",\"says\":{says}}}");
-        format!("{{\"built\":{{\"read_back\":[{read}],\"stations\":{{}},\"pids\":{{}}}}}}").into_bytes()
+        let built = format!("{{\"read_back\":[{read}],\"stations\":{{}},\"pids\":{{}}}}");
+        format!("{{\"at\":1,\"what\":{{\"built\":{built}}}}}").into_bytes()
     };
     let mut expected = Expected::of(&simulated());
-    assert_eq!(told(Kind::Said, &built(900_000), &mut expected), Ok(()));
-    let much = told(Kind::Said, &built(2_000_000), &mut expected).expect_err("too much");
+    assert_eq!(told(Kind::Event, &built(900_000), &mut expected), Ok(()));
+    let much = told(Kind::Event, &built(2_000_000), &mut expected).expect_err("too much");
     assert!(much.contains("of 1048576 bytes are the most"), "{much}");
     // The text itself is what is kept, and it comes out as it went in.
     let read: tardy_model::manifest::ReadBack =
@@ -295,10 +308,10 @@ fn two_bytes_of_a_guest_became_an_entry_of_a_programs_output_or_a_file() {
 fn a_guest_that_began_a_trial_again_and_again_kept_the_host_from_hearing_a_signal() {
     let mut expected = Expected::of(&simulated());
     let cell = simulated().cells[0].id.clone();
-    let trial = |n| Said::Trial { cell: cell.clone(), n, order: 0, of: 3 };
+    let trial = |n| What::Trial { cell: cell.clone(), n, order: 0, of: 3 };
     assert_eq!(said(&trial(1), &mut expected), Ok(()));
     assert!(said(&trial(1), &mut expected).is_err());
-    let built = Said::Built { read_back: Vec::new(), stations: Default::default(), pids: Default::default() };
+    let built = What::Built { read_back: Vec::new(), stations: Default::default(), pids: Default::default() };
     let heard = (0..100).take_while(|_| said(&built, &mut expected).is_ok()).count();
     assert_eq!(heard, 4, "before each of three trials, and once more");
 }

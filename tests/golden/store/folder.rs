@@ -64,6 +64,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         after: state,
         streams: BTreeMap::new(),
         loads: BTreeMap::new(),
+        hosts: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),

@@ -25,7 +25,10 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
                 let pair = name.parse::<Metric>().ok().filter(|pair| pair.is_causal())?;
                 // The device's clock is in question only where its stamp is.
                 let of_device = if pair.points().contains(&Point::TxHw) { record.tx_hw_bound_ns } else { 0 };
-                Some((metric.figures.min_ns?, name, metric.negative, both_ns.saturating_add(of_device)))
+                // The clocks of two hosts are in question only where a pair has an end on each.
+                let of_hosts = if pair.crosses_stations() { record.offsets.bound_ns() } else { 0 };
+                let bound_ns = both_ns.saturating_add(of_device).saturating_add(of_hosts);
+                Some((metric.figures.min_ns?, name, metric.negative, bound_ns))
             })
             .filter(|(min_ns, _, _, bound_ns)| *min_ns < bound_ns.saturating_neg())
             .min();

@@ -80,6 +80,10 @@ fn harmed(harm: &Harm<'_>, used: &CpuUse) -> String {
 }
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    evidence.each_host(on_host)
+}
+
+fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let limit = evidence.settings.share(ID);
     let mut found: Vec<(i64, Verdict)> = Vec::new();
     for cpu in evidence.cpus() {

@@ -3,7 +3,7 @@
 //! thread waited for that CPU because of others, which is the harm that they did.
 
 use super::evidence::Thread;
-use super::{Evidence, load, rt_bandwidth};
+use super::{Evidence, Of, load, rt_bandwidth};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::LoadKind;
 use tardy_model::machine::{CpuTimes, TaskTime};
@@ -61,13 +61,17 @@ fn ours_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Option<i64> {
 /// first reading is new, or had run for less than a tick then, so counting it from 0 is wrong by 10 ms at most. No task ran longer
 /// than the time that passed.
 fn task_ns(evidence: &Evidence<'_>, tid: u32, task: &TaskTime, elapsed_ns: i64) -> i64 {
-    let before = &evidence.record.before.tasks;
+    let before = &evidence.before().tasks;
     let began = before.get(&tid).filter(|earlier| earlier.start == task.start).map_or(0, |earlier| earlier.run_ns);
     task.run_ns.saturating_sub(began).clamp(0, elapsed_ns.max(0))
 }
 
 /// What the loads ran on a CPU, at most: their own threads, and the programs that they started.
 fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
+    if let Of::Host(_) = evidence.of {
+        // Loads run on the coordinator's host.
+        return 0;
+    }
     let loads = evidence.record.loads.values();
     let sides = loads.flat_map(|load| load.instances.iter().flat_map(|instance| instance.sides()));
     let threads: BTreeMap<u32, i64> = sides
@@ -76,8 +80,7 @@ fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
         .collect();
     let Some(expected) = load::expected(evidence) else { return 0 };
     let tasks = evidence
-        .record
-        .after
+        .after()
         .tasks
         .iter()
         .filter(|(tid, task)| task.cpu == cpu && !threads.contains_key(tid) && expected.holds(**tid, task));
@@ -88,7 +91,7 @@ fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
 /// A thread of this run's that just ended is nobody else's. The kernel says no more of it than its name, so this is not sure where another
 /// run was under way.
 fn is_own(evidence: &Evidence<'_>, name: &str) -> bool {
-    let (before, after) = (&evidence.record.before, &evidence.record.after);
+    let (before, after) = (evidence.before(), evidence.after());
     name.starts_with("tardy-") && before.other_runs == 0 && after.other_runs == 0
 }
 
@@ -98,11 +101,11 @@ fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
     let expected = load::expected(evidence);
     let strange = |tid: u32, task: &TaskTime| expected.as_ref().is_none_or(|expected| !expected.holds(tid, task));
-    let tasks = evidence.record.after.tasks.iter();
+    let tasks = evidence.after().tasks.iter();
     let tasks = tasks.filter(|(tid, task)| task.cpu == cpu && !ours.contains(tid) && strange(**tid, task));
     let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(evidence, *tid, task, elapsed_ns), 0));
     let has_programs = evidence.record.loads.values().any(|load| matches!(load.kind, LoadKind::Command { .. }));
-    let ended = evidence.record.after.ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
+    let ended = evidence.after().ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
     let ended = ended.filter(|task| task.cpu == cpu && !is_own(evidence, &task.name));
     let ended = ended.map(|task| (task.name.as_str(), task.run_ns, task.count));
     let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
@@ -138,7 +141,7 @@ pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
         let named = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
         others_ns = others_ns.min(named);
     }
-    let ended = evidence.record.after.ended.as_ref();
+    let ended = evidence.after().ended.as_ref();
     Some(CpuUse {
         elapsed_ns,
         irq_ns: times.irq_ns,

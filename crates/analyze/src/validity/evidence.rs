@@ -5,12 +5,12 @@ use super::{clock_step, tai_offset};
 use crate::cell::delta_of;
 use crate::coverage::{Bursts, CoverageByBurst};
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::machine::{CpuTimes, ThreadRecord};
+use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::StreamResult;
 use tardy_model::trial::{Counters, SpinGaps, StreamRecord, TagRecord, TrialRecord};
 use tardy_model::validity::Validity;
-use tardy_model::verdict::Level;
+use tardy_model::verdict::{Level, Verdict};
 
 /// One trial's evidence.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,19 @@ pub struct Evidence<'a> {
     pub coverage: &'a BTreeMap<String, CoverageByBurst>,
     /// What the experiment set of the rules.
     pub settings: &'a Validity,
+    /// Whose threads and states are looked at.
+    pub of: Of<'a>,
+}
+
+/// Whose threads and states a rule looks at. CPUs are numbered by each host for itself, and one host's tasks harm no other's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of<'a> {
+    /// The threads of all hosts; states are those of the coordinator's host.
+    Trial,
+    /// Those of the coordinator's host.
+    Here,
+    /// Those of another host.
+    Host(&'a str),
 }
 
 /// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much is noise, ns.
@@ -51,7 +64,14 @@ pub(super) struct Thread<'a> {
     pub of: &'a StreamRecord,
 }
 
-impl Thread<'_> {
+impl<'a> Thread<'a> {
+    /// The other host that it ran on; `None` for the coordinator's.
+    pub fn host(&self) -> Option<&'a str> {
+        let offsets = &self.of.offsets;
+        let offset = if self.end == "rx" { &offsets.rx } else { &offsets.tx };
+        offset.as_ref().map(|offset| offset.host.as_str())
+    }
+
     /// `ctl.rx`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.stream, self.end)
@@ -90,11 +110,48 @@ impl Thread<'_> {
 impl<'a> Evidence<'a> {
     /// The measuring threads.
     pub(super) fn threads(&self) -> impl Iterator<Item = Thread<'a>> + use<'a> {
-        self.record.streams.iter().flat_map(|(stream, of)| {
+        let whose = self.of;
+        self.record.streams.iter().flat_map(move |(stream, of)| {
             let reply = of.reply.as_ref().and_then(|reply| reply.thread.as_ref()).map(|record| ("reply", record));
             let ends = [("tx", &of.tx), ("rx", &of.rx)].into_iter().chain(reply);
-            ends.map(move |(end, record)| Thread { stream, end, record, of })
+            let threads = ends.map(move |(end, record)| Thread { stream, end, record, of });
+            threads.filter(move |thread| match whose {
+                Of::Trial => true,
+                Of::Here => thread.host().is_none(),
+                Of::Host(name) => thread.host() == Some(name),
+            })
         })
+    }
+
+    /// What a rule that looks at a machine finds on each host, by itself. What it finds on another host says on which.
+    pub(super) fn each_host(&self, judge: fn(&Evidence<'_>) -> Vec<Verdict>) -> Vec<Verdict> {
+        let mut verdicts = judge(&Evidence { of: Of::Here, ..*self });
+        for host in self.record.hosts.keys() {
+            let found = judge(&Evidence { of: Of::Host(host), ..*self });
+            verdicts.extend(found.into_iter().map(|verdict| {
+                let says = format!("on {host}: {}", verdict.says);
+                Verdict { says, ..verdict }.with("host", host.as_str())
+            }));
+        }
+        verdicts
+    }
+
+    /// The state of the machine before the trial.
+    pub(super) fn before(&self) -> &'a MachineState {
+        self.states()[0]
+    }
+
+    /// The state of the machine behind the trial.
+    pub(super) fn after(&self) -> &'a MachineState {
+        self.states()[1]
+    }
+
+    fn states(&self) -> [&'a MachineState; 2] {
+        let other = match self.of {
+            Of::Host(name) => self.record.hosts.get(name),
+            Of::Trial | Of::Here => None,
+        };
+        other.map_or([&self.record.before, &self.record.after], |[before, after]| [before, after])
     }
 
     /// The ways of every stream's packets.
@@ -137,12 +194,12 @@ impl<'a> Evidence<'a> {
 
     /// Time between the two readings of the machine's state, ns, by the clock that nobody sets.
     pub(super) fn elapsed_ns(&self) -> i64 {
-        self.record.after.clocks.monotonic_ns.saturating_sub(self.record.before.clocks.monotonic_ns)
+        self.after().clocks.monotonic_ns.saturating_sub(self.before().clocks.monotonic_ns)
     }
 
     /// What one CPU did between the two readings.
     pub(super) fn cpu(&self, cpu: u32) -> Option<CpuTimes> {
-        let (before, after) = (self.record.before.cpus.get(&cpu)?, self.record.after.cpus.get(&cpu)?);
+        let (before, after) = (self.before().cpus.get(&cpu)?, self.after().cpus.get(&cpu)?);
         Some(CpuTimes {
             busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
             idle_ns: after.idle_ns.saturating_sub(before.idle_ns),

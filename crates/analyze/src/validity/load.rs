@@ -2,7 +2,7 @@
 //! `load`: a background load died, never began, was not given its CPU or policy, or fell short of what it was asked for. What was
 //! measured then is not what the experiment names.
 
-use super::{Evidence, Rule, Spoils};
+use super::{Evidence, Of, Rule, Spoils};
 use crate::says;
 use std::collections::BTreeSet;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideRecord};
@@ -240,15 +240,13 @@ pub(super) struct Expected {
 /// Those of a trial; `None` without loads.
 pub(super) fn expected(evidence: &Evidence<'_>) -> Option<Expected> {
     let loads = &evidence.record.loads;
-    if loads.is_empty() {
+    // Loads run on the coordinator's host.
+    if loads.is_empty() || matches!(evidence.of, Of::Host(_)) {
         return None;
     }
     let sides = || loads.values().flat_map(|load| load.instances.iter().flat_map(|instance| instance.sides()));
     Some(Expected {
-        tids: sides()
-            .map(|(_, side)| side.thread.tid)
-            .chain(evidence.record.after.load_tasks.iter().copied())
-            .collect(),
+        tids: sides().map(|(_, side)| side.thread.tid).chain(evidence.after().load_tasks.iter().copied()).collect(),
     })
 }
 

@@ -8,7 +8,11 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const RULE: Rule = Rule { id: "other-runs", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let others = evidence.record.before.other_runs.max(evidence.record.after.other_runs);
+    evidence.each_host(on_host)
+}
+
+fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let others = evidence.before().other_runs.max(evidence.after().other_runs);
     if others == 0 {
         return Vec::new();
     }

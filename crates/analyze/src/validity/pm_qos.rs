@@ -7,7 +7,11 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const RULE: Rule = Rule { id: "pm-qos", spoils: Spoils::Measuring, judge };
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let (before, after) = (evidence.record.before.cpu_dma_latency_us, evidence.record.after.cpu_dma_latency_us);
+    evidence.each_host(on_host)
+}
+
+fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let (before, after) = (evidence.before().cpu_dma_latency_us, evidence.after().cpu_dma_latency_us);
     match (before, after) {
         (Some(before), Some(after)) if before != after => {
             let says = format!("the bound on CPU wake-up latency (PM QoS) went from {before} µs to {after} µs");

@@ -76,7 +76,7 @@ fn by_fair_server(gaps: &SpinGaps, trial_ns: i64) -> bool {
 
 /// The threads that were stopped: those that spin see it in their own loops.
 pub(super) fn stopped<'a>(evidence: &Evidence<'a>) -> Vec<Stopped<'a>> {
-    let limit = evidence.record.before.rt_limit;
+    let limit = evidence.before().rt_limit;
     let is_realtime = |policy: &str| policy.starts_with("fifo") || policy.starts_with("rr");
     evidence
         .threads()
@@ -95,7 +95,11 @@ pub(super) fn stopped<'a>(evidence: &Evidence<'a>) -> Vec<Stopped<'a>> {
 }
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let known = evidence.record.before.rt_limit;
+    evidence.each_host(on_host)
+}
+
+fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let known = evidence.before().rt_limit;
     let may_run = |limit: RtLimit| {
         format!("realtime threads may run {} in each {}", says::time(limit.runtime_ns), says::time(limit.period_ns))
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `shared-cpu`: a thread was asked to have another CPU than somebody else, and in truth one was shared.
 
-use super::{Evidence, Rule, Spoils};
+use super::{Evidence, Of, Rule, Spoils};
 use crate::{placement, says};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::placement::CpuAsked;
@@ -18,7 +18,9 @@ const OWN_SHARE: u64 = 10;
 fn placed(evidence: &Evidence<'_>) -> BTreeMap<String, BTreeSet<u32>> {
     let mut placed: BTreeMap<String, BTreeSet<u32>> =
         evidence.threads().map(|thread| (thread.name(), thread.cpus())).collect();
-    for (load, record) in &evidence.record.loads {
+    // Loads run on the coordinator's host.
+    let loads = evidence.record.loads.iter().filter(|_| !matches!(evidence.of, Of::Host(_)));
+    for (load, record) in loads {
         for (role, side) in record.instances.iter().flat_map(|instance| instance.sides()) {
             placed.entry(format!("{load}.{role}")).or_default().extend(&side.thread.cpus_seen);
         }
@@ -99,7 +101,7 @@ fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) ->
     let own = ways.fold(0u64, u64::saturating_add).saturating_mul(if connected { 2 } else { 1 });
     let mut verdicts = Vec::new();
     for cpu in evidence.cpus() {
-        let Some(work) = placement::work(evidence.record, cpu) else { continue };
+        let Some(work) = placement::work_between([evidence.before(), evidence.after()], cpu) else { continue };
         let foreign = work.packets.saturating_sub(own);
         if foreign < FEW.max(own / OWN_SHARE) {
             continue;
@@ -126,6 +128,10 @@ fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) ->
 }
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    evidence.each_host(on_host)
+}
+
+fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let placed = placed(evidence);
     let mut verdicts = asked_apart(evidence, &placed);
     verdicts.extend(neighbours(evidence, &placed));

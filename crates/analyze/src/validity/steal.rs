@@ -12,6 +12,10 @@ pub(super) const RULE: Rule = Rule { id: "steal", spoils: Spoils::Measuring, jud
 const WARNS: f64 = 0.1;
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    evidence.each_host(on_host)
+}
+
+fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let limit = evidence.settings.share(RULE.id);
     let mut verdicts = Vec::new();
     for cpu in evidence.cpus() {

@@ -12,6 +12,7 @@ use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::qemu::{self, Accelerator};
 use tardy_lab::guest::unpack::{self, Boots};
 use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
+use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
 use tardy_lab::run::RunError;
 use tardy_lab::script::Script;
@@ -161,7 +162,7 @@ fn make(args: &InGuest, mode: GuestMode, kernel: Kernel, boots: Boots) -> Result
         // This very program, also where another one has taken its name since.
         program: identity::SELF.into(),
         // Without a QEMU the plan is that of a usual one; a run is refused soon.
-        sandbox: qemu::has_sandbox().unwrap_or(true),
+        sandbox: process::has_sandbox().unwrap_or(true),
     })
 }
 
@@ -268,7 +269,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
     let machine = guest.machine(experiment, Accelerator::Tcg);
     let arguments = [machine.arguments(), devices::arguments(experiment)].concat();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let qemu = tardy_lab::command::Command::new(qemu::PROGRAM, &arguments);
+    let qemu = tardy_lab::command::Command::new(process::PROGRAM, &arguments);
     let name = &guest.kernel.name;
     let commands = [
         format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), folder::INITRAMFS),

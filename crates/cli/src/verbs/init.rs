@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::relay::Relay;
-use tardy_lab::guest::said::{End, Said};
 use tardy_lab::guest::{devices, init};
+use tardy_lab::run::What;
 use tardy_lab::{identity, names};
 use tardy_spec::Source;
 use tardy_sys::machine;
@@ -19,12 +19,9 @@ pub fn call() -> ExitCode {
     match init::port() {
         Ok(port) => {
             let mut relay = Relay::new(&port);
-            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
-            let end = ended.unwrap_or_else(|_| End {
-                failed: Some(("tardy itself broke; its console says where".to_owned(), Exit::Internal as u8)),
-                not_put_back: None,
-            });
-            relay.say(&Said::End(end));
+            let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
+            let broke = ("tardy itself broke; its console says where".to_owned(), Exit::Internal);
+            relay.say(lived.unwrap_or_else(|_| ended(Some(broke), None)));
             machine::drain(&port);
         }
         // Nobody hears it but the console.
@@ -35,16 +32,21 @@ pub fn call() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn live(relay: &mut Relay<&File>) -> End {
-    let failed =
-        |error: anyhow::Error| End { failed: Some((format!("{error:#}"), code_of(&error) as u8)), not_put_back: None };
+/// The run's end, by something that failed or on its own.
+fn ended(by: Option<(String, Exit)>, not_put_back: Option<String>) -> What {
+    let (failed, exit_code) = by.map(|(why, exit)| (why, exit as u8)).unzip();
+    What::Ended { interrupted: false, failed, exit_code, not_put_back }
+}
+
+fn live(relay: &mut Relay<&File>) -> What {
+    let failed = |error: anyhow::Error| ended(Some((format!("{error:#}"), code_of(&error))), None);
     let text = match init::set_up() {
         Ok(text) => text,
         Err(error) => return failed(error.into()),
     };
-    relay.say(&init::greeting());
+    relay.say(init::greeting());
     // Without an experiment it was only asked whether it comes up.
-    let Some(text) = text else { return End::default() };
+    let Some(text) = text else { return ended(None, None) };
     let experiment = match tardy_spec::load(&Source { name: init::EXPERIMENT.to_owned(), text }, &[]) {
         Ok(experiment) => experiment,
         Err(error) => return failed(error.into()),
@@ -62,12 +64,12 @@ fn live(relay: &mut Relay<&File>) -> End {
         Ok(possible) => possible,
         Err(error) => return failed(error.into()),
     };
-    let ended = coordinator::run(&experiment, possible, &options, relay);
-    let not_put_back = ended.not_put_back.map(|error| error.to_string());
-    match ended.failed {
-        Some(error) => End { not_put_back, ..failed(error.into()) },
-        None => End { failed: None, not_put_back },
-    }
+    let run = coordinator::run(&experiment, possible, &options, relay);
+    let by = run.failed.map(|error| {
+        let error = anyhow::Error::from(error);
+        (format!("{error:#}"), code_of(&error))
+    });
+    ended(by, run.not_put_back.map(|error| error.to_string()))
 }
 
 /// The kernel asks for a module.

@@ -18,7 +18,7 @@ use tardy_lab::coordinator::{self, Options, Possible};
 use tardy_lab::guest::Guest;
 use tardy_lab::guest::kernel;
 use tardy_lab::identity;
-use tardy_lab::run::{Ended, RunError, Sink};
+use tardy_lab::run::{Ended, Event, RunError, Sink, What};
 use tardy_model::manifest::GuestMode;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::time::Nanos;
@@ -147,7 +147,7 @@ fn say_how_it_ended<'a>(mut recorder: Recorder<'a>, ended: &Ended) -> Recorder<'
     let failed = ended.failed.as_ref().map(ToString::to_string);
     let left = ended.not_put_back.as_ref().map(ToString::to_string);
     let interrupted = ended.interrupted;
-    recorder.log("ended", serde_json::json!({ "interrupted": interrupted, "failed": failed, "not_put_back": left }));
+    recorder.event(Event::now(What::Ended { interrupted, failed, exit_code: None, not_put_back: left }));
     recorder
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
-use tardy_lab::runner::Processes;
+use tardy_lab::host::runner::Processes;
 use tardy_lab::undo::{Leftover, PutBack, UndoError, UndoReport, leftovers, undo_all, undo_own};
 
 /// Puts back everything.

@@ -5,9 +5,9 @@ use super::bind::{self, Bound};
 use super::link::{Command, Event, Half, Link};
 use super::{advice, hardware};
 use crate::live::Digest;
-use crate::message::{Collected, EndReady, FromAgent, MessageError, PIECE};
+use crate::message::{Collected, EndId, EndReady, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
-use crate::receiver::Shared;
+use crate::receiver::{Arrival, Shared};
 use crate::worker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -232,14 +232,16 @@ impl End {
         self.stop();
         let half = self.join();
         let seen = std::mem::take(&mut self.cpus_seen);
+        let end = EndId { stream: self.stream, side: self.side };
         let Some(half) = half else {
             return tell(FromAgent::Failed(format!("the {:?} thread of stream {} broke", self.side, self.stream)));
         };
         if let Some((sent, _)) = &half.sent {
-            sent.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece(piece)))?;
+            sent.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece { end, rows: piece }))?;
         }
         if let Some((arrivals, _)) = &half.arrived {
-            arrivals.chunks(PIECE).try_for_each(|piece| tell(FromAgent::ArrivalPiece(piece.to_vec())))?;
+            let mut pieces = arrivals.chunks(PIECE).map(<[Arrival]>::to_vec);
+            pieces.try_for_each(|arrivals| tell(FromAgent::ArrivalPiece { end, arrivals }))?;
         }
         let mut thread = half.thread;
         if self.works_before && self.began.is_some() && !seen.is_empty() {
@@ -252,7 +254,7 @@ impl End {
         if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }
-        tell(FromAgent::Collected(Box::new(Collected {
+        let rest = Box::new(Collected {
             sent: half.sent.map(|(_, counters)| counters),
             arrived: half.arrived.map(|(_, counters)| counters),
             gaps: half.gaps,
@@ -260,7 +262,8 @@ impl End {
             clocks: clock::read_clocks(),
             tcp: half.tcp,
             own: half.own,
-        })))
+        });
+        tell(FromAgent::Collected { end, rest })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::hardware;
 use super::link::{Command, Half, Link};
-use crate::message::FromAgent;
+use crate::message::{EndId, FromAgent};
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
 use crate::port::udp::MachineTimer;
@@ -142,7 +142,10 @@ pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> 
             answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
             tcp = back.record();
         }
-        Err(error) => link.say(FromAgent::Failed(format!("the reflector of stream {stream}: {error}"))),
+        Err(error) => {
+            let end = EndId { stream, side: Side::Rx };
+            link.say(FromAgent::Broke { end, why: format!("the reflector of stream {stream}: {error}") });
+        }
     }
     reflected(reflector, account, tcp)
 }
@@ -213,7 +216,8 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
             }
             Err(error) => {
                 let stream = order.send.order.stream;
-                link.say(FromAgent::Failed(format!("the connection of stream {stream}: {error}")));
+                let end = EndId { stream, side: Side::Tx };
+                link.say(FromAgent::Broke { end, why: format!("the connection of stream {stream}: {error}") });
             }
         }
     }

@@ -239,6 +239,7 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos, shaper: &Sha
         warmup: WarmUp { flowed: true, ..WarmUp::default() },
         reply,
         own: recorded.own,
+        offsets: Default::default(),
     };
     let before = machine(&world.sim, clocks_before, 0, [0; 2]);
     let after = machine(&world.sim, clocks_after, passed_ns, run_ns);

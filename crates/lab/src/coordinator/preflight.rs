@@ -2,8 +2,9 @@
 //! Before the first packet every queue discipline of the experiment is tried once, on a path of its own that is taken down again: what
 //! this kernel refuses must not show when half of the cells are measured.
 
-use super::{Event, Run, RunError, Told, noting};
-use crate::apply::{self, ApplyError};
+use super::{Run, RunError, Told, noting};
+use crate::host::local::applied;
+use crate::host::{ApplyError, Host};
 use crate::orders::built_alike;
 use crate::plan;
 use crate::shaper;
@@ -33,8 +34,7 @@ impl Run<'_> {
                 }
             };
             if let Some(why) = refused {
-                self.sink.event(Event::Refused { cell: &cell.id, why: &why });
-                self.refused.push(cell.id.clone());
+                self.refuse(cell, why);
             }
         }
         Ok(())
@@ -55,23 +55,17 @@ impl Run<'_> {
         let plan = plan::plan(setup, slot.names(), &self.found)?;
         let ran = Told::default();
         let mut runner = noting(&ran, slot, self.options.state)?;
-        let applied = slot
-            .journal()
-            .map_err(RunError::from)
-            .and_then(|journal| apply::apply(&plan, journal, &mut runner).map_err(RunError::from));
-        let result = match applied {
-            Ok(applied) => {
-                if let Err(error) = applied.undo() {
+        let result = match applied(&plan.steps, slot.journal()?, &mut runner) {
+            Ok(mut host) => {
+                if let Err(error) = host.put_back() {
                     *not_put_back = Some(error);
                 }
                 Ok(None)
             }
-            Err(RunError::Apply(ApplyError::Failed { why: shaper::WHY, says, command }))
-                if setup.shaper.offloads().is_some() =>
-            {
+            Err(ApplyError::Failed { why: shaper::WHY, says, command }) if setup.shaper.offloads().is_some() => {
                 Ok(Some(shaper::refused_offload(setup, &self.found, &command.to_string(), &says)))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         self.tell_commands(&ran);
         result

@@ -29,18 +29,23 @@ pub(super) struct Beside<'a> {
 }
 
 impl Run<'_> {
-    /// The ruler's figures of a thread like this one.
-    fn ruler_of(&self, station: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
+    /// The ruler's figures of a thread like this one. Two threads that were granted the same may have asked for different policies: then
+    /// the one of this name comes first.
+    fn ruler_of(&self, station: &str, name: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
         let (cpu, policy) = (thread.cpu_asked, &thread.policy_granted);
-        self.ruler.iter().find(|ruler| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy)
+        let like = |ruler: &&RulerRecord| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy;
+        let its = |ruler: &&RulerRecord| ruler.threads.iter().any(|thread| thread == name);
+        let mut all = self.ruler.iter().filter(like);
+        all.clone().find(its).or_else(|| all.next())
     }
 
     /// Notes what a wake-up of each of the stream's threads waits by itself, by the ruler.
     fn note_wake_ups(&self, stream: &Stream, record: &mut StreamRecord) {
         let reply = record.reply.as_mut().and_then(|reply| reply.thread.as_mut());
-        let ends = [(&stream.from, &mut record.tx), (&stream.to, &mut record.rx)];
-        for (station, thread) in ends.into_iter().chain(reply.map(|thread| (&stream.from, thread))) {
-            thread.wake_wait_ns = self.ruler_of(station, thread).and_then(|ruler| ruler.wake_wait_ns);
+        let ends = [("tx", &stream.from, &mut record.tx), ("rx", &stream.to, &mut record.rx)];
+        for (end, station, thread) in ends.into_iter().chain(reply.map(|thread| ("reply", &stream.from, thread))) {
+            let name = format!("{}.{end}", stream.name);
+            thread.wake_wait_ns = self.ruler_of(station, &name, thread).and_then(|ruler| ruler.wake_wait_ns);
         }
     }
 
@@ -68,7 +73,8 @@ impl Run<'_> {
             }
             record.phase_ns = Some(phase.0);
             self.note_wake_ups(stream, &mut record);
-            let timer = self.ruler_of(&stream.from, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
+            let sender = format!("{}.tx", stream.name);
+            let timer = self.ruler_of(&stream.from, &sender, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
             record.launching = launching::record(&turn.cell.setup, stream, timer, self.found.release.as_deref());
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {
@@ -98,6 +104,7 @@ impl Run<'_> {
             before,
             after,
             streams: records,
+            hosts: BTreeMap::new(),
             placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
             loads: beside.loads,
             shapers: beside.shapers,

@@ -2,6 +2,7 @@
 //! Why a run in a guest cannot be made, or broke.
 
 use super::{console, frame, kernel, modules, programs, qemu};
+use crate::host::qemu as process;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,13 +25,13 @@ pub enum GuestError {
         folder: PathBuf,
     },
     /// QEMU is not here.
-    #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", qemu::PROGRAM)]
+    #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", process::PROGRAM)]
     NoQemu,
     /// QEMU cannot be started.
     #[error(
         "cannot start {}: {source}; see what `{} --version` says, or install it anew: apt install --reinstall qemu-system-x86",
-        qemu::PROGRAM,
-        qemu::PROGRAM
+        process::PROGRAM,
+        process::PROGRAM
     )]
     Start {
         /// The system's reason.

@@ -2,7 +2,7 @@
 //! What an experiment lets a guest say: of its own cells, trials, streams and loads only, each trial once, and not so often, nor so
 //! much, that the host does nothing but write down what it hears. Pure.
 
-use super::said::Said;
+use crate::run::What;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::LoadKind;
 use tardy_model::manifest::ReadBack;
@@ -76,26 +76,29 @@ impl Expected {
         }
     }
 
-    /// May it say so?
+    /// May it say that this happened?
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn said(&mut self, said: &Said) -> Result<(), String> {
+    pub fn event(&mut self, what: &What) -> Result<(), String> {
         let again = || "it says the same kind of thing again and again".to_owned();
-        match said {
-            Said::Trial { cell, n, .. } => {
+        match what {
+            What::Trial { cell, n, .. } => {
                 self.turn(cell, *n)?;
                 return if self.begun.insert((cell.clone(), *n)) { Ok(()) } else { Err(again()) };
             }
-            Said::Refused { cell, .. } | Said::Short { cell, .. } => {
+            What::Refused { cell, .. } | What::Short { cell, .. } => {
                 self.cell(cell)?;
             }
-            Said::Built { read_back, .. } => {
+            What::Built { read_back, .. } => {
                 self.built = self.built.checked_sub(1).ok_or_else(again)?;
                 return self.answers(read_back);
             }
-            Said::Commands { .. } | Said::Progress { .. } | Said::TornDown => return Ok(()),
-            Said::Machine { .. } | Said::Ruler { .. } | Said::End(_) => {}
+            What::Commands { .. } | What::Progress { .. } | What::TornDown => return Ok(()),
+            What::GuestUp { .. } | What::Ruler { .. } | What::Ended { .. } => {}
+            What::Guest { .. } | What::GuestBooted { .. } | What::TrialKept { .. } | What::TrialBroken { .. } => {
+                return Err("it says what only its host can know".to_owned());
+            }
         }
         self.sayings = self.sayings.checked_sub(1).ok_or_else(again)?;
         Ok(())

@@ -9,14 +9,14 @@ const MARK: [u8; 4] = *b"tdy1";
 const HEAD: usize = 16;
 /// No frame is longer: a trial of ten million packets is less.
 pub const LONGEST: u32 = 1 << 30;
-/// No frame of [`Kind::Said`] is longer: it is JSON, of which many times as much memory is made.
-pub const LONGEST_SAID: u32 = 16 << 20;
+/// No frame of [`Kind::Event`] is longer: it is JSON, of which many times as much memory is made.
+pub const LONGEST_EVENT: u32 = 16 << 20;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A [`super::relay::Said`], in JSON.
-    Said = 1,
+    /// An [`Event`](crate::run::Event), in JSON.
+    Event = 1,
     /// A trial.
     Trial = 2,
     /// What the programs of loads wrote.
@@ -25,7 +25,7 @@ pub enum Kind {
 
 impl Kind {
     fn of(number: u32) -> Option<Kind> {
-        [Kind::Said, Kind::Trial, Kind::Output].into_iter().find(|kind| *kind as u32 == number)
+        [Kind::Event, Kind::Trial, Kind::Output].into_iter().find(|kind| *kind as u32 == number)
     }
 }
 
@@ -119,7 +119,7 @@ impl Frames {
         }
         let (Some(kind), Some(length), Some(sum)) = (number(4), number(8), number(12)) else { return Ok(None) };
         let kind = Kind::of(kind).ok_or_else(|| damaged("a frame of an unknown kind"))?;
-        let longest = if kind == Kind::Said { LONGEST_SAID } else { self.longest.unwrap_or(LONGEST).min(LONGEST) };
+        let longest = if kind == Kind::Event { LONGEST_EVENT } else { self.longest.unwrap_or(LONGEST).min(LONGEST) };
         if length > longest {
             return Err(damaged("a frame too long to be one"));
         }

@@ -3,7 +3,7 @@
 //! which the kernel starts when it needs a module.
 
 use super::modules;
-use super::said::Said;
+use crate::run::What;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::Path;
@@ -98,9 +98,9 @@ pub fn set_up() -> Result<Option<String>, InitError> {
 }
 
 /// What the guest is.
-pub fn greeting() -> Said {
+pub fn greeting() -> What {
     let version = fs::read_to_string("/proc/version").unwrap_or_default();
-    Said::Machine { proc_version: version.trim_end().to_owned(), facts: tardy_host::facts::read() }
+    What::GuestUp { proc_version: version.trim_end().to_owned(), facts: tardy_host::facts::read() }
 }
 
 /// As `modprobe -q -- NAME`: loads the module of this name, or whose other name it is, after those that it needs. False if it

@@ -23,22 +23,22 @@ mod probe;
 pub mod programs;
 pub mod qemu;
 pub mod relay;
-pub mod said;
 pub mod sha256;
 pub mod unpack;
 pub mod watch;
 
 use crate::command::Command;
 use crate::coordinator;
+use crate::host::qemu::{self as process, Qemu};
 use crate::inverse::{Action, Inverse};
 use crate::journal::Journal;
-use crate::run::{Ended, Event, RunError, Sink};
+use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::slot::{ClaimError, Slot};
 pub use error::GuestError;
 use error::file;
 use initramfs::Archive;
 use kernel::Kernel;
-use qemu::{Accelerator, Machine, Qemu};
+use qemu::{Accelerator, Machine};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ use std::time::Duration;
 use tardy_model::manifest::GuestEntry;
 use tardy_model::manifest::GuestMode;
 use tardy_model::path::Where;
+use tardy_model::time::Nanos;
 use tardy_spec::experiment::{self, Experiment};
 
 /// What a guest is made of, beside the experiment.
@@ -180,7 +181,7 @@ pub fn possible(experiment: &Experiment) -> Result<(), GuestError> {
 /// # Errors
 /// If there is none, or it has not.
 pub fn qemu_for(experiment: &Experiment) -> Result<String, GuestError> {
-    let version = qemu::version().map_err(|error| match error.kind() {
+    let version = process::version().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => GuestError::NoQemu,
         _ => GuestError::Start { source: error },
     })?;
@@ -287,11 +288,11 @@ fn boot(
         cpu_ns: None,
         host: tardy_host::facts::read(),
     };
-    sink.event(Event::Guest(&entry));
-    let line = Command::new(qemu::PROGRAM, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
+    let line = Command::new(process::PROGRAM, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     let commands = vec![line.to_string(), "the rest is done in that guest, and says what the guest told:".to_owned()];
-    let (took, ago, failed) = (Duration::ZERO, Duration::ZERO, Vec::new());
-    sink.event(Event::Commands { commands, took, ago, failed, elsewhere: true });
+    let (took_ns, failed) = (Nanos::ZERO, Vec::new());
+    sink.event(Event::now(What::Commands { commands, took_ns, failed, elsewhere: true }));
 
     let initramfs = options.folder.join(folder::INITRAMFS);
     fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;

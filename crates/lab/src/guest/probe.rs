@@ -3,9 +3,10 @@
 
 use super::folder;
 use super::frame::{Frames, Kind};
-use super::qemu::{Accelerator, Machine, Qemu};
+use super::qemu::{Accelerator, Machine};
 use super::sha256;
 use super::{Guest, GuestError, GuestOptions, MEMORY_MIB, file};
+use crate::host::qemu::Qemu;
 use crate::journal::Journal;
 use crate::run::RunError;
 use std::fs;
@@ -85,7 +86,7 @@ fn boots(
         let ended = qemu.ended().is_some();
         let mut frames = Frames::default();
         frames.push(&start_of(&folder.join(folder::PORT)));
-        if matches!(frames.take(), Ok(Some((Kind::Said, _)))) {
+        if matches!(frames.take(), Ok(Some((Kind::Event, _)))) {
             return Ok(Some(true));
         }
         if ended {

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QEMU: its arguments, which are pure and hold no path but the kernel's, and its process, which dies with tardy.
+//! QEMU's arguments. They are pure, and hold no path but the kernel's. Its process is [`crate::host::qemu`].
 
 use super::folder::{INITRAMFS, PORT};
-use std::io::{self, Write};
-use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use crate::host::qemu::SANDBOX;
 use tardy_model::manifest::GuestMode;
-use tardy_sys::child::{Child, Ended};
-use tardy_sys::proc::Stat;
 
-/// The program, as Debian calls it.
-pub const PROGRAM: &str = "qemu-system-x86_64";
-/// Files in the folder that it is started in.
+/// What the guest's kernel writes to its console, in the folder that QEMU is started in.
 pub const CONSOLE: &str = "console.log";
 
 /// The emulated processor: all that QEMU has, but for two things. Strings that the processor says it copies fast are copied byte by
@@ -29,12 +22,6 @@ const COUNTED: &str = "shift=1,sleep=off,rr=record,rrfile=/dev/null";
 /// signatures that nothing here bears, names for what tracepoints print, probes that nobody sets.
 const LEFT_OUT: &str =
     "jent_mod_init,crypto_kdf108_init,init_encrypted,load_system_certificate_list,trace_eval_init,init_kprobe_trace";
-
-/// What QEMU's own system call filter refuses from its start on: system calls that are no longer used, to take other rights, to start
-/// programs, to change how it is scheduled. What runs in a guest is foreign code, and so may its kernel be.
-const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
-/// QEMU says within this time whether it can have the filter.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,108 +114,5 @@ impl Machine {
             line += &self.append;
         }
         line
-    }
-}
-
-/// What QEMU says of its version.
-///
-/// # Errors
-/// If it cannot be started.
-pub fn version() -> io::Result<String> {
-    let output = std::process::Command::new(PROGRAM).arg("--version").output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
-}
-
-/// Whether QEMU's system call filter works here: QEMU may be built without it, and a container may forbid it. It is started without a
-/// machine and asked to end.
-///
-/// # Errors
-/// If it cannot be started.
-pub fn has_sandbox() -> io::Result<bool> {
-    let mut command = std::process::Command::new(PROGRAM);
-    command.args([
-        "-sandbox",
-        SANDBOX,
-        "-M",
-        "none",
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-        "-qmp",
-        "stdio",
-    ]);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn()?;
-    // One that has ended already does not read it.
-    let _ = child
-        .stdin
-        .take()
-        .map(|mut stdin| stdin.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}\n"));
-    let until = Instant::now() + ANSWER;
-    loop {
-        match child.try_wait()? {
-            Some(status) => return Ok(status.success()),
-            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-            None => {
-                child.kill()?;
-                child.wait()?;
-                return Ok(false);
-            }
-        }
-    }
-}
-
-/// A running QEMU. Dropped, it is killed; killed with tardy too, by the kernel.
-pub struct Qemu {
-    child: Child,
-    said: Vec<u8>,
-}
-
-/// Clock ticks a second in `/proc/PID/stat` (USER_HZ is 100 on every Linux that Rust runs on).
-const TICK: Duration = Duration::from_millis(10);
-
-impl Qemu {
-    /// Starts it in a folder. The thread that calls must live as long as the guest.
-    ///
-    /// # Errors
-    /// If it cannot be started.
-    pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
-        Ok(Qemu { child: Child::start_in(folder, PROGRAM, arguments)?, said: Vec::new() })
-    }
-
-    /// Process id.
-    pub fn pid(&self) -> u32 {
-        self.child.pid()
-    }
-
-    /// Waits a while, and takes in what QEMU itself says meanwhile.
-    pub fn wait(&mut self, limit: Duration) {
-        let until = Instant::now() + limit;
-        let mut piece = [0; 4_096];
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
-            match self.child.read(&mut piece, left) {
-                Ok(Some(0)) => {}
-                Ok(Some(bytes)) => self.said.extend_from_slice(&piece[..bytes]),
-                // It has closed its output: it is ending.
-                Ok(None) | Err(_) => return std::thread::sleep(left.min(Duration::from_millis(2))),
-            }
-        }
-    }
-
-    /// How it ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
-        self.child.ended()
-    }
-
-    /// What it said, in one line.
-    pub fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said).trim().lines().collect::<Vec<_>>().join(" / ")
-    }
-
-    /// Processor time that it has used, in user mode and in the kernel.
-    pub fn cpu_time(&self) -> Duration {
-        let ticks = Stat::of(self.pid()).map_or(0, |stat| stat.ran_ticks.iter().sum());
-        TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
     }
 }

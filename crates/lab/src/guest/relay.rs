@@ -5,8 +5,7 @@
 
 use super::expected::Expected;
 use super::frame::{self, Kind};
-use super::said::{End, Said};
-use crate::run::{Event, Sink};
+use crate::run::{Event, Sink, What};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, Write};
@@ -32,10 +31,14 @@ impl<W: Write> Relay<W> {
         Relay { port, told: BTreeMap::new(), broken: None }
     }
 
-    /// Says one thing.
-    pub fn say(&mut self, said: &Said) {
-        match serde_json::to_vec(said) {
-            Ok(bytes) => self.write(Kind::Said, &bytes),
+    /// Says that something happened just now.
+    pub fn say(&mut self, what: What) {
+        self.write_event(&Event::now(what));
+    }
+
+    fn write_event(&mut self, event: &Event) {
+        match serde_json::to_vec(event) {
+            Ok(bytes) => self.write(Kind::Event, &bytes),
             Err(error) => self.broken = self.broken.take().or(Some(error.into())),
         }
     }
@@ -53,35 +56,20 @@ impl<W: Write> Relay<W> {
 }
 
 impl<W: Write> Sink for Relay<W> {
-    fn event(&mut self, event: Event<'_>) {
-        let said = match event {
-            Event::Commands { commands, took, failed, .. } => {
-                Said::Commands { commands, took_ns: took.as_nanos() as u64, failed }
-            }
-            Event::Built { read_back, stations, pids } => {
-                Said::Built { read_back: read_back.to_vec(), stations: stations.clone(), pids }
-            }
-            Event::Ruler(records) => Said::Ruler { records: records.to_vec() },
-            Event::Refused { cell, why } => Said::Refused { cell: cell.to_owned(), why: why.to_owned() },
-            Event::Short { cell, what } => Said::Short { cell: cell.to_owned(), what: what.to_owned() },
-            Event::Trial { cell, n, order, of } => {
-                self.told.clear();
-                Said::Trial { cell: cell.to_owned(), n, order, of }
-            }
-            Event::Progress { stream, side, digest, count, metric } => {
+    fn event(&mut self, event: Event) {
+        match &event.what {
+            What::Trial { .. } => self.told.clear(),
+            What::Progress { stream, side, .. } => {
                 let now = Instant::now();
-                let told = self.told.entry((stream.to_owned(), side)).or_insert(now);
+                let told = self.told.entry((stream.clone(), *side)).or_insert(now);
                 if now < *told {
                     return;
                 }
                 *told = now + PROGRESS_EVERY;
-                Said::Progress { stream: stream.to_owned(), side, digest, count, metric }
             }
-            Event::TornDown => Said::TornDown,
-            // A guest has no guests.
-            Event::Machine { .. } | Event::Guest(_) => return,
-        };
-        self.say(&said);
+            _ => {}
+        }
+        self.write_event(&event);
     }
 
     fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
@@ -175,7 +163,10 @@ pub enum Heard {
     /// A trial's packets are about to go, or on their way.
     Going,
     /// The run is over.
-    End(End),
+    Over {
+        /// What ended it early: the words, and the exit code that goes with them.
+        failed: Option<(String, u8)>,
+    },
 }
 
 /// A frame cannot be told.
@@ -204,37 +195,22 @@ pub fn deliver(kind: Kind, bytes: &[u8], expected: &mut Expected, sink: &mut dyn
             sink.trial(&record, &streams).map_err(Untold::Sink)?;
             return Ok(Heard::Told);
         }
-        Kind::Said => {}
+        Kind::Event => {}
     }
-    let said: Said = serde_json::from_slice(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?;
-    expected.said(&said).map_err(Untold::Nonsense)?;
-    match &said {
-        Said::Machine { proc_version, facts } => {
-            sink.event(Event::Machine { facts });
-            return Ok(Heard::Up { proc_version: proc_version.clone() });
+    let event: Event = serde_json::from_slice(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?;
+    expected.event(&event.what).map_err(Untold::Nonsense)?;
+    let heard = match &event.what {
+        What::GuestUp { proc_version, .. } => Heard::Up { proc_version: proc_version.clone() },
+        What::Progress { .. } => Heard::Going,
+        What::Ended { failed, exit_code, .. } => {
+            return Ok(Heard::Over { failed: failed.clone().zip(*exit_code) });
         }
-        Said::Commands { commands, took_ns, failed } => sink.event(Event::Commands {
-            commands: commands.clone(),
-            took: Duration::from_nanos(*took_ns),
-            ago: Duration::ZERO,
-            failed: failed.clone(),
-            elsewhere: true,
-        }),
-        Said::Built { read_back, stations, pids } => {
-            sink.event(Event::Built { read_back, stations, pids: pids.clone() });
-        }
-        Said::Ruler { records } => sink.event(Event::Ruler(records)),
-        Said::Refused { cell, why } => sink.event(Event::Refused { cell, why }),
-        Said::Short { cell, what } => sink.event(Event::Short { cell, what }),
-        Said::Trial { cell, n, order, of } => {
-            sink.event(Event::Trial { cell, n: *n, order: *order, of: *of });
-        }
-        Said::Progress { stream, side, digest, count, metric } => {
-            sink.event(Event::Progress { stream, side: *side, digest: *digest, count: *count, metric: *metric });
-            return Ok(Heard::Going);
-        }
-        Said::TornDown => sink.event(Event::TornDown),
-        Said::End(end) => return Ok(Heard::End(end.clone())),
+        _ => Heard::Told,
+    };
+    let mut event = Event::now(event.what);
+    if let What::Commands { elsewhere, .. } = &mut event.what {
+        *elsewhere = true;
     }
-    Ok(Heard::Told)
+    sink.event(event);
+    Ok(heard)
 }

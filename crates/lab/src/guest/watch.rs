@@ -6,11 +6,12 @@ use super::console::{self, ConsoleEnd, Means};
 use super::expected::Expected;
 use super::folder;
 use super::frame::Frames;
-use super::qemu::{self, Qemu};
+use super::qemu;
 use super::relay::{self, Heard, Untold};
 use super::{GuestError, GuestOptions, file};
 use crate::coordinator;
-use crate::run::{Ended, Event, RunError, Sink};
+use crate::host::qemu::Qemu;
+use crate::run::{Ended, Event, RunError, Sink, What};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -140,19 +141,19 @@ pub(super) fn follow(
                 match relay::deliver(kind, &bytes, &mut expected, sink) {
                     Ok(Heard::Up { proc_version }) => {
                         entry.proc_version = Some(proc_version);
-                        sink.event(Event::Guest(entry));
+                        sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
                     }
                     Ok(Heard::Going) if entry.boot_cpu_ns.is_none() => {
                         entry.boot_cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
                         entry.boot_ns = Some(started.elapsed().as_nanos() as i64);
-                        sink.event(Event::Guest(entry));
+                        sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
                     }
                     Ok(Heard::Told | Heard::Going) => {}
-                    Ok(Heard::End(said)) => {
+                    Ok(Heard::Over { failed: says }) => {
                         over = Some(Instant::now());
                         entry.cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
-                        sink.event(Event::Guest(entry));
-                        failed = said.failed;
+                        sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
+                        failed = says;
                     }
                     Err(Untold::Nonsense(what)) => return Err(GuestError::Nonsense(what).into()),
                     Err(Untold::Sink(error)) => return Err(RunError::Sink(error)),

@@ -2,8 +2,8 @@
 //! Why a run ended early.
 
 use crate::agent::AgentError;
-use crate::apply::ApplyError;
 use crate::guest::error::GuestError;
+use crate::host::ApplyError;
 use crate::journal::JournalError;
 use crate::loads::LoadError;
 use crate::path::wire::WireError;

@@ -2,10 +2,12 @@
 //! What a run says of itself, wherever it runs: what happens in it, where the samples go, and how it ended.
 
 mod error;
+mod event;
 mod sink;
 
 pub use error::RunError;
-pub use sink::{Event, Sink};
+pub use event::{Event, What};
+pub use sink::Sink;
 
 use crate::undo::UndoError;
 

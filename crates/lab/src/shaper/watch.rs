@@ -2,8 +2,7 @@
 //! Reads the queue disciplines of the devices that streams leave by, before a trial and after it.
 
 use super::{devices, is_watched, read_back, stations};
-use crate::apply::Applied;
-use crate::command::Batch;
+use crate::host::{ApplyError, Host};
 use crate::machine::Facts;
 use crate::path::LinkEnd;
 use serde_json::Value;
@@ -42,9 +41,9 @@ impl<'a> Readings<'a> {
     }
 
     /// Takes one.
-    pub fn take(&mut self, applied: &mut Applied<'_>) {
+    pub fn take(&mut self, host: &mut dyn Host) {
         for (_, end, says) in &mut self.ends {
-            says.push(read(applied, end));
+            says.push(read(host, end));
         }
     }
 
@@ -63,10 +62,12 @@ impl<'a> Readings<'a> {
 }
 
 /// What tc says of an end, or why it does not.
-fn read(applied: &mut Applied<'_>, end: &LinkEnd) -> Said {
-    let output = applied.runner().run(&Batch::one(read_back::command(end))).map_err(|error| error.to_string())?;
-    if let Some(failure) = output.failures.first() {
-        return Err(failure.says.clone());
-    }
-    serde_json::from_str(&output.stdout).map_err(|error| format!("what tc printed is no JSON: {error}"))
+fn read(host: &mut dyn Host, end: &LinkEnd) -> Said {
+    let read = host.read_back(&[read_back::command(end)]).map_err(|error| match error {
+        ApplyError::Failed { says, .. } | ApplyError::NeedsRoot { says, .. } => says,
+        ApplyError::ReadBack { source, .. } => format!("what tc printed is no JSON: {source}"),
+        error => error.to_string(),
+    })?;
+    let says = read.first().map_or("null", |read| read.says.text());
+    serde_json::from_str(says).map_err(|error| format!("what tc printed is no JSON: {error}"))
 }

@@ -3,6 +3,8 @@
 
 use super::{NoStation, StationId};
 use crate::agent::{Agent, AgentError, Incoming};
+use crate::host::HostId;
+use crate::host::clocks::{Compared, OffsetSource, OneHost};
 use crate::process::Identity;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -19,6 +21,9 @@ pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
 /// The stations of one built path.
 pub struct Stations {
     agents: Vec<Agent>,
+    /// The host of each.
+    hosts: Vec<HostId>,
+    clocks: Box<dyn OffsetSource>,
     inbox: mpsc::Receiver<Incoming>,
     /// Of which each agent's connection has a copy.
     tell: mpsc::Sender<Incoming>,
@@ -27,7 +32,7 @@ pub struct Stations {
 impl Default for Stations {
     fn default() -> Self {
         let (tell, inbox) = mpsc::channel();
-        Stations { agents: Vec::new(), inbox, tell }
+        Stations { agents: Vec::new(), hosts: Vec::new(), clocks: Box::new(OneHost), inbox, tell }
     }
 }
 
@@ -55,9 +60,39 @@ impl Stations {
         Ok((id, self.tell.clone()))
     }
 
-    /// Takes in the next one.
-    pub fn push(&mut self, agent: Agent) {
+    /// None yet; `clocks` compares those of their hosts.
+    pub fn compared_by(clocks: impl OffsetSource + 'static) -> Self {
+        Stations { clocks: Box::new(clocks), ..Stations::default() }
+    }
+
+    /// Takes in the next one, on its host.
+    pub fn push(&mut self, agent: Agent, host: HostId) {
         self.agents.push(agent);
+        self.hosts.push(host);
+    }
+
+    /// Compares the clocks of other hosts with this one's, once for each host.
+    ///
+    /// # Errors
+    /// The first station on a host whose clock cannot be compared.
+    pub(crate) fn compare_clocks(&mut self) -> Result<BTreeMap<StationId, Compared>, (StationId, AgentError)> {
+        let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();
+        let mut of_stations = BTreeMap::new();
+        for (id, host) in (0..).map(StationId).zip(self.hosts.iter().copied()) {
+            if host == HostId::HERE {
+                continue;
+            }
+            let compared = match of_hosts.get(&host) {
+                Some(compared) => compared.clone(),
+                None => self.clocks.between(HostId::HERE, host).map_err(|source| {
+                    let station = self.agents[usize::from(id.0)].station().to_owned();
+                    (id, AgentError::Clocks { station, source })
+                })?,
+            };
+            of_hosts.insert(host, compared.clone());
+            of_stations.insert(id, compared);
+        }
+        Ok(of_stations)
     }
 
     /// Names and processes of those that have one on this machine.
@@ -101,7 +136,9 @@ impl Stations {
                     return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });
                 }
                 Some((_, Err(error))) => return Err(error),
-                Some((station, Ok(FromAgent::Failed(what)))) => return Err(self[station].refused(what)),
+                Some((station, Ok(FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }))) => {
+                    return Err(self[station].refused(what));
+                }
                 Some((_, Ok(FromAgent::Progress { .. }))) => {}
                 Some((station, Ok(message))) => {
                     until = Instant::now() + limit;

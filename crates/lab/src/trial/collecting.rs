@@ -4,12 +4,14 @@
 use super::asked::Asked;
 use super::shared::{Input, Now, Output, Shared};
 use super::{Broken, StreamHalves, TrialError};
+use crate::agent::AgentError;
 use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
-use tardy_engine::message::{Collected, FromAgent, ToAgent};
+use tardy_engine::message::{Collected, EndId, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
+use tardy_model::offset::EndOffsets;
 use tardy_model::point::Point;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Stream};
@@ -55,19 +57,26 @@ impl Collecting {
     /// Every end of a trial that is over.
     pub(super) fn all(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Collecting {
         let next = shared.streams.iter().enumerate().flat_map(|(i, s)| s.sides().map(move |side| (i, side)));
-        Collecting::of(next.collect(), None, shared, now, out)
+        Collecting::of(next.collect(), None, BTreeSet::new(), shared, now, out)
     }
 
-    /// What is left of a trial that failed: the ends of streams that began.
-    pub(super) fn left(shared: &Shared<'_>, failed: TrialError, now: Now, out: &mut Vec<Output>) -> Collecting {
+    /// What is left of a trial that failed: the ends of streams that began. Nothing is asked of stations that are `lost`.
+    pub(super) fn left(
+        shared: &Shared<'_>,
+        failed: TrialError,
+        lost: BTreeSet<StationId>,
+        now: Now,
+        out: &mut Vec<Output>,
+    ) -> Collecting {
         let began = shared.streams.iter().enumerate().filter(|(i, _)| shared.bases[*i].is_some());
         let next = began.flat_map(|(i, s)| s.sides().map(move |side| (i, side)));
-        Collecting::of(next.collect(), Some(failed), shared, now, out)
+        Collecting::of(next.collect(), Some(failed), lost, shared, now, out)
     }
 
     fn of(
         next: VecDeque<(usize, Side)>,
         failed: Option<TrialError>,
+        lost: BTreeSet<StationId>,
         shared: &Shared<'_>,
         now: Now,
         out: &mut Vec<Output>,
@@ -77,7 +86,7 @@ impl Collecting {
             present: None,
             asked: Asked::new([], DOING, ANSWER, now.monotonic),
             halves: shared.streams.iter().map(|_| BTreeMap::new()).collect(),
-            lost: BTreeSet::new(),
+            lost,
             failed,
         };
         collecting.ask_next(shared, now, out);
@@ -116,7 +125,7 @@ impl Collecting {
         let station = shared.streams[present.stream].station(present.side);
         let from = match &input {
             Input::Lost(of, _) | Input::Message(of, _) => Some(*of),
-            Input::Tick | Input::Stop | Input::Looked => None,
+            Input::Tick | Input::Stop | Input::Looked(_) => None,
         };
         if let Input::Lost(of, _) = &input {
             self.lost.insert(*of);
@@ -126,6 +135,12 @@ impl Collecting {
             // What happens to another station changes nothing for this one.
             return false;
         }
+        if let Input::Message(of, FromAgent::Broke { why, .. }) = input {
+            // It says why there is less of this end, and hands over what there is when it is asked.
+            self.failed.get_or_insert(AgentError::Refused { station: shared.name(of), what: why }.into());
+            return false;
+        }
+        let end = EndId { stream: shared.streams[present.stream].number(), side: present.side };
         match shared.heard(&mut self.asked, now, input) {
             Err(error) => {
                 // One that is silent may answer later, when another end of its is asked.
@@ -136,9 +151,12 @@ impl Collecting {
                 }
             }
             Ok(Some((from, message))) if from == station => match message {
-                FromAgent::SenderPiece(piece) => present.sent.append(piece),
-                FromAgent::ArrivalPiece(mut piece) => present.arrivals.append(&mut piece),
-                FromAgent::Collected(rest) => {
+                // What was asked of another end and comes late is nothing of this one.
+                FromAgent::SenderPiece { end: of, rows } if of == end => present.sent.append(rows),
+                FromAgent::ArrivalPiece { end: of, mut arrivals } if of == end => {
+                    present.arrivals.append(&mut arrivals)
+                }
+                FromAgent::Collected { end: of, rest } if of == end => {
                     if let Some(Present { stream, side, sent, arrivals }) = self.present.take() {
                         self.halves[stream].insert(side, Half { sent, arrivals, rest: *rest });
                     }
@@ -241,6 +259,7 @@ impl Shared<'_> {
             warmup: self.warmups[i],
             reply,
             own,
+            offsets: EndOffsets { tx: self.offset(ordered.from), rx: self.offset(ordered.to) },
         };
         StreamHalves { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
     }

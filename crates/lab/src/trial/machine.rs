@@ -17,7 +17,7 @@ use crate::agent::AgentError;
 use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{ANSWER, StationId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::live::Digest;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::EndOrder;
@@ -41,6 +41,10 @@ enum Phase {
 pub struct Machine<'a> {
     shared: Shared<'a>,
     phase: Phase,
+    /// Stations whose connection broke.
+    lost: BTreeSet<StationId>,
+    /// The loads were told to connect, and what they did is not handed over yet.
+    has_loads: bool,
     result: Option<Result<Vec<StreamHalves>, Broken>>,
 }
 
@@ -72,12 +76,13 @@ impl<'a> Machine<'a> {
             ahead,
             ready: BTreeMap::new(),
             clocks: BTreeMap::new(),
+            compared: Default::default(),
             warmups: vec![WarmUp::default(); streams.len()],
             bases: vec![None; streams.len()],
             is_stopped: false,
         };
         let phase = Phase::Preparing(Asked::new(asked, "making ready", ANSWER, now.monotonic));
-        let mut machine = Machine { shared, phase, result: None };
+        let mut machine = Machine { shared, phase, lost: BTreeSet::new(), has_loads: false, result: None };
         // Where nobody had to be asked.
         out.extend(machine.handle(now, Input::Tick));
         (machine, out)
@@ -113,6 +118,9 @@ impl<'a> Machine<'a> {
             self.stop(&mut out);
             return out;
         }
+        if let Input::Lost(station, _) = &input {
+            self.lost.insert(*station);
+        }
         if let Err(error) = self.step(now, input, &mut out) {
             self.fail(error, now, &mut out);
         }
@@ -139,6 +147,7 @@ impl<'a> Machine<'a> {
                 if asked.is_complete() {
                     shared.has_named_stamps()?;
                     shared.tell_loads(&ToAgent::ConnectLoads, out);
+                    self.has_loads = true;
                     let asked = Asked::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
                     self.phase = Phase::ConnectingLoads(asked);
                     return self.step(now, Input::Tick, out);
@@ -162,7 +171,8 @@ impl<'a> Machine<'a> {
                 }
             }
             Phase::LookingBefore => match input {
-                Input::Looked => {
+                Input::Looked(compared) => {
+                    shared.compared[0] = compared;
                     shared.start(now, out);
                     self.phase = Phase::Running(Running::begin(shared, now, out));
                     return self.step(now, Input::Tick, out);
@@ -183,7 +193,8 @@ impl<'a> Machine<'a> {
                 self.phase = Phase::LookingBehind { failed };
             }
             Phase::LookingBehind { failed } => match input {
-                Input::Looked => {
+                Input::Looked(compared) => {
+                    shared.compared[1] = compared;
                     if let Some(error) = failed.take() {
                         return Err(error.into());
                     }
@@ -205,12 +216,10 @@ impl<'a> Machine<'a> {
                         }
                     }
                     Ok(None) => {}
-                    Err(error) => {
-                        end_leftovers(shared, out);
-                        return Err(error.into());
-                    }
+                    Err(error) => return Err(error.into()),
                 }
                 if asked.is_complete() {
+                    self.has_loads = false;
                     end_leftovers(shared, out);
                     self.phase = Phase::Collecting(Box::new(Collecting::all(shared, now, out)));
                     return self.step(now, Input::Tick, out);
@@ -239,7 +248,17 @@ impl<'a> Machine<'a> {
 
     /// Goes on with what is left of the trial.
     fn fail(&mut self, error: TrialError, now: Now, out: &mut Vec<Output>) {
-        let mut collecting = Collecting::left(&self.shared, error, now, out);
+        let had_loads = std::mem::take(&mut self.has_loads);
+        if had_loads {
+            // The run may go on with another cell, which must not find them running.
+            self.shared.tell_loads(&ToAgent::StopLoads, out);
+        }
+        let lost = std::mem::take(&mut self.lost);
+        let mut collecting = Collecting::left(&self.shared, error, lost, now, out);
+        if had_loads {
+            // Behind the question to the first end, which is answered meanwhile.
+            end_leftovers(&self.shared, out);
+        }
         if collecting.is_over() {
             self.result = Some(collecting.result(&self.shared));
             self.phase = Phase::Over;

@@ -15,7 +15,7 @@ use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{NoStation, Stations};
 use machine::{Input, Machine, Now, Output};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_engine::halves::Halves;
@@ -101,7 +101,11 @@ impl Stations {
                         if let Some(observe) = &mut observe {
                             observe();
                         }
-                        inputs.push_back(Input::Looked);
+                        let compared = self.compare_clocks().unwrap_or_else(|(station, error)| {
+                            inputs.push_back(Input::Lost(station, error));
+                            BTreeMap::new()
+                        });
+                        inputs.push_back(Input::Looked(compared));
                     }
                     Output::EndLeftovers => {
                         let _ = leftover::end(&self.identities(), LEAVING);

@@ -67,11 +67,11 @@ impl Running {
                     finish_receivers(shared, stream, packets, out);
                 }
             }
-            Input::Message(station, FromAgent::Failed(what)) => {
+            Input::Message(station, FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }) => {
                 return Err(AgentError::Refused { station: shared.name(station), what });
             }
             Input::Lost(_, error) => return Err(error),
-            Input::Message(..) | Input::Tick | Input::Stop | Input::Looked => {}
+            Input::Message(..) | Input::Tick | Input::Stop | Input::Looked(_) => {}
         }
         match self.going.first() {
             None => Ok(true),

@@ -4,6 +4,7 @@
 use super::TrialError;
 use super::asked::Asked;
 use crate::agent::AgentError;
+use crate::host::clocks::Compared;
 use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::StationId;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use tardy_engine::live::Digest;
 use tardy_engine::message::{EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
+use tardy_model::offset::Offset;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
 use tardy_model::trial::WarmUp;
@@ -35,8 +37,8 @@ pub enum Input {
     Lost(StationId, AgentError),
     /// The user wants the run to end. The trial ends with what was sent until then.
     Stop,
-    /// The machine was looked at, as [`Output::Look`] asked.
-    Looked,
+    /// The machine was looked at, as [`Output::Look`] asked; and the clocks of stations on other hosts were compared with this one's.
+    Looked(BTreeMap<StationId, Compared>),
 }
 
 /// What is to be done, in this order.
@@ -44,7 +46,8 @@ pub enum Input {
 pub enum Output {
     /// Send an order to a station. If that fails, [`Input::Lost`] follows.
     Tell(StationId, ToAgent),
-    /// Look at the state of the machine: for the first time just before the trial, for the second time just after it.
+    /// Look at the state of the machine, and compare the hosts' clocks: for the first time just before the trial, for the second time
+    /// just after it.
     /// [`Input::Looked`] follows.
     Look,
     /// End the processes that programs of loads left behind.
@@ -70,6 +73,8 @@ pub(super) struct Shared<'a> {
     pub(super) ahead: Nanos,
     pub(super) ready: BTreeMap<(u8, Side), EndReady>,
     pub(super) clocks: BTreeMap<StationId, ClockReading>,
+    /// Of stations on other hosts, before the trial and behind it.
+    pub(super) compared: [BTreeMap<StationId, Compared>; 2],
     pub(super) warmups: Vec<WarmUp>,
     pub(super) bases: Vec<Option<Instant<Tai>>>,
     pub(super) is_stopped: bool,
@@ -102,11 +107,11 @@ impl Shared<'_> {
         input: Input,
     ) -> Result<Option<(StationId, FromAgent)>, AgentError> {
         let message = match input {
-            Input::Message(station, FromAgent::Failed(what)) => {
+            Input::Message(station, FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }) => {
                 return Err(AgentError::Refused { station: self.name(station), what });
             }
             Input::Lost(_, error) => return Err(error),
-            Input::Message(_, FromAgent::Progress { .. }) | Input::Tick | Input::Stop | Input::Looked => None,
+            Input::Message(_, FromAgent::Progress { .. }) | Input::Tick | Input::Stop | Input::Looked(_) => None,
             Input::Message(station, message) => {
                 asked.hear(now.monotonic);
                 Some((station, message))
@@ -127,17 +132,36 @@ impl Shared<'_> {
         // A load that starts before the first packet must still have its start before it.
         let at = now.tai + self.loads.lead();
         if let Some(first) = self.streams.first() {
-            self.tell_loads(&ToAgent::StartLoads { base: base_of(first, at, self.ahead) }, out);
+            let base = base_of(first, at, self.ahead);
+            for station in self.loads.stations() {
+                let base = self.at_station(station, base);
+                out.push(Output::Tell(station, ToAgent::StartLoads { base }));
+            }
         }
         // The sender begins last.
         for side in [Side::Rx, Side::Reply, Side::Tx] {
             for (i, ordered) in self.streams.iter().enumerate().filter(|(_, s)| s.sides().any(|of| of == side)) {
                 let base = base_of(ordered, at, self.ahead);
                 self.bases[i] = Some(base);
-                let order = ToAgent::Start { stream: ordered.number(), side, base };
-                out.push(Output::Tell(ordered.station(side), order));
+                let station = ordered.station(side);
+                let base = self.at_station(station, base);
+                out.push(Output::Tell(station, ToAgent::Start { stream: ordered.number(), side, base }));
             }
         }
+    }
+
+    /// The same moment on the clock of a station's host.
+    fn at_station(&self, station: StationId, here: Instant<Tai>) -> Instant<Tai> {
+        self.compared[0].get(&station).map_or(here, |compared| compared.reading.to_there(here))
+    }
+
+    /// The offset of a station's host during the trial; `None` if it is the coordinator's.
+    pub(super) fn offset(&self, station: StationId) -> Option<Offset> {
+        let [before, behind] = &self.compared;
+        let first = before.get(&station)?;
+        let last = behind.get(&station).unwrap_or(first);
+        let (host, method) = (first.host.to_string(), first.method.clone());
+        Some(Offset { host, first: first.reading, last: last.reading, method })
     }
 
     /// A stamp that the experiment names is had or refused; one of the usual ones may lack.

@@ -8,14 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::live::Digest;
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::{self, Collected, EndReady, FromAgent, ToAgent};
+use tardy_engine::message::{self, Collected, EndId, EndReady, FromAgent, ToAgent};
 use tardy_engine::order::{
     AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::sim;
 use tardy_lab::guest::relay::Relay;
-use tardy_lab::guest::said::{End, Said};
-use tardy_lab::run::Sink;
+use tardy_lab::run::{Event, Sink, What};
 use tardy_model::FORMAT;
 use tardy_model::ethernet::Tag;
 use tardy_model::load::{LoadKind, SideRecord};
@@ -41,9 +40,9 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     message::greet(&mut greeted, "0.1.0").expect("memory takes it");
     let mut unlike = halves(Kind::Reflected);
     // A sender that tells of fewer packets than arrived, and a column shorter than its rows.
-    if let Some(FromAgent::SenderPiece(piece)) = unlike.first_mut() {
-        piece.sending.truncate(3);
-        piece.wakeup.truncate(1);
+    if let Some(FromAgent::SenderPiece { rows, .. }) = unlike.first_mut() {
+        rows.sending.truncate(3);
+        rows.wakeup.truncate(1);
     }
     vec![
         ("greeting_and_orders", said(greeted, &orders())),
@@ -189,44 +188,50 @@ fn answers() -> Vec<FromAgent> {
         FromAgent::LoadSide { at: at(), record: Box::new(SideRecord { sends: 3, ..SideRecord::default() }) },
         FromAgent::LoadsCollected,
         FromAgent::Failed("no such device".into()),
+        FromAgent::Broke { end: of(Side::Tx), why: "the connection of stream 0: refused".into() },
     ]
+}
+
+fn of(side: Side) -> EndId {
+    EndId { stream: 0, side }
 }
 
 /// What the ends of a trial on a simulated path hand over, in the order in which [`super::trial`] takes it.
 fn halves(kind: Kind) -> Vec<FromAgent> {
     let trial = sim::trial(&short(kind), 0, 7, Nanos(123), &Shaper::None);
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
-    let end = |sent, arrived, thread, gaps| {
-        FromAgent::Collected(Box::new(Collected {
-            sent,
-            arrived,
-            gaps,
-            thread,
-            clocks: clocks(),
-            tcp: None,
-            own: Default::default(),
-        }))
+    let (tx, rx, back) = (of(Side::Tx), of(Side::Rx), of(Side::Reply));
+    let rest = |end, sent, arrived, thread, gaps| {
+        let (clocks, own) = (clocks(), Default::default());
+        let rest = Box::new(Collected { sent, arrived, gaps, thread, clocks, tcp: None, own });
+        FromAgent::Collected { end, rest }
     };
-    let mut told = vec![FromAgent::SenderPiece(sent), end(Some(tx_counters), None, tx_thread, None)];
+    let rows = FromAgent::SenderPiece { end: tx, rows: sent };
+    let mut told = vec![rows, rest(tx, Some(tx_counters), None, tx_thread, None)];
     let (answers, answered) = match &reply {
-        Some(reply) => (Some(FromAgent::SenderPiece(reply.sent.clone())), Some(reply.tx_counters)),
+        Some(reply) => (Some(FromAgent::SenderPiece { end: rx, rows: reply.sent.clone() }), Some(reply.tx_counters)),
         None => (None, None),
     };
     told.extend(answers);
-    told.push(FromAgent::ArrivalPiece(arrivals));
-    told.push(end(answered, Some(rx_counters), rx_thread, gaps));
+    told.push(FromAgent::ArrivalPiece { end: rx, arrivals });
+    told.push(rest(rx, answered, Some(rx_counters), rx_thread, gaps));
     if let Some(reply) = reply {
-        told.push(FromAgent::ArrivalPiece(reply.arrivals));
-        told.push(end(None, Some(reply.rx_counters), reply.thread.unwrap_or_default(), reply.gaps));
+        told.push(FromAgent::ArrivalPiece { end: back, arrivals: reply.arrivals });
+        told.push(rest(back, None, Some(reply.rx_counters), reply.thread.unwrap_or_default(), reply.gaps));
     }
     told
+}
+
+/// At a time that is always the same, so that the seeds are.
+fn say(relay: &mut Relay<Vec<u8>>, what: What) {
+    relay.event(Event { at: Instant::from_ns(1), what });
 }
 
 /// What a guest says of its first trial.
 fn guest() -> Vec<u8> {
     let mut relay = Relay::new(vec![GUEST]);
-    relay.say(&Said::Ruler { records: vec![RulerRecord { station: "a".into(), ..RulerRecord::default() }] });
-    relay.say(&Said::Trial { cell: "all".into(), n: 1, order: 0, of: 2 });
+    say(&mut relay, What::Ruler { records: vec![RulerRecord { station: "a".into(), ..RulerRecord::default() }] });
+    say(&mut relay, What::Trial { cell: "all".into(), n: 1, order: 0, of: 2 });
     relay.load_output(vec![("bulk.0.txt".into(), b"a line\n".to_vec())]);
     let stream = short(Kind::Cyclic);
     let trial = sim::trial(&stream, 0, 7, Nanos(123), &Shaper::None);
@@ -256,11 +261,12 @@ fn guest() -> Vec<u8> {
         after: machine,
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
         loads: BTreeMap::new(),
+        hosts: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
     };
     relay.trial(&record, &[("ctl".to_owned(), batch)]).expect("memory takes it");
-    relay.say(&Said::End(End::default()));
+    say(&mut relay, What::Ended { interrupted: false, failed: None, exit_code: None, not_put_back: None });
     relay.into_port()
 }

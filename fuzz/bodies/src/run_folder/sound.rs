@@ -133,7 +133,7 @@ struct Keep<'a> {
 }
 
 impl Sink for Keep<'_> {
-    fn event(&mut self, _: Event<'_>) {}
+    fn event(&mut self, _: Event) {}
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         // The last trial stays unfinished, as after a kill.

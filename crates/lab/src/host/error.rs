@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why steps could not be carried out on a host.
+
+use super::runner::{CommandError, Failure};
+use crate::command::{Batch, Command};
+use crate::journal::JournalError;
+use crate::undo::UndoError;
+use thiserror::Error;
+
+/// A plan could not be carried out. Everything that had been done is put back, but where [`ApplyError::NotUndone`] says
+/// otherwise.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// A program is missing or could not be run.
+    #[error(transparent)]
+    Run(#[from] CommandError),
+    /// The journal cannot be written: nothing is done that could not be undone.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Not allowed.
+    #[error("`{command}`: {says}: needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run it with sudo")]
+    NeedsRoot {
+        /// The command.
+        command: Command,
+        /// The program's own words.
+        says: String,
+    },
+    /// A command failed.
+    #[error("`{command}` ({why}): {says}: {}", mend(says))]
+    Failed {
+        /// The command.
+        command: Command,
+        /// What it was for.
+        why: &'static str,
+        /// The program's own words.
+        says: String,
+    },
+    /// The program that ran commands was ended in the middle of them.
+    #[error("the program ended at `{command}` ({why}){more}: {says}: what it may have done is put back; try again")]
+    Died {
+        /// The first command that it ran.
+        command: Command,
+        /// What that was for.
+        why: &'static str,
+        /// How it ended.
+        says: String,
+        /// The commands beside the first one.
+        more: String,
+    },
+    /// What was read back is not what such a command prints.
+    #[error("`{command}` printed something else than JSON ({source}): iproute2 4.17 or later is needed")]
+    ReadBack {
+        /// The command.
+        command: Command,
+        /// What the reader said.
+        source: serde_json::Error,
+    },
+    /// Undoing failed as well.
+    #[error("{cause}; then {undo}")]
+    NotUndone {
+        /// What failed first.
+        cause: Box<ApplyError>,
+        /// What failed after it.
+        undo: UndoError,
+    },
+}
+
+/// What can be done about a complaint.
+fn mend(says: &str) -> &'static str {
+    if says.contains("File exists") {
+        "something of that name is there already: `tardy undo`, or delete it, and try again"
+    } else if says.contains("exec of \"ethtool\" failed") {
+        "program `ethtool` is needed here: apt install ethtool"
+    } else if says.contains("RX class rule") {
+        "this device cannot sort what arrives by VLAN priority; leave out path.pcp_queues, or take another device"
+    } else if says.contains("qdisc kind is unknown") {
+        "this kernel has no such queue discipline: built without it, or its module is not loaded (`modprobe sch_NAME`); a guest's \
+         kernel has it (`--in guest:exact`)"
+    } else if says.contains("not supported") || says.contains("Unknown device type") {
+        "this kernel was built without it; `tardy plan` prints all commands, to try by hand"
+    } else {
+        "`tardy plan` prints all commands, to try by hand"
+    }
+}
+
+fn needs_root(says: &str) -> bool {
+    says.contains("Operation not permitted") || says.contains("Permission denied")
+}
+
+pub(super) fn failed(command: &Command, why: &'static str, failure: &Failure) -> ApplyError {
+    let (command, says) = (command.clone(), failure.says.clone());
+    if needs_root(&says) { ApplyError::NeedsRoot { command, says } } else { ApplyError::Failed { command, why, says } }
+}
+
+pub(super) fn died(batch: &Batch, why: &'static str, failure: &Failure) -> ApplyError {
+    let more = match batch.commands() {
+        [_] => String::new(),
+        [.., last] => format!(", or at one of the commands after it up to `{last}`: it did not say at which"),
+        [] => String::new(),
+    };
+    if needs_root(&failure.says) {
+        return ApplyError::NeedsRoot { command: batch.commands()[0].clone(), says: failure.says.clone() };
+    }
+    ApplyError::Died { command: batch.commands()[0].clone(), why, says: failure.says.clone(), more }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine that tardy runs on, as a host: journal first, then the command. Whatever happens, what was begun is put back.
+
+use super::Host;
+use super::error::{ApplyError, died, failed};
+use super::runner::{CommandError, Runner};
+use crate::command::{Batch, Command};
+use crate::inverse::Inverse;
+use crate::journal::{Journal, JournalError};
+use crate::step::Step;
+use crate::undo::{self, PutBack, UndoError};
+use tardy_model::json::Json;
+use tardy_model::manifest::ReadBack;
+
+/// This machine while a path is built on it. Dropping it puts everything back as well as it goes; [`Host::put_back`] also says whether it
+/// went.
+pub struct Local<'r> {
+    journal: Journal,
+    runner: &'r mut dyn Runner,
+    /// Something may be there that is to be put back.
+    is_changed: bool,
+}
+
+impl<'r> Local<'r> {
+    /// With the journal of a slot, which is open as long as this lives.
+    pub fn new(journal: Journal, runner: &'r mut dyn Runner) -> Self {
+        Local { journal, runner, is_changed: false }
+    }
+}
+
+/// Carries out steps on this machine.
+///
+/// # Errors
+/// If one fails; then those before it are put back.
+pub fn applied<'r>(steps: &[Step], journal: Journal, runner: &'r mut dyn Runner) -> Result<Local<'r>, ApplyError> {
+    let mut local = Local::new(journal, runner);
+    local.apply(steps)?;
+    Ok(local)
+}
+
+impl Host for Local<'_> {
+    fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        self.is_changed = true;
+        self.build(steps).map_err(|cause| match self.put_back() {
+            Ok(_) => cause,
+            Err(undo) => ApplyError::NotUndone { cause: Box::new(cause), undo },
+        })
+    }
+
+    fn note_process(&mut self, pid: u32) -> Result<(), JournalError> {
+        self.journal.agent(pid)
+    }
+
+    fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
+        let mut read = Vec::with_capacity(commands.len());
+        for batch in Batch::group(commands.iter().cloned()) {
+            let output = self.runner.run(&batch)?;
+            if let Some(failure) = output.failures.first() {
+                let command = batch.commands().get(failure.at.unwrap_or(0)).unwrap_or(&batch.commands()[0]);
+                return Err(failed(command, "reading back", failure));
+            }
+            // One document for each command, one after the other.
+            let mut documents = serde_json::Deserializer::from_str(&output.stdout).into_iter::<Json>();
+            for command in batch.commands() {
+                // A command that finds nothing may print nothing.
+                let says = documents.next().unwrap_or(Ok(Json::default()));
+                let says = says.map_err(|source| ApplyError::ReadBack { command: command.clone(), source })?;
+                read.push(ReadBack { cell: None, command: command.to_string(), says });
+            }
+        }
+        Ok(read)
+    }
+
+    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        // Set first: a drop after a failure would only fail again.
+        self.is_changed = false;
+        undo::put_back(&mut self.journal, self.runner)
+    }
+}
+
+impl Local<'_> {
+    fn build(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        // Which step each command is of.
+        let of: Vec<usize> = steps.iter().enumerate().flat_map(|(i, step)| vec![i; step.does.len()]).collect();
+        let (mut ran, mut begun) = (0, 0);
+        for batch in Batch::group(steps.iter().flat_map(|step| step.does.iter().cloned())) {
+            let last = ran + batch.commands().len() - 1;
+            let keep_going = steps[of[ran]..=of[last]].iter().any(|step| !step.tolerates.is_empty());
+            let begins = begun..of[last] + 1;
+            let inverses: Vec<&[Inverse]> = steps[begins.clone()].iter().map(|step| &step.undoes[..]).collect();
+            let numbers = self.journal.will_do(&inverses)?;
+            let batch = batch.keep_going(keep_going);
+            let output = self.runner.run(&batch).inspect_err(|error| {
+                if matches!(error, CommandError::NotInstalled { .. }) {
+                    let _ = self.journal.undone(&numbers);
+                }
+            })?;
+            for failure in &output.failures {
+                let Some(at) = failure.at.map(|at| (ran + at).min(last)) else {
+                    // The process died, and it is not known at which command: any of them may have been done, so all the inverses
+                    // stay. They may be run for what never came to be.
+                    return Err(died(&batch, steps[of[ran]].why, failure));
+                };
+                let step = &steps[of[at]];
+                if step.tolerates.iter().any(|text| failure.says.contains(text)) {
+                    continue;
+                }
+                // Nothing has come of a step whose first command failed, nor of those after it. Their inverses must not
+                // run: what goes by these names is another's.
+                if !keep_going {
+                    let is_first = at == 0 || of[at - 1] != of[at];
+                    let untouched = of[at] + usize::from(!is_first);
+                    let _ = self.journal.undone(&numbers[untouched - begun..]);
+                }
+                return Err(failed(&batch.commands()[at - ran], step.why, failure));
+            }
+            (ran, begun) = (last + 1, begins.end);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Local<'_> {
+    fn drop(&mut self) {
+        if self.is_changed {
+            let _ = self.put_back();
+        }
+    }
+}

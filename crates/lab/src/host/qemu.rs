@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process that runs a guest's machine: QEMU. It dies with tardy.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tardy_sys::child::{Child, Ended};
+use tardy_sys::proc::Stat;
+
+/// The program, as Debian calls it.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+/// What QEMU's own system call filter refuses from its start on: system calls that are no longer used, to take other rights, to start
+/// programs, to change how it is scheduled. What runs in a guest is foreign code, and so may its kernel be.
+pub(crate) const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+/// QEMU says within this time whether it can have the filter.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What QEMU says of its version.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn version() -> io::Result<String> {
+    let output = std::process::Command::new(PROGRAM).arg("--version").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// Whether QEMU's system call filter works here: QEMU may be built without it, and a container may forbid it. It is started without a
+/// machine and asked to end.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn has_sandbox() -> io::Result<bool> {
+    let mut command = std::process::Command::new(PROGRAM);
+    command.args([
+        "-sandbox",
+        SANDBOX,
+        "-M",
+        "none",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-qmp",
+        "stdio",
+    ]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    // One that has ended already does not read it.
+    let _ = child
+        .stdin
+        .take()
+        .map(|mut stdin| stdin.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}\n"));
+    let until = Instant::now() + ANSWER;
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(status.success()),
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            None => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// A running QEMU. Dropped, it is killed; killed with tardy too, by the kernel.
+pub struct Qemu {
+    child: Child,
+    said: Vec<u8>,
+}
+
+/// Clock ticks a second in `/proc/PID/stat` (USER_HZ is 100 on every Linux that Rust runs on).
+const TICK: Duration = Duration::from_millis(10);
+
+impl Qemu {
+    /// Starts it in a folder. The thread that calls must live as long as the guest.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
+        Ok(Qemu { child: Child::start_in(folder, PROGRAM, arguments)?, said: Vec::new() })
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Waits a while, and takes in what QEMU itself says meanwhile.
+    pub fn wait(&mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        let mut piece = [0; 4_096];
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            match self.child.read(&mut piece, left) {
+                Ok(Some(0)) => {}
+                Ok(Some(bytes)) => self.said.extend_from_slice(&piece[..bytes]),
+                // It has closed its output: it is ending.
+                Ok(None) | Err(_) => return std::thread::sleep(left.min(Duration::from_millis(2))),
+            }
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.child.ended()
+    }
+
+    /// What it said, in one line.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said).trim().lines().collect::<Vec<_>>().join(" / ")
+    }
+
+    /// Processor time that it has used, in user mode and in the kernel.
+    pub fn cpu_time(&self) -> Duration {
+        let ticks = Stat::of(self.pid()).map_or(0, |stat| stat.ran_ticks.iter().sum());
+        TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What happens in a run, as one owned value with a time. The progress line, `events.jsonl` and the port of a guest all take this one.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tardy_engine::live::Digest;
+use tardy_model::machine::RulerRecord;
+use tardy_model::manifest::{GuestEntry, ReadBack, StationEntry};
+use tardy_model::point::Metric;
+use tardy_model::stream::Side;
+use tardy_model::time::{Instant, Nanos, Realtime};
+use tardy_model::verdict::Figure;
+use tardy_sys::clock;
+
+/// Something that happened in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, by the clock of the host that runs tardy. What a guest says gets the time at which the host heard it, because the guest's
+    /// clock is its own.
+    pub at: Instant<Realtime>,
+    /// What.
+    pub what: What,
+}
+
+/// What happened. In JSON the name of what happened is the key beside `at`: the kernel's answers stay the text that they are, which a
+/// tag among the fields would not allow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A batch of commands was run: each as a person would paste it. The event's time is the batch's end.
+    Commands {
+        /// Commands.
+        commands: Vec<String>,
+        /// How long the batch took.
+        took_ns: Nanos,
+        /// What failed, in the program's words.
+        failed: Vec<String>,
+        /// They are nothing for this machine's shell: a guest says that it ran them, or they start one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        elsewhere: bool,
+    },
+    /// A path is built and its agents answer.
+    Built {
+        /// What was read back.
+        read_back: Vec<ReadBack>,
+        /// Stations.
+        stations: BTreeMap<String, StationEntry>,
+        /// Agents' process ids by station.
+        pids: BTreeMap<String, u32>,
+    },
+    /// The ruler was measured: before the first trial, and again after the last one.
+    Ruler {
+        /// A record for each kind of thread.
+        records: Vec<RulerRecord>,
+    },
+    /// The machine cannot run a cell; the others go on.
+    Refused {
+        /// Cell id.
+        cell: String,
+        /// Why.
+        why: String,
+    },
+    /// Something could not be had and was replaced; the run goes on and says so.
+    Short {
+        /// Cell id.
+        cell: String,
+        /// What.
+        what: String,
+    },
+    /// A trial begins.
+    Trial {
+        /// Cell id.
+        cell: String,
+        /// Number in the cell, from 1.
+        n: u32,
+        /// Place in the run, from 0.
+        order: u32,
+        /// Trials of the run.
+        of: u32,
+    },
+    /// Live figures.
+    Progress {
+        /// Stream.
+        stream: String,
+        /// Which end.
+        side: Side,
+        /// Figures.
+        digest: Digest,
+        /// Packets intended.
+        count: u32,
+        /// What the figures are of; `None` for an end that does not have what leads of the stream.
+        metric: Option<Metric>,
+    },
+    /// A trial was written to the run folder.
+    TrialKept {
+        /// Cell id.
+        cell: String,
+        /// Number in the cell, from 1.
+        n: u32,
+        /// The judge's word; `None` if the cell is not the experiment's.
+        valid: Option<bool>,
+    },
+    /// A station failed in a trial; what the others had recorded was written.
+    TrialBroken {
+        /// Cell id.
+        cell: String,
+        /// Number in the cell, from 1.
+        n: u32,
+        /// Why.
+        why: String,
+    },
+    /// Everything is put back.
+    TornDown,
+    /// A guest is up and has told its facts.
+    GuestUp {
+        /// Its `/proc/version`.
+        proc_version: String,
+        /// By dotted name.
+        facts: BTreeMap<String, Figure>,
+    },
+    /// A guest's first trial begins.
+    GuestBooted {
+        /// The processor time that QEMU had taken by then.
+        boot_cpu_ns: i64,
+        /// The time on the host's clock.
+        boot_ns: Option<i64>,
+    },
+    /// More has become known of a guest.
+    Guest {
+        /// All that is known of it.
+        entry: Box<GuestEntry>,
+    },
+    /// The run is over.
+    Ended {
+        /// A signal ended it.
+        interrupted: bool,
+        /// What ended it early, in words.
+        failed: Option<String>,
+        /// The exit code that goes with them, where a guest ran it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<u8>,
+        /// What could not be put back.
+        not_put_back: Option<String>,
+    },
+}
+
+fn is_false(it: &bool) -> bool {
+    !it
+}
+
+impl Event {
+    /// It happened just now.
+    pub fn now(what: What) -> Event {
+        Event { at: clock::now(), what }
+    }
+
+    /// It happened so long ago.
+    pub fn ago(ago: Nanos, what: What) -> Event {
+        Event { at: clock::now::<Realtime>() - ago, what }
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A trial between two hosts. Both agents are real and run in this process; the second one is reached through pipes that shift every
+//! instant, as if its machine's clocks were ahead.
+
+use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+use tardy_engine::halves::{Halves, join};
+use tardy_engine::message::{self, FromAgent, ToAgent};
+use tardy_engine::receiver::Arrival;
+use tardy_engine::sender::SenderHalf;
+use tardy_lab::agent::Agent;
+use tardy_lab::host::HostId;
+use tardy_lab::host::clocks::{Compared, OffsetSource, Unknown};
+use tardy_lab::loads::Loads;
+use tardy_lab::machine::Facts;
+use tardy_lab::names::Names;
+use tardy_lab::orders;
+use tardy_lab::placement::place_on;
+use tardy_lab::plan;
+use tardy_lab::station::{Carrier, Connection, Stations};
+use tardy_lab::trial::{Broken, StreamHalves};
+use tardy_model::offset::{EndOffsets, Offset, OffsetReading};
+use tardy_model::point::{Metric, Point};
+use tardy_model::sample::{MaybeNanos, Outcome};
+use tardy_model::stream::Stream;
+use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
+
+/// So far the other machine's clocks are ahead.
+const AHEAD_NS: i64 = 3_000_000;
+/// By how much the source of offsets says that it may be wrong.
+const BOUND_NS: i64 = 1_500;
+const COUNT: usize = 100;
+const VERSION: &str = "two hosts";
+const OTHER: HostId = HostId::numbered(1);
+
+const EXPERIMENT: &str = r#"
+name = "two-hosts"
+[station.a]
+[station.b]
+[stream.there]
+from = "a"
+to = "b"
+reflect = true
+count = 100
+cycle = "1ms"
+tx = { cpu = "any", policy = "other" }
+rx = { cpu = "any", policy = "other" }
+reply = { cpu = "any", policy = "other" }
+[stream.back]
+from = "b"
+to = "a"
+count = 100
+cycle = "1ms"
+tx = { cpu = "any", policy = "other" }
+rx = { cpu = "any", policy = "other" }
+"#;
+
+/// The next address.
+static NEXT: AtomicU8 = AtomicU8::new(1);
+
+/// An agent that is a thread of this process, and ends with its orders.
+struct Thread;
+
+impl Carrier for Thread {
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+    fn ended(&mut self, _: Duration) -> Option<String> {
+        Some("with its thread".to_owned())
+    }
+    fn kill(&mut self) {}
+    fn last_words(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Starts an agent in a thread.
+fn agent() -> (PipeReader, PipeWriter) {
+    let ((orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    std::thread::spawn(move || tardy_engine::agent::serve(BufReader::new(orders), &mut answers, VERSION));
+    (from, to)
+}
+
+/// The first frame each way has no instant in it.
+fn pass_greeting(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let mut body = vec![0; u32::from_le_bytes(length) as usize];
+    from.read_exact(&mut body)?;
+    to.write_all(&length)?;
+    to.write_all(&body)?;
+    to.flush()
+}
+
+fn shift(column: &mut [MaybeNanos], by_ns: i64) {
+    column.iter_mut().for_each(|cell| *cell = MaybeNanos::from(cell.get().map(|ns| ns + by_ns)));
+}
+
+fn shift_sent(half: &mut SenderHalf, by_ns: i64) {
+    for column in [&mut half.scheduled, &mut half.wakeup, &mut half.send] {
+        shift(column, by_ns);
+    }
+    for column in [&mut half.tx_sched, &mut half.tx_kernel, &mut half.tx_hw] {
+        shift(column, by_ns);
+    }
+}
+
+fn shift_arrived(arrivals: &mut [Arrival], by_ns: i64) {
+    for arrival in arrivals {
+        arrival.receive_ns += by_ns;
+        arrival.rx_kernel = MaybeNanos::from(arrival.rx_kernel.get().map(|ns| ns + by_ns));
+    }
+}
+
+fn shift_clocks(clocks: &mut ClockReading, by_ns: i64) {
+    clocks.tai_ns += by_ns;
+    clocks.realtime_ns += by_ns;
+    clocks.monotonic_ns += by_ns;
+}
+
+fn shift_answer(answer: &mut FromAgent) {
+    match answer {
+        FromAgent::Ready { clocks, .. } => shift_clocks(clocks, AHEAD_NS),
+        FromAgent::SenderPiece { rows, .. } => shift_sent(rows, AHEAD_NS),
+        FromAgent::ArrivalPiece { arrivals, .. } => shift_arrived(arrivals, AHEAD_NS),
+        FromAgent::Collected { rest, .. } => {
+            shift_clocks(&mut rest.clocks, AHEAD_NS);
+            if let Some(sent) = &mut rest.sent {
+                sent.sent_ns = sent.sent_ns.map(|(first, last)| (first + AHEAD_NS, last + AHEAD_NS));
+            }
+            rest.own.work.iter_mut().for_each(|work| {
+                work.start_ns += AHEAD_NS;
+                work.end_ns += AHEAD_NS;
+            });
+            rest.own.between.iter_mut().for_each(|between| between.start_ns += AHEAD_NS);
+        }
+        _ => {}
+    }
+}
+
+/// The agent as that of a machine whose clocks are ahead. Base times that it is given, as they were ordered, go to `bases`.
+fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<Tai>>) -> (PipeReader, PipeWriter) {
+    let ((orders, to_proxy), (from_proxy, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    std::thread::spawn(move || {
+        let (mut orders, mut to) = (BufReader::new(orders), to);
+        pass_greeting(&mut orders, &mut to).expect("a greeting");
+        while let Ok(mut order) = message::receive::<ToAgent>(&mut orders) {
+            if let ToAgent::Start { base, .. } = &mut order {
+                let _ = bases.send(*base);
+                *base = *base - Nanos(AHEAD_NS);
+            }
+            if message::send(&mut to, &order).is_err() {
+                return;
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        pass_greeting(&mut from, &mut answers).expect("a greeting");
+        while let Ok(mut answer) = message::receive::<FromAgent>(&mut from) {
+            shift_answer(&mut answer);
+            if message::send(&mut answers, &answer).is_err() {
+                return;
+            }
+        }
+    });
+    (from_proxy, to_proxy)
+}
+
+/// It knows the offset, and says when it was asked.
+struct Known(Vec<i64>);
+
+impl OffsetSource for Known {
+    fn between(&mut self, from: HostId, of: HostId) -> Result<Compared, Unknown> {
+        assert_eq!((from, of), (HostId::HERE, OTHER));
+        let at_tai_ns = tardy_sys::clock::now::<Tai>().ns();
+        self.0.push(at_tai_ns);
+        let reading = OffsetReading { at_tai_ns, ahead_ns: AHEAD_NS, bound_ns: BOUND_NS };
+        Ok(Compared { host: of, reading, method: "told by the test".to_owned() })
+    }
+}
+
+/// Runs the trial; also gives the base times that were ordered from the second host.
+fn run(mut stations: Stations) -> (Vec<Stream>, Result<Vec<StreamHalves>, Broken>, Vec<Instant<Tai>>) {
+    let source = tardy_spec::Source { name: "two-hosts.toml".into(), text: EXPERIMENT.to_owned() };
+    let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
+    let mut plan = plan::plan(&setup, Names::FIRST, &Facts::default()).expect("a plan");
+    // Another address for each process, and for each trial of this one: tests run at the same time.
+    let process = std::process::id().to_be_bytes();
+    for end in plan.ends.values_mut() {
+        end.address = IpAddr::V4(Ipv4Addr::new(127, process[2], process[3], NEXT.fetch_add(1, Relaxed)));
+    }
+    let (chosen, _) = place_on(&setup, &[0]).expect("placed");
+    let mut random = orders::random_of(1, "all", 1);
+    let (_, ordered) = orders::orders(&setup, &plan, &chosen, &mut random).expect("its stations are there");
+    let mut loads = Loads::of(&setup, &plan, &[], &mut random).expect("none");
+    let (ordered_bases, bases) = mpsc::channel();
+    for (name, host) in [("a", HostId::HERE), ("b", OTHER)] {
+        let (id, inbox) = stations.next_place(name).expect("there is room");
+        let pipes = if host == OTHER { ahead(agent(), ordered_bases.clone()) } else { agent() };
+        let connection = Connection { from: Box::new(pipes.0), to: Box::new(pipes.1), carrier: Box::new(Thread) };
+        let mut agent = Agent::over(connection, name, id, inbox, VERSION);
+        agent.greet(VERSION).expect("it greets");
+        stations.push(agent, host);
+    }
+    drop(ordered_bases);
+    let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut || {}), &mut |_, _, _| {});
+    drop(stations);
+    (ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases.iter().collect())
+}
+
+/// The halves as they would be had the second host's clock agreed with the first one's.
+fn as_on_one_host(halves: &Halves) -> Halves {
+    let mut one = halves.clone();
+    one.offsets = EndOffsets::default();
+    if halves.offsets.rx.is_some() {
+        shift_arrived(&mut one.arrivals, -AHEAD_NS);
+        one.reply.iter_mut().for_each(|reply| shift_sent(&mut reply.sent, -AHEAD_NS));
+    }
+    if halves.offsets.tx.is_some() {
+        shift_sent(&mut one.sent, -AHEAD_NS);
+    }
+    one
+}
+
+#[test]
+fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
+    let (streams, result, bases) = run(Stations::compared_by(Known(Vec::new())));
+    let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
+    assert_eq!((streams.len(), ran.len()), (2, 2));
+    for (stream, ran) in streams.iter().zip(&ran) {
+        let (batch, record) = join(stream, ran.base, &ran.halves);
+        assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{}", stream.name);
+        assert_eq!(batch.len(), COUNT);
+        // The very samples that one clock would have given.
+        let (truth, _) = join(stream, ran.base, &as_on_one_host(&ran.halves));
+        assert_eq!(batch, truth, "{}", stream.name);
+        let crossing = Metric::Span(Point::Send, Point::RxKernel);
+        let least = (0..COUNT).filter_map(|row| batch.span_ns(row, crossing)).min().expect("stamps");
+        assert!((0..AHEAD_NS).contains(&least), "{}: {least} ns over loopback", stream.name);
+        // What is not converted would be wrong by the offset.
+        let raw = Halves { offsets: EndOffsets::default(), ..ran.halves.clone() };
+        let (wrong, _) = join(stream, ran.base, &raw);
+        let wrong = (0..COUNT).filter_map(|row| wrong.span_ns(row, crossing)).min().expect("stamps");
+        assert_eq!((wrong - least).abs(), AHEAD_NS, "{}", stream.name);
+        let EndOffsets { tx, rx } = &record.offsets;
+        let [Some(offset)] = [tx, rx].into_iter().filter(|offset| offset.is_some()).collect::<Vec<_>>()[..] else {
+            panic!("{}: one of its ends is on another host: {:?}", stream.name, record.offsets);
+        };
+        assert_eq!(rx.is_some(), stream.to == "b");
+        assert_eq!((offset.bound_ns(), offset.method.as_str()), (BOUND_NS, "told by the test"));
+        assert_eq!(offset.drift_ppb(), Some(0.0));
+        assert!(offset.first.at_tai_ns < ran.base.ns(), "it is compared before the trial");
+        assert!(offset.last.at_tai_ns > batch.scheduled_ns[COUNT - 1], "and behind it");
+        // Its base time was ordered in its own clock.
+        assert!(bases.contains(&(ran.base + Nanos(AHEAD_NS))), "{}: {bases:?}", stream.name);
+        // A figure of one host's clock is in the record's JSON as before; that of two has its offset beside it.
+        let json = serde_json::to_value(&record).expect("JSON");
+        let end = if rx.is_some() { "rx" } else { "tx" };
+        assert_eq!(json["offsets"][end]["first"]["bound_ns"], BOUND_NS);
+    }
+}
+
+#[test]
+fn a_trial_between_hosts_whose_clocks_nobody_compares_ends_with_the_reason() {
+    let (_, result, bases) = run(Stations::default());
+    let Err(broken) = result else { panic!("no figure may be made of two clocks") };
+    assert_eq!(
+        broken.error.to_string(),
+        "station `b`: the clocks of this machine and host 1 cannot be compared: nothing compares them; use stations of one host"
+    );
+    assert_eq!(bases, [], "it has not begun");
+}
+
+#[test]
+fn an_offset_that_drifts_is_a_line_between_its_readings() {
+    let reading = |at_tai_ns, ahead_ns, bound_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns };
+    let second = 1_000_000_000;
+    let offset = Offset {
+        host: "b".to_owned(),
+        first: reading(100 * second, -5_000, 40),
+        last: reading(110 * second, 15_000, 25),
+        method: "ptp".to_owned(),
+    };
+    assert_eq!(offset.drift_ppb(), Some(2_000.0));
+    assert_eq!(offset.bound_ns(), 40);
+    for (here, ahead) in [(100, -5_000), (105, 5_000), (110, 15_000), (115, 25_000), (95, -15_000)] {
+        let theirs = Instant::<Tai>::from_ns(here * second + ahead);
+        assert!((offset.to_here(theirs).ns() - here * second).abs() <= 1, "{here} s");
+    }
+    // One reading alone is an offset without a drift.
+    let alone = Offset { last: offset.first, ..offset.clone() };
+    assert_eq!(alone.drift_ppb(), None);
+    assert_eq!(alone.to_here(Instant::from_ns(500 * second)).ns(), 500 * second + 5_000);
+    // The difference of two hosts is as wrong as both.
+    let both = EndOffsets { tx: Some(alone), rx: Some(offset) };
+    assert_eq!(both.bound_ns(), 80);
+    assert!(Metric::Span(Point::Send, Point::RxKernel).crosses_stations());
+    assert!(Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel).crosses_stations());
+    for metric in
+        [(Point::RxKernel, Point::Receive), (Point::Receive, Point::ReplySend), (Point::Send, Point::ReplyReceive)]
+    {
+        assert!(!Metric::Span(metric.0, metric.1).crosses_stations());
+    }
+}
