@@ -183,8 +183,15 @@ impl OffsetSource for Known {
     }
 }
 
-/// Runs the trial; also gives the base times that were ordered from the second host.
-fn run(mut stations: Stations) -> (Vec<Stream>, Result<Vec<StreamHalves>, Broken>, Vec<Instant<Tai>>) {
+/// What came of the trial.
+struct Ran {
+    streams: Vec<Stream>,
+    result: Result<Vec<StreamHalves>, Broken>,
+    /// The base times that were ordered from the second host.
+    bases: Vec<Instant<Tai>>,
+}
+
+fn run(mut stations: Stations) -> Ran {
     let source = tardy_spec::Source { name: "two-hosts.toml".into(), text: EXPERIMENT.to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let mut plan = plan::plan(&setup, Names::FIRST, &Facts::default()).expect("a plan");
@@ -209,7 +216,7 @@ fn run(mut stations: Stations) -> (Vec<Stream>, Result<Vec<StreamHalves>, Broken
     drop(ordered_bases);
     let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut || {}), &mut |_, _, _| {});
     drop(stations);
-    (ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases.iter().collect())
+    Ran { streams: ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases: bases.iter().collect() }
 }
 
 /// The halves as they would be had the second host's clock agreed with the first one's.
@@ -228,7 +235,7 @@ fn as_on_one_host(halves: &Halves) -> Halves {
 
 #[test]
 fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
-    let (streams, result, bases) = run(Stations::compared_by(Known(Vec::new())));
+    let Ran { streams, result, bases } = run(Stations::compared_by(Known(Vec::new())));
     let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
     assert_eq!((streams.len(), ran.len()), (2, 2));
     for (stream, ran) in streams.iter().zip(&ran) {
@@ -266,7 +273,7 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
 
 #[test]
 fn a_trial_between_hosts_whose_clocks_nobody_compares_ends_with_the_reason() {
-    let (_, result, bases) = run(Stations::default());
+    let Ran { result, bases, .. } = run(Stations::default());
     let Err(broken) = result else { panic!("no figure may be made of two clocks") };
     assert_eq!(
         broken.error.to_string(),

@@ -13,7 +13,7 @@ use tardy_engine::requester::Requester;
 use tardy_model::stream::Port;
 use tardy_model::time::Nanos;
 use tardy_sys::process::signal;
-use tardy_sys::udp::{Inbox, Received};
+use tardy_sys::udp::Received;
 
 #[test]
 fn a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted() {
@@ -60,14 +60,13 @@ fn strangers_are_counted_once_and_keep_nothing_from_the_peer() {
     let (_to, mut from) = udp::both(&order.send, &order.receive).expect("open");
     let home = (order.receive.local, at.port());
     let stranger = UdpSocket::bind("127.0.0.2:0").expect("a port of another program there");
-    let mut inbox = Inbox::new(65);
     for more in [3, 0, 2] {
         for _ in 0..more {
             stranger.send_to(&[7; 64], home).expect("sent");
         }
         far.send_to(&[9; 64], home).expect("sent");
-        assert_eq!(from.receive(&mut inbox, false), Ok(Received::Packets(1)));
-        assert_eq!(inbox.packet(0).0, [9; 64], "the peer's");
+        assert_eq!(from.receive(false), Ok(Received::Packets(1)));
+        assert_eq!(from.packet(0).0, [9; 64], "the peer's");
         assert_eq!(from.strangers(), more, "those since the last count");
     }
     // More than its queue has room for.

@@ -11,12 +11,13 @@ use tardy_engine::matcher::{Match, Matched};
 use tardy_engine::order::{ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{Inbox, ReceivePort, Received, Timer, sim};
 use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
+use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Policy, Sim, Stream, Wait};
-use tardy_model::time::{Conversion, Instant, Nanos, Tai};
+use tardy_model::time::{Conversion, Instant, Nanos, Realtime, Tai};
 
 const COUNT: u32 = 20_000;
 const CYCLE_NS: i64 = 500_000;
@@ -69,6 +70,7 @@ struct Crowded {
     left: u32,
     random: Pcg64Mcg,
     thrown: u64,
+    inbox: Inbox,
 }
 
 impl Crowded {
@@ -119,7 +121,13 @@ impl Crowded {
 }
 
 impl ReceivePort for Crowded {
-    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let before = self.next.checked_sub(1).map_or(BASE_NS, |before| self.packets[before].0);
         let (payload, at) = if self.left > 0 {
             self.left -= 1;
@@ -133,7 +141,7 @@ impl ReceivePort for Crowded {
             (payload, at)
         };
         self.now.set(at + 9_000);
-        inbox.put(0, &payload, Some(Instant::from_ns(at - 37_000_000_000)));
+        self.inbox.put(0, &payload, Some(Instant::from_ns(at - 37_000_000_000)));
         Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {
@@ -148,7 +156,16 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
     let now = Rc::new(Cell::new(BASE_NS));
     let random = Pcg64Mcg::seed_from_u64(foreign_each.into());
     let packets = arriving();
-    let mut port = Crowded { now: now.clone(), packets, next: 0, foreign_each, left: foreign_each, random, thrown: 0 };
+    let mut port = Crowded {
+        now: now.clone(),
+        packets,
+        next: 0,
+        foreign_each,
+        left: foreign_each,
+        random,
+        thrown: 0,
+        inbox: Inbox::new(usize::from(SIZE) + 1),
+    };
     let order = StreamOrder {
         stream: STREAM,
         nonce: NONCE,

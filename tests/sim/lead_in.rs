@@ -8,10 +8,11 @@ use tardy_engine::order::{ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, Th
 use tardy_engine::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use tardy_engine::receiver::Shared;
 use tardy_engine::reflector::Reflector;
+use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 
 /// A clock that counts how often it is read.
 #[derive(Default)]
@@ -49,41 +50,61 @@ impl Timer for Shown {
 }
 
 /// Brings requests at these instants, ns, or later if the thread slept.
-struct Timed(Shown, Vec<i64>, u32);
+struct Timed {
+    clock: Shown,
+    at: Vec<i64>,
+    next: u32,
+    inbox: Inbox,
+}
 
 impl ReceivePort for Timed {
-    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let mut payload = vec![0; 64];
-        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.2 }.write(&mut payload);
-        self.2 += 1;
-        let at = self.1.remove(0);
-        self.0.now_ns.set(self.0.now_ns.get().max(at));
-        inbox.put(0, &payload, None);
+        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.next }.write(&mut payload);
+        self.next += 1;
+        let at = self.at.remove(0);
+        self.clock.now_ns.set(self.clock.now_ns.get().max(at));
+        self.inbox.put(0, &payload, None);
         Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {
         false
     }
     fn ended(&self) -> bool {
-        self.1.is_empty()
+        self.at.is_empty()
     }
 }
 
 /// Brings one request after the other.
-struct Requests(Vec<u32>);
+struct Requests {
+    left: Vec<u32>,
+    inbox: Inbox,
+}
 
 impl ReceivePort for Requests {
-    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let mut payload = vec![0; 64];
-        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.0.remove(0) }.write(&mut payload);
-        inbox.put(0, &payload, None);
+        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.left.remove(0) }.write(&mut payload);
+        self.inbox.put(0, &payload, None);
         Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {
         false
     }
     fn ended(&self) -> bool {
-        self.0.is_empty()
+        self.left.is_empty()
     }
 }
 
@@ -160,7 +181,7 @@ fn answered(requests: Vec<u32>) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shar
 fn until_reset(requests: Vec<u32>, answers: usize) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shared) {
     let (mut reflector, mut clock, mut answers) = (reflector(), Reads::default(), Answers(Vec::new(), answers));
     let shared = Shared::default();
-    reflector.run(&mut clock, &mut Requests(requests), &mut answers, &shared);
+    reflector.run(&mut clock, &mut Requests { left: requests, inbox: Inbox::new(65) }, &mut answers, &shared);
     (reflector, answers.0, clock.0, shared)
 }
 
@@ -206,7 +227,7 @@ fn a_reset_that_an_answer_met_was_not_told_by_the_reflector() {
 fn a_reflector_slept_half_a_cycle_behind_each_answer_though_the_next_request_was_there() {
     let slept = |at: Vec<i64>| {
         let (clock, mut answers) = (Shown::default(), Answers(Vec::new(), usize::MAX));
-        let mut requests = Timed(clock.clone(), at, 0);
+        let mut requests = Timed { clock: clock.clone(), at, next: 0, inbox: Inbox::new(65) };
         reflector_of(Nanos(500_000)).run(&mut clock.clone(), &mut requests, &mut answers, &Shared::default());
         (answers.0.len(), clock.slept.get())
     };

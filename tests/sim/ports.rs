@@ -11,10 +11,11 @@ use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{BATCH, DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::receiver::{Receiver, Shared};
 use tardy_engine::sender::Sender;
+use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::{Between, OwnNotes, OwnReason};
 
 /// A clock that moves by 10 ns a look and sleeps exactly.
@@ -437,6 +438,7 @@ struct Script {
     wait: Wait,
     /// Whether many were asked for, call by call.
     many: Vec<bool>,
+    inbox: Inbox,
 }
 
 enum Step {
@@ -447,15 +449,21 @@ enum Step {
 }
 
 impl ReceivePort for Script {
-    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
+    fn receive(&mut self, many: bool) -> Result<Received, i32> {
         self.many.push(many);
         match self.steps.pop_front() {
             Some(Step::Bring(payload)) => {
-                inbox.put(0, &payload, Some(Instant::from_ns(5)));
+                self.inbox.put(0, &payload, Some(Instant::from_ns(5)));
                 let mut packets = 1;
                 while many && packets < BATCH && matches!(self.steps.front(), Some(Step::Bring(_))) {
                     let Some(Step::Bring(payload)) = self.steps.pop_front() else { break };
-                    inbox.put(packets, &payload, Some(Instant::from_ns(5)));
+                    self.inbox.put(packets, &payload, Some(Instant::from_ns(5)));
                     packets += 1;
                 }
                 Ok(Received::Packets(packets))
@@ -490,7 +498,7 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
         replies: false,
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
-    let mut script = Script { steps: steps.into(), wait, many: Vec::new() };
+    let mut script = Script { steps: steps.into(), wait, many: Vec::new(), inbox: Inbox::new(65) };
     receiver.run(&mut Clock::default(), &mut script, &shared);
     (receiver, shared)
 }
@@ -553,7 +561,7 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
     };
     let script = || {
         let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();
-        Script { steps, wait: Wait::Block, many: Vec::new() }
+        Script { steps, wait: Wait::Block, many: Vec::new(), inbox: Inbox::new(65) }
     };
     let (mut fast, mut behind) = (script(), Receiver::new(order()));
     behind.run(&mut Clock::default(), &mut fast, &Shared::default());

@@ -3,14 +3,14 @@
 
 use crate::live::Live;
 use crate::order::{ReceiveOrder, StreamOrder};
-use crate::port::{Inbox, ReceivePort, Received, Timer};
+use crate::port::{ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
-use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
-use tardy_model::frame::{Foreign, Frame, HEAD, Heads, LEAD, PAUSE, PROBE, PacketKind};
+use tardy_model::ethernet::Tags;
+use tardy_model::frame::{Foreign, Frame, Heads, LEAD, PAUSE, PROBE, PacketKind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Port;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::SpinGaps;
 
 /// One arrival, raw clock values.
@@ -129,7 +129,6 @@ pub struct Receiver {
     order: ReceiveOrder,
     /// Of the trial's packets.
     heads: Heads,
-    inbox: Inbox,
     /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the lead-in.
     arrivals: Vec<Arrival>,
     arrived: usize,
@@ -151,25 +150,16 @@ const GAP_NS: i64 = 1_000_000;
 pub(crate) const UNTOUCHED: Arrival =
     Arrival { seq: 0, tags: Tags::UNSEEN, rx_kernel: MaybeNanos::NONE, receive_ns: 1 };
 
-/// Room for what the order expects: one byte more than the stream's packets, so that a longer stranger is not taken for one
-/// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
-pub(crate) fn inbox(order: &ReceiveOrder) -> Inbox {
-    let payload = usize::from(order.expects().2).max(HEAD);
-    let is_frames = order.order.port.traits().is_frames;
-    Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
-}
-
 impl Receiver {
     /// Allocates for the order, with room for one duplicate in eight packets.
     pub fn new(order: ReceiveOrder) -> Self {
         let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
         let arrivals = vec![UNTOUCHED; room];
-        let inbox = inbox(&order);
         let heads = order.heads();
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 2];
         seen.fill(0);
-        Receiver { order, heads, inbox, arrivals, arrived: 0, seen, counters: ReceiverCounters::default(), gaps: None }
+        Receiver { order, heads, arrivals, arrived: 0, seen, counters: ReceiverCounters::default(), gaps: None }
     }
 
     /// Receives until the first warm-up packet has come, or told to stop.
@@ -198,7 +188,7 @@ impl Receiver {
         let clock_first = spins || !answer.comes_before_the_clock();
         let (mut latest, mut behind, mut idle) = (None, false, 0_u32);
         while !shared.stop.load(Relaxed) && !port.ended() && goes_on() {
-            let received = port.receive(&mut self.inbox, behind);
+            let received = port.receive(behind);
             let has_come = matches!(received, Ok(Received::Packets(_)));
             let mut receive = (spins || has_come && clock_first).then(|| timer.now());
             if spins && let (Some(receive), Some(before)) = (receive, std::mem::replace(&mut last, receive)) {
@@ -223,7 +213,7 @@ impl Receiver {
             };
             idle = 0;
             for n in 0..packets {
-                in_trial |= self.packet(timer, n, &mut receive, shared, answer);
+                in_trial |= self.packet(timer, port, n, &mut receive, shared, answer);
             }
             if self.counters.is_out_of_step() {
                 break;
@@ -269,10 +259,10 @@ impl Receiver {
             if port.ended() {
                 break;
             }
-            let Ok(Received::Packets(packets)) = port.receive(&mut self.inbox, true) else { break };
+            let Ok(Received::Packets(packets)) = port.receive(true) else { break };
             let mut receive = Some(timer.now());
             for n in 0..packets {
-                self.packet(timer, n, &mut receive, shared, answer);
+                self.packet(timer, port, n, &mut receive, shared, answer);
             }
             if self.counters.is_out_of_step() {
                 break;
@@ -280,21 +270,22 @@ impl Receiver {
         }
     }
 
-    /// Takes the packet at place `n` of the inbox; true if it is the trial's. One of the lead-in goes the same way and no record is
+    /// Takes the packet at place `n` of what came; true if it is the trial's. One of the lead-in goes the same way and no record is
     /// left of it. Where the clock was not read yet, it is when the packet has been answered.
     #[inline(always)]
-    fn packet<T: Timer, A: Answer>(
+    fn packet<T: Timer, P: ReceivePort, A: Answer>(
         &mut self,
         timer: &mut T,
+        port: &P,
         n: usize,
         receive: &mut Option<Instant<Tai>>,
         shared: &Shared,
         answer: &mut A,
     ) -> bool {
         let StreamOrder { cycle, count, .. } = self.order.order;
-        let (payload, stamp) = self.inbox.packet(n);
+        let (payload, stamp) = port.packet(n);
         let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count || *seq == LEAD) else {
-            self.other(timer, n, *receive, shared, answer);
+            self.other(timer, (payload, stamp), *receive, shared, answer);
             return false;
         };
         // [`LEAD`] wraps around into the first word.
@@ -309,7 +300,7 @@ impl Receiver {
         let is_lead = seq == LEAD;
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
         if let Some(place) = self.arrivals.get_mut(self.arrived) {
-            *place = Arrival { seq, tags: self.inbox.tags(n), rx_kernel, receive_ns: receive.ns() };
+            *place = Arrival { seq, tags: port.tags(n), rx_kernel, receive_ns: receive.ns() };
             self.arrived += usize::from(!is_lead);
         } else {
             self.counters.records_dropped += u64::from(!is_lead);
@@ -328,14 +319,13 @@ impl Receiver {
     fn other<T: Timer, A: Answer>(
         &mut self,
         timer: &mut T,
-        n: usize,
+        (payload, stamp): (&[u8], Option<Instant<Realtime>>),
         receive: Option<Instant<Tai>>,
         shared: &Shared,
         answer: &mut A,
     ) {
         let StreamOrder { nonce, stream, .. } = self.order.order;
         let (_, warm_up, _) = self.order.expects();
-        let (payload, stamp) = self.inbox.packet(n);
         match Frame::read(payload) {
             Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => {}
             Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == warm_up => {

@@ -8,15 +8,15 @@
 //! meet what the others meet.
 
 use crate::order::{AskOrder, StreamOrder};
-use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer};
-use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED, inbox};
+use crate::port::{ReceivePort, Received, SendPort, Timer};
+use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED};
 use crate::sender::{STRETCH, Sender, SentAt};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, Heads, LEAD, PAUSE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::SpinGaps;
 use tardy_sys::wait::LIMIT_MS;
 
@@ -38,7 +38,6 @@ pub struct Requester {
     order: AskOrder,
     /// Of the trial's replies.
     heads: Heads,
-    inbox: Inbox,
     /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the lead-in.
     arrivals: Vec<Arrival>,
     arrived: usize,
@@ -195,7 +194,7 @@ impl Requester {
         let count = order.send.order.count as usize;
         let room = count + count / 8 + 1_024;
         let arrivals = vec![UNTOUCHED; room];
-        let (inbox, heads) = (inbox(&order.receive), order.receive.heads());
+        let heads = order.receive.heads();
         // Written as something else first, so that no page fault waits for the loop.
         let mut states = vec![State::GivenUp; count + 1];
         states.fill(State::Unsent);
@@ -208,7 +207,6 @@ impl Requester {
         Requester {
             order,
             heads,
-            inbox,
             arrivals,
             arrived: 0,
             states,
@@ -238,9 +236,9 @@ impl Requester {
             self.sender.send_warm_up(to, PacketKind::WarmUp, n);
             let before = shared.warm.load(Relaxed);
             while shared.warm.load(Relaxed) == before && !shared.stop.load(Relaxed) && !from.ended() {
-                match from.receive(&mut self.inbox, false) {
+                match from.receive(false) {
                     Ok(Received::Packets(packets)) => {
-                        (0..packets).for_each(|n| self.other(n, shared, &mut Progress::default()));
+                        (0..packets).for_each(|n| self.other(from.packet(n), shared, &mut Progress::default()));
                         if self.counters.is_out_of_step() {
                             return 0;
                         }
@@ -264,9 +262,8 @@ impl Requester {
 
     /// Takes what is no reply of the trial: one to a warm-up request, which may still be on its way when the trial runs, or a stranger's.
     #[cold]
-    fn other(&mut self, n: usize, shared: &Shared, at: &mut Progress) {
+    fn other(&mut self, (payload, stamp): (&[u8], Option<Instant<Realtime>>), shared: &Shared, at: &mut Progress) {
         let StreamOrder { nonce, stream, .. } = self.order.send.order;
-        let (payload, stamp) = self.inbox.packet(n);
         let is_ours = |frame: &Frame| frame.nonce == nonce && frame.stream == stream;
         match Frame::read(payload) {
             Ok(frame) if is_ours(&frame) && frame.kind == PacketKind::WarmUpReply => {
@@ -333,7 +330,7 @@ impl Requester {
             if at.waiting + at.beside < in_flight {
                 self.ask_on(timer, to, &mut at);
             }
-            let received = from.receive(&mut self.inbox, false);
+            let received = from.receive(false);
             let now = timer.now();
             if spins && let Some(before) = last.replace(now) {
                 let gap = (now - before).0;
@@ -346,8 +343,8 @@ impl Requester {
             if let Ok(Received::Packets(packets)) = received {
                 idle = 0;
                 for n in 0..packets {
-                    let Some(taken) = self.reply(n, &mut at) else {
-                        self.other(n, shared, &mut at);
+                    let Some(taken) = self.reply(from, n, &mut at) else {
+                        self.other(from.packet(n), shared, &mut at);
                         if self.counters.is_out_of_step() {
                             break 'trial;
                         }
@@ -455,14 +452,14 @@ impl Requester {
         let until = timer.now() + LAST_REPLIES;
         // Over a connection the unmeasured ones too: what nobody reads would break it for the reflector.
         while at.waiting + at.beside > 0 && !from.ended() && !self.counters.is_out_of_step() {
-            let received = from.receive(&mut self.inbox, false);
+            let received = from.receive(false);
             let now = timer.now();
             match received {
                 Ok(Received::Packets(packets)) => {
                     for n in 0..packets {
-                        match self.reply(n, at) {
+                        match self.reply(from, n, at) {
                             Some(taken) => self.note(taken, now, shared),
-                            None => self.other(n, shared, at),
+                            None => self.other(from.packet(n), shared, at),
                         }
                     }
                 }
@@ -529,10 +526,10 @@ impl Requester {
         }
     }
 
-    /// Takes the reply at place `n` of the inbox; `None` if no reply to a request of the trial, or of its lead-in, is there.
+    /// Takes the reply at place `n` of what came; `None` if no reply to a request of the trial, or of its lead-in, is there.
     #[inline(always)]
-    fn reply(&mut self, n: usize, at: &mut Progress) -> Option<Taken> {
-        let (payload, stamp) = self.inbox.packet(n);
+    fn reply<R: ReceivePort>(&mut self, from: &R, n: usize, at: &mut Progress) -> Option<Taken> {
+        let (payload, stamp) = from.packet(n);
         let seq = self.heads.number(payload).filter(|seq| *seq < at.next || *seq == LEAD)?;
         let is_lead = seq == LEAD;
         let last = self.states.len() - 1;
@@ -548,7 +545,7 @@ impl Requester {
         at.waiting -= u32::from(since_ns.is_some());
         at.settled += u32::from(since_ns.is_some());
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-        Some(Taken { seq, since_ns, tags: self.inbox.tags(n), rx_kernel })
+        Some(Taken { seq, since_ns, tags: from.tags(n), rx_kernel })
     }
 
     /// Records a reply that was received `now`; of one of the lead-in nothing is left.

@@ -7,11 +7,23 @@ pub mod queue;
 pub mod sim;
 pub mod tcp;
 pub mod udp;
+mod waits;
 
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 pub use tardy_sys::udp::{BATCH, Inbox, Received};
 
-use tardy_model::time::{Instant, Nanos, Tai};
+use crate::order::ReceiveOrder;
+use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
+use tardy_model::frame::HEAD;
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+
+/// Room for what the order expects: one byte more than the stream's packets, so that a longer stranger is not taken for one
+/// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
+pub fn inbox(order: &ReceiveOrder) -> Inbox {
+    let payload = usize::from(order.expects().2).max(HEAD);
+    let is_frames = order.order.port.traits().is_frames;
+    Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
+}
 
 /// A station's clock and timer.
 pub trait Timer {
@@ -64,7 +76,12 @@ pub trait SendPort {
 pub trait ReceivePort {
     /// Waits in the port's way and receives one packet, or with `many` all that wait if the port can, at most [`BATCH`].
     /// [`Received::Nothing`] is a readiness that yielded nothing; errno where the port is broken.
-    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32>;
+    fn receive(&mut self, many: bool) -> Result<Received, i32>;
+    /// The packet at place `n` of what the last call received, and the kernel's stamp if it took one. The port lends it until the next call:
+    /// it may lie in a ring that the kernel fills again then.
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
+    /// The VLAN tags that it came with.
+    fn tags(&self, n: usize) -> Tags;
     /// True if the port's way to wait never sleeps.
     fn spins(&self) -> bool {
         false

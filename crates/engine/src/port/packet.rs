@@ -4,17 +4,17 @@
 
 pub mod filter;
 
-use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp, queue};
+use super::waits::Waits;
+use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp, inbox, queue};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
-use tardy_model::ethernet;
+use tardy_model::ethernet::{self, Tags};
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
-use tardy_sys::wait::Waiter;
 use tardy_sys::{SysError, packet};
 
 /// The sending socket.
@@ -90,8 +90,8 @@ impl SendPort for PacketSend {
 pub struct PacketReceive {
     socket: UdpRx,
     ethertype: u16,
-    wait: Wait,
-    waiter: Option<Waiter>,
+    inbox: Inbox,
+    waits: Waits,
 }
 
 impl PacketReceive {
@@ -101,14 +101,10 @@ impl PacketReceive {
         let filter = filter::program(ethertype, nonce, stream);
         let stamp = order.order.wants(order.rx_kernel());
         let socket = packet::receiver(&order.device, &filter, tag.is_some(), stamp, 8 << 20)?;
-        let waiter = match order.wait {
-            // A packet socket is told of no NAPI context: there is nothing that it could poll.
-            Wait::Block | Wait::Spin | Wait::Busypoll => None,
-            Wait::Poll => Some(Waiter::Poll),
-            Wait::Select => Some(socket.select()?),
-            Wait::Epoll => Some(socket.epoll()?),
-        };
-        Ok(PacketReceive { socket, ethertype, wait: order.wait, waiter })
+        // A packet socket is told of no NAPI context: there is nothing that it could poll.
+        let wait = if order.wait == Wait::Busypoll { Wait::Block } else { order.wait };
+        let waits = Waits::of(wait, &socket)?;
+        Ok(PacketReceive { socket, ethertype, inbox: inbox(order), waits })
     }
 
     /// As [`super::udp::UdpReceive::keep_time`].
@@ -122,19 +118,24 @@ impl PacketReceive {
 
 impl ReceivePort for PacketReceive {
     #[inline]
-    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
-        let received = match &self.waiter {
-            Some(waiter) if !self.socket.wait(waiter) => Ok(Received::TimedOut),
-            Some(_) => self.socket.receive(inbox, false, many),
-            None => self.socket.receive(inbox, self.wait != Wait::Spin, many),
-        };
+    fn receive(&mut self, many: bool) -> Result<Received, i32> {
+        let call = |socket: &mut UdpRx, sleeps| socket.receive(&mut self.inbox, sleeps, many);
+        let received = self.waits.receive(&mut self.socket, call);
         if let Ok(Received::Packets(packets)) = received {
-            (0..packets).for_each(|n| inbox.open(n, self.ethertype));
+            (0..packets).for_each(|n| self.inbox.open(n, self.ethertype));
         }
         received
     }
+    #[inline(always)]
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    #[inline(always)]
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
     fn spins(&self) -> bool {
-        self.wait == Wait::Spin
+        self.waits.spins()
     }
     fn drops(&self) -> u64 {
         u64::from(self.socket.drops())

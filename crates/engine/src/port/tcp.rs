@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by SO_TIMESTAMPING; the machine's own clock.
 
-use super::{Inbox, ReceivePort, Received, SendPort, TxStamp, queue};
+use super::waits::Waits;
+use super::{Inbox, ReceivePort, Received, SendPort, TxStamp, inbox, queue};
 use crate::order::{ReceiveOrder, SendOrder};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Tai};
+use tardy_model::ethernet::Tags;
+use tardy_model::time::{Instant, Realtime, Tai};
 use tardy_model::trial::TcpRecord;
 use tardy_sys::SysError;
 use tardy_sys::messages::{MessagesRx, MessagesTx, split};
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::tcp::{Buffers, Listener, Tcp, TcpInfo};
-use tardy_sys::wait::Waiter;
 
 /// A connection comes within this time or not at all.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long one receive call polls the device under `busypoll`, µs.
-const BUSY_POLL_US: i32 = 200;
 /// What the kernel keeps around the bytes of a message at most.
 const AROUND_A_MESSAGE: u64 = 2_048;
 
@@ -34,8 +32,8 @@ pub struct TcpSend {
 /// The receiving half.
 pub struct TcpReceive {
     socket: MessagesRx,
-    waiter: Option<Waiter>,
-    spins: bool,
+    inbox: Inbox,
+    waits: Waits,
     closed: bool,
 }
 
@@ -101,19 +99,10 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
     let (_, _, size) = receive.expects();
     let rx = receive.order.wants(receive.rx_kernel());
     let (sender, receiver) = split(tcp, usize::from(size), stamps, rx, queue::size_here(send).max(LEAST_BUFFER))?;
-    let waiter = match receive.wait {
-        Wait::Block | Wait::Spin => None,
-        Wait::Busypoll => {
-            receiver.busy_poll(BUSY_POLL_US)?;
-            None
-        }
-        Wait::Poll => Some(Waiter::Poll),
-        Wait::Select => Some(receiver.select()?),
-        Wait::Epoll => Some(receiver.epoll()?),
-    };
-    let spins = receive.wait == Wait::Spin;
-    let stamps_end_waits = waiter.is_some();
-    Ok((TcpSend { socket: sender, stamps_end_waits }, TcpReceive { socket: receiver, waiter, spins, closed: false }))
+    let waits = Waits::of(receive.wait, &receiver)?;
+    let stamps_end_waits = waits.asks_first();
+    let from = TcpReceive { socket: receiver, inbox: inbox(receive), waits, closed: false };
+    Ok((TcpSend { socket: sender, stamps_end_waits }, from))
 }
 
 /// What the kernel says of a connection, for the trial's record.
@@ -139,20 +128,6 @@ impl TcpSend {
     }
 }
 
-impl TcpReceive {
-    /// Receives; a peer that has ended is no error here, for who answers need not know how many will ask.
-    #[inline(always)]
-    fn take(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
-        match self.socket.receive(inbox, wait) {
-            Err(libc::ESHUTDOWN) => {
-                self.closed = true;
-                Ok(Received::TimedOut)
-            }
-            other => other,
-        }
-    }
-}
-
 impl SendPort for TcpSend {
     #[inline(always)]
     fn send(&mut self, payload: &[u8], _key: u32, _launch: Option<Instant<Tai>>) -> Result<u32, i32> {
@@ -172,15 +147,26 @@ impl SendPort for TcpSend {
 
 impl ReceivePort for TcpReceive {
     #[inline(always)]
-    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
-        match &self.waiter {
-            Some(waiter) if !self.socket.wait(waiter) => Ok(Received::TimedOut),
-            Some(_) => self.take(inbox, false),
-            None => self.take(inbox, !self.spins),
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
+        match self.waits.receive(&mut self.socket, |socket, sleeps| socket.receive(&mut self.inbox, sleeps)) {
+            // A peer that has ended is no error here: who answers need not know how many will ask.
+            Err(libc::ESHUTDOWN) => {
+                self.closed = true;
+                Ok(Received::TimedOut)
+            }
+            other => other,
         }
     }
+    #[inline(always)]
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    #[inline(always)]
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
     fn spins(&self) -> bool {
-        self.spins
+        self.waits.spins()
     }
     fn napi_id(&self) -> u32 {
         self.socket.napi_id()

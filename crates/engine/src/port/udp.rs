@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `udp`: a UDP socket at each end, stamps by SO_TIMESTAMPING, the machine's own clock.
 
-use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, queue};
+use super::waits::Waits;
+use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, inbox, queue};
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
 use crate::requester;
 use std::net::SocketAddr;
+use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx, Waker};
-use tardy_sys::wait::Waiter;
 use tardy_sys::{SysError, clock, thread};
 
 /// The machine's clock and timer.
@@ -97,12 +97,9 @@ impl SendPort for UdpSend {
 /// The receiving socket with its way to wait.
 pub struct UdpReceive {
     socket: UdpRx,
-    wait: Wait,
-    waiter: Option<Waiter>,
+    inbox: Inbox,
+    waits: Waits,
 }
-
-/// How long one receive call polls the device under `busypoll`, µs.
-const BUSY_POLL_US: i32 = 200;
 
 /// Room for what comes while the receiver is held up.
 const RECEIVE_BYTES: i32 = 8 << 20;
@@ -130,17 +127,8 @@ impl UdpReceive {
     }
 
     fn over(socket: UdpRx, order: &ReceiveOrder) -> Result<Self, SysError> {
-        let waiter = match order.wait {
-            Wait::Block | Wait::Spin => None,
-            Wait::Busypoll => {
-                socket.busy_poll(BUSY_POLL_US)?;
-                None
-            }
-            Wait::Poll => Some(Waiter::Poll),
-            Wait::Select => Some(socket.select()?),
-            Wait::Epoll => Some(socket.epoll()?),
-        };
-        Ok(UdpReceive { socket, wait: order.wait, waiter })
+        let waits = Waits::of(order.wait, &socket)?;
+        Ok(UdpReceive { socket, inbox: inbox(order), waits })
     }
 
     /// Lets a wait end so early that a request which nothing answers is given up when its time is over, not after a whole wait.
@@ -158,15 +146,19 @@ impl UdpReceive {
 
 impl ReceivePort for UdpReceive {
     #[inline]
-    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
-        match &self.waiter {
-            Some(waiter) if !self.socket.wait(waiter) => Ok(Received::TimedOut),
-            Some(_) => self.socket.receive(inbox, false, many),
-            None => self.socket.receive(inbox, self.wait != Wait::Spin, many),
-        }
+    fn receive(&mut self, many: bool) -> Result<Received, i32> {
+        self.waits.receive(&mut self.socket, |socket, sleeps| socket.receive(&mut self.inbox, sleeps, many))
+    }
+    #[inline(always)]
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    #[inline(always)]
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
     }
     fn spins(&self) -> bool {
-        self.wait == Wait::Spin
+        self.waits.spins()
     }
     fn drops(&self) -> u64 {
         u64::from(self.socket.drops())

@@ -6,14 +6,15 @@ use super::world::{Flying, RxPort, RxTimer, TxPort, World};
 use super::{EPOCH_NS, Ends, Recorded, landed};
 use crate::halves::ReplyHalves;
 use crate::order::{AskOrder, ReflectOrder};
-use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
+use crate::port::{ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::receiver::{Receiver, Shared};
 use crate::reflector::Reflector;
 use crate::requester::{Requester, longest_wait};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tardy_model::ethernet::Tags;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 
 /// One look of a spinning requester.
 const LOOK_NS: i64 = 1_000;
@@ -166,7 +167,13 @@ struct Home {
 }
 
 impl ReceivePort for Home {
-    fn receive(&mut self, inbox: &mut Inbox, many: bool) -> Result<Received, i32> {
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.near.packet(n)
+    }
+    fn tags(&self, n: usize) -> Tags {
+        self.near.tags(n)
+    }
+    fn receive(&mut self, many: bool) -> Result<Received, i32> {
         let mut link = self.link.borrow_mut();
         let world = self.near.world.clone();
         link.reflect(&world);
@@ -174,7 +181,7 @@ impl ReceivePort for Home {
         match link.landed.first().map(|reply| reply.at_ns) {
             Some(at_ns) if self.near.wait != Wait::Spin || at_ns <= now_ns => {
                 self.near.next = Some(link.landed.remove(0));
-                self.near.receive(inbox, many)
+                self.near.receive(many)
             }
             _ if self.near.wait == Wait::Spin => {
                 world.now_ns.set(now_ns + LOOK_NS);

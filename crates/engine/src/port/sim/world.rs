@@ -221,6 +221,7 @@ pub(super) struct RxPort {
     pub(super) stamped: bool,
     pub(super) tests: u32,
     pub(super) drifts: bool,
+    pub(super) inbox: Inbox,
 }
 
 impl RxPort {
@@ -233,7 +234,13 @@ impl RxPort {
 }
 
 impl ReceivePort for RxPort {
-    fn receive(&mut self, inbox: &mut Inbox, _many: bool) -> Result<Received, i32> {
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        self.inbox.packet(n)
+    }
+    fn tags(&self, n: usize) -> Tags {
+        self.inbox.tags(n)
+    }
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let now = self.throttle(self.world.now_ns.get());
         let next = self.next.take().or_else(|| self.arriving.next());
         let Some(next) = next else { return Ok(Received::TimedOut) };
@@ -247,8 +254,8 @@ impl ReceivePort for RxPort {
         self.tests += u32::from(next.test);
         let drift = if self.drifts { self.world.drift_ns(next.at_ns) } else { 0 };
         let stamp = self.world.realtime(next.at_ns) + Nanos(drift);
-        inbox.put(0, &next.payload, stamped.then_some(stamp));
-        inbox.tag(0, next.tags);
+        self.inbox.put(0, &next.payload, stamped.then_some(stamp));
+        self.inbox.tag(0, next.tags);
         Ok(Received::Packets(1))
     }
     fn spins(&self) -> bool {
