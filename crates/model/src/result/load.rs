@@ -2,17 +2,20 @@
 //! What a background load did, in `results.json`.
 
 use crate::load::Series;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A background load: the sum over its instances, of a cell also over the trials that its figures are of. What a kind does not
-/// have is left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A background load: the sum over its instances, of a cell also over the trials that its figures
+/// are of. What its kind does not have is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "load")]
 pub struct LoadResult {
-    /// `tcp_stream`, `udp_flood`…
+    /// Its kind: `tcp_stream`, `udp_flood` and so on.
     pub kind: String,
     /// Instances.
     pub count: u32,
-    /// Payload bits a second that arrived, over the time from the first instance's start to the last one's end.
+    /// Payload bits a second that arrived, over the time from the first instance's start to the
+    /// last one's end.
     pub achieved_bit_s: f64,
     /// Payload bytes that arrived.
     pub bytes: u64,
@@ -49,7 +52,7 @@ pub struct LoadResult {
     /// Transactions a second (`tcp_rr`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transactions_per_s: Option<f64>,
-    /// Share of a CPU that was asked for (`cpu`), of each instance.
+    /// Share of a CPU that each instance was asked to take (`cpu`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asked_duty: Option<f64>,
     /// Share of a CPU that it had, mean of the instances.
@@ -63,7 +66,7 @@ pub struct LoadResult {
     pub exits: Vec<String>,
     /// Time that `achieved_bit_s` is over, ns.
     pub span_ns: i64,
-    /// Of a trial: bytes over time, all instances.
+    /// Of a trial: bytes over time, of all instances, as they arrived where they do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub series: Option<Series>,
     /// Each instance, where there are several.
