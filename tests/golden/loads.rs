@@ -272,5 +272,5 @@ fn documents_and_the_page_have_the_loads_columns() {
     assert_eq!(results["cells"][0]["loads"]["bulk"]["bytes"], 2_221_363_768_u64);
     assert_eq!(results["cells"][0]["loads"]["busy"].get("sends"), None, "what it does not have is left out");
     assert_eq!(results["cells"][0]["trials"][0]["loads"]["bulk"]["series"]["bytes"][1], 2);
-    crate::report::schema::agrees(&tardy_report::results_schema(), &results);
+    crate::report::schema::agrees(&tardy_model::schema::results(), &results);
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tardy_analyze::validity::RULES;
+use tardy_model::schema;
 use tardy_spec::schema::KEYS;
 use tardy_spec::{READY_MADE, Reason, Source, load, ready_made};
 
@@ -268,7 +269,7 @@ fn the_reference_knows_every_key_field_code_and_verdict() {
         assert!(experiment.contains(&named), "{named}");
     }
     let mut fields = 0;
-    let schemas = [("results.md", tardy_report::results_schema()), ("manifest.md", tardy_report::manifest_schema())];
+    let schemas = [("results.md", schema::results()), ("manifest.md", schema::manifest())];
     for (file, schema) in schemas {
         let definitions = schema["$defs"].as_object().expect("definitions");
         for object in definitions.values().chain([&schema]) {

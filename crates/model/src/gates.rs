@@ -3,15 +3,17 @@
 //! outside. All instants are TAI, ns; cycles are aligned to that clock, so nothing but the schedule must be known.
 
 use crate::shaper::{Entry, MOST_ENTRIES, Schedule};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// One opening of a gate within a cycle, ns after the cycle's beginning. One that reaches over the cycle's end ends behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "window")]
 pub struct Window {
-    /// It opens.
+    /// When it opens, ns.
     pub open_ns: i64,
-    /// It closes.
+    /// When it closes, ns: the first instant that is not inside.
     pub close_ns: i64,
 }
 

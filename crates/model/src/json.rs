@@ -2,12 +2,14 @@
 //! JSON of a shape that nobody here asks for: what a program printed, kept as the text that it is. A tree of it would take two
 //! hundred times its memory, and it comes from guests and from run folders of others.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// One JSON document. Copies share the text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(with = "serde_json::Value", inline)]
 pub struct Json(Arc<RawValue>);
 
 impl Json {

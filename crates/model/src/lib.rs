@@ -23,6 +23,7 @@ pub mod port;
 pub mod qdisc;
 pub mod result;
 pub mod sample;
+pub mod schema;
 pub mod shaper;
 pub mod stream;
 pub mod time;

@@ -5,6 +5,7 @@ use crate::machine::ThreadRecord;
 use crate::stream::{CpuChoice, Policy};
 use crate::time::Nanos;
 use crate::trial::TcpRecord;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most instances of one load.
@@ -341,11 +342,12 @@ pub struct ExitRecord {
 }
 
 /// Bytes in equal stretches of time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "series")]
 pub struct Series {
     /// Length of a stretch, ns; 0 if there is none.
     pub every_ns: i64,
-    /// Where the first begins, after the trial's base time.
+    /// Where the first begins, after the trial's base time, ns.
     pub first_ns: i64,
     /// Bytes in each.
     pub bytes: Vec<u64>,

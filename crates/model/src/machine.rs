@@ -3,6 +3,7 @@
 
 use crate::placement::CpuWork;
 use crate::time::ClockReading;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -141,40 +142,43 @@ pub struct ThreadRecord {
 }
 
 /// The ruler's figures for one CPU of one station, taken by a thread of the stream's policy there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ruler")]
 pub struct RulerRecord {
     /// Station.
     pub station: String,
     /// False if it was taken before the first trial, true if after the last one.
     #[serde(default)]
     pub after: bool,
-    /// The measuring threads for which it stands: `ctl.tx`, `ctl.rx`; empty in a folder of an older version.
+    /// The measuring threads for which it stands: `ctl.tx`, `ctl.rx`.
     #[serde(default)]
     pub threads: Vec<String>,
-    /// CPU, `None` if not pinned.
+    /// Number of the CPU; null if the thread was not pinned.
     pub cpu: Option<u32>,
     /// Policy read back while measuring.
     pub policy: String,
     /// Cost of one stamp (reading CLOCK_TAI), median of blocks, ns.
     pub stamp_ns: i64,
-    /// Error of `clock_nanosleep`: wake-ups measured.
+    /// Wake-ups of which the error of `clock_nanosleep` was measured.
     pub timer_count: u32,
-    /// Median, ns.
+    /// Error of `clock_nanosleep`, median, ns.
     pub timer_p50_ns: i64,
-    /// 99th percentile, ns.
+    /// Error of `clock_nanosleep`, 99th percentile, ns.
     pub timer_p99_ns: i64,
-    /// 99.9th percentile, ns; `None` of fewer wake-ups than it needs, and in a folder of an older version.
+    /// Error of `clock_nanosleep`, 99.9th percentile, ns; null of fewer wake-ups than it needs.
     #[serde(default)]
     pub timer_p99_9_ns: Option<i64>,
-    /// Greatest, ns.
+    /// Error of `clock_nanosleep`, the greatest, ns.
     pub timer_max_ns: i64,
-    /// Time that the thread waited on the run queue at a wake-up, median, ns; `None` where the kernel does not say.
+    /// Time that the thread waited on the run queue at a wake-up, median, ns; null where the
+    /// kernel does not say.
     #[serde(default)]
     pub wake_wait_ns: Option<i64>,
     /// Time spent in the empty loop, ns.
     pub loop_ns: i64,
-    /// Gaps longer than 10 µs between two readings of the clock in it.
+    /// Gaps longer than 10 µs between two readings of the clock in the empty loop.
     pub gaps_over_10us: u32,
-    /// Longest gap, ns; `None` where the policy's own budget would interrupt the loop (`deadline`), so there was none.
+    /// The longest gap, ns; null where the policy's own budget would interrupt the loop
+    /// (`deadline`), so there was no loop.
     pub longest_gap_ns: Option<i64>,
 }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `manifest.json`: what the machine and the tools were, so that a number can be traced to what made it.
+//! `manifest.json`: what the machine and the tools were, so that a number can be traced to what
+//! made it. The comments of the fields are the descriptions in its JSON Schema
+//! ([`crate::schema`]).
 
+use crate::FORMAT;
 use crate::json::Json;
 use crate::machine::RulerRecord;
 use crate::verdict::Figure;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The facts of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What the machine and the tools were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "tardy manifest", extend("$id" = format!("urn:tardy:manifest:{FORMAT}")))]
 pub struct Manifest {
     /// Version of the run folder.
+    #[schemars(extend("const" = FORMAT))]
     pub format: u32,
     /// Version of tardy.
     pub tardy: String,
@@ -18,21 +24,21 @@ pub struct Manifest {
     pub name: String,
     /// When the run began, UTC, RFC 3339.
     pub started_utc: String,
-    /// When it ended; `None` if it was killed.
+    /// When it ended, UTC, RFC 3339; null if the run was killed.
     pub ended_utc: Option<String>,
     /// Seed of the order of trials, the phases and the nonces.
     pub seed: u64,
     /// The command line.
     pub command: Vec<String>,
-    /// Cells in the experiment's order.
+    /// The cells as planned, in the experiment's order.
     pub cells: Vec<CellEntry>,
     /// Facts of the coordinator's machine, by dotted name.
     pub machine: BTreeMap<String, Figure>,
     /// Stations by name.
     pub stations: BTreeMap<String, StationEntry>,
-    /// The ruler's figures.
+    /// The ruler's figures, by station and CPU.
     pub ruler: Vec<RulerRecord>,
-    /// What was read back after set-up: command → what it printed.
+    /// What was read back after set-up: commands, and what they printed.
     pub read_back: Vec<ReadBack>,
     /// Programs that were run, with their versions.
     pub programs: BTreeMap<String, String>,
@@ -70,12 +76,15 @@ impl GuestEntry {
     }
 }
 
-/// A guest that a run was made in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The guest that a run was made in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "guest")]
 pub struct GuestEntry {
-    /// `guest` (its time goes with the host's) or `guest:exact` (its time is counted instructions).
+    /// How its time goes: with the host's (`guest`), or by counted instructions (`guest:exact`).
+    #[schemars(extend("enum" = [GuestMode::RealTime.name(), GuestMode::Exact.name()]))]
     pub mode: String,
-    /// What ran its instructions: `tcg` (emulated) or `kvm`.
+    /// What ran its instructions: an emulator (`tcg`), or the processor itself (`kvm`).
+    #[schemars(extend("enum" = ["tcg", "kvm"]))]
     pub accelerator: String,
     /// Processors.
     pub cpus: u32,
@@ -83,16 +92,17 @@ pub struct GuestEntry {
     pub memory_mib: u64,
     /// The kernel, as it was asked for.
     pub kernel: String,
-    /// Its release.
+    /// The kernel's release.
     pub kernel_release: String,
-    /// SHA-256 of its image.
+    /// SHA-256 of the kernel's image.
     pub kernel_sha256: String,
-    /// SHA-256 of the file that QEMU was given: the kernel unpacked out of its image, or the image. `None` in older runs.
+    /// SHA-256 of the file that QEMU was given: the kernel unpacked out of its image, or the
+    /// image. Absent in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots_sha256: Option<String>,
-    /// SHA-256 of the initramfs: tardy, programs, modules, the experiment.
+    /// SHA-256 of the initramfs that it booted: tardy, programs, modules, the experiment.
     pub initramfs_sha256: String,
-    /// The guest's `/proc/version`; `None` if it never came up.
+    /// The guest's `/proc/version`; null if it never came up.
     pub proc_version: Option<String>,
     /// QEMU's version.
     pub qemu: String,
@@ -100,26 +110,29 @@ pub struct GuestEntry {
     pub arguments: Vec<String>,
     /// TAI − UTC in it, seconds.
     pub tai_offset_s: i32,
-    /// Processor time that QEMU had used when the first trial's warm-up was over and its packets were about to go, ns.
+    /// Processor time that QEMU had used when the first trial's warm-up was over and its packets
+    /// were about to go, ns; null if it never came so far.
     pub boot_cpu_ns: Option<i64>,
-    /// How long that took, ns.
+    /// How long it took until the first trial's warm-up was over and its packets were about to go,
+    /// ns; null if it never came so far.
     pub boot_ns: Option<i64>,
-    /// Processor time that QEMU had used when the run was over, ns.
+    /// Processor time that QEMU had used when the run was over, ns; null where it is not known.
     pub cpu_ns: Option<i64>,
     /// Facts of the host, by dotted name.
     pub host: BTreeMap<String, Figure>,
 }
 
 /// A cell as planned.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "cell")]
 pub struct CellEntry {
     /// Cell id.
     pub id: String,
-    /// Full dotted key → value.
+    /// Full dotted key to value.
     pub axes: BTreeMap<String, String>,
     /// Trials that were asked for.
     pub trials: u32,
-    /// Why the machine could not run it, if it could not.
+    /// Why the machine could not run it; null if it could.
     #[serde(default)]
     pub refused: Option<String>,
     /// What it asked for and could not have, and what was taken instead.
@@ -128,24 +141,26 @@ pub struct CellEntry {
 }
 
 /// A station.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "station")]
 pub struct StationEntry {
-    /// `netns`.
+    /// Its kind: `netns`.
     pub kind: String,
-    /// What it is called in the machine.
+    /// Its name in the machine; null if it has none.
     pub netns: Option<String>,
     /// Version of the agent there.
     pub agent: String,
 }
 
-/// A reading after set-up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What was read back after set-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "read_back")]
 pub struct ReadBack {
-    /// The cell whose path it was, of what differs from cell to cell: queue disciplines.
+    /// The cell whose path it was; only of queue disciplines, which differ from cell to cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
-    /// Command.
+    /// The command that was run.
     pub command: String,
-    /// What it printed.
+    /// What it printed: as it is if that was JSON, else as a text.
     pub says: Json,
 }

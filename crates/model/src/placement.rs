@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where work was asked to be done and what the kernel says of it: kept of each trial, so that placement can be judged.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,8 +57,9 @@ pub struct CpuAsked {
 }
 
 /// By which means packets that arrive at a station are taken in on a chosen CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "softirq_by")]
 pub enum SoftirqBy {
     /// Kernel threads that poll the device, one for each queue.
     Napi,

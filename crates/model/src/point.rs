@@ -147,6 +147,10 @@ pub enum Source {
 }
 
 impl Source {
+    /// All.
+    pub const ALL: [Source; 7] =
+        [Source::App, Source::Kernel, Source::Driver, Source::Hardware, Source::Bpf, Source::Emulated, Source::Sim];
+
     /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@
 use crate::gates::Gates;
 use crate::shaper::Schedule;
 use crate::stream::Launch;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One queue discipline of a device, with what its counters grew by during a trial.
@@ -126,8 +127,9 @@ pub struct GateRecord {
 }
 
 /// Where `rx_kernel` was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "rx_kernel_at")]
 pub enum RxKernelAt {
     /// Where the packet arrives, before any protocol looks at it.
     Arrival,

@@ -6,17 +6,19 @@
 //! full), or that is itself what the path did (packets were lost), may only be made stricter: losing more must never cost less.
 
 use crate::verdict::{Level, Verdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// From where on a rule's verdict has its full weight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// From where on a rule's verdict has its full weight: a share, or a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "rule_limit")]
 pub enum RuleLimit {
     /// A share of the time or of the packets.
-    Share(f64),
+    Share(#[schemars(range(min = 0))] f64),
     /// A span of time, ns.
-    Ns(i64),
+    Ns(#[schemars(range(min = 1))] i64),
 }
 
 /// One rule, as it is by default.
@@ -90,14 +92,16 @@ pub fn rule(id: &str) -> Option<&'static RuleDefault> {
     RULES.iter().find(|rule| rule.id == id)
 }
 
-/// What was set of one rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What was set of one rule of validity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "setting")]
 pub struct Setting {
-    /// Its limit.
+    /// From where on its verdicts have their full weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<RuleLimit>,
     /// The most that its verdicts weigh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = [Level::Note, Level::Warning, Level::Invalid]))]
     pub level: Option<Level>,
 }
 
@@ -117,8 +121,9 @@ pub struct Changed {
 }
 
 /// What was set of the rules, by id. Empty: all is as by default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Validity {
     /// By rule.
     pub set: BTreeMap<String, Setting>,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts: a conclusion, the measured figures behind it, and how much it weighs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How much a verdict weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "level")]
 pub enum Level {
     /// As it should be.
     Ok,
@@ -33,14 +35,16 @@ impl Level {
     }
 }
 
-/// One measured figure. Names carry the unit (`_ns`, `_s`, `_per_s`, `share`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A measured figure; its name carries the unit (`_ns`, `_s`, `_per_s`, `share`). Null where it is
+/// not a number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "figure")]
 pub enum Figure {
     /// A count or a time.
     Int(i64),
-    /// A rate or a share.
-    Float(f64),
+    /// A rate or a share; one that is not a number is null in JSON.
+    Float(#[schemars(with = "Option<f64>")] f64),
     /// A name, a command, a policy.
     Text(String),
     /// Several.
@@ -79,7 +83,8 @@ impl From<String> for Figure {
 }
 
 /// A conclusion with its evidence and the rule that gave it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "verdict")]
 pub struct Verdict {
     /// The rule's name; stable.
     pub id: String,
@@ -87,8 +92,9 @@ pub struct Verdict {
     pub level: Level,
     /// One sentence.
     pub says: String,
-    /// The measured figures.
+    /// The measured figures, by name.
     #[serde(default)]
+    #[schemars(!default)]
     pub evidence: BTreeMap<String, Figure>,
 }
 

@@ -26,12 +26,10 @@ mod loads;
 mod markdown;
 mod org;
 mod reference;
-mod schema;
 mod sparkline;
 mod summary;
 mod text;
 
-pub use schema::{manifest_schema, results_schema};
 pub use sparkline::sparkline;
 
 /// Non-empty buckets of a histogram: lowest value, highest value (both inclusive, ns), how many.

@@ -5,16 +5,27 @@ use super::sample::{many, odd, run};
 use serde_json::{Value, json};
 use tardy_model::manifest::{GuestEntry, ReadBack};
 use tardy_model::result::CpuUser;
+use tardy_model::schema::{manifest, results};
 use tardy_model::validity::{RuleLimit, Setting};
 use tardy_model::verdict::Level;
-use tardy_report::{manifest_schema, results_schema};
 
 /// The part of JSON Schema that the schemas use. `at` is the path to the value; a key that no schema names is a fault too, for
 /// the schema is to tell of everything that tardy writes.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str() {
         let target = root.pointer(name.trim_start_matches('#')).unwrap_or_else(|| panic!("{name} leads nowhere"));
-        return check(root, target, value, at, faults);
+        check(root, target, value, at, faults);
+    }
+    for (several, most) in [("anyOf", usize::MAX), ("oneOf", 1)] {
+        let Some(several) = schema[several].as_array() else { continue };
+        let agrees = |one: &&Value| {
+            let mut faults = Vec::new();
+            check(root, one, value, at, &mut faults);
+            faults.is_empty()
+        };
+        if !(1..=most).contains(&several.iter().filter(agrees).count()) {
+            faults.push(format!("{at}: {value} is not as one of {several:?}"));
+        }
     }
     let kind = match value {
         Value::Null => "null",
@@ -44,6 +55,11 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
         && got < least
     {
         faults.push(format!("{at}: {got} is below {least}"));
+    }
+    if let (Some(most), Some(got)) = (schema["maximum"].as_f64(), value.as_f64())
+        && got > most
+    {
+        faults.push(format!("{at}: {got} is above {most}"));
     }
     for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if value.is_object() && value.get(required).is_none() {
@@ -80,7 +96,7 @@ pub fn agrees(schema: &Value, value: &Value) {
 
 #[test]
 fn results_agree_with_their_schema() {
-    let schema = results_schema();
+    let schema = results();
     for run in [run(&["all"]), odd(), many()] {
         let value = serde_json::to_value(&run.results).expect("JSON");
         assert_eq!(faults(&schema, &value), Vec::<String>::new());
@@ -103,7 +119,7 @@ fn results_agree_with_their_schema() {
 
 #[test]
 fn manifest_agrees_with_its_schema() {
-    let schema = manifest_schema();
+    let schema = manifest();
     let mut run = odd();
     run.manifest.read_back.push(ReadBack {
         cell: Some("all".into()),
@@ -129,7 +145,7 @@ fn manifest_agrees_with_its_schema() {
 
 #[test]
 fn schema_refuses_what_is_wrong() {
-    let schema = results_schema();
+    let schema = results();
     let good = serde_json::to_value(&odd().results).expect("JSON");
     let metric = "/cells/0/streams/ctl/metrics/scheduled..wakeup";
     for (path, key, value, wanted) in [
@@ -151,16 +167,62 @@ fn schema_refuses_what_is_wrong() {
 }
 
 #[test]
+fn what_is_left_out_is_neither_required_nor_null() {
+    let schema = results();
+    let good = serde_json::to_value(&odd().results).expect("JSON");
+    assert_eq!(faults(&schema, &good), Vec::<String>::new());
+    for (path, key) in
+        [("", "fingerprint"), ("/cells/0/streams/ctl", "gates"), ("/cells/0/streams/ctl", "rx_kernel_at")]
+    {
+        let mut bad = good.clone();
+        let place = bad.pointer_mut(path).and_then(Value::as_object_mut).expect("a place");
+        assert_eq!(place.insert(key.to_owned(), Value::Null), None, "{key} is left out");
+        assert!(!faults(&schema, &bad).is_empty(), "{key} is never null");
+    }
+}
+
+#[test]
+fn a_file_could_lack_what_came_to_its_format_later() {
+    let mut run = run(&["all"]);
+    run.manifest.ruler = odd().manifest.ruler;
+    let mut files = [
+        (results(), serde_json::to_value(&run.results).expect("JSON")),
+        (manifest(), serde_json::to_value(&run.manifest).expect("JSON")),
+    ];
+    for (file, path, keys) in [
+        (0, "/cells/0/placement/0", ["migrations", "wait_ns"].as_slice()),
+        (0, "/cells/0/cpus/0", &["elapsed_ns", "irq_ns", "softirq_ns", "others_ns"]),
+        (1, "/cells/0", &["refused", "short"]),
+        (1, "/ruler/0", &["after", "threads", "timer_p99_9_ns", "wake_wait_ns"]),
+    ] {
+        let (schema, value) = &mut files[file];
+        for key in keys {
+            let place = value.pointer_mut(path).and_then(Value::as_object_mut).expect(path);
+            assert!(place.remove(*key).is_some(), "{path}/{key}");
+        }
+        assert_eq!(faults(schema, value), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn schemas_say_what_they_are() {
-    for (schema, title) in [(results_schema(), "tardy results"), (manifest_schema(), "tardy manifest")] {
+    for (schema, title) in [(results(), "tardy results"), (manifest(), "tardy manifest")] {
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(schema["title"], title);
-        // Whatever is required is described.
-        let mut parts: Vec<&Value> = schema["$defs"].as_object().expect("definitions").values().collect();
-        parts.push(&schema);
-        for part in parts {
-            for name in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                assert!(part["properties"].get(name).is_some(), "{title}: {name}");
+        // Whatever is required is there, and every part says in one line what it is.
+        let mut parts: Vec<(&str, &Value)> = vec![(title, &schema)];
+        parts
+            .extend(schema["$defs"].as_object().expect("definitions").iter().map(|(name, part)| (name.as_str(), part)));
+        for (name, part) in parts {
+            let mut told: Vec<(&str, &Value)> = vec![(name, part)];
+            for required in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                assert!(part["properties"].get(required).is_some(), "{name}: {required}");
+            }
+            let fields = part["properties"].as_object().into_iter().flatten();
+            told.extend(fields.map(|(field, told)| (field.as_str(), told)));
+            for (what, told) in told {
+                let says = told["description"].as_str().unwrap_or_else(|| panic!("{name}: {what} is not described"));
+                assert!(says.ends_with(['.', '?', ')']) && !says.contains(['\n', '[']), "{name}: {what}: {says}");
             }
         }
     }

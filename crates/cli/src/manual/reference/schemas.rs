@@ -5,12 +5,14 @@ use super::{Chapter, start, table};
 use crate::manual::markdown::escaped;
 use serde_json::Value;
 use std::fmt::Write;
+use std::iter;
+use tardy_model::schema;
 
 /// The chapters.
 pub fn chapters() -> [Chapter; 3] {
     [
-        ("results.md".to_owned(), schema("results.json", "results", &tardy_report::results_schema())),
-        ("manifest.md".to_owned(), schema("manifest.json", "manifest", &tardy_report::manifest_schema())),
+        ("results.md".to_owned(), of_schema("results.json", "results", &schema::results())),
+        ("manifest.md".to_owned(), of_schema("manifest.json", "manifest", &schema::manifest())),
         ("samples.md".to_owned(), samples(&tardy_store::samples_schema())),
     ]
 }
@@ -20,10 +22,10 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 /// A chapter from a JSON Schema: a table for the file, and one for each definition.
-fn schema(file: &str, of: &str, schema: &Value) -> String {
+fn of_schema(file: &str, of: &str, schema: &Value) -> String {
     let says = format!(
-        "{} A field that is not *always* there is left out where it has nothing to say. Readers must bear fields that \
-         they do not know: later versions add some.\n\nThe same as JSON Schema: `tardy schema {of}`.",
+        "{} A field that is not *always* there is left out where it has nothing to say, or by an older version. Readers must \
+         bear fields that they do not know: later versions add some.\n\nThe same as JSON Schema: `tardy schema {of}`.",
         text(schema, "description")
     );
     let mut out = start(file, &says);
@@ -33,7 +35,7 @@ fn schema(file: &str, of: &str, schema: &Value) -> String {
         for says in [text(definition, "description")].into_iter().filter(|says| !says.is_empty()) {
             let _ = write!(out, "\n{}\n", escaped(says));
         }
-        let body = match definition["properties"].is_object() {
+        let body = match definition["properties"].is_object() || definition["oneOf"].is_array() {
             true => fields(definition),
             false => format!("{}\n", kind(definition)),
         };
@@ -42,22 +44,31 @@ fn schema(file: &str, of: &str, schema: &Value) -> String {
     out
 }
 
+/// An object's fields, and those of the objects of which it is one.
 fn fields(object: &Value) -> String {
-    let required: Vec<&str> = object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let rows = object["properties"].as_object().into_iter().flatten().map(|(name, field)| {
-        let there = if required.contains(&name.as_str()) { "always" } else { "" };
-        vec![format!("`{name}`"), kind(field), there.to_owned(), escaped(text(field, "description"))]
+    let either = object["oneOf"].as_array().into_iter().flatten();
+    let parts = iter::once((object, "always")).chain(either.map(|part| (part, "one of these")));
+    let rows = parts.flat_map(|(part, there)| {
+        part["properties"].as_object().into_iter().flatten().map(move |(name, field)| {
+            let is_required = part["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+            let there = if is_required { there } else { "" };
+            let says = field.get("description").unwrap_or(&part["description"]).as_str().unwrap_or_default();
+            vec![format!("`{name}`"), kind(field), there.to_owned(), escaped(says)]
+        })
     });
     table(&["field", "type", "there", "meaning"], rows)
 }
 
 /// A field's type in words, with a link where it has a section of its own.
 fn kind(field: &Value) -> String {
+    if let Some(words) = field["enum"].as_array() {
+        return words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    }
     if let Some(name) = field["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return format!("[{name}](#{name})");
     }
-    if let Some(words) = field["enum"].as_array() {
-        return words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    if let Some(either) = field["anyOf"].as_array() {
+        return either.iter().map(kind).collect::<Vec<_>>().join(" or ");
     }
     if let Some(only) = field.get("const") {
         return format!("`{only}`");
