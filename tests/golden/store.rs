@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run folder: what is written is read back exactly, costs no more than it may, and breaks with a clear error.
 
+mod codec;
 mod folder;
 mod hlog;
 mod naive;

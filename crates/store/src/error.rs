@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong with a run folder: what was tried, on what, why it failed, what to do next.
 
-use parquet::errors::ParquetError;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use tardy_model::FORMAT;
+use tardy_parquet::CodecError;
 use thiserror::Error;
 
 /// An error of the run folder.
@@ -162,38 +162,20 @@ impl StoreError {
         move |reason| StoreError::Io { tried, path, reason }
     }
 
-    /// For `map_err` while writing Parquet: an error of the sink stays one.
-    pub(crate) fn writing(path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
+    /// An error of the codec of samples: what was tried, on which file.
+    pub(crate) fn of_samples(tried: &'static str, path: &Path, error: CodecError) -> StoreError {
         let path = path.to_owned();
-        move |error| StoreError::Io { tried: "write", path, reason: io_reason(error) }
-    }
-
-    /// For `map_err` while reading Parquet: an error of the operating system stays one, all else is damage.
-    pub(crate) fn reading(path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
-        let path = path.to_owned();
-        move |error| {
-            let reason = io_reason(error);
-            match reason.raw_os_error() {
-                Some(_) => StoreError::Io { tried: "read", path, reason },
-                None => StoreError::damaged_samples(&path, reason.to_string()),
+        match error {
+            CodecError::Io(reason) => StoreError::Io { tried, path, reason },
+            CodecError::Damaged(why) => {
+                let mend =
+                    "the file was cut short or changed after the trial: copy it again, or remove this trial's folder";
+                StoreError::Damaged { path, why, mend }
             }
+            CodecError::Newer { format } => StoreError::Newer { path, format },
+            CodecError::NoSuchStream { stream, have } => StoreError::NoSuchStream { path, stream, have },
+            CodecError::Rows { stream, why } => StoreError::Rows { stream, why },
         }
-    }
-
-    /// A damaged `samples.parquet`.
-    pub(crate) fn damaged_samples(path: &Path, why: impl Into<String>) -> StoreError {
-        let mend = "the file was cut short or changed after the trial: copy it again, or remove this trial's folder";
-        StoreError::Damaged { path: path.to_owned(), why: why.into(), mend }
-    }
-}
-
-fn io_reason(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(reason) => *reason,
-            Err(other) => io::Error::other(other),
-        },
-        other => io::Error::other(other),
     }
 }
 

@@ -3,8 +3,7 @@
 
 use crate::held::Held;
 use crate::name::file_name;
-use crate::samples::batches::Batches;
-use crate::samples::read::SamplesFile;
+use crate::samples::read::{Batches, SamplesFile};
 use crate::trial::{RECORD, SAMPLES, TrialFolder};
 use crate::{StoreError, durable};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

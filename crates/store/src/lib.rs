@@ -6,7 +6,7 @@
 //! trials/<cell>/<n>/           samples.parquet  <stream>.hlog  trial.json
 //! trials/<cell>/<n>.partial/   a trial that is running, or was when the run was killed
 //! ```
-//! [`RunFolder`] writes and reads it, [`samples`] is the format of `samples.parquet`, [`hlog`] that of the histograms.
+//! [`RunFolder`] writes and reads it, [`samples`] are its `samples.parquet`, [`hlog`] is the format of the histograms.
 
 mod durable;
 mod error;

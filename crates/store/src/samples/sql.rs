@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tardy schema samples` prints: the columns of `samples.parquet`, and a SQL view with every metric.
 
-use super::layout::column_name;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
 use tardy_model::sample::{Flags, Outcome};
+use tardy_parquet::column_name;
 
 /// Describes `samples.parquet`: columns, units, and the view.
 pub fn samples_schema() -> Value {

@@ -1,51 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes `samples.parquet`. Its bytes are a function of the samples alone.
 
-use super::layout::{self, Layout};
-use super::squeeze::Squeeze;
-use super::{GROUP_ROWS, PAGE_ROWS};
 use crate::StoreError;
-use bytes::Bytes;
-use crc32fast::Hasher;
-use parquet::basic::{CompressionCodec, Encoding};
-use parquet::column::writer::{get_column_writer, get_typed_column_writer};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
-use parquet::schema::types::{ColumnDescPtr, ColumnPath};
-use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::ops::Range;
+use std::io::BufWriter;
 use std::path::Path;
-use std::sync::Arc;
-use tardy_model::point::Point;
-use tardy_model::sample::{Batch, Outcome};
+use tardy_model::sample::Batch;
+use tardy_parquet::CodecError;
+
+/// The name that samples have in errors while they lie in memory.
+const IN_MEMORY: &str = "samples.parquet";
 
 /// Writes the streams of a trial to `path`, and fsyncs it.
 ///
 /// # Errors
 /// [`StoreError::Rows`] if a batch contradicts itself, [`StoreError::Io`] if the disk refuses.
 pub fn write_samples(path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
-    check(streams)?;
+    // Before there is a file.
+    tardy_parquet::check(streams).map_err(|error| unwritten(path, error))?;
     fill(File::create(path).map_err(StoreError::io("create", path))?, path, streams)
 }
 
 /// The same into a file that was made for them, if their numbers are such as a reader takes.
 pub(crate) fn into(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
-    for (name, batch) in streams {
-        let rows = |why: String| StoreError::Rows { stream: (*name).to_owned(), why };
-        super::last_of(-1, &batch.seq).map_err(rows)?;
-    }
-    check(streams)?;
+    tardy_parquet::check_numbers(streams).map_err(|error| unwritten(path, error))?;
     fill(file, path, streams)
 }
 
 fn fill(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
-    let written = encode(BufWriter::new(file), streams).map_err(StoreError::writing(path))?;
-    let file = written.into_inner().map_err(|e| StoreError::io("write", path)(e.into_error()))?;
+    let mut to = BufWriter::new(file);
+    tardy_parquet::write(&mut to, streams).map_err(|error| unwritten(path, error))?;
+    let file = to.into_inner().map_err(|e| StoreError::io("write", path)(e.into_error()))?;
     file.sync_all().map_err(StoreError::io("sync", path))
 }
 
@@ -54,191 +39,11 @@ fn fill(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), Store
 /// # Errors
 /// [`StoreError::Rows`] if a batch contradicts itself.
 pub fn encode_samples(streams: &[(&str, &Batch)]) -> Result<Vec<u8>, StoreError> {
-    check(streams)?;
-    encode(Vec::new(), streams).map_err(StoreError::writing(Path::new("samples.parquet")))
+    let mut bytes = Vec::new();
+    tardy_parquet::write(&mut bytes, streams).map_err(|error| unwritten(Path::new(IN_MEMORY), error))?;
+    Ok(bytes)
 }
 
-fn check(streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
-    let mut names = BTreeSet::new();
-    for (name, batch) in streams {
-        let rows = |why: String| Err(StoreError::Rows { stream: (*name).to_owned(), why });
-        if !names.insert(*name) {
-            return rows("two streams have this name".to_owned());
-        }
-        let lengths = [
-            ("scheduled_ns", batch.scheduled_ns.len()),
-            ("outcome", batch.outcome.len()),
-            ("flags", batch.flags.len()),
-            ("pcp", if batch.pcp.is_empty() { batch.len() } else { batch.pcp.len() }),
-        ];
-        let stamps = Point::ALL.into_iter().filter_map(|point| {
-            let column = batch.offsets[point.index()].as_ref()?;
-            Some((point.name(), column.len()))
-        });
-        for (column, length) in lengths.into_iter().chain(stamps) {
-            if length != batch.len() {
-                return rows(format!("`seq` has {} rows and `{column}` {length}", batch.len()));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn encode<W: Write + Send>(to: W, streams: &[(&str, &Batch)]) -> Result<W, ParquetError> {
-    let mut layout = Layout::of(streams);
-    let spans = layout::spans(&layout, streams);
-    let properties = Arc::new(properties()?);
-    let to = Summed { to, crc: Hasher::new() };
-    let mut file = SerializedFileWriter::new(to, layout::schema(&spans)?, Arc::clone(&properties))?;
-    let columns = file.schema_descr().columns().to_vec();
-    for (stream, (name, batch)) in layout.streams.iter().zip(streams) {
-        let stages = stream.stages();
-        for start in (0..batch.len()).step_by(GROUP_ROWS) {
-            let rows = start..batch.len().min(start + GROUP_ROWS);
-            let mut group = file.next_row_group()?;
-            for (column, values) in columns.iter().zip([&batch.seq, &batch.scheduled_ns]) {
-                write_squeezed(&mut group, column, &properties, &rows, |row| Some(values[row]))?;
-            }
-            write_fixed(&mut group, name, batch, &rows)?;
-            for (span, column) in spans.iter().zip(&columns[layout::FIXED.len()..]) {
-                let values = |row| span_value(batch, row, *span, &stages);
-                write_squeezed(&mut group, column, &properties, &rows, values)?;
-            }
-            group.close()?;
-        }
-    }
-    file.flush()?;
-    layout.crc32 = layout.sum(file.inner().crc.clone().finalize())?;
-    file.append_key_value_metadata(KeyValue::new(layout::KEY.to_owned(), layout.json()?));
-    Ok(file.into_inner()?.to)
-}
-
-/// A sink that sums up what goes into it.
-struct Summed<W> {
-    to: W,
-    crc: Hasher,
-}
-
-impl<W: Write> Write for Summed<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.crc.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
-}
-
-fn properties() -> Result<WriterProperties, ParquetError> {
-    let path = |name: &str| ColumnPath::new(vec![name.to_owned()]);
-    let mut properties = WriterProperties::builder()
-        .set_writer_version(WriterVersion::PARQUET_1_0)
-        // Not the library's version: a newer library need not change the bytes.
-        .set_created_by("tardy".to_owned())
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_offset_index_disabled(true)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_dictionary_enabled(false)
-        .set_encoding(Encoding::BYTE_STREAM_SPLIT);
-    for name in ["seq", "scheduled_ns"] {
-        properties = properties.set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
-    }
-    for name in ["stream", "outcome", "flags", "pcp"] {
-        properties =
-            properties.set_column_encoding(path(name), Encoding::PLAIN).set_column_dictionary_enabled(path(name), true);
-    }
-    Ok(properties.build())
-}
-
-fn write_fixed<W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    name: &str,
-    batch: &Batch,
-    rows: &Range<usize>,
-) -> Result<(), ParquetError> {
-    let name = ByteArray::from(name);
-    let outcomes = Outcome::ALL.map(|outcome| (outcome, ByteArray::from(outcome.name())));
-    let outcome = |row: usize| {
-        let of_row = batch.outcome[row];
-        outcomes.iter().find(|(outcome, _)| *outcome == of_row).map(|(_, text)| text.clone()).unwrap_or_default()
-    };
-    write_dense::<ByteArrayType, W>(group, rows, |_| name.clone())?;
-    write_dense::<ByteArrayType, W>(group, rows, outcome)?;
-    write_dense::<Int32Type, W>(group, rows, |row| i32::from(batch.flags[row].0))?;
-    let mut column = next_column(group)?;
-    for part in parts(rows) {
-        let pcp = |row: usize| batch.pcp.get(row).copied().flatten().map(i32::from);
-        let (levels, values) = nullable(part, pcp);
-        column.typed::<Int32Type>().write_batch(&values, Some(&levels), None)?;
-    }
-    column.close()
-}
-
-fn write_dense<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    rows: &Range<usize>,
-    value: impl Fn(usize) -> T::T,
-) -> Result<(), ParquetError> {
-    let mut column = next_column(group)?;
-    for part in parts(rows) {
-        let values: Vec<T::T> = part.map(&value).collect();
-        column.typed::<T>().write_batch(&values, None, None)?;
-    }
-    column.close()
-}
-
-/// A column of 64-bit values, compressed. It goes through [`Squeeze`] into memory first, for only a finished chunk can be appended.
-fn write_squeezed<W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    column: &ColumnDescPtr,
-    properties: &WriterPropertiesPtr,
-    rows: &Range<usize>,
-    value: impl Fn(usize) -> Option<i64>,
-) -> Result<(), ParquetError> {
-    let mut chunk = TrackedWrite::new(Vec::new());
-    let is_nullable = column.max_def_level() > 0;
-    let pages = Box::new(Squeeze::new(&mut chunk, is_nullable)?);
-    let writer = get_column_writer(Arc::clone(column), Arc::clone(properties), pages);
-    let mut writer = get_typed_column_writer::<Int64Type>(writer);
-    for part in parts(rows) {
-        let (levels, values) = nullable(part, &value);
-        writer.write_batch(&values, is_nullable.then_some(levels.as_slice()), None)?;
-    }
-    let mut closed = writer.close()?;
-    // The column writer compressed nothing; its pages were squeezed behind its back.
-    closed.metadata = closed.metadata.into_builder().set_compression_codec(CompressionCodec::ZSTD).build()?;
-    group.append_column(&Bytes::from(chunk.into_inner()?), closed)
-}
-
-/// What a row has in a span column: the stage, if it is one of the stream's and both stamps are there; or the full width.
-fn span_value(batch: &Batch, row: usize, span: (Point, Point), stages: &[(Point, Point)]) -> Option<i64> {
-    let (from, at) = span;
-    if stages.contains(&span) {
-        return Some(batch.offset(row, at)?.wrapping_sub(batch.offset(row, from)?));
-    }
-    let (before, _) = stages.iter().find(|(_, to)| *to == at)?;
-    if from == Point::Scheduled && layout::needs_full_width(batch, row, *before, at) {
-        return batch.offset(row, at);
-    }
-    None
-}
-
-fn next_column<'g, W: Write + Send>(
-    group: &'g mut SerializedRowGroupWriter<'_, W>,
-) -> Result<parquet::file::writer::SerializedColumnWriter<'g>, ParquetError> {
-    group.next_column()?.ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))
-}
-
-fn nullable<V>(rows: Range<usize>, value: impl Fn(usize) -> Option<V>) -> (Vec<i16>, Vec<V>) {
-    let all: Vec<Option<V>> = rows.map(value).collect();
-    (all.iter().map(|value| i16::from(value.is_some())).collect(), all.into_iter().flatten().collect())
-}
-
-/// Page by page, so that memory stays flat.
-fn parts(rows: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
-    let end = rows.end;
-    rows.clone().step_by(PAGE_ROWS).map(move |start| start..end.min(start + PAGE_ROWS))
+fn unwritten(path: &Path, error: CodecError) -> StoreError {
+    StoreError::of_samples("write", path, error)
 }

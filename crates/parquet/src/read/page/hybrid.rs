@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small numbers as runs and packed bits (RLE / bit-packed hybrid): definition levels and places in a dictionary.
 
-use super::super::damage::damaged;
-use super::super::thrift::{byte, varint};
-use parquet::errors::ParquetError;
+use crate::error::{CodecError, damaged};
+use crate::read::thrift::{byte, varint};
 
 /// A page's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub(crate) fn levels<'a, 'p>(
     page: &'p [u8],
     rows: usize,
     room: &'a mut Vec<u8>,
-) -> Result<(Numbers<'a>, &'p [u8]), ParquetError> {
+) -> Result<(Numbers<'a>, &'p [u8]), CodecError> {
     let (length, rest) = page.split_first_chunk().ok_or_else(|| damaged("a page ends early"))?;
     let length = u32::from_le_bytes(*length) as usize;
     let (levels, values) = rest.split_at_checked(length).ok_or_else(|| damaged("a page ends early"))?;
@@ -44,7 +43,7 @@ pub(crate) fn levels<'a, 'p>(
 }
 
 /// The places in a dictionary that a page of them holds: their width in bits, then the numbers.
-pub(crate) fn places<'a>(mut page: &[u8], rows: usize, room: &'a mut Vec<u8>) -> Result<Numbers<'a>, ParquetError> {
+pub(crate) fn places<'a>(mut page: &[u8], rows: usize, room: &'a mut Vec<u8>) -> Result<Numbers<'a>, CodecError> {
     let width = byte(&mut page)?;
     if width > 8 {
         return Err(damaged(format!("a dictionary with places of {width} bits")));
@@ -53,7 +52,7 @@ pub(crate) fn places<'a>(mut page: &[u8], rows: usize, room: &'a mut Vec<u8>) ->
 }
 
 /// `rows` numbers of `width` bits, at most 8.
-fn numbers<'a>(mut bytes: &[u8], width: u8, rows: usize, room: &'a mut Vec<u8>) -> Result<Numbers<'a>, ParquetError> {
+fn numbers<'a>(mut bytes: &[u8], width: u8, rows: usize, room: &'a mut Vec<u8>) -> Result<Numbers<'a>, CodecError> {
     room.clear();
     while room.len() < rows {
         let head = varint(&mut bytes)?;

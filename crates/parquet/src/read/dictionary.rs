@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns of a few values, read page by page.
 
-use super::damage::damaged;
 use super::footer::Group;
 use super::page::hybrid::{self, Numbers};
 use super::page::{Opened, RLE_DICTIONARY};
-use parquet::errors::ParquetError;
-use std::fs::File;
+use super::source::Source;
+use crate::error::{CodecError, damaged};
 use tardy_model::sample::Outcome;
 
 /// Values that a dictionary can have: its columns are of a byte or less.
@@ -34,11 +33,11 @@ impl<V: Copy> Dictionary<V> {
     /// `value` takes one off the front of the dictionary's bytes.
     pub fn open(
         &mut self,
-        file: &File,
+        source: &dyn Source,
         group: &Group,
-        value: impl Fn(&mut &[u8]) -> Result<V, ParquetError>,
-    ) -> Result<(), ParquetError> {
-        self.column.open(file, group)?;
+        value: impl Fn(&mut &[u8]) -> Result<V, CodecError>,
+    ) -> Result<(), CodecError> {
+        self.column.open(source, group)?;
         let (count, mut bytes) = self.column.chunk.dictionary()?;
         // Places are of a byte; a damaged count must not become a long list.
         let values: Result<Vec<V>, _> = (0..count.min(MOST_VALUES)).map(|_| value(&mut bytes)).collect();
@@ -47,7 +46,7 @@ impl<V: Copy> Dictionary<V> {
     }
 
     /// Replaces `out` by the values of the next page.
-    pub fn read(&mut self, rows: usize, room: &mut Room, out: &mut Vec<V>) -> Result<(), ParquetError> {
+    pub fn read(&mut self, rows: usize, room: &mut Room, out: &mut Vec<V>) -> Result<(), CodecError> {
         out.clear();
         self.column.chunk.data(rows, RLE_DICTIONARY, &mut room.page)?;
         match hybrid::places(&room.page, rows, &mut room.places)? {
@@ -62,12 +61,7 @@ impl<V: Copy> Dictionary<V> {
     }
 
     /// Of a nullable column.
-    pub fn read_nullable(
-        &mut self,
-        rows: usize,
-        room: &mut Room,
-        out: &mut Vec<Option<V>>,
-    ) -> Result<(), ParquetError> {
+    pub fn read_nullable(&mut self, rows: usize, room: &mut Room, out: &mut Vec<Option<V>>) -> Result<(), CodecError> {
         out.clear();
         self.column.chunk.data(rows, RLE_DICTIONARY, &mut room.page)?;
         let (levels, page) = hybrid::levels(&room.page, rows, &mut room.levels)?;
@@ -93,13 +87,13 @@ impl<V: Copy> Dictionary<V> {
     }
 }
 
-fn value_at<V: Copy>(values: &[V], place: u8) -> Result<V, ParquetError> {
+fn value_at<V: Copy>(values: &[V], place: u8) -> Result<V, CodecError> {
     let lost = || damaged(format!("a dictionary of {} values has no place {place}", values.len()));
     values.get(usize::from(place)).copied().ok_or_else(lost)
 }
 
 /// A text off the front of a dictionary's bytes.
-fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
+fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
     let ends = || damaged("a dictionary ends early");
     let (length, rest) = bytes.split_first_chunk().ok_or_else(ends)?;
     let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(ends)?;
@@ -108,14 +102,14 @@ fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
 }
 
 /// An outcome off the front of a dictionary's bytes.
-pub(super) fn outcome(bytes: &mut &[u8]) -> Result<Outcome, ParquetError> {
+pub(super) fn outcome(bytes: &mut &[u8]) -> Result<Outcome, CodecError> {
     let text = text(bytes)?;
     let found = Outcome::ALL.into_iter().find(|outcome| outcome.name().as_bytes() == text);
     found.ok_or_else(|| damaged(format!("`{}` is not an outcome", String::from_utf8_lossy(text))))
 }
 
 /// Flags or a VLAN priority off the front of a dictionary's bytes.
-pub(super) fn small(bytes: &mut &[u8]) -> Result<u8, ParquetError> {
+pub(super) fn small(bytes: &mut &[u8]) -> Result<u8, CodecError> {
     let (int, rest) = bytes.split_first_chunk().ok_or_else(|| damaged("a dictionary ends early"))?;
     *bytes = rest;
     let int = i32::from_le_bytes(*int);

@@ -69,7 +69,7 @@ impl StreamLayout {
 
     /// Row groups that the stream fills.
     pub(crate) fn groups(&self) -> usize {
-        self.rows.div_ceil(super::GROUP_ROWS)
+        self.rows.div_ceil(crate::GROUP_ROWS)
     }
 }
 
@@ -94,8 +94,8 @@ pub(crate) fn needs_full_width(batch: &Batch, row: usize, before: Point, at: Poi
     batch.offset(row, before).is_none() && batch.offset(row, at).is_some()
 }
 
-/// A span column's name.
-pub(crate) fn column_name(span: (Point, Point)) -> String {
+/// The name of the column with the distance from the first point to the second, in ns.
+pub fn column_name(span: (Point, Point)) -> String {
     Metric::Span(span.0, span.1).to_string()
 }
 

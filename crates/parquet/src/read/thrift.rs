@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Thrift's compact protocol, as far as pages and footers need it, and a page's header in it: a `PageHeader`.
 
-use super::damage::damaged;
-use parquet::errors::ParquetError;
+use crate::error::{CodecError, damaged};
 
 /// What is of use in a page's header.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,16 +20,16 @@ pub(super) struct About {
 }
 
 const STOP: u8 = 0;
-pub(crate) const BINARY: u8 = 8;
-pub(crate) const LIST: u8 = 9;
-pub(crate) const STRUCT: u8 = 12;
+pub(super) const BINARY: u8 = 8;
+pub(super) const LIST: u8 = 9;
+pub(super) const STRUCT: u8 = 12;
 
 /// No value that is passed over is nested deeper.
 const DEEPEST: u32 = 8;
 
 impl Header {
     /// Takes a header off the front of some bytes.
-    pub fn read(bytes: &mut &[u8]) -> Result<Self, ParquetError> {
+    pub fn read(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let mut header = Header::default();
         let mut sizes = [None; 2];
         fields(bytes, |id, kind, bytes| {
@@ -47,7 +46,7 @@ impl Header {
     }
 }
 
-fn about(bytes: &mut &[u8]) -> Result<About, ParquetError> {
+fn about(bytes: &mut &[u8]) -> Result<About, CodecError> {
     let mut about = About::default();
     fields(bytes, |id, kind, bytes| {
         match (id, kind) {
@@ -61,10 +60,10 @@ fn about(bytes: &mut &[u8]) -> Result<About, ParquetError> {
 }
 
 /// Calls back for each field of a struct, with its number and the kind of its value.
-pub(crate) fn fields<'a>(
+pub(super) fn fields<'a>(
     bytes: &mut &'a [u8],
-    mut field: impl FnMut(i64, u8, &mut &'a [u8]) -> Result<(), ParquetError>,
-) -> Result<(), ParquetError> {
+    mut field: impl FnMut(i64, u8, &mut &'a [u8]) -> Result<(), CodecError>,
+) -> Result<(), CodecError> {
     let mut id = 0i64;
     loop {
         let head = byte(bytes)?;
@@ -79,11 +78,11 @@ pub(crate) fn fields<'a>(
 
 /// Calls back for each value of a list, which are of one kind. A callback takes a byte at least, so that a list ends with its
 /// bytes, whatever length it says it has.
-pub(crate) fn list<'a>(
+pub(super) fn list<'a>(
     bytes: &mut &'a [u8],
     of: u8,
-    mut item: impl FnMut(&mut &'a [u8]) -> Result<(), ParquetError>,
-) -> Result<(), ParquetError> {
+    mut item: impl FnMut(&mut &'a [u8]) -> Result<(), CodecError>,
+) -> Result<(), CodecError> {
     let (length, kind) = list_head(bytes)?;
     if kind != of {
         return Err(damaged(format!("a list of kind {kind}, not {of}")));
@@ -91,14 +90,14 @@ pub(crate) fn list<'a>(
     (0..length).try_for_each(|_| item(bytes))
 }
 
-fn list_head(bytes: &mut &[u8]) -> Result<(u64, u8), ParquetError> {
+fn list_head(bytes: &mut &[u8]) -> Result<(u64, u8), CodecError> {
     let head = byte(bytes)?;
     let length = if head >> 4 == 15 { varint(bytes)? } else { u64::from(head >> 4) };
     Ok((length, head & 15))
 }
 
 /// Passes over a value.
-pub(crate) fn skip(bytes: &mut &[u8], kind: u8, depth: u32) -> Result<(), ParquetError> {
+pub(super) fn skip(bytes: &mut &[u8], kind: u8, depth: u32) -> Result<(), CodecError> {
     if depth == DEEPEST {
         return Err(damaged("its values are nested too deep"));
     }
@@ -120,7 +119,7 @@ pub(crate) fn skip(bytes: &mut &[u8], kind: u8, depth: u32) -> Result<(), Parque
 }
 
 /// A text or other bytes, with their length before them.
-pub(crate) fn binary<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError> {
+pub(super) fn binary<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], CodecError> {
     let length = usize::try_from(varint(bytes)?).unwrap_or(usize::MAX);
     let (taken, rest) = bytes.split_at_checked(length).ok_or_else(|| damaged("a text ends early"))?;
     *bytes = rest;
@@ -128,19 +127,19 @@ pub(crate) fn binary<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], ParquetError>
 }
 
 /// A number that is not negative: a count, a length or a place.
-pub(crate) fn whole(bytes: &mut &[u8]) -> Result<usize, ParquetError> {
+pub(super) fn whole(bytes: &mut &[u8]) -> Result<usize, CodecError> {
     let value = zigzag(bytes)?;
     usize::try_from(value).map_err(|_| damaged(format!("a count or a place of {value}")))
 }
 
-pub(super) fn byte(bytes: &mut &[u8]) -> Result<u8, ParquetError> {
+pub(super) fn byte(bytes: &mut &[u8]) -> Result<u8, CodecError> {
     let (first, rest) = bytes.split_first().ok_or_else(|| damaged("a page ends early"))?;
     *bytes = rest;
     Ok(*first)
 }
 
 /// Seven bits a byte, the lowest first.
-pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, ParquetError> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, CodecError> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let next = byte(bytes)?;
@@ -153,6 +152,6 @@ pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, ParquetError> {
 }
 
 /// Sign in the lowest bit.
-pub(crate) fn zigzag(bytes: &mut &[u8]) -> Result<i64, ParquetError> {
+pub(super) fn zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
     varint(bytes).map(|value| (value >> 1) as i64 ^ -((value & 1) as i64))
 }

@@ -4,33 +4,31 @@
 //! Only what `write` writes is known here: version 1 data pages of one level, each preceded by its header in Thrift's compact
 //! protocol (apache/parquet-format, `parquet.thrift`). Whatever else is found is damage.
 
-pub(crate) mod delta;
-pub(crate) mod hybrid;
-pub(crate) mod split;
+pub(super) mod delta;
+pub(super) mod hybrid;
+pub(super) mod split;
 
-use super::damage::damaged;
 use super::footer::Group;
+use super::source::Source;
 use super::thrift::Header;
-use parquet::errors::ParquetError;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use crate::PAGE_ROWS;
+use crate::error::{CodecError, damaged};
 use zstd::bulk::Decompressor;
 
 /// No page that is written is longer: levels, eight bytes a row, and room for what a dictionary or a header takes.
-pub(crate) const LONGEST: usize = 16 * super::PAGE_ROWS;
+pub(super) const LONGEST: usize = 16 * PAGE_ROWS;
 
 /// `Encoding` in `parquet.thrift`.
 const PLAIN: i64 = 0;
 /// The former name of both `PLAIN` in a dictionary and [`RLE_DICTIONARY`] in a data page, which version 1 still uses.
 const PLAIN_DICTIONARY: i64 = 2;
-pub(crate) const DELTA_BINARY_PACKED: i64 = 5;
-pub(crate) const RLE_DICTIONARY: i64 = 8;
-pub(crate) const BYTE_STREAM_SPLIT: i64 = 9;
+pub(super) const DELTA_BINARY_PACKED: i64 = 5;
+pub(super) const RLE_DICTIONARY: i64 = 8;
+pub(super) const BYTE_STREAM_SPLIT: i64 = 9;
 
 /// One column of one row group, page after page.
 #[derive(Default)]
-pub(crate) struct Chunk {
+pub(super) struct Chunk {
     bytes: Vec<u8>,
     at: usize,
     decompressor: Option<Decompressor<'static>>,
@@ -47,26 +45,27 @@ impl Opened {
         Opened { index, chunk: Chunk::default() }
     }
 
-    pub fn open(&mut self, file: &File, group: &Group) -> Result<(), ParquetError> {
+    pub fn open(&mut self, source: &dyn Source, group: &Group) -> Result<(), CodecError> {
         let place = group.chunks[self.index];
-        Ok(self.chunk.load(file, place.start, place.length, place.is_zstd())?)
+        self.chunk.load(source, place.start, place.length, place.is_zstd())
     }
 }
 
 impl Chunk {
     /// Reads the bytes of another chunk.
-    pub fn load(&mut self, file: &File, start: u64, length: usize, compressed: bool) -> io::Result<()> {
+    pub fn load(&mut self, source: &dyn Source, start: u64, length: usize, compressed: bool) -> Result<(), CodecError> {
         self.bytes.resize(length, 0);
-        file.read_exact_at(&mut self.bytes, start)?;
+        source.read_exact_at(&mut self.bytes, start).map_err(CodecError::reading)?;
         self.at = 0;
         if compressed && self.decompressor.is_none() {
-            self.decompressor = Some(Decompressor::new()?);
+            let made = Decompressor::new();
+            self.decompressor = Some(made.map_err(|why| CodecError::Damaged(why.to_string()))?);
         }
         Ok(())
     }
 
     /// The values of the dictionary, in PLAIN, and how many there are. Comes before the data pages.
-    pub fn dictionary(&mut self) -> Result<(usize, &[u8]), ParquetError> {
+    pub fn dictionary(&mut self) -> Result<(usize, &[u8]), CodecError> {
         let (header, body) = self.header()?;
         match header.dictionary {
             Some(page) if [PLAIN, PLAIN_DICTIONARY].contains(&page.encoding) => Ok((page.values, &self.bytes[body])),
@@ -75,7 +74,7 @@ impl Chunk {
     }
 
     /// Replaces `page` by the bytes of the next data page: levels, if the column is nullable, and values.
-    pub fn data(&mut self, rows: usize, encoding: i64, page: &mut Vec<u8>) -> Result<(), ParquetError> {
+    pub fn data(&mut self, rows: usize, encoding: i64, page: &mut Vec<u8>) -> Result<(), CodecError> {
         let (header, body) = self.header()?;
         let Some(about) = header.data else { return Err(damaged("a data page is missing")) };
         let same = about.encoding == encoding || (about.encoding, encoding) == (PLAIN_DICTIONARY, RLE_DICTIONARY);
@@ -99,7 +98,7 @@ impl Chunk {
     }
 
     /// The next page's header, and where its bytes are.
-    fn header(&mut self) -> Result<(Header, std::ops::Range<usize>), ParquetError> {
+    fn header(&mut self) -> Result<(Header, std::ops::Range<usize>), CodecError> {
         let mut rest = self.bytes.get(self.at..).unwrap_or_default();
         let header = Header::read(&mut rest)?;
         let start = self.bytes.len() - rest.len();

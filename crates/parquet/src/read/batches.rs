@@ -3,27 +3,23 @@
 //!
 //! A page is decompressed as a whole, and handed out in parts that fit the cache.
 
-use super::damage::damaged;
 use super::dictionary::{Dictionary, Room, outcome, small};
 use super::footer::Footer;
-use super::layout::StreamLayout;
 use super::page::hybrid::{self, Numbers};
 use super::page::split::Split;
 use super::page::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Opened, delta};
-use super::{BATCH_ROWS, GROUP_ROWS, PAGE_ROWS, last_of};
-use crate::StoreError;
-use parquet::errors::ParquetError;
-use std::fs::File;
+use super::source::Source;
+use crate::error::{CodecError, damaged};
+use crate::layout::StreamLayout;
+use crate::{BATCH_ROWS, GROUP_ROWS, PAGE_ROWS, last_of};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 
 /// The rows of one stream, batch by batch.
 pub struct Batches {
-    path: PathBuf,
-    file: File,
+    source: Arc<dyn Source>,
     footer: Arc<Footer>,
     stream: StreamLayout,
     /// The stream's first row group.
@@ -66,7 +62,7 @@ struct Column {
 }
 
 impl Iterator for Batches {
-    type Item = Result<Batch, StoreError>;
+    type Item = Result<Batch, CodecError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut batch = Batch::default();
@@ -80,16 +76,14 @@ impl Iterator for Batches {
 
 impl Batches {
     pub(super) fn new(
-        path: PathBuf,
-        file: File,
+        source: Arc<dyn Source>,
         footer: Arc<Footer>,
         stream: StreamLayout,
         first_group: usize,
         spans: Vec<Span>,
     ) -> Self {
         Batches {
-            path,
-            file,
+            source,
             footer,
             stream,
             first_group,
@@ -110,8 +104,8 @@ impl Batches {
     /// Replaces a batch by the next rows, using its memory again; false if there are no more.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`]; no rows come after it.
-    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, StoreError> {
+    /// [`CodecError::Damaged`], [`CodecError::Io`]; no rows come after it.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, CodecError> {
         if self.done >= self.stream.rows {
             return Ok(false);
         }
@@ -120,13 +114,13 @@ impl Batches {
             Err(error) => {
                 // What follows a broken page cannot be trusted.
                 self.done = self.stream.rows;
-                return Err(StoreError::reading(&self.path)(error));
+                return Err(error);
             }
         }
         Ok(true)
     }
 
-    fn read_part(&mut self, batch: &mut Batch) -> Result<usize, ParquetError> {
+    fn read_part(&mut self, batch: &mut Batch) -> Result<usize, CodecError> {
         let in_group = self.done % GROUP_ROWS;
         if in_group == 0 {
             self.open_group(self.first_group + self.done / GROUP_ROWS)?;
@@ -155,7 +149,7 @@ impl Batches {
         Ok(part.len())
     }
 
-    fn open_page(&mut self, rows: usize) -> Result<(), ParquetError> {
+    fn open_page(&mut self, rows: usize) -> Result<(), CodecError> {
         let (room, page) = (&mut self.room, &mut self.page);
         self.seq.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
         delta::decode(&room.page, rows, &mut page.seq)?;
@@ -170,16 +164,16 @@ impl Batches {
         self.spans.iter_mut().flat_map(Span::columns).try_for_each(|column| column.open_page(rows))
     }
 
-    fn open_group(&mut self, group: usize) -> Result<(), ParquetError> {
-        let (file, group) = (&self.file, &self.footer.groups[group]);
-        self.seq.open(file, group)?;
-        self.scheduled.open(file, group)?;
-        self.outcome.open(file, group, outcome)?;
-        self.flags.open(file, group, |bytes| small(bytes).map(Flags))?;
+    fn open_group(&mut self, group: usize) -> Result<(), CodecError> {
+        let (source, group) = (&*self.source, &self.footer.groups[group]);
+        self.seq.open(source, group)?;
+        self.scheduled.open(source, group)?;
+        self.outcome.open(source, group, outcome)?;
+        self.flags.open(source, group, |bytes| small(bytes).map(Flags))?;
         if self.stream.pcp {
-            self.pcp.open(file, group, small)?;
+            self.pcp.open(source, group, small)?;
         }
-        self.spans.iter_mut().flat_map(Span::columns).try_for_each(|column| column.opened.open(file, group))
+        self.spans.iter_mut().flat_map(Span::columns).try_for_each(|column| column.opened.open(source, group))
     }
 }
 
@@ -227,7 +221,7 @@ impl Column {
         Column { opened, page, values: 0, split: Split::default(), all: None, levels, taken: 0 }
     }
 
-    fn open_page(&mut self, rows: usize) -> Result<(), ParquetError> {
+    fn open_page(&mut self, rows: usize) -> Result<(), CodecError> {
         self.opened.chunk.data(rows, BYTE_STREAM_SPLIT, &mut self.page)?;
         let (levels, values) = hybrid::levels(&self.page, rows, &mut self.levels)?;
         self.split = Split::of(values)?;

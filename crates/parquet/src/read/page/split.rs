@@ -2,8 +2,7 @@
 //! BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on. The upper ones are nearly always 0
 //! in all values of a page, and are then not looked at one by one.
 
-use super::super::damage::damaged;
-use parquet::errors::ParquetError;
+use crate::error::{CodecError, damaged};
 use std::ops::Range;
 use tardy_model::sample::MaybeNanos;
 
@@ -25,7 +24,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub fn of(bytes: &[u8]) -> Result<Self, ParquetError> {
+    pub fn of(bytes: &[u8]) -> Result<Self, CodecError> {
         if !bytes.len().is_multiple_of(BYTES) {
             return Err(damaged(format!("{} bytes are no whole number of values", bytes.len())));
         }

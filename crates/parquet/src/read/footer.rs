@@ -4,13 +4,11 @@
 //! Read without the library, which makes room for as many row groups and columns as a footer says it has, nests as deep as it
 //! says, and walks lists of nothing to their end. Here every list is as long as its bytes, and a schema is flat.
 
-use super::damage::damaged;
-use super::layout::{FIXED, KEY};
+use super::source::Source;
 use super::thrift::{BINARY, LIST, STRUCT, binary, fields, list, skip, whole, zigzag};
+use crate::error::{CodecError, damaged};
+use crate::layout::{FIXED, KEY};
 use parquet::basic::{Repetition, Type};
-use parquet::errors::ParquetError;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use tardy_model::point::Point;
 
 /// At both ends of a file.
@@ -77,13 +75,13 @@ impl Place {
 }
 
 impl Footer {
-    pub fn read(file: &File) -> Result<Self, ParquetError> {
-        let length = file.metadata()?.len();
+    pub fn read(source: &dyn Source) -> Result<Self, CodecError> {
+        let length = source.length().map_err(CodecError::reading)?;
         let mut ends = [0; 8];
         let Some(end) = length.checked_sub(8).filter(|end| *end >= MARK.len() as u64) else {
             return Err(damaged(format!("it has {length} bytes, which is too few for a Parquet file")));
         };
-        file.read_exact_at(&mut ends, end)?;
+        source.read_exact_at(&mut ends, end).map_err(CodecError::reading)?;
         let [a, b, c, d, mark @ ..] = ends;
         if mark != *MARK {
             return Err(damaged("it does not end as a Parquet file does"));
@@ -94,11 +92,11 @@ impl Footer {
             return Err(damaged(format!("a footer of {size} bytes cannot be in a file of {length}")));
         };
         let mut bytes = vec![0; size as usize];
-        file.read_exact_at(&mut bytes, begins)?;
+        source.read_exact_at(&mut bytes, begins).map_err(CodecError::reading)?;
         Footer::parse(&mut bytes.as_slice(), begins)
     }
 
-    fn parse(bytes: &mut &[u8], begins: u64) -> Result<Self, ParquetError> {
+    fn parse(bytes: &mut &[u8], begins: u64) -> Result<Self, CodecError> {
         let mut footer = Footer { begins, columns: Vec::new(), groups: Vec::new(), layout: None };
         fields(bytes, |id, kind, bytes| {
             match (id, kind) {
@@ -119,7 +117,7 @@ impl Footer {
 }
 
 /// The first element is the root; all others are columns.
-fn schema(bytes: &mut &[u8]) -> Result<Vec<Column>, ParquetError> {
+fn schema(bytes: &mut &[u8]) -> Result<Vec<Column>, CodecError> {
     let mut columns: Option<Vec<Column>> = None;
     let mut promised = 0;
     list(bytes, STRUCT, |bytes| {
@@ -153,7 +151,7 @@ fn schema(bytes: &mut &[u8]) -> Result<Vec<Column>, ParquetError> {
     Ok(columns)
 }
 
-fn group(bytes: &mut &[u8], columns: usize) -> Result<Group, ParquetError> {
+fn group(bytes: &mut &[u8], columns: usize) -> Result<Group, CodecError> {
     let mut group = Group { rows: 0, chunks: Vec::with_capacity(columns) };
     fields(bytes, |id, kind, bytes| {
         match (id, kind) {
@@ -173,7 +171,7 @@ fn group(bytes: &mut &[u8], columns: usize) -> Result<Group, ParquetError> {
     if group.chunks.len() == columns { Ok(group) } else { Err(damaged("a row group lacks a column")) }
 }
 
-fn chunk(bytes: &mut &[u8]) -> Result<Place, ParquetError> {
+fn chunk(bytes: &mut &[u8]) -> Result<Place, CodecError> {
     let mut place = None;
     fields(bytes, |id, kind, bytes| {
         match (id, kind) {
@@ -186,7 +184,7 @@ fn chunk(bytes: &mut &[u8]) -> Result<Place, ParquetError> {
     place.ok_or_else(|| damaged("its footer does not say where a column is"))
 }
 
-fn about_chunk(bytes: &mut &[u8]) -> Result<Place, ParquetError> {
+fn about_chunk(bytes: &mut &[u8]) -> Result<Place, CodecError> {
     let (mut data, mut dictionary, mut length, mut values, mut codec) = (None, None, None, None, None);
     fields(bytes, |id, kind, bytes| {
         match (id, kind) {
@@ -206,7 +204,7 @@ fn about_chunk(bytes: &mut &[u8]) -> Result<Place, ParquetError> {
 }
 
 /// A key and its value; kept if it is tardy's.
-fn entry(bytes: &mut &[u8], layout: &mut Option<String>) -> Result<(), ParquetError> {
+fn entry(bytes: &mut &[u8], layout: &mut Option<String>) -> Result<(), CodecError> {
     let (mut key, mut value) = (&[][..], None);
     fields(bytes, |id, kind, bytes| {
         match (id, kind) {

@@ -2,12 +2,11 @@
 //! DELTA_BINARY_PACKED: differences less the least of a block, in as many bits as the greatest of a miniblock needs. Equal
 //! differences need none, which is how `seq` and `scheduled_ns` nearly always are.
 
-use super::super::damage::damaged;
-use super::super::thrift::{varint, zigzag};
-use parquet::errors::ParquetError;
+use crate::error::{CodecError, damaged};
+use crate::read::thrift::{varint, zigzag};
 
 /// Replaces `out` by a page's values, of which there must be `rows`.
-pub(crate) fn decode(mut bytes: &[u8], rows: usize, out: &mut Vec<i64>) -> Result<(), ParquetError> {
+pub(crate) fn decode(mut bytes: &[u8], rows: usize, out: &mut Vec<i64>) -> Result<(), CodecError> {
     out.clear();
     let block = varint(&mut bytes)?;
     let minis = varint(&mut bytes)?;

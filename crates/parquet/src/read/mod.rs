@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads a file of samples: what its footer says is checked before a row is believed.
+
+mod batches;
+mod dictionary;
+mod footer;
+mod page;
+mod source;
+mod thrift;
+
+pub use batches::Batches;
+pub use source::Source;
+
+use crate::layout::{self, FIXED, Layout, StreamLayout};
+use crate::{CodecError, GROUP_ROWS, PAGE_ROWS};
+use batches::Span;
+use crc32fast::Hasher;
+use footer::{Column, Footer};
+use parquet::basic::{Repetition, Type};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use tardy_model::FORMAT;
+use tardy_model::point::Point;
+
+/// Bytes before the first chunk.
+const MARK: u64 = 4;
+
+/// An open file of samples.
+pub struct Reader {
+    source: Arc<dyn Source>,
+    footer: Arc<Footer>,
+    layout: Layout,
+}
+
+impl Reader {
+    /// Reads the footer, and all other bytes once for their check sum.
+    ///
+    /// # Errors
+    /// [`CodecError::Damaged`] if it is cut short or is not a file of samples, [`CodecError::Newer`] if a later tardy wrote
+    /// it, [`CodecError::Io`] if the source fails.
+    pub fn open(source: impl Source + 'static) -> Result<Self, CodecError> {
+        let footer = Footer::read(&source)?;
+        let layout = read_layout(&footer)?;
+        check_chunks(&footer).map_err(CodecError::Damaged)?;
+        let chunks = sum_of_chunks(&source, footer.begins).map_err(CodecError::Io)?;
+        // A fuzzer would never get past the sum; what stands behind it must hold without.
+        if layout.sum(chunks).map_err(CodecError::refused)? != layout.crc32 && !cfg!(fuzzing) {
+            return Err(CodecError::Damaged("its bytes do not have their check sum".to_owned()));
+        }
+        Ok(Reader { source: Arc::new(source), footer: Arc::new(footer), layout })
+    }
+
+    /// The streams' names, in the order of their rows.
+    pub fn streams(&self) -> impl Iterator<Item = &str> {
+        self.layout.streams.iter().map(|stream| stream.name.as_str())
+    }
+
+    /// Rows of a stream: packets intended in this trial.
+    ///
+    /// # Errors
+    /// [`CodecError::NoSuchStream`].
+    pub fn rows(&self, stream: &str) -> Result<usize, CodecError> {
+        Ok(self.find(stream)?.1.rows)
+    }
+
+    /// The points of a stream that have a source, in causal order, `scheduled` among them.
+    ///
+    /// # Errors
+    /// [`CodecError::NoSuchStream`].
+    pub fn points(&self, stream: &str) -> Result<Vec<Point>, CodecError> {
+        let points = &self.find(stream)?.1.points;
+        Ok(std::iter::once(Point::Scheduled).chain(points.iter().copied()).collect())
+    }
+
+    /// The rows of a stream, at most [`crate::BATCH_ROWS`] at a time. A stream without rows gives nothing.
+    ///
+    /// # Errors
+    /// [`CodecError::NoSuchStream`]; [`CodecError::Damaged`] if a column of the stream is missing.
+    pub fn batches(&self, stream: &str) -> Result<Batches, CodecError> {
+        let (first_group, entry) = self.find(stream)?;
+        let place = |name: &str| self.footer.columns.iter().position(|column| column.name == name);
+        let mut spans = Vec::new();
+        for (before, at) in entry.stages() {
+            let name = layout::column_name((before, at));
+            let lost = || CodecError::Damaged(format!("column `{name}` is missing"));
+            let full =
+                if before == Point::Scheduled { None } else { place(&layout::column_name((Point::Scheduled, at))) };
+            spans.push(Span::new(before, at, place(&name).ok_or_else(lost)?, full));
+        }
+        // Read by position only, so that iterators over one file can be used side by side.
+        Ok(Batches::new(Arc::clone(&self.source), Arc::clone(&self.footer), entry.clone(), first_group, spans))
+    }
+
+    fn find(&self, name: &str) -> Result<(usize, &StreamLayout), CodecError> {
+        let mut group = 0;
+        for stream in &self.layout.streams {
+            if stream.name == name {
+                return Ok((group, stream));
+            }
+            group += stream.groups();
+        }
+        let have = self.streams().map(str::to_owned).collect();
+        Err(CodecError::NoSuchStream { stream: name.to_owned(), have })
+    }
+}
+
+fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
+    #[derive(Deserialize)]
+    struct Version {
+        format: u64,
+    }
+    let damaged = CodecError::Damaged;
+    let json = footer.layout.as_deref();
+    let json =
+        json.ok_or_else(|| damaged(format!("its footer has no `{}` entry, so tardy did not write it", layout::KEY)))?;
+    let Version { format } = serde_json::from_str(json).map_err(|why| damaged(format!("its footer says: {why}")))?;
+    if format > u64::from(FORMAT) {
+        return Err(CodecError::Newer { format });
+    }
+    let layout: Layout = serde_json::from_str(json).map_err(|why| damaged(format!("its footer says: {why}")))?;
+    let mut names = BTreeSet::new();
+    for stream in &layout.streams {
+        let is_chain = !stream.points.contains(&Point::Scheduled) && stream.points.is_sorted_by(|a, b| a < b);
+        if !names.insert(&stream.name) || !is_chain {
+            return Err(damaged(format!(
+                "stream `{}` stands there twice, or its points are not in their order",
+                stream.name
+            )));
+        }
+    }
+
+    let expected = layout::schema(&[]).map_err(CodecError::refused)?;
+    for (i, column) in expected.get_fields().iter().enumerate() {
+        let repetition = if column.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let fits = |found: &&Column| found.name == column.name() && found.is(column.get_physical_type(), repetition);
+        if footer.columns.get(i).filter(fits).is_none() {
+            return Err(damaged(format!("column {i} is not `{}`", FIXED[i])));
+        }
+    }
+    let known: BTreeSet<String> = layout
+        .streams
+        .iter()
+        .flat_map(StreamLayout::stages)
+        .flat_map(|(before, at)| [layout::column_name((before, at)), layout::column_name((Point::Scheduled, at))])
+        .collect();
+    for column in &footer.columns[FIXED.len()..] {
+        if !column.is(Type::INT64, Repetition::OPTIONAL) {
+            return Err(damaged(format!("column `{}` is not a nullable INT64", column.name)));
+        }
+        if !known.contains(&column.name) {
+            return Err(damaged(format!("column `{}` belongs to no stream", column.name)));
+        }
+    }
+    let differ = || damaged("its row groups are not those that its footer promises".to_owned());
+    // The count first: a damaged number of rows must not become a long list.
+    let promised = layout.streams.iter().fold(0, |sum: usize, stream| sum.saturating_add(stream.groups()));
+    if promised != footer.groups.len() {
+        return Err(differ());
+    }
+    let promised = layout
+        .streams
+        .iter()
+        .flat_map(|stream| (0..stream.groups()).map(|g| (stream.rows - g * GROUP_ROWS).min(GROUP_ROWS)));
+    if !promised.eq(footer.groups.iter().map(|group| group.rows)) {
+        return Err(differ());
+    }
+    Ok(layout)
+}
+
+/// The sum of the bytes before the footer.
+fn sum_of_chunks(source: &dyn Source, footer: u64) -> io::Result<u32> {
+    let mut sum = Hasher::new();
+    let mut part = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < footer {
+        let length = usize::try_from(footer - at).map_or(part.len(), |left| left.min(part.len()));
+        source.read_exact_at(&mut part[..length], at)?;
+        sum.update(&part[..length]);
+        at += length as u64;
+    }
+    Ok(sum.finalize())
+}
+
+/// A footer is not taken at its word. Chunks stand one after another up to the footer, as they were written, and none is
+/// longer than its pages can be, so that a file of holes costs neither memory nor a wait.
+fn check_chunks(footer: &Footer) -> Result<(), String> {
+    let mut at = footer.groups.first().map_or(footer.begins, |_| MARK);
+    for group in &footer.groups {
+        // A dictionary takes no more than a page, and a page that cannot be compressed grows by little.
+        let longest = (1 + group.rows.div_ceil(PAGE_ROWS)) * 2 * page::LONGEST;
+        for (i, (chunk, column)) in group.chunks.iter().zip(&footer.columns).enumerate() {
+            let is_dictionary = matches!(FIXED.get(i), Some(&("stream" | "outcome" | "flags" | "pcp")));
+            let fits = chunk.start == at
+                && chunk.has_dictionary == is_dictionary
+                && (if is_dictionary { chunk.is_plain() } else { chunk.is_zstd() })
+                && chunk.values == group.rows
+                && chunk.length <= longest;
+            let end = at.checked_add(chunk.length as u64).filter(|end| fits && *end <= footer.begins);
+            at = end.ok_or_else(|| format!("column `{}` is not where its footer says", column.name))?;
+        }
+    }
+    if at == footer.begins { Ok(()) } else { Err("it has more columns than its footer says".to_owned()) }
+}
