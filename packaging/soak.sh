@@ -41,12 +41,12 @@ part "sim: two hours of simulated trials" 1200 packaging/test.sh sim
 part "netns: kills, floods, 200 runs, 200 trials" 2400 env TARDY_ONLY="soak:: kill:: foreign:: lab:: own_trace::" packaging/test.sh netns
 part "vm: every kernel of Debian's" 1800 env TARDY_ONLY="kernels:: moved::" packaging/test.sh vm
 part "vm: netdevsim, built and run; igb" 1800 env TARDY_ONLY="devices::" packaging/test.sh vm
-part "fuzz: four targets, 60 s each" 1800 fuzz/run.sh 60
+part "fuzz: five targets, 60 s each" 1800 fuzz/run.sh 60
 
 echo
 echo "== soak"
 # What the tests measured, and the fuzzers' table.
 grep -E '^(coordinator|agent [ab]): \[|^[0-9]+ (runs|trials) (in|of) ' "$parts/all"
-grep -E '^(target|experiment|frame|message|run_folder) +' "$parts/all"
+grep -E '^(target|experiment|frame|message|run_folder|samples) +' "$parts/all"
 printf '\n%s' "$table"
 exit $failed

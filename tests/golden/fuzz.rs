@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tardy_fuzz_bodies::{experiment, frame, message, run_folder};
+use tardy_fuzz_bodies::{experiment, frame, message, run_folder, samples};
 
 fn fuzz() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz")).to_owned()
@@ -99,6 +99,23 @@ fn the_corpus_of_fuzz_target_run_folder_holds() {
         let whole = !(name.len() == 40 && name.chars().all(|c| c.is_ascii_hexdigit()));
         assert!(run_folder::input(input, whole), "an input without an edit tries nothing");
     });
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_samples_holds() {
+    replay("samples", |_, input| _ = samples::input(input));
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_samples_does_not_stay_behind_the_format() {
+    let write = "cargo build --release --locked --workspace --example seeds, and run it";
+    for (seeds, is_whole) in [(samples::seeds::whole(), true), (samples::seeds::broken(), false)] {
+        for (name, bytes) in seeds {
+            let kept = fs::read(fuzz().join("corpus/samples").join(name)).unwrap_or_default();
+            assert!(kept == bytes, "{name} is not what the codec would write: {write}");
+            assert_eq!(samples::input(&bytes), is_whole, "{name}");
+        }
+    }
 }
 
 #[test]

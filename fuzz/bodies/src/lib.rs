@@ -6,3 +6,4 @@ pub mod experiment;
 pub mod frame;
 pub mod message;
 pub mod run_folder;
+pub mod samples;
