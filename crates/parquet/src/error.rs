@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong with a file of samples, whatever it lies in: the caller knows the path and adds it.
+//! What can go wrong with a file of samples, wherever it lies: the caller adds the path.
 
 use parquet::errors::ParquetError;
 use std::io::{self, ErrorKind};
@@ -9,12 +9,12 @@ use thiserror::Error;
 /// An error of the codec.
 #[derive(Debug, Error)]
 pub enum CodecError {
-    /// The source or the sink failed, as it says itself; of kind `Other` if only the words are left
-    /// that the library had for it.
+    /// The source or the sink failed, as it says itself; of kind `Other` if only the words are
+    /// left that the library had for it.
     #[error("{0}")]
     Io(io::Error),
-    /// The bytes are not those of a file of samples, or not as they were written. The text says what
-    /// is wrong with them.
+    /// The bytes are not those of a file of samples, or not as they were written. The text says
+    /// what is wrong with them.
     #[error("{0}")]
     Damaged(String),
     /// A later version of tardy wrote it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the seeds of targets `message` and `samples` into the corpus: once more whenever a message,
-//! and with it the protocol, or the packing of samples has changed.
+//! Writes the seeds of targets `message` and `samples` into the corpus: once more whenever a
+//! message, and with it the protocol, or the packing of samples has changed.
 
 use std::io::Result;
 use std::path::{Path, PathBuf};

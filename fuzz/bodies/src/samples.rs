@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file of samples of any bytes: all its rows come out or an error says why not, in memory that the
-//! input's length bounds. What came out whole is packed again and comes out the same. The check sum is
-//! not looked at under fuzzing.
+//! A file of samples of any bytes: all its rows come out or an error says why not, in memory that
+//! the input's length bounds. What came out whole is packed again and comes out the same. The
+//! check sum is not looked at under fuzzing.
 
 use std::io;
 use tardy_model::point::Point;
@@ -10,8 +10,8 @@ use tardy_parquet::{BATCH_ROWS, CodecError, PAGE_ROWS, Reader, Source};
 
 pub mod seeds;
 
-/// The fewest bytes that the pages take of the four columns that every row has: ten each for a header
-/// and what stands behind it.
+/// The fewest bytes that the pages take of the four columns that every row has: ten each for a
+/// header and what stands behind it.
 const LEAST_PAGES: usize = 40;
 
 /// A file with more rows is only read: to pack it again would take seconds.
@@ -107,7 +107,7 @@ fn append(all: &mut Batch, batch: &Batch) {
     assert!(all.is_even(), "VLAN priorities in some batches of a stream, not in all");
 }
 
-/// Memory does not fail, and no stream is asked for that is not there: it is the bytes that are wrong.
+/// Memory does not fail, and no stream is asked for that is not there: the bytes are wrong.
 fn told(error: CodecError) {
     assert!(matches!(error, CodecError::Damaged(_) | CodecError::Newer { .. }), "{error:?}");
     assert!(!error.to_string().is_empty());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The codec of samples without a folder: bytes in memory are read as a file is, and errors say whose they are.
+//! The codec of samples without a folder: bytes in memory are read as a file is, and errors say
+//! whose they are.
 
 use super::realistic;
 use std::fs;

@@ -38,8 +38,8 @@ impl Reader {
     /// Reads the footer, and all other bytes once for their check sum.
     ///
     /// # Errors
-    /// [`CodecError::Damaged`] if it is cut short or is not a file of samples, [`CodecError::Newer`] if a later tardy wrote
-    /// it, [`CodecError::Io`] if the source fails.
+    /// [`CodecError::Damaged`] if it is cut short or is not a file of samples,
+    /// [`CodecError::Newer`] if a later tardy wrote it, [`CodecError::Io`] if the source fails.
     pub fn open(source: impl Source + 'static) -> Result<Self, CodecError> {
         let footer = Footer::read(&source)?;
         let layout = read_layout(&footer)?;

@@ -14,12 +14,12 @@ pub trait Source: Send + Sync {
     /// As the source has them.
     fn length(&self) -> io::Result<u64>;
 
-    /// Fills `buffer` with the bytes from `at` on. No more is asked for than [`Source::length`] said
-    /// there is.
+    /// Fills `buffer` with the bytes from `at` on. No more is asked for than [`Source::length`]
+    /// said there is.
     ///
     /// # Errors
-    /// [`ErrorKind::UnexpectedEof`] if there are fewer, which is told as damage; others as the source
-    /// has them.
+    /// [`ErrorKind::UnexpectedEof`] if there are fewer, which is told as damage; others as the
+    /// source has them.
     fn read_exact_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()>;
 }
 

@@ -23,8 +23,9 @@ use std::sync::Arc;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Outcome};
 
-/// Writes the streams of a trial as one file: for each its name and its rows, in this order. The bytes
-/// are a function of the samples alone. It takes memory for one column of a row group at a time.
+/// Writes the streams of a trial as one file: for each its name and its rows, in this order. The
+/// bytes are a function of the samples alone. It takes memory for one column of a row group at a
+/// time.
 ///
 /// # Errors
 /// Those of [`check`]; [`CodecError::Io`] if the sink fails.
@@ -33,8 +34,8 @@ pub fn write(to: &mut (dyn Write + Send), streams: &[(&str, &Batch)]) -> Result<
     encode(to, streams).map_err(CodecError::writing)
 }
 
-/// Looks whether the packets' numbers are such as a reader takes: within a stream they ascend, from
-/// 0 to 2^32 - 2 at most. Writing does not ask for it.
+/// Looks whether the packets' numbers are such as a reader takes: within a stream they ascend,
+/// from 0 to 2^32 - 2 at most. Writing does not ask for it.
 ///
 /// # Errors
 /// [`CodecError::Rows`].
@@ -46,8 +47,8 @@ pub fn check_numbers(streams: &[(&str, &Batch)]) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Looks whether the streams can be written: each name stands there once, and the columns of a batch
-/// are equally long.
+/// Looks whether the streams can be written: each name stands there once, and the columns of a
+/// batch are equally long.
 ///
 /// # Errors
 /// [`CodecError::Rows`].

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `samples.parquet` as a file: [`tardy_parquet`] packs and reads it, this adds the path to what goes wrong.
+//! `samples.parquet` as a file: [`tardy_parquet`] packs and reads it, this adds the path to what
+//! goes wrong.
 
 pub mod read;
 pub mod sql;

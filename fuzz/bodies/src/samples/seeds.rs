@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seeds of target `samples`, made by the codec as it is today: small files with every kind of column,
-//! page and row group, and some that are broken. `examples/seeds.rs` writes them into the corpus; the
-//! golden layer holds that they are there.
+//! Seeds of target `samples`, made by the codec as it is today: small files with every kind of
+//! column, page and row group, and some that are broken. `examples/seeds.rs` writes them into the
+//! corpus; the golden layer holds that they are there.
 
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
