@@ -84,8 +84,6 @@ const REHEARSED: u32 = 64;
 const LEADS_OF_MANY: u32 = 3;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
-/// So often a lead-in of which a request was lost begins anew.
-const LEAD_TRIES: u32 = 3;
 /// One of those that has no reply for so long is given up, and with it the rest of its kind.
 const LEAD_LIMIT: Nanos = Nanos(250_000_000);
 /// A spinning requester tells that it lives when so many looks have found nothing.
@@ -496,14 +494,7 @@ impl Requester {
             return;
         }
         if at.beside > 0 && now.ns() - at.beside_since_ns > self.order.timeout.min(LEAD_LIMIT).0 {
-            at.beside = 0;
-            if at.next == at.from && at.next < at.until && at.lead_tries > 0 {
-                // Nothing was in flight for long: the first measured request would meet a machine that sleeps.
-                at.lead_tries -= 1;
-                at.lead_in = LEAD_IN.max(self.order.in_flight);
-            } else {
-                (at.lead_in, at.lead_out, at.fillers) = (0, 0, 0);
-            }
+            (at.beside, at.lead_in, at.lead_out, at.fillers) = (0, 0, 0, 0);
         }
         while at.oldest < at.next {
             match self.states[at.oldest as usize] {

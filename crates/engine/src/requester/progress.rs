@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a requester stands in its trial: which stretch it is in, what is on its way, what is settled.
 
-use super::LEAD_TRIES;
 use tardy_model::time::{Instant, Tai};
 
 /// Where the loop stands.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// The present stretch begins with this number, and ends before the next one.
-    pub(super) from: u32,
+    /// The present stretch ends before this number.
     pub(super) until: u32,
     /// Unmeasured requests that are still to go out before the stretch, and behind it.
     pub(super) lead_in: u32,
@@ -16,8 +14,6 @@ pub(super) struct Progress {
     /// Unmeasured requests on their way, and when the latest went out (TAI, ns).
     pub(super) beside: u32,
     pub(super) beside_since_ns: i64,
-    /// How often a lead-in may begin anew because one of its requests was lost.
-    pub(super) lead_tries: u32,
     /// Further ones that may fill up what is in flight until the stretch's last reply has come.
     pub(super) fillers: u32,
     /// When the stretch's last request was settled, TAI, ns; 0 before it.
@@ -41,7 +37,6 @@ pub(super) struct Progress {
 impl Progress {
     /// The next stretch begins: of at most so many requests of a trial of `count`, with so many unmeasured ones before and behind.
     pub(super) fn begin(&mut self, stretch: u32, count: u32, [lead_in, lead_out]: [u32; 2]) {
-        (self.from, self.lead_tries) = (self.next, LEAD_TRIES);
         self.until = self.next.saturating_add(stretch).min(count);
         (self.lead_in, self.lead_out, self.fillers) = (lead_in, lead_out, lead_out);
     }
