@@ -216,7 +216,8 @@ impl Sink for Recorder<'_> {
                 self.judge.say(cell, tardy_judge::short(what));
             }
             What::GuestUp { facts, .. } => {
-                self.manifest.machine = facts.clone();
+                // Taken, so that no line of the log is made of them.
+                self.manifest.machine = std::mem::take(facts);
                 self.write_manifest();
             }
             What::GuestBooted { .. }

@@ -72,9 +72,6 @@ const A_MOMENT: Nanos = Nanos(200_000);
 /// Requests before a trial's first stretch that are not measured, and before and behind each stretch; at least one for each that may
 /// be in flight.
 const FIRST_ROUNDS: u32 = 20;
-/// Where many are in flight, so many times as many, up to this number.
-const BUNCHES: u32 = 16;
-const MOST_FIRST: u32 = 4_096;
 /// Stretches with their pauses before the first one that is measured: what is done in one finds its code and its memory in the CPU's
 /// caches.
 const REHEARSALS: u32 = 5;
@@ -223,11 +220,7 @@ impl Requester {
         let (stretch, lead) = (self.stretch(), [LEAD_IN.max(in_flight), LEAD_OUT.max(in_flight)]);
         // Where there are several, one without measured requests comes first: it finds the memory of stamps that the others use again.
         at.begin(if stretch < count { 0 } else { count }, count, lead);
-        at.lead_in = match in_flight {
-            few if few <= STRETCH => FIRST_ROUNDS,
-            // Until the queues at both ends have their length.
-            many => many.saturating_mul(BUNCHES).min(MOST_FIRST).max(many),
-        };
+        at.lead_in = FIRST_ROUNDS.max(in_flight);
         let mut rehearsals = if stretch < count { REHEARSALS } else { 0 };
         'trial: while !shared.stop.load(Relaxed) && !from.ended() {
             if at.is_over() {
