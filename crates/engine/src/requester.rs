@@ -319,8 +319,8 @@ impl Requester {
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
                 few if few <= STRETCH => STRETCH,
-                // Behind a pause the queues at both ends would have to grow to their length again, which takes some hundred requests.
-                // Beside the time in them what the kernel's allocator takes for a stamp is nothing: pauses only make room.
+                // Behind a pause the queues at both ends would first have to grow to their length again. The kernel's allocator
+                // takes a small part of the time that a request spends in them, so pauses only make room.
                 many => self.sender.room_for().saturating_sub(many.saturating_mul(LEADS_OF_MANY)).max(many),
             }
         } else {
