@@ -2,7 +2,7 @@
 //! Devices that are simulated or emulated: what is planned for them, who gets them, and the instants of a device's own clock.
 
 use tardy_lab::guest::{GuestError, devices, extra};
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::path::cannot;
 use tardy_lab::plan::plan;
@@ -48,7 +48,8 @@ ip netns del tardy-0-a
 #[test]
 fn simulated_devices_are_born_in_their_namespaces_and_go_before_them() {
     let experiment = with("kind = \"netdevsim\"\nqueues = 2\nmtu = 1400");
-    let script = plan(&experiment.cells[0].setup, Names::FIRST, &Facts::default()).expect("it can be planned").script();
+    let script =
+        plan(&experiment.cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("it can be planned").script();
     assert!(script.starts_with(SIMULATED), "{script}");
     assert!(script.ends_with(TAKEN_AWAY), "{script}");
 }
@@ -56,7 +57,7 @@ fn simulated_devices_are_born_in_their_namespaces_and_go_before_them() {
 #[test]
 fn a_path_that_this_machine_lacks_costs_its_cells_and_names_the_mend() {
     let lacks = |path: &str, simulates| {
-        let found = Facts { simulates, ..Facts::default() };
+        let found = FactsByHost::from(Facts { simulates, ..Facts::default() });
         cannot(&with(path).cells[0].setup, &found)
     };
     let why = lacks("kind = \"netdevsim\"", false).expect("it is not there");

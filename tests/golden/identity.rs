@@ -8,8 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tardy_engine::message;
 use tardy_lab::agent::{Agent, AgentError};
+use tardy_lab::command::Command;
+use tardy_lab::host::child;
 use tardy_lab::identity;
-use tardy_lab::station::{Stations, netns};
+use tardy_lab::station::Stations;
 use tardy_sys::search;
 
 /// A program that greets as an agent of this version, and then listens until it is left.
@@ -31,7 +33,8 @@ fn two_builds_of_one_version_measured_one_run() {
         let program = agent_of(folder.path(), theirs);
         let stations = Stations::default();
         let (id, inbox) = stations.next_place("a").expect("there is room for one");
-        let connection = netns::connect(&program, "tardy-0-a").expect("it starts");
+        let connection =
+            child::start(&program, &Command::new("tardy", &["agent", "--netns", "tardy-0-a"])).expect("it starts");
         let mut agent = Agent::over(connection, "a", id, inbox, ours);
         match agent.greet(ours) {
             Err(error @ AgentError::OtherBuild { .. }) => {

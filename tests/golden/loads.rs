@@ -5,6 +5,7 @@ use crate::report::sample::run;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_model::load::{Distribution, Load, LoadKind, Rate, Series};
 use tardy_model::result::{LoadResult, RepliesResult};
 use tardy_model::stream::{CpuChoice, Policy};
@@ -58,9 +59,10 @@ fn every_kind_has_its_defaults() {
 fn both_ends_of_a_load_disturb_one_cpu() {
     let experiment = load(&tardy_spec::resolve("roundtrip-load").expect("ready-made"), &[]).expect("good");
     for usable in [vec![0, 1], vec![0, 1, 2, 3], (0..16).collect()] {
+        let found = FactsByHost::from(Facts { usable: usable.clone(), ..Facts::default() });
         for cell in &experiment.cells {
-            let (chosen, _) = tardy_lab::placement::place_on(&cell.setup, &usable).expect("CPUs");
-            let (loads, short) = tardy_lab::loads::place(&cell.setup, &chosen, &usable).expect("CPUs");
+            let (chosen, _) = tardy_lab::placement::place(&cell.setup, &found).expect("CPUs");
+            let (loads, short) = tardy_lab::loads::place(&cell.setup, &chosen, &found).expect("CPUs");
             assert_eq!(short, Vec::<String>::new());
             let first = loads.first().and_then(|load| load.first());
             let ([near, far], a) = (first.copied().unwrap_or_default(), &chosen[0]);

@@ -28,6 +28,7 @@ mod runner;
 mod script;
 mod shapers;
 mod spec;
+mod steward;
 mod store;
 mod supply;
 mod two_hosts;

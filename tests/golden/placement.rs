@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};
-use tardy_lab::machine::Facts;
+use tardy_lab::host::HostId;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::built_alike;
-use tardy_lab::placement::{PlaceError, place_on};
+use tardy_lab::placement::{PlaceError, place};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::{CpuWork, SoftirqBy};
@@ -25,8 +26,8 @@ fn setup(body: &str) -> Setup {
     load(body).expect("it loads").cells[0].setup.clone()
 }
 
-fn two_cpus() -> Facts {
-    Facts { usable: vec![0, 1], ..Facts::default() }
+fn two_cpus() -> FactsByHost {
+    Facts { usable: vec![0, 1], ..Facts::default() }.into()
 }
 
 /// The lines of the plan that are there only because of what `body` asks.
@@ -73,7 +74,7 @@ fn kernel_threads_poll_both_devices_and_one_is_pinned() {
 
 #[test]
 fn a_high_cpu_stands_in_a_higher_word_of_the_mask() {
-    let found = Facts { usable: (0..=70).collect(), ..Facts::default() };
+    let found = FactsByHost::from(Facts { usable: (0..=70).collect(), ..Facts::default() });
     let script =
         plan(&setup("[station.a]\n[station.b]\nsoftirq = 67\n"), Names::FIRST, &found).expect("planned").script();
     assert!(script.contains("do echo 8,00000000,00000000 >$q/rps_cpus"), "{script}");
@@ -86,17 +87,17 @@ fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
         let nic = tardy_host::nic::Nic {
             name: name.to_owned(),
             mac: "02:00:00:00:00:01".to_owned(),
-            ..super::wire::found(|_| ()).nics["enp1s0"].clone()
+            ..super::wire::found(|_| ())[HostId::HERE].nics["enp1s0"].clone()
         };
         (name.to_owned(), nic)
     };
     let found = |steering: Steering| Facts {
         nics: [nic("eth1"), nic("eth2")].into(),
         steering: [("eth2".to_owned(), steering)].into(),
-        ..two_cpus()
+        ..two_cpus()[HostId::HERE].clone()
     };
     let lines = |steering: Steering| -> Vec<String> {
-        let script = plan(&setup(body), Names::FIRST, &found(steering)).expect("it can be planned").script();
+        let script = plan(&setup(body), Names::FIRST, &found(steering).into()).expect("it can be planned").script();
         script.lines().filter(|line| line.contains("irq") || line.contains("rps_cpus")).map(str::to_owned).collect()
     };
     let queues = BTreeMap::from([("rx-0".to_owned(), "0".to_owned()), ("rx-1".to_owned(), "3".to_owned())]);
@@ -155,10 +156,10 @@ fn cpus_that_are_not_there() {
         error,
         "station `b`, softirq: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
     );
-    let one = Facts { usable: vec![0], ..Facts::default() };
+    let one = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut setup = setup("[station.a]\n[station.b]\nsoftirq = \"different\"\n");
     setup.streams[0].tx.cpu = CpuChoice::Auto;
-    let (chosen, _) = place_on(&setup, &one.usable).expect("they share it");
+    let (chosen, _) = place(&setup, &one).expect("they share it");
     let (all, short) = meant(&setup, &chosen, &one).expect("so does softirq");
     assert_eq!((all["b"].cpu, all["b"].by), (Some(0), SoftirqBy::Rps));
     assert_eq!(short, ["station `b`: a CPU other than the receiver's was asked for softirq and there is one"]);
@@ -182,7 +183,7 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
     );
     // The replies of a reflected stream are received by a thread of their own.
     let reflected = setup("reflect = true\n[station.a]\nsoftirq = \"same\"\n[station.b]\n");
-    let (chosen, _) = place_on(&reflected, &[0, 1]).expect("placed");
+    let (chosen, _) = place(&reflected, &two_cpus()).expect("placed");
     let (all, _) = meant(&reflected, &chosen, &two_cpus()).expect("meant");
     assert_eq!((all["a"].cpu, all["a"].asked.of.as_deref()), (Some(1), Some("ctl.reply")));
     let napi = load("[path]\nkind = \"wire\"\na = \"x\"\nb = \"y\"\nnapi = true\n").expect_err("not on a wire");

@@ -8,12 +8,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use tardy_lab::command::{Batch, Command};
-use tardy_lab::host::local::applied;
+use tardy_lab::host::ApplyError;
+use tardy_lab::host::HostId;
+use tardy_lab::host::applied::applied;
+use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
-use tardy_lab::host::{ApplyError, Host};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::journal::{self, JournalError};
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::{Names, SLOTS, Side};
 use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
@@ -36,7 +38,7 @@ fn setup(stations: &[&str]) -> Setup {
 }
 
 pub fn two() -> Plan {
-    plan(&setup(&["a", "b"]), Names::FIRST, &Facts::default()).expect("two stations can be joined")
+    plan(&setup(&["a", "b"]), Names::FIRST, &FactsByHost::default()).expect("two stations can be joined")
 }
 
 const SCRIPT: &str = "\
@@ -83,7 +85,7 @@ fn the_script_is_the_plan_then_its_inverse() {
     assert_eq!(plan.script(), SCRIPT);
     let b = &plan.ends["b"];
     assert_eq!(
-        (b.netns.as_str(), b.device.as_str(), b.address.to_string().as_str()),
+        (b.place.netns(), b.device.as_str(), b.address.to_string().as_str()),
         ("tardy-0-b", "tardy0-1", "198.18.0.2")
     );
     assert_eq!(plan.ends.len(), 2);
@@ -92,14 +94,15 @@ fn the_script_is_the_plan_then_its_inverse() {
 #[test]
 fn what_veth_cannot_join_is_refused() {
     for stations in [&[][..], &["a"], &["a", "b", "c"]] {
-        let error = plan(&setup(stations), Names::FIRST, &Facts::default()).expect_err("not two stations");
+        let error = plan(&setup(stations), Names::FIRST, &FactsByHost::default()).expect_err("not two stations");
         let owned = stations.iter().map(|s| (*s).to_owned()).collect();
         assert_eq!(error, PlanError::Path(PathError::TwoStations { kind: "veth", stations: owned }));
     }
-    let three = plan(&setup(&["a", "b", "c"]), Names::FIRST, &Facts::default()).unwrap_err().to_string();
+    let three = plan(&setup(&["a", "b", "c"]), Names::FIRST, &FactsByHost::default()).unwrap_err().to_string();
     assert_eq!(three, "veth joins exactly two stations, and the experiment has 3 (a, b, c): name two in [station.*]");
     for name in ["", "a/b", "a b", "a\n", &"x".repeat(201)] {
-        let error = plan(&setup(&[name, "b"]), Names::FIRST, &Facts::default()).expect_err("no file can be called so");
+        let error =
+            plan(&setup(&[name, "b"]), Names::FIRST, &FactsByHost::default()).expect_err("no file can be called so");
         assert_eq!(error, PlanError::StationName { name: name.to_owned() });
     }
 }
@@ -417,7 +420,12 @@ fn what_cannot_be_undone_stays_in_the_journal() {
 #[test]
 fn an_undo_that_is_cut_off_is_taken_up_again() {
     let state = folder();
-    let link = |netns: &str| Inverse::within(&format!("tardy-{netns}"), Action::DeleteLink { device: "l".to_owned() });
+    let link = |netns: &str| {
+        Inverse::within(
+            &Place::netns_of(HostId::HERE, &format!("tardy-{netns}")),
+            Action::DeleteLink { device: "l".to_owned() },
+        )
+    };
     let lines = (0..).zip(["x", "y", "z"]).map(|(number, netns)| line(number, &[link(netns)]));
     let dir = killed(state.path(), 4005, &(head() + &lines.collect::<String>()));
     let cut = || CommandError::Process { command: String::new(), source: io::Error::other("cut off") };

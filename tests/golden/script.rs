@@ -12,7 +12,7 @@ use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::Kind;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::relay;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::Names;
 use tardy_lab::plan::plan;
 use tardy_lab::run::{Event, Sink, What};
@@ -53,9 +53,11 @@ fn no_word_of_a_file_becomes_a_command_of_its_plan() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let script = String::from_utf8(output.stdout).expect("text");
     assert!(script.contains("# load `x` runs this program as root, at station `b`: sh -c"), "{script}");
-    let planned = plan(&experiment(EVIL).cells[0].setup, Names::FIRST, &Facts::default()).expect("it can be planned");
+    let planned =
+        plan(&experiment(EVIL).cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("it can be planned");
     let undoes: Vec<_> = planned.undo().collect();
-    let does = planned.steps.iter().flat_map(|step| &step.does).chain(&planned.read_back).chain(&undoes);
+    let asks = planned.read_back.iter().map(|question| &question.command);
+    let does = planned.steps.iter().flat_map(|step| &step.does).chain(asks).chain(&undoes);
     let mut commands: BTreeSet<String> = does.map(ToString::to_string).collect();
     commands.extend(["set -e".to_owned(), "printf 'built; Enter puts everything back: '; read _".to_owned()]);
     let lines = lines_of_a_shell(&script);

@@ -10,7 +10,7 @@ mod moved;
 mod read_back;
 
 use std::collections::BTreeMap;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::shaper::launching;
@@ -40,7 +40,7 @@ class_queues = [\"1@0\", \"1@1\", \"2@2\"]\netf.classes = [0]\netf.delta = \"500
 
 fn planned(setup: &Setup) -> Plan {
     let now = Some(Instant::from_ns(1_767_225_699_400_000_123));
-    plan(setup, Names::FIRST, &Facts { now, ..Facts::default() }).expect("it can be planned")
+    plan(setup, Names::FIRST, &FactsByHost::from(Facts { now, ..Facts::default() })).expect("it can be planned")
 }
 
 /// The commands of a plan that are tc's, without where they are done.

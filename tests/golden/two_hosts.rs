@@ -12,16 +12,17 @@ use tardy_engine::message::{self, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_lab::agent::Agent;
-use tardy_lab::host::HostId;
+use tardy_lab::connection::{Carrier, Connection};
 use tardy_lab::host::clocks::{Compared, OffsetSource, Unknown};
+use tardy_lab::host::{Away, HostId};
 use tardy_lab::loads::Loads;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders;
-use tardy_lab::placement::place_on;
+use tardy_lab::placement::place;
 use tardy_lab::plan;
-use tardy_lab::station::{Carrier, Connection, Stations};
-use tardy_lab::trial::{Broken, StreamHalves};
+use tardy_lab::station::Stations;
+use tardy_lab::trial::{Broken, Outside, StreamHalves};
 use tardy_model::offset::{EndOffsets, Offset, OffsetReading};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{MaybeNanos, Outcome};
@@ -183,6 +184,17 @@ impl OffsetSource for Known {
     }
 }
 
+/// Nothing is looked at.
+struct NoMachine;
+
+impl Outside for NoMachine {
+    fn look(&mut self) -> Result<(), (HostId, Away)> {
+        Ok(())
+    }
+
+    fn end_leftovers(&mut self) {}
+}
+
 /// What came of the trial.
 struct Ran {
     streams: Vec<Stream>,
@@ -194,13 +206,14 @@ struct Ran {
 fn run(mut stations: Stations) -> Ran {
     let source = tardy_spec::Source { name: "two-hosts.toml".into(), text: EXPERIMENT.to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
-    let mut plan = plan::plan(&setup, Names::FIRST, &Facts::default()).expect("a plan");
+    let found = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
+    let mut plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");
     // Another address for each process, and for each trial of this one: tests run at the same time.
     let process = std::process::id().to_be_bytes();
     for end in plan.ends.values_mut() {
         end.address = IpAddr::V4(Ipv4Addr::new(127, process[2], process[3], NEXT.fetch_add(1, Relaxed)));
     }
-    let (chosen, _) = place_on(&setup, &[0]).expect("placed");
+    let (chosen, _) = place(&setup, &found).expect("placed");
     let mut random = orders::random_of(1, "all", 1);
     let (_, ordered) = orders::orders(&setup, &plan, &chosen, &mut random).expect("its stations are there");
     let mut loads = Loads::of(&setup, &plan, &[], &mut random).expect("none");
@@ -214,7 +227,7 @@ fn run(mut stations: Stations) -> Ran {
         stations.push(agent, host);
     }
     drop(ordered_bases);
-    let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut || {}), &mut |_, _, _| {});
+    let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut NoMachine), &mut |_, _, _| {});
     drop(stations);
     Ran { streams: ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases: bases.iter().collect() }
 }

@@ -7,7 +7,9 @@ use std::fs;
 use std::process::{Command as Program, Stdio};
 use tardy_host::nic::Address;
 use tardy_lab::host::ApplyError;
-use tardy_lab::host::local::applied;
+use tardy_lab::host::HostId;
+use tardy_lab::host::applied::applied;
+use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
 use tardy_lab::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic};
 use tardy_lab::journal::{self, JournalError};
@@ -25,7 +27,7 @@ fn nic() -> TakenNic {
 
 fn all() -> Vec<Inverse> {
     let device = || "enp1s0".to_owned();
-    let within = |action| Inverse::within("tardy-4030-a", action);
+    let within = |action| Inverse::within(&Place::netns_of(HostId::HERE, "tardy-4030-a"), action);
     let was = StampingWas { tx: 1, rx: 12, flags: 0 };
     vec![
         delete("4030-a"),
@@ -118,7 +120,8 @@ fn a_value_that_a_shell_would_take_apart_is_refused() {
 fn what_could_not_be_read_back_is_never_noted() {
     let state = folder();
     let slot = Slot::claim(state.path()).expect("a slot");
-    let evil = [Inverse::within("tardy-0-a", Action::DeleteLink { device: "a b".into() })];
+    let evil =
+        [Inverse::within(&Place::netns_of(HostId::HERE, "tardy-0-a"), Action::DeleteLink { device: "a b".into() })];
     let mut journal = slot.journal().expect("a journal");
     let error = journal.will_do(&[&evil]).expect_err("nobody could take it back");
     assert!(matches!(error, JournalError::Value(_)), "{error}");

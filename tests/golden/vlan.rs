@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use tardy_engine::order::EndOrder;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::{Names, SLOTS, Side};
 use tardy_lab::plan::plan;
 use tardy_model::ethernet::Tag;
@@ -22,7 +22,7 @@ fn vlan_devices_lie_over_both_ends_and_go_before_them() {
     let source = tardy_spec::Source { name: "vlan.toml".into(), text };
     let experiment = tardy_spec::load(&source, &[]).expect("it loads");
     let setup = &experiment.cells[0].setup;
-    let plan = plan(setup, Names::FIRST, &Facts::default()).expect("a plan");
+    let plan = plan(setup, Names::FIRST, &FactsByHost::default()).expect("a plan");
     let script = plan.script();
     let has = |line: &str| assert!(script.lines().any(|have| have == line), "{line}\n{script}");
     has("ip -n tardy-0-a link add link tardy0-0 name tdy0-0.0 type vlan id 0 egress-qos-map 0:7");
@@ -56,8 +56,10 @@ fn the_ends_of_a_tagged_stream_are_given_their_device_and_addresses() {
     };
     let ends = |text: &str| {
         let setup = load(text);
-        let plan = plan(&setup, Names::FIRST, &Facts::default()).expect("a plan");
-        let (chosen, _) = tardy_lab::placement::place_on(&setup, &[0, 1]).expect("placed");
+        let plan = plan(&setup, Names::FIRST, &FactsByHost::default()).expect("a plan");
+        let (chosen, _) =
+            tardy_lab::placement::place(&setup, &FactsByHost::from(Facts { usable: vec![0, 1], ..Facts::default() }))
+                .expect("placed");
         let (_, ordered) =
             tardy_lab::orders::orders(&setup, &plan, &chosen, &mut tardy_lab::orders::random_of(1, "all", 1))
                 .expect("its stations are there");
@@ -90,7 +92,7 @@ fn receive_queues_by_priority_are_rules_of_who_receives() {
     let script = |text: &str| {
         let source = tardy_spec::Source { name: "vlan.toml".into(), text: text.to_owned() };
         let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
-        plan(&setup, Names::FIRST, &Facts::default()).expect("a plan").script()
+        plan(&setup, Names::FIRST, &FactsByHost::default()).expect("a plan").script()
     };
     let one_way = script(text);
     let rule = |pcp: u32, queue: u32| {

@@ -6,14 +6,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use tardy_host::nic::{self, Nic};
 use tardy_lab::command::{Batch, Command};
+use tardy_lab::host::HostId;
+use tardy_lab::host::devices::{Claim, DeviceError, names_end_here};
 use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
 use tardy_lab::journal;
 use tardy_lab::loads;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders;
 use tardy_lab::path::PathError;
-use tardy_lab::path::wire::{asked, claim, names_end_here, setting};
+use tardy_lab::path::wire::{asked, asks, setting};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::step::Step;
@@ -132,7 +134,7 @@ fn setup(more: &str) -> Setup {
     experiment(more).cells[0].setup.clone()
 }
 
-pub fn found(change: impl Fn(&mut Nic)) -> Facts {
+pub fn found(change: impl Fn(&mut Nic)) -> FactsByHost {
     let mut machine = machine();
     push(
         &mut machine.addresses[1]["addr_info"],
@@ -148,7 +150,7 @@ pub fn found(change: impl Fn(&mut Nic)) -> Facts {
         change(&mut nic);
         (name.to_owned(), nic)
     });
-    Facts { home: 4321, nics: nics.into(), ..Facts::default() }
+    Facts { home: 4321, nics: nics.into(), ..Facts::default() }.into()
 }
 
 fn wire(more: &str, change: impl Fn(&mut Nic)) -> Plan {
@@ -226,7 +228,7 @@ fn the_script_of_a_wire_gives_back_what_it_takes() {
     let plan = wire(BY_DEVICES, |_| ());
     assert_eq!(plan.script(), SCRIPT);
     assert_eq!((plan.ends["a"].device.as_str(), plan.ends["b"].device.as_str()), ("enp1s0", "enp2s0"));
-    let error = tardy_lab::plan::plan(&setup(""), Names::FIRST, &Facts::default()).expect_err("not looked at");
+    let error = tardy_lab::plan::plan(&setup(""), Names::FIRST, &FactsByHost::default()).expect_err("not looked at");
     assert_eq!(error, PlanError::Path(PathError::Unread { device: "enp1s0".to_owned() }));
 }
 
@@ -319,6 +321,10 @@ fn a_mount_namespace_of_its_own_is_known() {
 
 #[test]
 fn a_device_is_taken_by_each_of_its_names() {
+    let claim = |experiment: &Experiment| -> Result<Claim, DeviceError> {
+        let mut claim = Claim::default();
+        claim.also(asks(experiment, HostId::HERE).iter().map(|ask| ask.device.as_str())).map(|()| claim)
+    };
     let mut one = claim(&experiment("")).expect("nobody has them");
     one.also(["enp1s0", "enp1s0-real"]).expect("nobody has it");
     let other = Experiment { cells: Vec::new(), ..experiment("") };
@@ -334,7 +340,8 @@ fn a_device_is_taken_by_each_of_its_names() {
 #[test]
 fn an_unknown_station_is_an_error_and_not_the_first_one() {
     let (setup, plan) = (setup(""), wire("", |_| ()));
-    let (chosen, _) = tardy_lab::placement::place_on(&setup, &[0, 1]).expect("placed");
+    let two = FactsByHost::from(Facts { usable: vec![0, 1], ..Facts::default() });
+    let (chosen, _) = tardy_lab::placement::place(&setup, &two).expect("placed");
     let random = || orders::random_of(1, "all", 1);
     let (_, ordered) = orders::orders(&setup, &plan, &chosen, &mut random()).expect("both are there");
     assert_eq!(Ok(ordered[0].from), plan.station("a"));
@@ -345,7 +352,7 @@ fn an_unknown_station_is_an_error_and_not_the_first_one() {
     let error = orders::orders(&lost, &plan, &chosen, &mut random()).expect_err("nobody is called so");
     assert_eq!(error.to_string(), "there is no station `ghost`: write a section [station.ghost]");
     let mut loaded = self::setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
-    let (places, _) = loads::place(&loaded, &chosen, &[0, 1]).expect("placed");
+    let (places, _) = loads::place(&loaded, &chosen, &two).expect("placed");
     assert!(loads::Loads::of(&loaded, &plan, &places, &mut random()).is_ok());
     loaded.loads[0].from = "ghost".to_owned();
     assert!(loads::Loads::of(&loaded, &plan, &places, &mut random()).is_err());

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tardy_lab::command::{self as lab};
-use tardy_lab::host::local::applied;
+use tardy_lab::host::applied::applied;
+use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{CommandError, Output, Processes, Runner};
-use tardy_lab::host::{ApplyError, Host};
+use tardy_lab::host::{ApplyError, HostId};
 use tardy_lab::inverse::{Action, Inverse};
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::path::LinkEnd;
 use tardy_lab::plan::{Plan, plan};
@@ -26,7 +27,7 @@ use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 const STATE: &str = "TARDY_TEST_LAB_STATE";
 const MOMENTS: u32 = 8;
 
-fn two(names: Names) -> Plan {
+pub fn two(names: Names) -> Plan {
     let setup = Setup {
         stations: ["a", "b"].map(|name| (name.to_owned(), Station::Netns)).into(),
         path: experiment::Path::made(PathKind::Veth, 4, 1400),
@@ -35,11 +36,11 @@ fn two(names: Names) -> Plan {
         loads: Vec::new(),
         softirq: Softirq::default(),
     };
-    plan(&setup, names, &Facts::default()).expect("two stations can be joined")
+    plan(&setup, names, &FactsByHost::default()).expect("two stations can be joined")
 }
 
 /// Why namespaces cannot be made here, if they cannot.
-fn cannot() -> Option<String> {
+pub fn cannot() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim();
     let needed = 1u64 << 12 | 1 << 21;
@@ -68,27 +69,32 @@ fn as_it_is() -> (String, String) {
     (says("ip", &["-br", "link"]), says("tc", &["qdisc"]))
 }
 
-fn namespaces_of(slot: u16) -> BTreeSet<String> {
+pub fn namespaces_of(slot: u16) -> BTreeSet<String> {
     let prefix = format!("tardy-{slot}-");
     let all = says("ip", &["netns"]);
     all.lines().filter_map(|l| l.split(' ').next()).filter(|n| n.starts_with(&prefix)).map(str::to_owned).collect()
 }
 
-fn slots(state: &Path) -> Vec<u16> {
+pub fn slots(state: &Path) -> Vec<u16> {
     let Ok(entries) = std::fs::read_dir(state.join("slots")) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn received(end: &LinkEnd) -> u64 {
-    let json = says("ip", &["-n", &end.netns, "-j", "-s", "link", "show", "dev", &end.device]);
+    let json = says("ip", &["-n", end.place.netns(), "-j", "-s", "link", "show", "dev", &end.device]);
     let link: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     link[0]["stats64"]["rx"]["packets"].as_u64().expect("a count")
 }
 
 fn send_one(from: &LinkEnd, to: &LinkEnd) {
     let send = format!("echo x >/dev/udp/{}/9", to.address);
-    let sent = Command::new("ip").args(["netns", "exec", &from.netns, "bash", "-c", &send]).status();
+    let sent = Command::new("ip").args(["netns", "exec", from.place.netns(), "bash", "-c", &send]).status();
     assert!(sent.expect("ip runs").success());
+}
+
+/// The commands that read back what the kernel made of a plan.
+fn asked(plan: &Plan) -> Vec<lab::Command> {
+    plan.read_back.iter().map(|question| question.command.clone()).collect()
 }
 
 fn undo_killed(state: &Path) -> UndoReport {
@@ -108,7 +114,7 @@ fn what_is_built_carries_packets_and_goes_again() {
 
     assert_eq!(namespaces_of(slot.number()).len(), 2);
     assert_eq!(as_it_is(), before, "nothing shows on the host while it stands");
-    let read = host.read_back(&plan.read_back).expect("it can be read back");
+    let read = host.read_back(&asked(&plan)).expect("it can be read back");
     assert_eq!(read.len(), 6);
     for (i, (name, peer)) in [("a", "b"), ("b", "a")].into_iter().enumerate() {
         let says = |at: usize| -> serde_json::Value { serde_json::from_str(read[at].says.text()).expect("JSON") };
@@ -173,7 +179,7 @@ fn a_name_that_another_has_taken_stays_the_others() {
     let state = tempfile::tempdir().expect("a temporary folder");
     let slot = Slot::claim(state.path()).expect("a slot");
     let plan = two(slot.names());
-    let taken = &plan.ends["b"].netns;
+    let taken = plan.ends["b"].place.netns();
     says("ip", &["netns", "add", taken]);
     let mut runner = Processes::new(|_| ());
     let error =
@@ -184,7 +190,7 @@ fn a_name_that_another_has_taken_stays_the_others() {
         matches!(&error, ApplyError::Failed { command, .. } if command.to_string() == format!("ip netns add {taken}"))
     );
     assert!(error.to_string().contains("File exists"), "{error}");
-    assert_eq!(left, BTreeSet::from([taken.clone()]), "a's is gone, the other's is not");
+    assert_eq!(left, BTreeSet::from([taken.to_owned()]), "a's is gone, the other's is not");
 
     // A number whose names are in use is passed over.
     says("ip", &["netns", "add", taken]);
@@ -230,7 +236,7 @@ fn a_run_that_is_killed_while_it_stands_is_put_back() {
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         // An agent that does not notice that its coordinator is gone.
-        let inside = ["netns", "exec", &plan.ends["a"].netns, "sleep", "600"];
+        let inside = ["netns", "exec", plan.ends["a"].place.netns(), "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
         host.note_process(agent.id()).expect("it can be noted");
         println!("STANDING {}", agent.id());
@@ -301,16 +307,14 @@ fn a_name_whose_namespace_was_never_attached_does_not_stop_undo() {
         let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
         let home = slot.names().home();
         // What `ip netns attach` has done when its complaint, which nobody reads any more, ends it: the bare file.
-        let torn = Step {
-            does: vec![lab::Command::new("sh", &["-c", &format!("mkdir -p /run/netns; : >/run/netns/{home}")])],
-            undoes: vec![
-                Inverse::within(&home, Action::DeleteLink { device: "enp1s0".to_owned() }),
-                Inverse::within(&home, Action::DeleteQdisc { device: "enp1s0".to_owned() }),
-                Inverse::here(Action::DeleteNamespace { name: home.clone() }),
-            ],
-            why: "a name without a namespace",
-            tolerates: &[],
-        };
+        let does = lab::Command::new("sh", &["-c", &format!("mkdir -p /run/netns; : >/run/netns/{home}")]);
+        let place = Place::netns_of(HostId::HERE, &home);
+        let undoes = vec![
+            Inverse::within(&place, Action::DeleteLink { device: "enp1s0".to_owned() }),
+            Inverse::within(&place, Action::DeleteQdisc { device: "enp1s0".to_owned() }),
+            Inverse::here(Action::DeleteNamespace { name: home.clone() }),
+        ];
+        let torn = Step::new(&Place::default(), "a name without a namespace", vec![does]).undone_by(undoes);
         let plan = Plan { steps: vec![torn], ..Plan::default() };
         let mut runner = Processes::new(|_| ());
         let _host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it is made");
@@ -335,12 +339,9 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
     if let Some(state) = std::env::var_os(STATE) {
         let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
         let late = slot.names().netns("late");
-        let slow = Step {
-            does: vec![lab::Command::new("sh", &["-c", &format!("sleep 0.5; ip netns add {late}")])],
-            undoes: vec![Inverse::here(Action::DeleteNamespace { name: late })],
-            why: "a command that is still at work when its run is killed",
-            tolerates: &[],
-        };
+        let does = lab::Command::new("sh", &["-c", &format!("sleep 0.5; ip netns add {late}")]);
+        let slow = Step::new(&Place::default(), "a command that is still at work when its run is killed", vec![does])
+            .undone_by(vec![Inverse::here(Action::DeleteNamespace { name: late })]);
         let plan = Plan { steps: vec![slow], ..Plan::default() };
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         println!("SLOT {}", slot.number());
@@ -399,7 +400,7 @@ fn elaborate(names: Names) -> Plan {
     let text = format!("[station.a]\n[station.b]\nsoftirq = 0\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n{tag}");
     let source = tardy_spec::Source { name: "x.toml".into(), text };
     let experiment = tardy_spec::load(&source, &[]).expect("it loads");
-    let found = Facts { usable: tardy_host::cpus::usable(), ..Facts::default() };
+    let found = FactsByHost::from(Facts { usable: tardy_host::cpus::usable(), ..Facts::default() });
     plan(&experiment.cells[0].setup, names, &found).expect("it can be planned")
 }
 
@@ -415,7 +416,7 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
         let runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut runner = Dies { runner, batches: moment / 2, seen: 0, behind: moment % 2 == 1 };
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
-        let inside = ["netns", "exec", &plan.ends["a"].netns, "sleep", "600"];
+        let inside = ["netns", "exec", plan.ends["a"].place.netns(), "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
         host.note_process(agent.id()).expect("it can be noted");
         host.put_back().expect("it can be put back");
@@ -483,7 +484,7 @@ fn building_and_tearing_down_is_quick() {
         let started = Instant::now();
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         let stood = Instant::now();
-        host.read_back(&plan.read_back).expect("it can be read back");
+        host.read_back(&asked(&plan)).expect("it can be read back");
         let read = Instant::now();
         host.put_back().expect("it can be put back");
         took.push([stood - started, read - stood, read.elapsed()]);

@@ -21,6 +21,7 @@ mod run;
 mod shapers;
 mod soak;
 mod state;
+mod steward;
 mod truth;
 mod wire;
 mod wrong;

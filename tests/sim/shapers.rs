@@ -10,6 +10,8 @@ use tardy_engine::dropped::unreported;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim;
 use tardy_lab::coordinator::{Options, possible, run};
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::steward::Steward;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::gates::Gates;
 use tardy_model::point::Point;
@@ -58,10 +60,12 @@ struct Trial {
 
 fn trial(experiment: &Experiment) -> Trial {
     let stop = AtomicBool::new(false);
-    let options = Options { state: Path::new("/nonexistent"), program: "tardy".into(), version: "0", stop: &stop };
+    let options = Options { version: "0", stop: &stop };
+    let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
+    let mut hosts = Hosts::here(&mut steward);
     let mut kept = Kept::default();
-    let possible = possible(experiment, std::process::id()).expect("nothing stands against a simulation");
-    let ended = run(experiment, possible, &options, &mut kept);
+    let found = possible(experiment, &mut hosts).expect("nothing stands against a simulation");
+    let ended = run(experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let (record, mut streams) = kept.0.remove(0);
     let setup = &experiment.cells[0].setup;

@@ -47,6 +47,9 @@ pub enum Verb {
     /// Be a station (started by `run`; speaks on stdin and stdout)
     #[command(hide = true)]
     Agent(Agent),
+    /// Look at this machine and change it for a coordinator elsewhere (speaks on stdin and stdout)
+    #[command(hide = true)]
+    Steward,
     /// Show or set what a network device stamps (used by `run` and `undo`)
     #[command(hide = true)]
     Hwtstamp(Hwtstamp),

@@ -270,7 +270,8 @@ pub enum FromAgent {
     LoadsCollected,
 }
 
-fn write_frame(to: &mut impl Write, body: &[u8]) -> Result<(), MessageError> {
+/// Sends the bytes of one message.
+pub fn write_frame(to: &mut impl Write, body: &[u8]) -> Result<(), MessageError> {
     let length = u32::try_from(body.len()).map_err(|_| MessageError::Garbled("message too long to send".into()))?;
     to.write_all(&length.to_le_bytes())?;
     to.write_all(body)?;
@@ -278,7 +279,8 @@ fn write_frame(to: &mut impl Write, body: &[u8]) -> Result<(), MessageError> {
     Ok(())
 }
 
-fn read_frame(from: &mut impl Read) -> Result<Vec<u8>, MessageError> {
+/// Receives the bytes of one message.
+pub fn read_frame(from: &mut impl Read) -> Result<Vec<u8>, MessageError> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(MessageError::Closed),

@@ -31,7 +31,7 @@ pub fn tx_queues(device: &str) -> Option<u32> {
 }
 
 /// A device as it was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
     /// Its name; what was asked for may be another of its names.
     pub name: String,
@@ -68,7 +68,7 @@ pub struct Nic {
 }
 
 /// What a device is used for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Use {
     /// It is the loopback.
     Loopback,

@@ -3,6 +3,7 @@
 //! a device's interrupts and queues are set to.
 
 use crate::cpus::parse_list;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +87,7 @@ pub fn napi_threads(device: &str) -> Vec<NapiThread> {
 }
 
 /// What a device's interrupts and queues are set to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {
     /// Its message-signalled interrupts, each with the CPUs that may take it (`smp_affinity_list`).
     pub irqs: BTreeMap<u32, String>,

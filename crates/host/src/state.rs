@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine is doing at this moment, for the comparison of before and after a trial.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
@@ -14,7 +15,7 @@ const TICK_NS: i64 = 10_000_000;
 const MOST_NAMES: usize = 256;
 
 /// On which side of a trial a reading is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
     /// Before it.
     Before,

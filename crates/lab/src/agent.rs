@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A station's agent as the coordinator sees it: orders go to it, and its messages come out of one channel for all stations.
 
-use crate::host::clocks;
-use crate::station::{Carrier, Connection, StationId};
-use std::io::{self, BufReader, BufWriter, Write};
+use crate::connection::{Carrier, Connection};
+use crate::host::{ApplyError, Away, clocks};
+use crate::station::StationId;
+use std::io::{BufReader, BufWriter, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::message::{self, FromAgent, MessageError, ToAgent};
@@ -15,14 +16,12 @@ pub type Incoming = (StationId, Result<FromAgent, MessageError>);
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The process could not be started.
-    #[error("the agent of station `{station}` could not be started ({program}): {source}")]
+    #[error("the agent of station `{station}`: {source}")]
     Start {
         /// Station.
         station: String,
-        /// Program.
-        program: String,
-        /// The system's reason.
-        source: io::Error,
+        /// Why, by its host.
+        source: Box<ApplyError>,
     },
     /// It speaks another version, or nonsense.
     #[error("the agent of station `{station}`: {source}")]
@@ -72,6 +71,14 @@ pub enum AgentError {
         station: String,
         /// Why.
         source: clocks::Unknown,
+    },
+    /// Its host cannot be asked any more.
+    #[error("the host of station `{station}`: {source}")]
+    Host {
+        /// Station.
+        station: String,
+        /// What its steward said last.
+        source: Away,
     },
     /// It did not answer in time.
     #[error("station `{station}` did not answer within {seconds} s while {doing}: is a realtime thread starving it?")]

@@ -2,45 +2,41 @@
 //! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
+mod around;
+mod links;
 mod possible;
 mod preflight;
 mod record;
 mod tasks;
 
-pub use possible::{Possible, found, memory, possible};
-use record::Beside;
+pub use possible::{found, memory, possible};
 
 use crate::agent::{Agent, AgentError};
-use crate::host::local::applied;
-use crate::host::runner::Processes;
-use crate::host::{Host, HostId};
-use crate::leftover;
+use crate::host::HostId;
+use crate::host::hosts::Hosts;
 use crate::loads::{self, Loads};
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
+use crate::names::Names;
 use crate::observer;
 use crate::orders::{Turn, built_alike, orders, random_of, turns};
 use crate::path;
-use crate::path::wire;
 use crate::placement::{Placed, place};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::watch::Readings;
 use crate::shaper::{self, launching};
-use crate::slot::{self, ClaimError, Slot};
 use crate::softirq::{self, Watch};
-use crate::state::StateError;
 use crate::station::{self, Built, StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
+use around::Around;
 use rand::Rng;
+use record::{Beside, States};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_engine::live::Digest;
 use tardy_engine::order::{RulerOrder, ThreadOrder};
 use tardy_engine::port;
-use tardy_host::cpus;
-use tardy_host::state::{Moment, Reader};
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::StationEntry;
 use tardy_model::stream::{Kind, Port, Side, Stream, live};
@@ -51,43 +47,23 @@ use tardy_sys::clock;
 
 /// What a run needs beside the experiment.
 pub struct Options<'a> {
-    /// Folder of slots and journals.
-    pub state: &'a Path,
-    /// The program to start as agent.
-    pub program: PathBuf,
     /// Version and build, as every agent must greet with.
     pub version: &'a str,
     /// Set by a signal: finish what was begun and stop.
     pub stop: &'a AtomicBool,
 }
 
-/// Batches of commands that were run and are not yet told.
-type Told = std::cell::RefCell<Vec<Event>>;
-
-/// The runner of a path's commands. They are told when their batch is over; the sink is busy elsewhere meanwhile, so they are noted in
-/// `ran` until then.
-fn noting<'a>(ran: &'a Told, slot: &Slot, state: &Path) -> Result<Processes<'a>, RunError> {
-    let runner = Processes::new(|batch: &crate::host::runner::BatchLog<'_>| {
-        ran.borrow_mut().push(Event::now(What::Commands {
-            commands: batch.commands.iter().map(ToString::to_string).collect(),
-            took_ns: Nanos(batch.took.as_nanos() as i64),
-            failed: batch.failures.iter().map(|failure| failure.says.clone()).collect(),
-            elsewhere: false,
-        }));
-    });
-    Ok(runner.holding(slot).map_err(|source| ClaimError::State(StateError::Io { path: state.to_owned(), source }))?)
-}
-
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);
 
 /// The run under way.
-struct Run<'a> {
+struct Run<'a, 'h> {
     experiment: &'a Experiment,
     options: &'a Options<'a>,
     sink: &'a mut dyn Sink,
+    hosts: &'a mut Hosts<'h>,
     refused: Vec<String>,
-    found: Facts,
+    found: FactsByHost,
     measured: bool,
     ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
@@ -95,20 +71,25 @@ struct Run<'a> {
     of: u32,
 }
 
-/// Runs the experiment to its end, a signal's, or a failure's; puts back what was built in every case.
-pub fn run(experiment: &Experiment, possible: Possible, options: &Options<'_>, sink: &mut dyn Sink) -> Ended {
+/// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was built in every case. `found` is what
+/// [`possible`] gave for it.
+pub fn run(
+    experiment: &Experiment,
+    found: FactsByHost,
+    hosts: &mut Hosts<'_>,
+    options: &Options<'_>,
+    sink: &mut dyn Sink,
+) -> Ended {
     let turns = turns(experiment);
     let of = turns.len() as u32;
-    // The devices are this run's until they are back.
-    let Possible { found, claim: _claim } = possible;
     let (refused, ruler, observed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut run = Run { experiment, options, sink, refused, found, measured: false, ruler, observed, of };
+    let mut run = Run { experiment, options, sink, hosts, refused, found, measured: false, ruler, observed, of };
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn stopped(&self) -> bool {
         self.options.stop.load(Relaxed)
     }
@@ -131,9 +112,9 @@ impl Run<'_> {
                 self.refuse(cell, why);
             }
         }
-        let mut slot = None;
         if self.experiment.cells.iter().any(|cell| !cell.setup.is_simulated() && cell.setup.shaper != Shaper::None) {
-            self.preflight(slot.insert(Slot::claim(self.options.state)?), not_put_back)?;
+            let names = self.claim()?;
+            self.preflight(names, not_put_back)?;
         }
         let mut at = 0;
         while at < turns.len() && !self.stopped() {
@@ -150,24 +131,29 @@ impl Run<'_> {
             // Trials in a row on the same path share it.
             let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
-            let slot = match &slot {
-                Some(slot) => slot,
-                None => slot.insert(Slot::claim(self.options.state)?),
-            };
+            let names = self.claim()?;
             let rest = &turns[at + row..];
             let last = rest.iter().all(|turn| turn.cell.setup.is_simulated() || self.refused.contains(&turn.cell.id));
-            self.on_path(slot, &turns[at..at + row], last, not_put_back)?;
+            self.on_path(names, &turns[at..at + row], last, not_put_back)?;
             at += row;
         }
         Ok(())
+    }
+
+    /// Takes a slot on each host. The names of what is built are of this machine's.
+    fn claim(&mut self) -> Result<Names, RunError> {
+        for host in self.hosts.ids().into_iter().skip(1) {
+            self.hosts.at(host).claim()?;
+        }
+        Ok(self.hosts.at(HostId::HERE).claim()?)
     }
 
     /// Tells what could not be had and was replaced.
     fn check(&mut self) -> Result<(), RunError> {
         let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
         for cell in built {
-            let (chosen, streams) = place(&cell.setup)?;
-            let (_, of_loads) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
+            let (chosen, streams) = place(&cell.setup, &self.found)?;
+            let (_, of_loads) = loads::place(&cell.setup, &chosen, &self.found)?;
             let (_, of_softirq) = softirq::meant(&cell.setup, &chosen, &self.found)?;
             for what in streams.into_iter().chain(of_loads).chain(of_softirq) {
                 self.tell(What::Short { cell: cell.id.clone(), what });
@@ -194,7 +180,8 @@ impl Run<'_> {
         match states {
             Some((before, after)) => {
                 let beside = Beside { shapers, ..Beside::default() };
-                self.keep(turn, nonce, [before, after], None, ran, beside)
+                let states = States { here: [before, after], others: BTreeMap::new() };
+                self.keep(turn, nonce, states, None, ran, beside)
             }
             None => Ok(()),
         }
@@ -203,22 +190,23 @@ impl Run<'_> {
     /// Builds the path, runs these turns on it, tears it down. Behind the `last` one that is built the ruler is measured again.
     fn on_path(
         &mut self,
-        slot: &Slot,
+        names: Names,
         turns: &[Turn<'_>],
         last: bool,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
-        self.found.now = Some(clock::now());
-        let plan = plan::plan(setup, slot.names(), &self.found)?;
-        let ran = Told::default();
-        let mut runner = noting(&ran, slot, self.options.state)?;
-        let host = applied(&plan.steps, slot.journal()?, &mut runner);
-        self.tell_commands(&ran);
-        let mut host = host?;
-        let result = self.on_stations(&mut host, &plan, turns, last, &ran);
-        let put_back = host.put_back();
-        self.tell_commands(&ran);
+        self.found[HostId::HERE].now = Some(clock::now());
+        let plan = plan::plan(setup, names, &self.found)?;
+        let result = match self.hosts.apply(&plan.steps) {
+            Ok(()) => {
+                self.tell_commands();
+                self.on_stations(&plan, turns, last)
+            }
+            Err(error) => Err(error.into()),
+        };
+        let put_back = self.hosts.put_back();
+        self.tell_commands();
         match put_back {
             Ok(put_back) => {
                 let notes: Vec<String> = put_back.notes.iter().map(|note| format!("# {note}")).collect();
@@ -237,44 +225,32 @@ impl Run<'_> {
         result
     }
 
-    fn tell_commands(&mut self, ran: &Told) {
-        ran.take().into_iter().for_each(|event| self.sink.event(event));
+    fn tell_commands(&mut self) {
+        self.hosts.ran().into_iter().for_each(|event| self.sink.event(event));
     }
 
-    fn on_stations(
-        &mut self,
-        host: &mut dyn Host,
-        plan: &Plan,
-        turns: &[Turn<'_>],
-        last: bool,
-        ran: &Told,
-    ) -> Result<(), RunError> {
+    fn on_stations(&mut self, plan: &Plan, turns: &[Turn<'_>], last: bool) -> Result<(), RunError> {
         if turns[0].cell.setup.path.traits().waits_for_link {
-            wire::wait_for_link(&plan.ends, self.options.stop)?;
+            links::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
         }
         if let Some(begins) = plan.begins {
             // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that waits as what is no JSON.
             clock::sleep_until(begins);
         }
-        let read_back = host.read_back(&plan.read_back)?;
-        self.tell_commands(ran);
+        let read_back = self.hosts.read_back(&plan.read_back)?;
+        self.tell_commands();
         let mut stations = Stations::default();
         let mut entries = BTreeMap::new();
         for (name, Built { kind, offer, .. }) in &plan.stations {
-            let (options, kind) = (self.options, station::kind(*kind));
+            let (kind, place) = (station::kind(*kind), offer.place());
             let (id, inbox) = stations.next_place(name)?;
-            let connection = (kind.connect)(offer, &options.program).map_err(|source| AgentError::Start {
-                station: name.clone(),
-                program: (kind.command_line)(offer, &options.program),
-                source,
-            })?;
-            let mut agent = Agent::over(connection, name, id, inbox, options.version);
-            agent.pid().map(|pid| host.note_process(pid)).transpose()?;
-            agent.greet(options.version)?;
-            let netns = Some(offer.netns().to_owned());
-            let entry = StationEntry { kind: kind.name.to_owned(), netns, agent: agent.version.clone() };
-            entries.insert(name.clone(), entry);
-            stations.push(agent, HostId::HERE);
+            let connection = (kind.connect)(self.hosts.at(place.host), offer)
+                .map_err(|source| AgentError::Start { station: name.clone(), source: Box::new(source) })?;
+            let mut agent = Agent::over(connection, name, id, inbox, self.options.version);
+            agent.greet(self.options.version)?;
+            let (netns, agent_is) = (place.netns.clone(), agent.version.clone());
+            entries.insert(name.clone(), StationEntry { kind: kind.name.to_owned(), netns, agent: agent_is });
+            stations.push(agent, place.host);
         }
         let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
         self.tell(What::Built { read_back, stations: entries, pids });
@@ -287,7 +263,7 @@ impl Run<'_> {
                 break;
             }
             if !self.refused.contains(&turn.cell.id) {
-                self.trial(&mut stations, host, plan, turn)?;
+                self.trial(&mut stations, plan, turn)?;
             }
         }
         if last && !self.stopped() {
@@ -317,7 +293,7 @@ impl Run<'_> {
     fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
         let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-            let (chosen, _) = place(&cell.setup)?;
+            let (chosen, _) = place(&cell.setup, &self.found)?;
             for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
                 let ends = [
                     ("tx", &stream.from, ThreadOrder { cpu: chosen.tx, policy: stream.tx.policy }),
@@ -346,37 +322,20 @@ impl Run<'_> {
         Ok(threads)
     }
 
-    fn trial(
-        &mut self,
-        stations: &mut Stations,
-        host: &mut dyn Host,
-        plan: &Plan,
-        turn: &Turn<'_>,
-    ) -> Result<(), RunError> {
+    fn trial(&mut self, stations: &mut Stations, plan: &Plan, turn: &Turn<'_>) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
-        let (chosen, _) = place(&cell.setup)?;
+        let (chosen, _) = place(&cell.setup, &self.found)?;
         self.tell(What::Trial { cell: cell.id.clone(), n: *n, order: *order, of: self.of });
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
-        let (places, _) = loads::place(&cell.setup, &chosen, &cpus::usable())?;
+        let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
-        let mut states = Vec::new();
-        let mut watch = Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?;
-        let marks = if loads.have_programs() { leftover::marks(&stations.identities()) } else { Vec::new() };
-        let mut readings = Readings::new(&cell.setup, &plan.ends, &self.found);
-        let mut reader = Reader::new(marks);
-        let other_runs = || slot::other_runs(self.options.state);
-        let mut observe = || {
-            // What tardy itself looks at must not lie between the two readings of the clocks.
-            if states.is_empty() {
-                watch.look();
-                readings.take(host);
-                states.push(reader.read(Moment::Before, other_runs()));
-            } else {
-                states.push(reader.read(Moment::Behind, other_runs()));
-                watch.look();
-                readings.take(host);
-            }
+        let mut around = Around {
+            hosts: &mut *self.hosts,
+            watch: Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?,
+            readings: Readings::new(&cell.setup, &plan.ends, &self.found),
+            programs: loads.have_programs(),
+            states: Vec::new(),
         };
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
@@ -385,10 +344,8 @@ impl Run<'_> {
             let metric = live.filter(|(end, _)| *end == side).map(|(_, metric)| metric);
             sink.event(Event::now(What::Progress { stream: stream.to_owned(), side, digest, count, metric }));
         };
-        let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut observe), &mut progress);
-        let mut states = states.into_iter();
-        let before = states.next().unwrap_or_else(|| reader.read(Moment::Before, other_runs()));
-        let after = states.next().unwrap_or_else(|| reader.read(Moment::Behind, other_runs()));
+        let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
+        let (states, watch, readings) = around.ended()?;
         let shapers = readings.records();
         let named = |ran: Vec<Option<StreamHalves>>| -> Vec<(&Stream, Nanos, Option<StreamHalves>)> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
@@ -404,7 +361,7 @@ impl Run<'_> {
                 self.sink.load_output(loads.output());
                 let ran = named(ran.into_iter().map(Some).collect());
                 let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, observer };
-                self.keep(turn, nonce, [before, after], None, ran, beside)?;
+                self.keep(turn, nonce, states, None, ran, beside)?;
                 failed.map_or(Ok(()), Err)
             }
             Err(Broken { error: TrialError::CannotDo(why), .. }) => {
@@ -416,7 +373,7 @@ impl Run<'_> {
                 if had.iter().any(Option::is_some) {
                     let failed = Some(error.to_string());
                     let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, ..Beside::default() };
-                    self.keep(turn, nonce, [before, after], failed, named(had), beside)?;
+                    self.keep(turn, nonce, states, failed, named(had), beside)?;
                 }
                 Err(error.into())
             }

@@ -5,6 +5,8 @@
 
 use crate::command::{Command, OURSELVES};
 use crate::guest::folder::PASSING;
+use crate::host::HostId;
+use crate::host::place::Place;
 use serde::{Deserialize, Serialize};
 use tardy_host::nic::Address;
 
@@ -14,26 +16,6 @@ pub const SIMULATED_BUS: &str = "/sys/bus/netdevsim";
 pub const SIMULATED: &str = "netdevsim";
 /// Every namespace that tardy makes is called so.
 const OURS: &str = "tardy-";
-
-/// A host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Host {
-    /// The machine that the journal lies on.
-    #[default]
-    #[serde(rename = "this machine")]
-    This,
-}
-
-/// Where something is taken back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Place {
-    /// The host.
-    pub host: Host,
-    /// The network namespace there; `None` for the host's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub netns: Option<String>,
-}
 
 /// What a network device had before it was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,14 +136,14 @@ pub struct Inverse {
 }
 
 impl Inverse {
-    /// In this host's own network namespace.
+    /// In the network of the host that it is noted on.
     pub fn here(action: Action) -> Inverse {
         Inverse { place: Place::default(), action }
     }
 
-    /// In a network namespace of this host.
-    pub fn within(netns: &str, action: Action) -> Inverse {
-        Inverse { place: Place { host: Host::This, netns: Some(netns.to_owned()) }, action }
+    /// In the network namespace of a place. The inverse is noted on the place's host, where that host is "this machine".
+    pub fn within(place: &Place, action: Action) -> Inverse {
+        Inverse { place: Place { host: HostId::HERE, ..place.clone() }, action }
     }
 
     /// True for what outlives the boot in which it was made.
@@ -172,18 +154,12 @@ impl Inverse {
     /// The commands that do it, each able to be run twice.
     pub fn commands(&self) -> Vec<Command> {
         let netns = self.place.netns.as_deref();
-        let ip = |args: &[&str]| netns.map_or_else(|| Command::ip(args), |netns| Command::ip_in(netns, args));
-        let shell = |script: &str| match netns {
-            Some(netns) => Command::ip(&["netns", "exec", netns, "sh", "-c", script]),
-            None => Command::new("sh", &["-c", script]),
-        };
+        let shell = |script: &str| self.place.shell(script, &[]);
         match &self.action {
             Action::DeleteNamespace { name } => vec![Command::ip(&["netns", "del", name])],
-            Action::DeleteLink { device } => vec![ip(&["link", "del", "dev", device])],
+            Action::DeleteLink { device } => vec![self.place.ip(&["link", "del", "dev", device])],
             Action::GiveBackNic(nic) => nic.give_back(netns.unwrap_or_default(), &nic.device),
-            Action::DeleteQdisc { device } => {
-                vec![Command::tc_in(netns.unwrap_or_default(), &["qdisc", "del", "dev", device, "root"])]
-            }
+            Action::DeleteQdisc { device } => vec![self.place.tc(&["qdisc", "del", "dev", device, "root"])],
             Action::RestoreStamping { device, or_in, was } => {
                 let (tx, rx, flags) = (was.tx.to_string(), was.rx.to_string(), was.flags.to_string());
                 let places = [netns.unwrap_or_default(), or_in.as_str()];
@@ -212,6 +188,12 @@ impl Inverse {
     pub fn fault(&self) -> Option<String> {
         let needs_netns =
             matches!(self.action, Action::GiveBackNic(_) | Action::DeleteQdisc { .. } | Action::RestoreStamping { .. });
+        if self.place.host != HostId::HERE {
+            return Some(format!(
+                "it is about {}, and a journal is about the machine that it lies on",
+                self.place.host
+            ));
+        }
         match &self.place.netns {
             None if needs_netns => return Some("it names no network namespace".to_owned()),
             Some(netns) if !is_ours(netns) => return Some(format!("`{netns}` is no namespace of tardy's")),

@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod command;
+pub mod connection;
 pub mod consent;
 pub mod coordinator;
 pub mod guest;

@@ -2,11 +2,10 @@
 //! The background loads of a cell: what can be known of them before anything is touched, where their threads run, the order that
 //! each side is given, and how a trial leads them over the agents.
 
-use crate::command::Command;
-use crate::placement::Placed;
+use crate::machine::FactsByHost;
+use crate::placement::{self, Placed};
 use crate::plan::Plan;
-use crate::station::NoStation;
-use crate::station::StationId;
+use crate::station::{self, NoStation, StationId};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,17 +93,19 @@ fn find(program: &str) -> Result<PathBuf, String> {
 /// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the streams, in order.
 ///
 /// # Errors
-/// A number that this process may not use.
-pub fn place(setup: &Setup, chosen: &[Placed], usable: &[u32]) -> Result<(Vec<Vec<Places>>, Vec<String>), LoadError> {
-    let mut taken: BTreeMap<u32, u32> = BTreeMap::new();
-    for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
-        *taken.entry(cpu).or_default() += 1;
-    }
+/// A number that may not be used on its station's host.
+pub fn place(
+    setup: &Setup,
+    chosen: &[Placed],
+    found: &FactsByHost,
+) -> Result<(Vec<Vec<Places>>, Vec<String>), LoadError> {
+    let mut taken = placement::taken(setup, chosen);
     let under_test = tardy_spec::under_test(&setup.streams);
     let under_test = under_test.and_then(|stream| setup.streams.iter().position(|other| other.name == stream.name));
     let theirs = |station: &str| {
         let (stream, both) = under_test.and_then(|at| Some((&setup.streams[at], chosen.get(at)?)))?;
-        if stream.from == station { both.tx } else { both.rx }
+        let (end, cpu) = if stream.from == station { (&stream.from, both.tx) } else { (&stream.to, both.rx) };
+        cpu.filter(|_| station::host_of(setup, end) == station::host_of(setup, station))
     };
     let mut short = Vec::new();
     let mut places = Vec::new();
@@ -116,7 +117,8 @@ pub fn place(setup: &Setup, chosen: &[Placed], usable: &[u32]) -> Result<(Vec<Ve
                        own: Option<u32>,
                        instance: u32|
          -> Result<Option<u32>, LoadError> {
-            let other = theirs(station);
+            let (other, host) = (theirs(station), station::host_of(setup, station));
+            let (usable, taken) = (&found[host].usable, taken.entry(host).or_default());
             let free = |not: Option<u32>| {
                 let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
                 usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
@@ -149,14 +151,16 @@ pub fn place(setup: &Setup, chosen: &[Placed], usable: &[u32]) -> Result<(Vec<Ve
         let mut of_load = Vec::new();
         for instance in 0..load.count {
             let to = load.to.as_ref().filter(|_| load.kind.has_peer());
+            let on_one_host = to.is_some_and(|to| station::host_of(setup, to) == station::host_of(setup, &load.from));
             // `different` looks at the end that is placed already, so the other words come first.
             let far_first = load.cpu == CpuChoice::Different && load.peer_cpu != CpuChoice::Different;
             of_load.push(if far_first {
                 let far = to.map(|to| one(load.peer_cpu, to, None, instance)).transpose()?.flatten();
-                [one(load.cpu, &load.from, far, instance)?, far]
+                [one(load.cpu, &load.from, far.filter(|_| on_one_host), instance)?, far]
             } else {
                 let near = one(load.cpu, &load.from, None, instance)?;
-                [near, to.map(|to| one(load.peer_cpu, to, near, instance)).transpose()?.flatten()]
+                let beside = near.filter(|_| on_one_host);
+                [near, to.map(|to| one(load.peer_cpu, to, beside, instance)).transpose()?.flatten()]
             });
         }
         places.push(of_load);
@@ -181,8 +185,7 @@ pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
                 .map(|word| word.replace("{from}", &from).replace("{to}", &to).replace("{instance}", "1"))
                 .collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let before = ["netns", "exec", end.netns.as_str()];
-            lines.push(Command::ip(&[&before[..], &words].concat()).to_string());
+            lines.push(end.place.exec(&words).to_string());
         }
     }
     lines

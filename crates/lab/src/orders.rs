@@ -2,7 +2,7 @@
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::path::wire;
 use crate::placement::Placed;
 use crate::plan::Plan;
@@ -192,7 +192,7 @@ pub fn orders(
 }
 
 /// True if two cells need the same path.
-pub fn built_alike(a: &Setup, b: &Setup, found: &Facts) -> bool {
+pub fn built_alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     // What a wire's devices are set to stamp depends on what is asked of them.
     let stamps = || a.path.devices().is_none() || wire::asked(a) == wire::asked(b);
     a.stations == b.stations

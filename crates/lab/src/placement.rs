@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On which CPU each thread of a cell's streams runs. Pure but for the list of CPUs.
+//! On which CPU each thread of a cell's streams runs. Pure: which CPUs there are is among the facts.
 
-use crate::station::NoStation;
+use crate::host::{CpuId, HostId};
+use crate::machine::FactsByHost;
+use crate::station::{self, NoStation};
 use std::collections::BTreeMap;
-use tardy_host::cpus::{self, NoSuchCpu};
-use tardy_model::stream::Kind;
-use tardy_model::stream::Side;
+use tardy_host::cpus::{self, Chosen, NoSuchCpu};
+use tardy_model::stream::{Kind, Side, Stream};
 use tardy_spec::experiment::Setup;
 use tardy_spec::placement;
 
@@ -58,26 +59,64 @@ impl Placed {
     }
 }
 
-/// The CPUs of a cell's threads, stream by stream, with what could not be had.
-pub fn place(setup: &Setup) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    place_on(setup, &cpus::usable())
+/// How many threads each CPU of each host has been given.
+pub type Taken = BTreeMap<HostId, BTreeMap<u32, u32>>;
+
+/// What the streams' threads, of which `chosen` are the CPUs, take of them.
+pub fn taken(setup: &Setup, chosen: &[Placed]) -> Taken {
+    let mut taken = Taken::new();
+    for (stream, placed) in setup.streams.iter().zip(chosen) {
+        let [from, to] = hosts(setup, stream);
+        for (host, cpu) in [(from, placed.tx), (to, placed.rx), (from, placed.reply)] {
+            if let Some(cpu) = cpu {
+                *taken.entry(host).or_default().entry(cpu).or_default() += 1;
+            }
+        }
+    }
+    taken
 }
 
-/// The same on a machine with these CPUs.
-pub fn place_on(setup: &Setup, usable: &[u32]) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    let mut taken = BTreeMap::new();
+fn hosts(setup: &Setup, stream: &Stream) -> [HostId; 2] {
+    [&stream.from, &stream.to].map(|name| station::host_of(setup, name))
+}
+
+/// The CPUs of both ends of a stream. Ends on two hosts have nothing to do with each other: there `same` and `different` are `auto`.
+fn both(stream: &Stream, [from, to]: [HostId; 2], found: &FactsByHost, taken: &mut Taken) -> Result<Chosen, NoSuchCpu> {
+    let (tx, rx) = (stream.tx.cpu, stream.rx.cpu);
+    if from == to {
+        return cpus::choose(tx, rx, &found[from].usable, taken.entry(from).or_default());
+    }
+    let (tx, of_tx) = cpus::beside(tx, None, &found[from].usable, taken.entry(from).or_default())?;
+    let (rx, of_rx) = cpus::beside(rx, None, &found[to].usable, taken.entry(to).or_default())?;
+    Ok(Chosen { tx, rx, short: of_tx.into_iter().chain(of_rx).collect() })
+}
+
+/// The CPUs of a cell's threads, stream by stream, with what could not be had.
+///
+/// # Errors
+/// A CPU that its host does not have, or two threads that would starve each other.
+pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
+    let mut taken = Taken::new();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
         let failed = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
-        let both = cpus::choose(stream.tx.cpu, stream.rx.cpu, usable, &mut taken).map_err(failed)?;
+        let [from, to] = hosts(setup, stream);
+        let both = both(stream, [from, to], found, &mut taken).map_err(failed)?;
         let (reply, lacking) = match stream.kind {
-            Kind::Reflected => cpus::beside(stream.reply.cpu, both.tx, usable, &mut taken).map_err(failed)?,
+            Kind::Reflected => {
+                let taken = taken.entry(from).or_default();
+                cpus::beside(stream.reply.cpu, both.tx, &found[from].usable, taken).map_err(failed)?
+            }
             Kind::Cyclic | Kind::Pingpong => (None, None),
         };
         short.extend(both.short.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
         chosen.push(Placed { tx: both.tx, rx: both.rx, reply });
     }
-    let cpu_of = |stream: usize, end: Side| chosen[stream].of(end);
+    let host_of = |stream: usize, end: Side| hosts(setup, &setup.streams[stream])[usize::from(end == Side::Rx)];
+    let cpu_of = |stream: usize, end: Side| {
+        let cpu = chosen[stream].of(end)?;
+        Some(CpuId { host: host_of(stream, end), cpu })
+    };
     if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
         let name = |(stream, end): (usize, Side)| format!("{}.{end}", setup.streams[stream].name);
         return Err(PlaceError::TwoSpinners(format!(
@@ -85,7 +124,7 @@ pub fn place_on(setup: &Setup, usable: &[u32]) -> Result<(Vec<Placed>, Vec<Strin
              let one wait by \"block\", or use policy \"other\"",
             name(one),
             name(other),
-            cpu_of(one.0, one.1).unwrap_or_default()
+            chosen[one.0].of(one.1).unwrap_or_default()
         )));
     }
     Ok((chosen, short))

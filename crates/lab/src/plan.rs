@@ -4,7 +4,7 @@
 
 use crate::command::Command;
 use crate::inverse::Inverse;
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::path::{self, LinkEnd, PathError};
 use crate::placement::PlaceError;
@@ -12,10 +12,9 @@ use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
 use crate::station::{self, Built, NoStation, StationId};
-use crate::step::Step;
+use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
-use std::path::Path;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
@@ -26,7 +25,7 @@ pub struct Plan {
     /// Steps, in order.
     pub steps: Vec<Step>,
     /// Commands that tell what the kernel has made of it.
-    pub read_back: Vec<Command>,
+    pub read_back: Vec<Question>,
     /// Stations, of which each is built before the path.
     pub stations: BTreeMap<String, Built>,
     /// Where each station meets the path.
@@ -61,7 +60,7 @@ const STATION_NAME: usize = 200;
 ///
 /// # Errors
 /// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked for cannot be had.
-pub fn plan(setup: &Setup, names: Names, found: &Facts) -> Result<Plan, PlanError> {
+pub fn plan(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, PlanError> {
     let usable = |name: &str| {
         (1..=STATION_NAME).contains(&name.len())
             && !name.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
@@ -69,14 +68,16 @@ pub fn plan(setup: &Setup, names: Names, found: &Facts) -> Result<Plan, PlanErro
     if let Some(name) = setup.stations.keys().find(|name| !usable(name)) {
         return Err(PlanError::StationName { name: name.clone() });
     }
-    let build = |(name, kind): (&String, &Station)| (name.clone(), (station::kind(*kind).build)(names, name));
+    let build = |(name, kind): (&String, &Station)| {
+        (name.clone(), (station::kind(*kind).build)(names, station::host_of(setup, name), name))
+    };
     let stations: BTreeMap<String, Built> = setup.stations.iter().map(build).collect();
     let laid = path::lay(setup, &stations, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
     let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
     let shaped = shaper::set(setup, &laid.ends, found);
     let device = |end: &LinkEnd| {
-        let show = |object| Command::ip_in(&end.netns, &["-j", "-d", object, "show", "dev", &end.device]);
+        let show = |object| Question::at(&end.place, end.place.ip(&["-j", "-d", object, "show", "dev", &end.device]));
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
         [show("addr"), show("neigh")]
     };
@@ -129,16 +130,16 @@ impl Plan {
         let mut said = "";
         for step in &self.steps {
             if step.why != said {
-                script.comment(step.why);
-                said = step.why;
+                script.comment(&step.why);
+                said = &step.why;
             }
             step.does.iter().for_each(|command| script.command(command));
         }
         script.comment("what the kernel has made of it");
-        self.read_back.iter().for_each(|command| script.command(command));
+        self.read_back.iter().for_each(|question| script.command(&question.command));
         script.comment("the stations: each end is spoken to on stdin and stdout while the trials run");
         for Built { kind, offer, .. } in self.stations.values() {
-            script.comment(&(station::kind(*kind).command_line)(offer, Path::new("tardy")));
+            script.comment(&(station::kind(*kind).agent)(offer).to_string());
         }
         script.comment("put everything back");
         script.pause();

@@ -2,6 +2,7 @@
 //! A slot: the number that a run holds as long as it lives, its folder with lock and journal, and who holds the others.
 
 use crate::held::{self, Held};
+use crate::host::Away;
 use crate::journal::{self, Journal, JournalError};
 use crate::names::{NETNS, Names, SLOTS};
 use crate::process::Identity;
@@ -25,6 +26,9 @@ pub enum ClaimError {
     /// The state folder.
     #[error("cannot claim a slot: {0}")]
     State(#[from] StateError),
+    /// So says another host.
+    #[error(transparent)]
+    Away(#[from] Away),
     /// All are taken.
     #[error(
         "all {SLOTS} slots in {} are taken by other runs or by what killed ones left (slot 0: {holder}): run `tardy undo`",

@@ -7,15 +7,18 @@
 //! such; else receive packet steering.
 
 use crate::command::Command;
+use crate::host::HostId;
+use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::path::LinkEnd;
 use crate::placement::{self, PlaceError, Placed};
-use crate::station::NoStation;
-use crate::step::Step;
+use crate::station::{self, NoStation};
+use crate::step::{Question, Step};
 use std::collections::BTreeMap;
 use tardy_host::cpus;
-use tardy_host::softirq::{Steering, napi_threads};
+use tardy_host::softirq::Steering;
+use tardy_host::state::Moment;
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::stream::Side;
@@ -41,11 +44,8 @@ pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
 ///
 /// # Errors
 /// A CPU that does not exist, or one on which a thread would keep the kernel's from running.
-pub fn meant(setup: &Setup, chosen: &[Placed], found: &Facts) -> Result<AllMeant, PlaceError> {
-    let mut taken = BTreeMap::new();
-    for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
-        *taken.entry(cpu).or_default() += 1;
-    }
+pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<AllMeant, PlaceError> {
+    let mut taken = placement::taken(setup, chosen);
     let (mut all, mut short) = (BTreeMap::new(), Vec::new());
     for (number, station) in setup.stations.keys().enumerate() {
         let choice = setup.softirq.cpus.get(station).copied().unwrap_or(CpuChoice::Any);
@@ -55,7 +55,9 @@ pub fn meant(setup: &Setup, chosen: &[Placed], found: &Facts) -> Result<AllMeant
         let beside = receiver_at(&setup.streams, station);
         let other = beside.and_then(|(n, end)| chosen.get(n).and_then(|placed| placed.of(end)));
         let failed = |why| PlaceError::Softirq { station: station.clone(), why };
-        let (cpu, lacking) = cpus::beside(choice, other, &found.usable, &mut taken).map_err(failed)?;
+        let host = station::host_of(setup, station);
+        let taken = taken.entry(host).or_default();
+        let (cpu, lacking) = cpus::beside(choice, other, &found[host].usable, taken).map_err(failed)?;
         short.extend(lacking.map(|_| {
             format!("station `{station}`: a CPU other than the receiver's was asked for softirq and there is one")
         }));
@@ -96,18 +98,15 @@ fn name(stream: &Stream, end: Side) -> String {
 }
 
 /// What the device of the station that comes `number`th was set to before, where it is one of the host's.
-fn steering<'f>(setup: &Setup, number: usize, found: &'f Facts) -> Option<&'f Steering> {
-    found.steering.get(*setup.path.devices()?.get(number)?)
-}
-
-/// A shell in a station's namespace.
-fn shell(netns: &str, script: &str, rest: &[&str]) -> Command {
-    Command::new("ip", &[&["netns", "exec", netns, "sh", "-c", script], rest].concat())
+fn steering<'f>(setup: &Setup, number: usize, found: &'f FactsByHost) -> Option<&'f Steering> {
+    let station = setup.stations.keys().nth(number)?;
+    found[station::host_of(setup, station)].steering.get(*setup.path.devices()?.get(number)?)
 }
 
 /// A command that prints what these files hold, as JSON. The word behind the script says that it only shows.
-fn show(netns: &str, files: &str) -> Command {
-    shell(netns, &format!(r#"printf '["%s"]\n' "$(cat {files} | paste -sd ' ')""#), &["show"])
+fn show(place: &Place, files: &str) -> Question {
+    let script = format!(r#"printf '["%s"]\n' "$(cat {files} | paste -sd ' ')""#);
+    Question::at(place, place.shell(&script, &["show"]))
 }
 
 /// A set of one CPU as the kernel writes it: hexadecimal words of 32 bits, the highest first.
@@ -123,36 +122,35 @@ fn mask(cpu: u32) -> String {
 pub fn steps(
     setup: &Setup,
     ends: &BTreeMap<String, LinkEnd>,
-    found: &Facts,
-) -> Result<(Vec<Step>, Vec<Command>), PlaceError> {
+    found: &FactsByHost,
+) -> Result<(Vec<Step>, Vec<Question>), PlaceError> {
     if !asks(setup) {
         return Ok((Vec::new(), Vec::new()));
     }
-    let (chosen, _) = placement::place_on(setup, &found.usable)?;
+    let (chosen, _) = placement::place(setup, found)?;
     let (all, _) = meant(setup, &chosen, found)?;
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
-    let step = |does: Vec<Command>, undoes: Vec<Inverse>, why| Step { does, undoes, why, tolerates: &[] };
     let ends = || ends.iter().filter_map(|(station, end)| Some((station, end, all.get(station)?)));
     for (_, end, _) in ends().filter(|(.., meant)| meant.by == SoftirqBy::Napi) {
-        let (netns, device) = (end.netns.as_str(), end.device.as_str());
+        let (place, device) = (&end.place, end.device.as_str());
         let features = ["gro", "on", "tso", "off", "gso", "off"];
-        let set = [&["netns", "exec", netns, "ethtool", "-K", device], &features[..]].concat();
+        let set = place.exec(&[&["ethtool", "-K", device], &features[..]].concat());
         let why = "packets take NAPI: GRO at who receives, no segmentation offload at who sends";
-        steps.push(step(vec![Command::ip(&set)], Vec::new(), why));
-        read_back.push(Command::ip(&["netns", "exec", netns, "ethtool", "--json", "-k", device]));
+        steps.push(Step::new(place, why, vec![set]));
+        read_back.push(Question::at(place, place.exec(&["ethtool", "--json", "-k", device])));
     }
     for (station, end, meant) in ends() {
         let number = setup.stations.keys().position(|name| name == station);
         let number = number.ok_or_else(|| NoStation(station.clone()))?;
-        let (netns, device) = (end.netns.as_str(), end.device.as_str());
+        let (place, device) = (&end.place, end.device.as_str());
         let class = format!("/sys/class/net/{device}");
         match (meant.by, meant.cpu) {
             (SoftirqBy::Napi, cpu) => {
                 let threaded = format!("{class}/threaded");
-                let on = shell(netns, &format!("echo 1 >{threaded}"), &[]);
-                steps.push(step(vec![on], Vec::new(), "a kernel thread of its own polls each queue"));
-                steps.extend(cpu.map(|cpu| step(vec![pin(device, cpu)], Vec::new(), "those threads on one CPU")));
-                read_back.push(show(netns, &threaded));
+                let on = place.shell(&format!("echo 1 >{threaded}"), &[]);
+                steps.push(Step::new(place, "a kernel thread of its own polls each queue", vec![on]));
+                steps.extend(cpu.map(|cpu| Step::new(place, "those threads on one CPU", vec![pin(device, cpu)])));
+                read_back.push(show(place, &threaded));
             }
             (SoftirqBy::Irq, Some(cpu)) => {
                 let irqs = steering(setup, number, found).map(|steering| &steering.irqs).into_iter().flatten();
@@ -163,8 +161,9 @@ pub fn steps(
                     undoes.push(Inverse::here(Action::RestoreIrq { irq: *irq, was: was.clone() }));
                     files.push(file);
                 }
-                steps.push(step(does, undoes, "the device's interrupts on one CPU; back where they were"));
-                read_back.push(show(netns, &files.join(" ")));
+                let why = "the device's interrupts on one CPU; back where they were";
+                steps.push(Step::new(place, why, does).undone_by(undoes));
+                read_back.push(show(place, &files.join(" ")));
             }
             (SoftirqBy::Rps, Some(cpu)) => {
                 let does = format!("for q in {class}/queues/rx-*; do echo {} >$q/rps_cpus || exit; done", mask(cpu));
@@ -172,12 +171,12 @@ pub fn steps(
                 let were = steering(setup, number, found).map(|steering| &steering.queues).into_iter().flatten();
                 let put = |(queue, was): (&String, &String)| {
                     let (device, queue, was) = (device.to_owned(), queue.clone(), was.clone());
-                    Inverse::within(netns, Action::RestoreSteering { device, queue, was })
+                    Inverse::within(place, Action::RestoreSteering { device, queue, was })
                 };
-                let undoes = were.map(put).collect();
                 let why = "arriving packets are steered to one CPU (RPS)";
-                steps.push(step(vec![shell(netns, &does, &[])], undoes, why));
-                read_back.push(show(netns, &format!("{class}/queues/rx-*/rps_cpus")));
+                let step = Step::new(place, why, vec![place.shell(&does, &[])]);
+                steps.push(step.undone_by(were.map(put).collect()));
+                read_back.push(show(place, &format!("{class}/queues/rx-*/rps_cpus")));
             }
             (SoftirqBy::Irq | SoftirqBy::Rps, None) => {}
         }
@@ -200,12 +199,12 @@ pub fn asks(setup: &Setup) -> bool {
 }
 
 /// True if two cells want the same of the path.
-pub fn alike(a: &Setup, b: &Setup, found: &Facts) -> bool {
+pub fn alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<u32>)>> {
         if !asks(setup) {
             return Some(BTreeMap::new());
         }
-        let (chosen, _) = placement::place_on(setup, &found.usable).ok()?;
+        let (chosen, _) = placement::place(setup, found).ok()?;
         let (all, _) = meant(setup, &chosen, found).ok()?;
         Some(all.into_iter().map(|(station, meant)| (station, (meant.by, meant.cpu))).collect())
     };
@@ -217,8 +216,9 @@ pub fn alike(a: &Setup, b: &Setup, found: &Facts) -> bool {
 pub struct Watch<'a> {
     setup: &'a Setup,
     meant: BTreeMap<String, Meant>,
-    devices: BTreeMap<String, String>,
-    before: Option<BTreeMap<u32, u64>>,
+    /// Each station's device, and its host.
+    devices: BTreeMap<String, (HostId, String)>,
+    before: BTreeMap<(HostId, u32), u64>,
     threads: BTreeMap<String, Vec<NapiThread>>,
 }
 
@@ -231,27 +231,41 @@ impl<'a> Watch<'a> {
         setup: &'a Setup,
         chosen: &[Placed],
         ends: &BTreeMap<String, LinkEnd>,
-        found: &Facts,
+        found: &FactsByHost,
     ) -> Result<Watch<'a>, PlaceError> {
         let (meant, _) = meant(setup, chosen, found)?;
-        let device = |station: &String| Some((station.clone(), ends.get(station)?.device.clone()));
+        let device = |station: &String| {
+            let end = ends.get(station)?;
+            Some((station.clone(), (end.place.host, end.device.clone())))
+        };
         let devices = meant.keys().filter_map(device).collect();
-        Ok(Watch { setup, meant, devices, before: None, threads: BTreeMap::new() })
+        Ok(Watch { setup, meant, devices, before: BTreeMap::new(), threads: BTreeMap::new() })
     }
 
-    /// Looks at the kernel's threads: just before the trial, and just behind it.
-    pub fn look(&mut self) {
-        let stations = self.devices.iter().filter(|(station, _)| self.meant[*station].by == SoftirqBy::Napi);
-        let threads: BTreeMap<String, Vec<NapiThread>> =
-            stations.map(|(station, device)| (station.clone(), napi_threads(device))).collect();
-        let counts = || threads.values().flatten().map(|thread| (thread.tid, thread.switches)).collect();
-        match &self.before {
-            None => self.before = Some(counts()),
-            Some(before) => {
-                self.threads = threads;
-                for thread in self.threads.values_mut().flatten() {
-                    let earlier = before.get(&thread.tid).copied().unwrap_or(0);
-                    thread.switches = thread.switches.saturating_sub(earlier);
+    /// The devices of a host whose kernel threads are to be looked at.
+    pub fn polled(&self, host: HostId) -> Vec<String> {
+        let here = self.devices.iter().filter(|(station, (at, _))| *at == host && self.is_polled(station));
+        here.map(|(_, (_, device))| device.clone()).collect()
+    }
+
+    fn is_polled(&self, station: &str) -> bool {
+        self.meant[station].by == SoftirqBy::Napi
+    }
+
+    /// Takes what was seen of these threads on a host, by device: just before the trial, and just behind it.
+    pub fn saw(&mut self, moment: Moment, host: HostId, napi: &BTreeMap<String, Vec<NapiThread>>) {
+        for (station, (_, device)) in self.devices.iter().filter(|(_, (at, _))| *at == host) {
+            let is_polled = self.meant[station].by == SoftirqBy::Napi;
+            let threads = napi.get(device).into_iter().flatten().filter(|_| is_polled).cloned();
+            match moment {
+                Moment::Before => self.before.extend(threads.map(|thread| ((host, thread.tid), thread.switches))),
+                Moment::Behind => {
+                    let since = |mut thread: NapiThread| {
+                        let earlier = self.before.get(&(host, thread.tid)).copied().unwrap_or(0);
+                        thread.switches = thread.switches.saturating_sub(earlier);
+                        thread
+                    };
+                    self.threads.insert(station.clone(), threads.map(since).collect());
                 }
             }
         }
@@ -273,7 +287,7 @@ impl<'a> Watch<'a> {
             let rows = |stream: &Stream| streams.iter().find(|(name, _)| *name == stream.name).map(|(_, batch)| batch);
             let packets = here.filter_map(|stream| Some(arrived(stream, rows(stream)?))).sum();
             let record = SoftirqRecord {
-                device: self.devices.get(station)?.clone(),
+                device: self.devices.get(station)?.1.clone(),
                 by: meant.by,
                 asked: meant.asked.clone(),
                 cpu: meant.cpu,

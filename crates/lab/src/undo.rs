@@ -5,6 +5,7 @@
 //! next one begins again.
 
 use crate::command::{Batch, Command};
+use crate::host::Away;
 use crate::host::runner::{Failure, Runner};
 use crate::journal::{self, Journal, JournalError};
 use crate::leftover;
@@ -12,6 +13,7 @@ use crate::process::Identity;
 use crate::returned::{self, Way};
 use crate::slot::{self, Hold, Take};
 use crate::state::{Folder, StateError};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -63,6 +65,9 @@ pub enum UndoError {
     /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// So says another host.
+    #[error(transparent)]
+    Away(#[from] Away),
     /// Commands that failed, processes that do not end.
     #[error("not put back: {}; run `tardy undo` as root once more, or see to it by hand", list(failed, stuck))]
     Left {
@@ -112,7 +117,7 @@ fn list(failed: &[NotUndone], stuck: &[u32]) -> String {
 }
 
 /// What was put back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutBack {
     /// Steps whose inverse was run.
     pub steps: u32,
@@ -124,6 +129,17 @@ pub struct PutBack {
     pub notes: Vec<String>,
     /// Network devices that are nowhere to be found.
     pub lost: Vec<String>,
+}
+
+impl PutBack {
+    /// Adds what was put back elsewhere.
+    pub(crate) fn add(&mut self, other: PutBack) {
+        self.steps += other.steps;
+        self.agents += other.agents;
+        self.of_another_boot += other.of_another_boot;
+        self.notes.extend(other.notes);
+        self.lost.extend(other.lost);
+    }
 }
 
 /// Puts back all that a journal holds, last step first, and empties it. A failure does not keep the rest from being tried, nor does

@@ -2,12 +2,11 @@
 //! VLANs on a path of any kind: devices that write the tags of streams over IP, and receive queues by priority. Port `packet`
 //! writes its tags itself and needs none of it.
 
-use crate::command::Command;
 use crate::inverse::{Action, Inverse};
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::names::{Names, Side};
 use crate::path::link::{Laid, LinkEnd, NO_IPV6, VlanEnd};
-use crate::step::Step;
+use crate::step::{Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::port::TagBy;
 use tardy_model::stream::Stream;
@@ -57,8 +56,8 @@ pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
             let (near, far) = (&both[at], &both[1 - at]);
             laid.steps.extend(device(link, near, vlan, &map));
             laid.steps.push(address(link, near, far, &macs[1 - at]));
-            let show = |object| Command::ip_in(&link.netns, &["-j", "-d", object, "show", "dev", &near.device]);
-            laid.read_back.extend([show("addr"), show("neigh")]);
+            let show = |object| link.place.ip(&["-j", "-d", object, "show", "dev", &near.device]);
+            laid.read_back.extend([show("addr"), show("neigh")].map(|show| Question::at(&link.place, show)));
             link.vlans.insert(vlan, near.clone());
         }
     }
@@ -66,29 +65,21 @@ pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
 
 /// Two steps: IPv6's own chatter is switched off by itself, for a kernel without IPv6 refuses that.
 fn device(link: &LinkEnd, near: &VlanEnd, vlan: u16, map: &BTreeMap<u32, u8>) -> [Step; 2] {
-    let ip = |args: &[&str]| Command::ip_in(&link.netns, args);
+    let ip = |args: &[&str]| link.place.ip(args);
     let vlan = vlan.to_string();
     let pairs: Vec<String> = map.iter().map(|(priority, pcp)| format!("{priority}:{pcp}")).collect();
     let mut words = vec!["link", "add", "link", &link.device, "name", &near.device, "type", "vlan", "id", &vlan];
     words.push("egress-qos-map");
     words.extend(pairs.iter().map(String::as_str));
-    let made = Step {
-        does: vec![ip(&words)],
-        undoes: vec![Inverse::within(&link.netns, Action::DeleteLink { device: near.device.clone() })],
-        why: "a device that writes the VLAN tag, the PCP by the socket's priority",
-        tolerates: &[],
-    };
-    let quiet = Step {
-        does: vec![ip(&["link", "set", "dev", &near.device, "addrgenmode", "none"])],
-        undoes: Vec::new(),
-        why: "no IPv6 chatter of its own",
-        tolerates: NO_IPV6,
-    };
-    [made, quiet]
+    let why = "a device that writes the VLAN tag, the PCP by the socket's priority";
+    let delete = Inverse::within(&link.place, Action::DeleteLink { device: near.device.clone() });
+    let made = Step::new(&link.place, why, vec![ip(&words)]).undone_by(vec![delete]);
+    let quiet = vec![ip(&["link", "set", "dev", &near.device, "addrgenmode", "none"])];
+    [made, Step::new(&link.place, "no IPv6 chatter of its own", quiet).tolerating(NO_IPV6)]
 }
 
 fn address(link: &LinkEnd, near: &VlanEnd, far: &VlanEnd, mac: &str) -> Step {
-    let ip = |args: &[&str]| Command::ip_in(&link.netns, args);
+    let ip = |args: &[&str]| link.place.ip(args);
     let device = near.device.as_str();
     let mut does = Vec::new();
     let mut add = |address: String, peer: String, more: &[&str]| {
@@ -100,13 +91,16 @@ fn address(link: &LinkEnd, near: &VlanEnd, far: &VlanEnd, mac: &str) -> Step {
         add(format!("{here}/{}", Names::VLAN_PREFIX6), there.to_string(), &["nodad"]);
     }
     does.push(ip(&["link", "set", "dev", device, "up"]));
-    let why = "an address, and the neighbour fixed so that no ARP falls into a measurement";
-    Step { does, undoes: Vec::new(), why, tolerates: &[] }
+    Step::new(&link.place, "an address, and the neighbour fixed so that no ARP falls into a measurement", does)
 }
 
 /// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device must filter by itself
 /// (ethtool's n-tuple rules); one that cannot refuses the first rule with a reason of its own.
-pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> (Vec<Step>, Vec<Command>) {
+pub(crate) fn queues(
+    setup: &Setup,
+    ends: &BTreeMap<String, LinkEnd>,
+    found: &FactsByHost,
+) -> (Vec<Step>, Vec<Question>) {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     for (number, (station, end)) in ends.iter().enumerate() {
         if !by_priority(setup).contains(station.as_str()) {
@@ -114,10 +108,10 @@ pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Fa
         }
         let queues = setup.path.queues.unwrap_or_else(|| {
             let device = setup.path.devices().and_then(|devices| devices.get(number).copied()).unwrap_or_default();
-            found.steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
+            found[end.place.host].steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
         });
         let device = end.device.as_str();
-        let shell = |script: &str| Command::ip(&["netns", "exec", &end.netns, "sh", "-c", script]);
+        let shell = |script: &str| end.place.shell(script, &[]);
         for pcp in 0..8u32 {
             let queue = pcp.min(queues.max(1) - 1);
             // A bit that is set in the mask does not matter. Not every ethtool's exit status says that a rule was refused, so
@@ -128,16 +122,13 @@ pub(crate) fn queues(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Fa
                 pcp << 13
             );
             let undoes = Action::DeleteRule { device: device.to_owned(), location: pcp };
-            steps.push(Step {
-                does: vec![shell(&does)],
-                undoes: vec![Inverse::within(&end.netns, undoes)],
-                why: "tagged packets into the receive queue of their priority",
-                tolerates: &[],
-            });
+            let why = "tagged packets into the receive queue of their priority";
+            let step = Step::new(&end.place, why, vec![shell(&does)]);
+            steps.push(step.undone_by(vec![Inverse::within(&end.place, undoes)]));
         }
         // It prints no JSON: how many rules the device has is told by the first line.
         let rules = format!(r#"printf '["%s"]\n' "$(ethtool -n {device} | paste -sd ' ' | tr -d '\\\t"')""#);
-        read_back.push(shell(&rules));
+        read_back.push(Question::at(&end.place, shell(&rules)));
     }
     (steps, read_back)
 }

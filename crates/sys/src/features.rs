@@ -3,9 +3,10 @@
 
 use crate::error::SysError;
 use crate::nic::{SIOCETHTOOL, ask};
+use serde::{Deserialize, Serialize};
 
 /// State of a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feature {
     /// It is on.
     pub on: bool,

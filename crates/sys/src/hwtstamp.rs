@@ -3,6 +3,7 @@
 
 use crate::error::SysError;
 use crate::nic::ask;
+use serde::{Deserialize, Serialize};
 use std::{fmt, mem};
 
 /// HWTSTAMP_TX_OFF: no packet that is sent is stamped.
@@ -15,7 +16,7 @@ pub const RX_NONE: i32 = 0;
 pub const RX_ALL: i32 = 1;
 
 /// What a device is set to stamp (`struct hwtstamp_config`); the numbers are the kernel's, as `hwstamp_ctl` shows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HwStamp {
     /// HWTSTAMP_FLAG_* bits.
     pub flags: i32,

@@ -2,11 +2,12 @@
 //! A network device: what it can stamp (ETHTOOL_GET_TS_INFO), its driver, whether it has a link.
 
 use crate::error::{SysError, check};
+use serde::{Deserialize, Serialize};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Stamping abilities of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TsInfo {
     /// SOF_TIMESTAMPING_* bits.
     pub flags: u32,

@@ -4,12 +4,15 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::{self, Frames, Kind};
 use tardy_lab::guest::relay::{self, Heard, Relay};
 use tardy_lab::guest::watch::most_bytes;
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::steward::Steward;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
@@ -99,9 +102,11 @@ fn with_programs() -> tardy_spec::experiment::Experiment {
 fn run(sink: &mut dyn Sink) {
     let stop = AtomicBool::new(false);
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { state: folder.path(), program: "tardy".into(), version: "0", stop: &stop };
-    let possible = coordinator::possible(&simulated(), std::process::id()).expect("it can be run");
-    let ended = coordinator::run(&simulated(), possible, &options, sink);
+    let options = Options { version: "0", stop: &stop };
+    let mut steward = Steward::new(folder.path(), Path::new("tardy"), std::process::id());
+    let mut hosts = Hosts::here(&mut steward);
+    let found = coordinator::possible(&simulated(), &mut hosts).expect("it can be run");
+    let ended = coordinator::run(&simulated(), found, &mut hosts, &options, sink);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
 }
 

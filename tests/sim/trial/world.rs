@@ -11,10 +11,10 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_lab::agent::AgentError;
 use tardy_lab::loads::Loads;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::{self, Ordered};
-use tardy_lab::placement::place_on;
+use tardy_lab::placement::place;
 use tardy_lab::plan;
 use tardy_lab::station::StationId;
 use tardy_lab::trial::machine::{Input, Machine, Now, Output};
@@ -325,8 +325,9 @@ pub(super) fn clocks() -> ClockReading {
 pub(super) fn trial(experiment: &str) -> (Vec<Ordered>, Loads, BTreeMap<StationId, String>) {
     let source = tardy_spec::Source { name: "orderings.toml".into(), text: experiment.to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
-    let plan = plan::plan(&setup, Names::FIRST, &Facts::default()).expect("a plan");
-    let (chosen, _) = place_on(&setup, &[0, 1]).expect("placed");
+    let found = FactsByHost::from(Facts { usable: vec![0, 1], ..Facts::default() });
+    let plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");
+    let (chosen, _) = place(&setup, &found).expect("placed");
     let mut random = orders::random_of(1, "all", 1);
     let (_, ordered) = orders::orders(&setup, &plan, &chosen, &mut random).expect("its stations are there");
     let loads = Loads::of(&setup, &plan, &[vec![[None, None]]], &mut random).expect("its stations are there");

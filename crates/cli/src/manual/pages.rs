@@ -310,4 +310,15 @@ pub const PAGES: &[Page] = &[
         examples: &[],
         see_also: &["tardy-run(1)"],
     },
+    Page {
+        verb: Some("steward"),
+        description: &[
+            "What a run that is led from another machine starts on this one. It looks at this machine, carries out the steps of a plan, notes their inverses in a journal here, and puts everything back when it is told to, or when its stdin closes. It speaks JSON in length-prefixed frames. There is no reason to start it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[("/run/tardy/slots/", "Slots and their journals.")],
+        environment: &[("TARDY_STATE", "The folder of slots and journals, instead of /run/tardy.")],
+        examples: &[],
+        see_also: &["tardy-agent(1)", "tardy-undo(1)"],
+    },
 ];

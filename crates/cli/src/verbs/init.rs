@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::relay::Relay;
 use tardy_lab::guest::{devices, init};
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::steward::Steward;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
 use tardy_spec::Source;
@@ -58,13 +60,14 @@ fn live(relay: &mut Relay<&File>) -> What {
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let version = identity::version();
-    let options =
-        Options { state: Path::new(names::STATE), program: identity::SELF.into(), version: &version, stop: &stop };
-    let possible = match coordinator::possible(&experiment, std::process::id()) {
-        Ok(possible) => possible,
+    let options = Options { version: &version, stop: &stop };
+    let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
+    let mut hosts = Hosts::here(&mut steward);
+    let found = match coordinator::possible(&experiment, &mut hosts) {
+        Ok(found) => found,
         Err(error) => return failed(error.into()),
     };
-    let run = coordinator::run(&experiment, possible, &options, relay);
+    let run = coordinator::run(&experiment, found, &mut hosts, &options, relay);
     let by = run.failed.map(|error| {
         let error = anyhow::Error::from(error);
         (format!("{error:#}"), code_of(&error))

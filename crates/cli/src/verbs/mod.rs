@@ -14,6 +14,7 @@ mod plan;
 mod report;
 mod run;
 mod schema;
+mod steward;
 mod undo;
 
 use crate::args::{Experiment, Verb};
@@ -38,6 +39,7 @@ pub fn call(verb: Verb) -> Result<Exit> {
         Verb::Notices => notices::call(),
         Verb::Completions(args) => completions::call(&args),
         Verb::Agent(args) => agent::call(args),
+        Verb::Steward => steward::call(),
         Verb::Hwtstamp(args) => hwtstamp::call(&args),
     }
 }

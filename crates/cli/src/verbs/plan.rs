@@ -6,7 +6,11 @@ use crate::exit::Exit;
 use crate::verbs::count;
 use crate::verbs::guest;
 use anyhow::Result;
-use tardy_lab::machine::Facts;
+use std::path::Path;
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::steward::Steward;
+use tardy_lab::identity;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::path;
 use tardy_lab::placement;
@@ -30,13 +34,14 @@ pub fn call(args: Plan) -> Result<Exit> {
             guest::possible(guest, &args.experiment, &experiment)?;
             guest::script(guest, &args.experiment, &experiment, &mut out);
             out.comment("tardy does there, and this machine must not:");
-            Facts { usable: (0..guest.cpus()).collect(), ..Facts::default() }
+            FactsByHost::from(Facts { usable: (0..guest.cpus()).collect(), ..Facts::default() })
         }
         None => {
             for need in consent::needs(&experiment) {
                 out.comment(&format!("{}; `tardy run` does it with {}", need.says(), need.flag()));
             }
-            coordinator::found(&experiment, home)?
+            let mut steward = Steward::new(&super::state(), Path::new(identity::SELF), home);
+            coordinator::found(&experiment, &mut Hosts::here(&mut steward))?
         }
     };
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
@@ -46,9 +51,8 @@ pub fn call(args: Plan) -> Result<Exit> {
             script.comment("port sim: nothing is built, no command is run");
         } else {
             // A CPU that is not there is told now, not by the run.
-            let (chosen, _) =
-                placement::place_on(&cell.setup, &found.usable).map_err(tardy_lab::run::RunError::from)?;
-            loads::place(&cell.setup, &chosen, &found.usable).map_err(tardy_lab::run::RunError::from)?;
+            let (chosen, _) = placement::place(&cell.setup, &found).map_err(tardy_lab::run::RunError::from)?;
+            loads::place(&cell.setup, &chosen, &found).map_err(tardy_lab::run::RunError::from)?;
             match missing(&cell.setup, guest.is_some(), &found) {
                 Some(says) => script.comment(&says),
                 None => plan::plan(&cell.setup, Names::FIRST, &found)
@@ -84,7 +88,7 @@ pub fn call(args: Plan) -> Result<Exit> {
 }
 
 /// What is said in place of the commands where they cannot be known.
-fn missing(setup: &Setup, in_guest: bool, found: &Facts) -> Option<String> {
+fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Option<String> {
     match setup.path.traits().place {
         Where::OnlyInGuest if in_guest => {
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())

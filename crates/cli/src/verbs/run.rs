@@ -14,10 +14,14 @@ use tardy_analyze::envelope::Trace;
 use tardy_analyze::run::Outcome;
 use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
-use tardy_lab::coordinator::{self, Options, Possible};
+use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::Guest;
 use tardy_lab::guest::kernel;
+use tardy_lab::host::HostId;
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
+use tardy_lab::machine::FactsByHost;
 use tardy_lab::run::{Ended, Event, RunError, Sink, What};
 use tardy_model::manifest::GuestMode;
 use tardy_model::manifest::{CellEntry, Manifest};
@@ -47,13 +51,16 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         super::undo::offer(&state)?;
     }
+    // By its path the agents of a later cell would be another build, once one has taken its name.
+    let mut steward = Steward::new(&state, Path::new(identity::SELF), std::process::id());
+    let mut hosts = Hosts::here(&mut steward);
     // What a guest can do is asked there; what none can, here.
     let place = match &guest {
         Some(guest) => {
             guest::possible(guest, &args.experiment, &experiment)?;
             Where::Inside(guest)
         }
-        None => Where::Here(Box::new(coordinator::possible(&experiment, std::process::id())?)),
+        None => Where::Here(coordinator::possible(&experiment, &mut hosts)?),
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
@@ -61,8 +68,8 @@ pub fn call(args: Run) -> Result<Exit> {
     };
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
-    if let Where::Here(possible) = &place {
-        manifest.machine.extend(possible.found.nics.values().flat_map(|nic| nic.facts()));
+    if let Where::Here(found) = &place {
+        manifest.machine.extend(found[HostId::HERE].nics.values().flat_map(|nic| nic.facts()));
     }
     folder.write_manifest(&manifest)?;
 
@@ -86,15 +93,9 @@ pub fn call(args: Run) -> Result<Exit> {
             };
             tardy_lab::guest::run(&experiment, &options, sink)
         }
-        Where::Here(possible) => {
-            let options = Options {
-                state: &state,
-                // By its path the agents of a later cell would be another build, once one has taken its name.
-                program: identity::SELF.into(),
-                version: &identity::version(),
-                stop: &stop,
-            };
-            coordinator::run(&experiment, *possible, &options, sink)
+        Where::Here(found) => {
+            let options = Options { version: &identity::version(), stop: &stop };
+            coordinator::run(&experiment, found, &mut hosts, &options, sink)
         }
     };
     recorder.quiet();
@@ -138,7 +139,7 @@ pub fn call(args: Run) -> Result<Exit> {
 /// Where an experiment is run.
 enum Where<'a> {
     /// On this machine.
-    Here(Box<Possible>),
+    Here(FactsByHost),
     /// In a guest.
     Inside(&'a Guest),
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be known before anything is touched: whether an experiment can be run here, and what of the machine its plans rest on.
 
+use crate::host::HostId;
+use crate::host::ask::Ask;
+use crate::host::hosts::Hosts;
 use crate::loads;
-use crate::machine::Facts;
-use crate::path::{netdevsim, wire};
+use crate::machine::FactsByHost;
+use crate::path::wire;
 use crate::placement::place;
 use crate::run::RunError;
 use crate::shaper;
-use tardy_host::softirq::steering;
-use tardy_host::{cpus, facts, nic, state};
 use tardy_spec::experiment::{Experiment, Setup};
-use tardy_sys::clock;
 
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
 const BYTES_A_PACKET: u64 = 400;
@@ -21,57 +21,38 @@ pub fn memory(setup: &Setup) -> u64 {
     streams.saturating_add(loads::memory(setup))
 }
 
-/// An experiment that can be run here, as far as that is known before anything is touched.
-pub struct Possible {
-    /// What of the machine its plan rests on.
-    pub found: Facts,
-    /// Its network devices, which no other run can take from now on.
-    pub(super) claim: wire::Claim,
-}
-
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory, network
-/// devices that may be taken. Gives what was found, for the plan, and keeps the devices for this run; they are to go back to the
-/// namespace of process `home`.
+/// devices that may be taken. Gives what was found, for the plan. The hosts keep the devices for this run.
 ///
 /// # Errors
-/// [`RunError::Place`], [`RunError::Memory`] and [`RunError::Wire`].
-pub fn possible(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
+/// [`RunError::Place`], [`RunError::Memory`], and as [`found`].
+pub fn possible(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+    let found = found(experiment, hosts)?;
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
-        if let Some(available) = state::available_bytes().filter(|available| needed > available / 10 * 9) {
+        // The coordinator holds what both ends recorded, wherever they are.
+        let available = found[HostId::HERE].available_bytes;
+        if let Some(available) = available.filter(|available| needed > available / 10 * 9) {
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
         }
         if !cell.setup.is_simulated() {
-            let (chosen, _) = place(&cell.setup)?;
-            loads::place(&cell.setup, &chosen, &cpus::usable())?;
+            let (chosen, _) = place(&cell.setup, &found)?;
+            loads::place(&cell.setup, &chosen, &found)?;
             loads::programs(&cell.setup)?;
         }
     }
-    claimed(experiment, home)
+    Ok(found)
 }
 
-/// What of the machine a plan of the experiment rests on.
+/// What of the machines a plan of the experiment rests on.
 ///
 /// # Errors
-/// [`RunError::Wire`] and [`RunError::Shaper`].
-pub fn found(experiment: &Experiment, home: u32) -> Result<Facts, RunError> {
-    claimed(experiment, home).map(|possible| possible.found)
-}
-
-fn claimed(experiment: &Experiment, home: u32) -> Result<Possible, RunError> {
-    // Two runs at once must not both believe a device free, nor one read what the other has set.
-    let mut claim = wire::claim(experiment)?;
-    let nics = wire::look(experiment)?;
-    claim.also(nics.values().map(|nic| nic.name.as_str()))?;
-    let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
-    let tx_queues =
-        nics.iter().filter_map(|(device, nic)| Some((device.clone(), nic::tx_queues(&nic.name)?))).collect();
-    let (simulates, now) = (netdevsim::is_here(), Some(clock::now()));
-    let release = facts::release();
-    let found = Facts { home, nics, usable: cpus::usable(), steering, tx_queues, simulates, release, now };
+/// [`RunError::Look`] and [`RunError::Shaper`].
+pub fn found(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+    let found = hosts.look(|host| Ask { devices: wire::asks(experiment, host) })?;
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         shaper::possible(&cell.setup, &found)?;
     }
-    Ok(Possible { found, claim })
+    Ok(found)
 }

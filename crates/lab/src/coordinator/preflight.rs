@@ -2,21 +2,20 @@
 //! Before the first packet every queue discipline of the experiment is tried once, on a path of its own that is taken down again: what
 //! this kernel refuses must not show when half of the cells are measured.
 
-use super::{Run, RunError, Told, noting};
-use crate::host::local::applied;
-use crate::host::{ApplyError, Host};
+use super::{Run, RunError};
+use crate::host::{ApplyError, HostId};
+use crate::names::Names;
 use crate::orders::built_alike;
 use crate::plan;
 use crate::shaper;
-use crate::slot::Slot;
 use crate::undo::UndoError;
 use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::Setup;
 
-impl Run<'_> {
+impl Run<'_, '_> {
     /// Tries each once. What only a device can do and it does not costs the cells that ask for it; anything else that is refused ends
     /// the run.
-    pub(super) fn preflight(&mut self, slot: &Slot, not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
+    pub(super) fn preflight(&mut self, names: Names, not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         let experiment = self.experiment;
         let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();
         for cell in &experiment.cells {
@@ -28,7 +27,7 @@ impl Run<'_> {
             let refused = match known.map(|(_, refused)| refused.clone()) {
                 Some(refused) => refused,
                 None => {
-                    let refused = self.try_out(slot, &cell.setup, not_put_back)?;
+                    let refused = self.try_out(names, &cell.setup, not_put_back)?;
                     tried.push((&cell.setup, refused.clone()));
                     refused
                 }
@@ -43,7 +42,7 @@ impl Run<'_> {
     /// Builds the path of a cell and takes it down; why its device refuses, if it does.
     fn try_out(
         &mut self,
-        slot: &Slot,
+        names: Names,
         setup: &Setup,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
@@ -51,23 +50,21 @@ impl Run<'_> {
         if let Some(why) = blind.as_ref().filter(|_| setup.path.devices().is_some()) {
             return Ok(Some(why.clone()));
         }
-        self.found.now = Some(tardy_sys::clock::now());
-        let plan = plan::plan(setup, slot.names(), &self.found)?;
-        let ran = Told::default();
-        let mut runner = noting(&ran, slot, self.options.state)?;
-        let result = match applied(&plan.steps, slot.journal()?, &mut runner) {
-            Ok(mut host) => {
-                if let Err(error) = host.put_back() {
-                    *not_put_back = Some(error);
-                }
-                Ok(None)
-            }
-            Err(ApplyError::Failed { why: shaper::WHY, says, command }) if setup.shaper.offloads().is_some() => {
+        self.found[HostId::HERE].now = Some(tardy_sys::clock::now());
+        let plan = plan::plan(setup, names, &self.found)?;
+        let applied = self.hosts.apply(&plan.steps);
+        if let Err(error) = self.hosts.put_back() {
+            *not_put_back = Some(error);
+        }
+        self.tell_commands();
+        match applied {
+            Ok(()) => Ok(None),
+            Err(ApplyError::Failed { why, says, command })
+                if why == shaper::WHY && setup.shaper.offloads().is_some() =>
+            {
                 Ok(Some(shaper::refused_offload(setup, &self.found, &command.to_string(), &says)))
             }
             Err(error) => Err(error.into()),
-        };
-        self.tell_commands(&ran);
-        result
+        }
     }
 }

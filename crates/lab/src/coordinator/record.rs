@@ -6,6 +6,7 @@ use crate::orders::Turn;
 use crate::run::RunError;
 use crate::shaper::launching;
 use crate::softirq::Watch;
+use crate::station;
 use crate::trial::StreamHalves;
 use std::collections::BTreeMap;
 use tardy_engine::{dropped, halves};
@@ -28,7 +29,14 @@ pub(super) struct Beside<'a> {
     pub(super) observer: Vec<ObserverRecord>,
 }
 
-impl Run<'_> {
+/// What the machines had done before a trial and behind it.
+pub(super) struct States {
+    pub(super) here: [MachineState; 2],
+    /// Other hosts, by their names.
+    pub(super) others: BTreeMap<String, [MachineState; 2]>,
+}
+
+impl Run<'_, '_> {
     /// The ruler's figures of a thread like this one. Two threads that were granted the same may have asked for different policies: then
     /// the one of this name comes first.
     fn ruler_of(&self, station: &str, name: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
@@ -54,7 +62,7 @@ impl Run<'_> {
         &mut self,
         turn: &Turn<'_>,
         nonce: u64,
-        [mut before, mut after]: [MachineState; 2],
+        States { here: [mut before, mut after], others }: States,
         failed: Option<String>,
         ran: Vec<(&Stream, Nanos, Option<StreamHalves>)>,
         beside: Beside<'_>,
@@ -73,9 +81,10 @@ impl Run<'_> {
             }
             record.phase_ns = Some(phase.0);
             self.note_wake_ups(stream, &mut record);
-            let sender = format!("{}.tx", stream.name);
-            let timer = self.ruler_of(&stream.from, &sender, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
-            record.launching = launching::record(&turn.cell.setup, stream, timer, self.found.release.as_deref());
+            let (name, sender) = (format!("{}.tx", stream.name), station::host_of(&turn.cell.setup, &stream.from));
+            let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
+            record.launching =
+                launching::record(&turn.cell.setup, stream, timer, self.found[sender].release.as_deref());
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {
                 *left = left.saturating_sub(reported);
@@ -91,6 +100,8 @@ impl Run<'_> {
         };
         let interrupted = self.stopped() && streams.iter().any(cut);
         tasks::keep_only_named(&mut before, &mut after, &records);
+        let mut others = others;
+        others.values_mut().for_each(|[before, after]| tasks::keep_only_named(before, after, &records));
         let record = TrialRecord {
             format: tardy_model::FORMAT,
             cell: turn.cell.id.clone(),
@@ -104,7 +115,7 @@ impl Run<'_> {
             before,
             after,
             streams: records,
-            hosts: BTreeMap::new(),
+            hosts: others,
             placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
             loads: beside.loads,
             shapers: beside.shapers,

@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why steps could not be carried out on a host.
+//! Why a host could not be looked at, or steps not be carried out on it.
 
+use super::away::Away;
+use super::devices::DeviceError;
 use super::runner::{CommandError, Failure};
 use crate::command::{Batch, Command};
 use crate::journal::JournalError;
+use crate::slot::ClaimError;
+use crate::step::Text;
 use crate::undo::UndoError;
+use std::io;
 use thiserror::Error;
+
+/// A host does not have what a plan needs of it.
+#[derive(Debug, Error)]
+pub enum LookError {
+    /// A network device cannot be had.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// So says another host.
+    #[error(transparent)]
+    Away(#[from] Away),
+}
 
 /// A plan could not be carried out. Everything that had been done is put back, but where [`ApplyError::NotUndone`] says
 /// otherwise.
@@ -31,7 +47,7 @@ pub enum ApplyError {
         /// The command.
         command: Command,
         /// What it was for.
-        why: &'static str,
+        why: Text,
         /// The program's own words.
         says: String,
     },
@@ -41,7 +57,7 @@ pub enum ApplyError {
         /// The first command that it ran.
         command: Command,
         /// What that was for.
-        why: &'static str,
+        why: Text,
         /// How it ended.
         says: String,
         /// The commands beside the first one.
@@ -55,6 +71,20 @@ pub enum ApplyError {
         /// What the reader said.
         source: serde_json::Error,
     },
+    /// There is no slot for it.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// A process could not be started.
+    #[error("cannot start `{command}`: {source}")]
+    Start {
+        /// Its command line.
+        command: Command,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// So says another host.
+    #[error(transparent)]
+    Away(#[from] Away),
     /// Undoing failed as well.
     #[error("{cause}; then {undo}")]
     NotUndone {
@@ -87,12 +117,12 @@ fn needs_root(says: &str) -> bool {
     says.contains("Operation not permitted") || says.contains("Permission denied")
 }
 
-pub(super) fn failed(command: &Command, why: &'static str, failure: &Failure) -> ApplyError {
-    let (command, says) = (command.clone(), failure.says.clone());
+pub(super) fn failed(command: &Command, why: &Text, failure: &Failure) -> ApplyError {
+    let (command, says, why) = (command.clone(), failure.says.clone(), why.clone());
     if needs_root(&says) { ApplyError::NeedsRoot { command, says } } else { ApplyError::Failed { command, why, says } }
 }
 
-pub(super) fn died(batch: &Batch, why: &'static str, failure: &Failure) -> ApplyError {
+pub(super) fn died(batch: &Batch, why: &Text, failure: &Failure) -> ApplyError {
     let more = match batch.commands() {
         [_] => String::new(),
         [.., last] => format!(", or at one of the commands after it up to `{last}`: it did not say at which"),
@@ -101,5 +131,5 @@ pub(super) fn died(batch: &Batch, why: &'static str, failure: &Failure) -> Apply
     if needs_root(&failure.says) {
         return ApplyError::NeedsRoot { command: batch.commands()[0].clone(), says: failure.says.clone() };
     }
-    ApplyError::Died { command: batch.commands()[0].clone(), why, says: failure.says.clone(), more }
+    ApplyError::Died { command: batch.commands()[0].clone(), why: why.clone(), says: failure.says.clone(), more }
 }

@@ -1,47 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hosts: machines with their own kernel, CPUs and clocks. Programs are started here and in `station` only.
+//! Hosts: machines with their own kernel, CPUs and clocks. Each has one steward, which looks at the machine, carries out steps and puts
+//! them back. The steward of the coordinator's machine is in the coordinator itself; that of another one is the hidden verb `steward`,
+//! which is spoken to over two byte streams. Programs are started here and in `station` only.
 
+pub mod applied;
+pub mod ask;
+mod away;
+pub mod child;
 pub mod clocks;
+pub mod devices;
+pub mod distant;
 mod error;
-pub mod local;
+pub mod hosts;
+mod id;
+mod message;
+pub mod place;
 pub mod qemu;
 pub mod runner;
+pub mod serve;
+pub mod steward;
 
-pub use error::ApplyError;
+pub use away::Away;
+pub use error::{ApplyError, LookError};
+pub use id::{CpuId, HostId};
 
 use crate::command::Command;
-use crate::journal::JournalError;
+use crate::connection::Connection;
+use crate::names::Names;
+use crate::run::Event;
+use crate::slot::ClaimError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
-use std::fmt;
+use ask::{Ask, Observe, Observed};
 use tardy_model::manifest::ReadBack;
 
-/// A host of a run. Its clock is its own, and its CPUs are numbered by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostId(u16);
-
-impl HostId {
-    /// The machine that the coordinator runs on. All instants of a trial are of its clock in the end.
-    pub const HERE: HostId = HostId(0);
-
-    /// The host of this number; 0 is [`HostId::HERE`].
-    pub const fn numbered(number: u16) -> HostId {
-        HostId(number)
-    }
-}
-
-impl fmt::Display for HostId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            HostId::HERE => f.write_str("this machine"),
-            HostId(number) => write!(f, "host {number}"),
-        }
-    }
-}
-
-/// A machine on which a path is built. For each path the coordinator calls `apply` once, then `read_back` and `note_process` as often as
-/// it likes, and `put_back` at the end, whatever happened in between. An implementation that is dropped puts back too.
+/// A machine of a run, as its steward serves it. The methods stand in the order in which the coordinator calls them. For a run it calls
+/// `look` first, and `claim` before anything is built. Then, for each set-up: `apply` once; `read_back`, `link_is_up` and `start` as often
+/// as it likes; `observe` before each trial and behind it; and `put_back`, whatever happened in between. An implementation that is dropped
+/// puts back too, and so does a steward whose coordinator is gone.
 pub trait Host {
+    /// Looks at the machine, and keeps the network devices that are asked for away from other runs until the end of this one. It changes
+    /// nothing. It may be called again.
+    ///
+    /// # Errors
+    /// If a device cannot be had. The run does not begin.
+    fn look(&mut self, ask: &Ask) -> Result<crate::machine::Facts, LookError>;
+
+    /// Takes a slot on this host, from which the names of all that is built here follow. Later calls give the same names.
+    ///
+    /// # Errors
+    /// If there is none, or nothing can be noted on this host.
+    fn claim(&mut self) -> Result<Names, ClaimError>;
+
     /// Carries out the steps, in order. The inverses of each lie in a journal on this host, on its disk, before the step begins, so that
     /// `tardy undo` there can put it back after a kill.
     ///
@@ -49,23 +59,41 @@ pub trait Host {
     /// If a step fails. What was done before it is put back already; [`ApplyError::NotUndone`] says that this failed too.
     fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError>;
 
-    /// Runs commands that change nothing and print JSON: what the kernel has made of the steps, and later, before a trial and behind it,
-    /// what its queue disciplines have counted. It gives an answer for each command.
+    /// Runs commands that change nothing and print JSON: what the kernel has made of the steps. It gives an answer for each command.
     ///
     /// # Errors
     /// If a command fails or prints something else. Nothing is put back for it.
     fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError>;
 
-    /// Notes a process that was started on this host for the path: whoever puts back after a kill ends it first. To be called before
-    /// anything else is asked of the process.
+    /// True if a network device in a namespace has its link.
     ///
     /// # Errors
-    /// If there is no such process, or the journal cannot be written. The caller then ends the process itself.
-    fn note_process(&mut self, pid: u32) -> Result<(), JournalError>;
+    /// If it cannot be looked at: it was unplugged.
+    fn link_is_up(&mut self, netns: &str, device: &str) -> Result<bool, LookError>;
+
+    /// Starts a program that speaks on its standard input and output: a station's agent. The process is noted in the journal before
+    /// anything is asked of it, so that whoever puts back ends it first.
+    ///
+    /// # Errors
+    /// If it cannot be started or noted. It does not run then.
+    fn start(&mut self, command: &Command) -> Result<Connection, ApplyError>;
+
+    /// Reads what the machine does just before a trial or just behind it. What tardy itself looks at lies outside the two readings of the
+    /// clocks. It gives what could be read; what the kernel does not offer stays empty.
+    ///
+    /// # Errors
+    /// If the host cannot be asked any more.
+    fn observe(&mut self, what: &Observe) -> Result<Observed, Away>;
+
+    /// Ends the processes that programs of loads have left behind. Called behind a trial in which there were such programs.
+    fn end_leftovers(&mut self);
 
     /// Ends the noted processes and runs all inverses, the last one first. It may be called when nothing was applied, and again.
     ///
     /// # Errors
     /// If something could not be put back. It stays in the journal.
     fn put_back(&mut self) -> Result<PutBack, UndoError>;
+
+    /// The commands that were run since the last call, for the log. Each batch has the time at which it ended.
+    fn ran(&mut self) -> Vec<Event>;
 }

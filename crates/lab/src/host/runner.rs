@@ -22,6 +22,12 @@ pub trait Runner {
     fn run(&mut self, batch: &Batch) -> Result<Output, CommandError>;
 }
 
+impl<R: Runner + ?Sized> Runner for &mut R {
+    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
+        (**self).run(batch)
+    }
+}
+
 /// What a batch said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {

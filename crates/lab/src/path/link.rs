@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every kind of path gives: its steps and its ends.
 
-use crate::command::Command;
-use crate::step::Step;
+use crate::host::place::Place;
+use crate::step::{Question, Step, Text};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use thiserror::Error;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
-pub(crate) const NO_IPV6: &[&str] = &["Address family not supported", "Operation not supported"];
+pub(crate) const NO_IPV6: &[Text] =
+    &[Cow::Borrowed("Address family not supported"), Cow::Borrowed("Operation not supported")];
 
 /// Where a station meets the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// The station's network namespace.
-    pub netns: String,
-    /// The device in it.
+    /// Where the device is: the station's host, and its network namespace there.
+    pub place: Place,
+    /// The device.
     pub device: String,
     /// Its address.
     pub address: IpAddr,
@@ -69,7 +71,7 @@ pub struct Laid {
     /// Steps that build it.
     pub steps: Vec<Step>,
     /// Commands that tell what the kernel has made of it, beside the links and addresses.
-    pub read_back: Vec<Command>,
+    pub read_back: Vec<Question>,
     /// Where it ends, by station.
     pub ends: BTreeMap<String, LinkEnd>,
 }

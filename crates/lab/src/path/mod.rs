@@ -9,9 +9,9 @@ pub mod netdevsim;
 pub mod veth;
 pub mod wire;
 
-use crate::machine::Facts;
+use crate::machine::{Facts, FactsByHost};
 use crate::names::Names;
-use crate::station::Built;
+use crate::station::{self, Built};
 use crate::vlan;
 pub use link::{Laid, LinkEnd, PathError, VlanEnd};
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use tardy_spec::experiment::Setup;
 
 /// What a kind of path does.
 pub(crate) struct Kind {
-    /// Why none of this kind can be had here, where a cell that asks for it should not cost the others; `None` if it may be.
+    /// Why none of this kind can be had on a host, where a cell that asks for it should not cost the others; `None` if it may be.
     cannot: fn(&Facts) -> Option<String>,
     /// Plans the path of a set-up between stations that are built before it.
-    lay: fn(&Setup, &Stations, Names, &Facts) -> Result<Laid, PathError>,
+    lay: fn(&Setup, &Stations, Names, &FactsByHost) -> Result<Laid, PathError>,
     /// What a guest needs for it.
     pub(crate) guest: InGuest,
 }
@@ -53,9 +53,9 @@ pub(crate) const fn kind(kind: PathKind) -> &'static Kind {
     }
 }
 
-/// Why no path of this kind can be had here, where a cell that asks for it should not cost the others; `None` if it may be.
-pub fn cannot(setup: &Setup, found: &Facts) -> Option<String> {
-    (kind(setup.path.kind).cannot)(found)
+/// Why no path of this kind can be had on the stations' hosts, where a cell that asks for it should not cost the others; `None` if it may be.
+pub fn cannot(setup: &Setup, found: &FactsByHost) -> Option<String> {
+    setup.stations.keys().find_map(|name| (kind(setup.path.kind).cannot)(&found[station::host_of(setup, name)]))
 }
 
 /// Stations as they are planned, by name.
@@ -65,7 +65,7 @@ type Stations = BTreeMap<String, Built>;
 ///
 /// # Errors
 /// If the path cannot join these stations.
-pub fn lay(setup: &Setup, stations: &Stations, names: Names, found: &Facts) -> Result<Laid, PathError> {
+pub fn lay(setup: &Setup, stations: &Stations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
     let mut laid = (kind(setup.path.kind).lay)(setup, stations, names, found)?;
     vlan::over(setup, names, &mut laid);
     Ok(laid)

@@ -10,7 +10,7 @@ use super::{InGuest, Kind, Stations};
 use crate::command::Command;
 use crate::guest::extra;
 use crate::inverse::{Action, Inverse};
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::names::{Names, Side};
 use crate::step::Step;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn modules() -> &'static [&'static str] {
 ///
 /// # Errors
 /// If there are not exactly two stations.
-fn lay(setup: &Setup, stations: &Stations, names: Names, _: &Facts) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &Stations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
     let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));
@@ -55,45 +55,32 @@ fn lay(setup: &Setup, stations: &Stations, names: Names, _: &Facts) -> Result<La
 
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {
     let (folder, link) = (format!("{BUS}/devices/{DRIVER}{number}"), &at.link);
-    let inside = |script: &str| Command::ip(&["netns", "exec", &at.netns, "sh", "-c", script]);
+    let inside = |script: &str| at.place.shell(script, &[]);
     // By a command of its own: when the name cannot be given, the device is there and must be taken away.
     let make = inside(&format!("echo {number} 1 {queues} >{BUS}/new_device"));
     let name = inside(&format!("cd {folder}/net && for device in *; do ip link set dev $device name {link}; done"));
-    Step {
-        does: vec![make, name],
-        undoes: vec![Inverse::here(Action::DeleteSimulated { number })],
-        why: "a simulated device of one port, born in its namespace",
-        tolerates: &[],
-    }
+    let why = "a simulated device of one port, born in its namespace";
+    Step::new(&at.place, why, vec![make, name]).undone_by(vec![Inverse::here(Action::DeleteSimulated { number })])
 }
 
 fn fit(at: &Joint<'_>, mtu: u32) -> Step {
     let (link, mtu) = (at.link.as_str(), mtu.to_string());
-    Step {
-        does: vec![Command::ip_in(&at.netns, &["link", "set", "dev", link, "mtu", &mtu, "address", &at.mac])],
-        undoes: Vec::new(),
-        why: "the path's MTU, and an address that the other end knows",
-        tolerates: &[],
-    }
+    let does = at.place.ip(&["link", "set", "dev", link, "mtu", &mtu, "address", &at.mac]);
+    Step::new(&at.place, "the path's MTU, and an address that the other end knows", vec![does])
 }
 
 /// The bus is told two open files of namespaces, and the devices' indices in them.
 fn join(a: &Joint<'_>, b: &Joint<'_>) -> Step {
     let index = |name: &str, at: &Joint<'_>| {
-        format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.netns, at.link)
+        format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.place.netns(), at.link)
     };
     let script = format!(
         "exec 8</run/netns/{} 9</run/netns/{} && {} && {} && echo 8:$a 9:$b >{BUS}/link_device",
-        a.netns,
-        b.netns,
+        a.place.netns(),
+        b.place.netns(),
         index("a", a),
         index("b", b)
     );
-    Step {
-        does: vec![Command::new("sh", &["-c", &script])],
-        // The devices take it with them.
-        undoes: Vec::new(),
-        why: "the two devices joined",
-        tolerates: &[],
-    }
+    // The devices take it with them.
+    Step::new(&a.place, "the two devices joined", vec![Command::new("sh", &["-c", &script])])
 }

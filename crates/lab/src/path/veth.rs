@@ -5,8 +5,9 @@
 use super::link::{Laid, LinkEnd, NO_IPV6, PathError};
 use super::{InGuest, Kind, Stations};
 use crate::command::Command;
+use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::names::{Names, Side};
 use crate::step::Step;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use tardy_spec::experiment::Setup;
 /// Where a link is to meet a station.
 pub(super) struct Joint<'a> {
     pub(super) station: &'a str,
-    pub(super) netns: String,
+    pub(super) place: Place,
     pub(super) link: String,
     pub(super) mac: String,
     pub(super) address: IpAddr,
@@ -36,7 +37,7 @@ impl<'a> Joint<'a> {
         };
         Ok([(first, Side::First), (second, Side::Second)].map(|((station, built), side)| Joint {
             station,
-            netns: built.offer.netns().to_owned(),
+            place: built.offer.place().clone(),
             link: names.link(side),
             mac: names.mac(side),
             address: names.address(side).into(),
@@ -46,8 +47,8 @@ impl<'a> Joint<'a> {
 
     /// The path's end there, by its station.
     pub(super) fn into_end(self) -> (String, LinkEnd) {
-        let Joint { station, netns, link: device, mac, address, address6 } = self;
-        (station.to_owned(), LinkEnd { netns, device, address, address6, mac, vlans: BTreeMap::new() })
+        let Joint { station, place, link: device, mac, address, address6 } = self;
+        (station.to_owned(), LinkEnd { place, device, address, address6, mac, vlans: BTreeMap::new() })
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTH
 ///
 /// # Errors
 /// If there are not exactly two stations.
-fn lay(setup: &Setup, stations: &Stations, names: Names, _: &Facts) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &Stations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
     let steps = vec![pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
@@ -67,31 +68,24 @@ fn lay(setup: &Setup, stations: &Stations, names: Names, _: &Facts) -> Result<La
 fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
     let (queues, mtu) = (queues.to_string(), mtu.to_string());
     fn half<'a>(at: &'a Joint<'_>, queues: &'a str, mtu: &'a str) -> Vec<&'a str> {
-        let (link, mac, netns) = (at.link.as_str(), at.mac.as_str(), at.netns.as_str());
+        let (link, mac, netns) = (at.link.as_str(), at.mac.as_str(), at.place.netns());
         vec![link, "numtxqueues", queues, "numrxqueues", queues, "mtu", mtu, "address", mac, "netns", netns]
     }
     let (near, far) = (half(a, &queues, &mtu), half(b, &queues, &mtu));
-    Step {
-        does: vec![Command::ip(&[&["link", "add"], &near[..], &["type", "veth", "peer", "name"], &far[..]].concat())],
-        // One end takes the other with it. Namespaces alone would do, but only some time after they are deleted, and not
-        // while a process is still inside.
-        undoes: vec![Inverse::within(&a.netns, Action::DeleteLink { device: a.link.clone() })],
-        why: "the pair of links, each end born in its namespace",
-        tolerates: &[],
-    }
+    let does = Command::ip(&[&["link", "add"], &near[..], &["type", "veth", "peer", "name"], &far[..]].concat());
+    // One end takes the other with it. Namespaces alone would do, but only some time after they are deleted, and not while a process
+    // is still inside.
+    let undoes = Inverse::within(&a.place, Action::DeleteLink { device: a.link.clone() });
+    Step::new(&a.place, "the pair of links, each end born in its namespace", vec![does]).undone_by(vec![undoes])
 }
 
 pub(super) fn quiet(at: &Joint<'_>) -> Step {
-    Step {
-        does: vec![Command::ip_in(&at.netns, &["link", "set", "dev", &at.link, "addrgenmode", "none"])],
-        undoes: Vec::new(),
-        why: "no IPv6 chatter of its own",
-        tolerates: NO_IPV6,
-    }
+    let does = at.place.ip(&["link", "set", "dev", &at.link, "addrgenmode", "none"]);
+    Step::new(&at.place, "no IPv6 chatter of its own", vec![does]).tolerating(NO_IPV6)
 }
 
 pub(super) fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
-    let ip = |args: &[&str]| Command::ip_in(&near.netns, args);
+    let ip = |args: &[&str]| near.place.ip(args);
     let (link, address) = (near.link.as_str(), format!("{}/{}", near.address, Names::PREFIX));
     let peer = far.address.to_string();
     let mut does = vec![
@@ -106,10 +100,5 @@ pub(super) fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
         does.push(ip(&["neigh", "replace", &there, "lladdr", &far.mac, "dev", link, "nud", "permanent"]));
     }
     does.extend([ip(&["link", "set", "dev", "lo", "up"]), ip(&["link", "set", "dev", link, "up"])]);
-    Step {
-        does,
-        undoes: Vec::new(),
-        why: "an address, and the neighbour fixed so that no ARP falls into a measurement",
-        tolerates: &[],
-    }
+    Step::new(&near.place, "an address, and the neighbour fixed so that no ARP falls into a measurement", does)
 }

@@ -3,10 +3,9 @@
 
 use crate::agent::AgentError;
 use crate::guest::error::GuestError;
-use crate::host::ApplyError;
+use crate::host::{ApplyError, Away, LookError};
 use crate::journal::JournalError;
 use crate::loads::LoadError;
-use crate::path::wire::WireError;
 use crate::placement::PlaceError;
 use crate::plan::PlanError;
 use crate::shaper::ShaperError;
@@ -23,9 +22,12 @@ pub enum RunError {
     /// The path cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A wire's devices cannot be had.
+    /// A host does not have what is asked for.
     #[error(transparent)]
-    Wire(#[from] WireError),
+    Look(#[from] LookError),
+    /// Another host cannot be asked any more.
+    #[error(transparent)]
+    Away(#[from] Away),
     /// A device cannot have the queue discipline.
     #[error(transparent)]
     Shaper(#[from] ShaperError),

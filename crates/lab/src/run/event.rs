@@ -154,6 +154,15 @@ impl Event {
         Event { at: clock::now(), what }
     }
 
+    /// The same, from another machine: its commands are nothing for this machine's shell.
+    #[must_use]
+    pub fn of_elsewhere(mut self) -> Event {
+        if let What::Commands { elsewhere, .. } = &mut self.what {
+            *elsewhere = true;
+        }
+        self
+    }
+
     /// It happened so long ago.
     pub fn ago(ago: Nanos, what: What) -> Event {
         Event { at: clock::now::<Realtime>() - ago, what }

@@ -11,11 +11,12 @@ pub mod read_back;
 pub mod taprio;
 pub mod watch;
 
-use crate::command::Command;
+use crate::host::HostId;
 use crate::inverse::{Action, Inverse};
-use crate::machine::Facts;
+use crate::machine::FactsByHost;
 use crate::path::LinkEnd;
-use crate::step::Step;
+use crate::station;
+use crate::step::{Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
 use tardy_model::path::{DeviceClock, Where};
@@ -37,7 +38,7 @@ pub struct Shaped {
     /// Steps that set it.
     pub steps: Vec<Step>,
     /// Commands that tell what is set in truth.
-    pub read_back: Vec<Command>,
+    pub read_back: Vec<Question>,
     /// When its schedule begins, where it has one.
     pub begins: Option<Instant<Tai>>,
 }
@@ -89,12 +90,12 @@ pub fn is_watched(setup: &Setup) -> bool {
 }
 
 /// Plans the shaper of a set-up at these ends of the path.
-pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> Shaped {
+pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &FactsByHost) -> Shaped {
     let sends = stations(setup);
     let at: Vec<&LinkEnd> = ends.iter().filter(|(name, _)| sends.contains(name.as_str())).map(|(_, end)| end).collect();
     let begins = setup.shaper.taprio().map(|taprio| {
         let (cycle, offset) = (taprio.schedule.cycle.0.max(1), taprio.schedule.offset.0);
-        let earliest = found.now.map_or(0, Instant::ns) + AHEAD.0 - offset;
+        let earliest = found[HostId::HERE].now.map_or(0, Instant::ns) + AHEAD.0 - offset;
         // The first multiple of the cycle from then on, moved by what was asked for.
         Instant::from_ns((earliest + cycle - 1).div_euclid(cycle) * cycle + offset)
     });
@@ -108,7 +109,7 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> Sh
     let steps = steps.collect();
     let read_back = match setup.shaper {
         Shaper::None => none::read_back(ends),
-        _ => ends.values().map(read_back::command).collect(),
+        _ => ends.values().map(read_back::question).collect(),
     };
     Shaped { steps, read_back, begins }
 }
@@ -117,11 +118,11 @@ pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> Sh
 ///
 /// # Errors
 /// If a device has too few queues, or its link another rate. A link that does not tell its rate, as one that is down, is believed.
-pub fn possible(setup: &Setup, found: &Facts) -> Result<(), ShaperError> {
+pub fn possible(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
     if let Some(asked) = setup.shaper.port_bit_s() {
-        for (_, device) in devices(setup) {
+        for (station, device) in devices(setup) {
             // What a virtual device tells is no wire's.
-            let nic = found.nics.get(device).filter(|nic| nic.kind.is_none());
+            let nic = found[station::host_of(setup, station)].nics.get(device).filter(|nic| nic.kind.is_none());
             let speed = nic.and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
             if let Some(is) = speed.map(|speed| speed as u64 * 1_000_000).filter(|is| *is != asked) {
                 return Err(ShaperError::Rate { device: device.to_owned(), is, asked });
@@ -130,8 +131,9 @@ pub fn possible(setup: &Setup, found: &Facts) -> Result<(), ShaperError> {
     }
     let Some(classes) = setup.shaper.classes() else { return Ok(()) };
     let needed = classes.queues.iter().map(|of| of.offset + of.count).max().unwrap_or(0).max(2);
-    for (_, device) in devices(setup) {
-        if let Some(has) = found.tx_queues.get(device).copied().filter(|has| *has < needed) {
+    for (station, device) in devices(setup) {
+        let queues = &found[station::host_of(setup, station)].tx_queues;
+        if let Some(has) = queues.get(device).copied().filter(|has| *has < needed) {
             return Err(ShaperError::Queues { kind: setup.shaper.kind(), device: device.to_owned(), needed, has });
         }
     }
@@ -139,7 +141,7 @@ pub fn possible(setup: &Setup, found: &Facts) -> Result<(), ShaperError> {
 }
 
 /// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
-pub fn cannot_offload(setup: &Setup, found: &Facts) -> Option<String> {
+pub fn cannot_offload(setup: &Setup, found: &FactsByHost) -> Option<String> {
     let what = setup.shaper.offloads()?;
     // Gates and launch times go by the device's clock; credits go by none.
     let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
@@ -152,21 +154,16 @@ pub fn cannot_offload(setup: &Setup, found: &Facts) -> Option<String> {
         // Whether the driver does it is only known when it is asked.
         return None;
     }
-    devices(setup).into_iter().find_map(|(_, device)| {
-        let nic = found.nics.get(device)?;
-        match &nic.can {
-            Ok(can) if can.phc >= 0 => None,
-            Ok(_) => Some(format!("{what} needs a device with a PTP clock, and {} has none", nic.name)),
-            Err(why) => {
-                Some(format!("{what} needs a device with a PTP clock; what {} has is unknown: {why}", nic.name))
-            }
-        }
+    nics(setup, found).find_map(|nic| match &nic.can {
+        Ok(can) if can.phc >= 0 => None,
+        Ok(_) => Some(format!("{what} needs a device with a PTP clock, and {} has none", nic.name)),
+        Err(why) => Some(format!("{what} needs a device with a PTP clock; what {} has is unknown: {why}", nic.name)),
     })
 }
 
 /// What a refusal of the kernel's says to who asked for an offload: the command, its words, and what of the devices is known to stand
 /// against it. Many drivers take no queue discipline over unless they are told that they may.
-pub fn refused_offload(setup: &Setup, found: &Facts, command: &str, says: &str) -> String {
+pub fn refused_offload(setup: &Setup, found: &FactsByHost, command: &str, says: &str) -> String {
     let mut all = match cannot_offload(setup, found) {
         Some(blind) => format!("{blind}; the kernel: {says}"),
         None => format!("`{command}`: {says}"),
@@ -174,9 +171,7 @@ pub fn refused_offload(setup: &Setup, found: &Facts, command: &str, says: &str) 
     let off = |nic: &&Nic| nic.tc_offload.is_some_and(|feature| !feature.on && feature.switchable);
     // A guest's own devices are as tardy has made them.
     let may_be_told = setup.path.traits().place == Where::OnlyHere;
-    for nic in
-        devices(setup).iter().filter_map(|(_, device)| found.nics.get(*device)).filter(off).filter(|_| may_be_told)
-    {
+    for nic in nics(setup, found).filter(off).filter(|_| may_be_told) {
         let name = &nic.name;
         all += &format!(
             "; hw-tc-offload of {name} is off, and its driver may ask for it: ethtool -K {name} hw-tc-offload on"
@@ -195,20 +190,26 @@ fn devices(setup: &Setup) -> Vec<(&str, &str)> {
         .collect()
 }
 
+/// The same devices as they were found.
+fn nics<'f>(setup: &'f Setup, found: &'f FactsByHost) -> impl Iterator<Item = &'f Nic> {
+    let devices = devices(setup).into_iter();
+    devices.filter_map(|(station, device)| found[station::host_of(setup, station)].nics.get(device))
+}
+
 /// The one step that sets the root and its children. Gone with the root are its children.
 fn step(end: &LinkEnd, root: &[String], children: Vec<Vec<String>>) -> Vec<Step> {
-    let (netns, device) = (end.netns.as_str(), end.device.as_str());
+    let device = end.device.as_str();
     let tc = |place: &[&str], words: &[String]| {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Command::tc_in(netns, &[&["qdisc", "replace", "dev", device], place, &words[..]].concat())
+        end.place.tc(&[&["qdisc", "replace", "dev", device], place, &words[..]].concat())
     };
     let mut does = vec![tc(&["root", "handle", ROOT], root)];
     for child in &children {
         let [parent, words @ ..] = &child[..] else { continue };
         does.push(tc(&["parent", parent], words));
     }
-    let undoes = vec![Inverse::within(netns, Action::DeleteQdisc { device: device.to_owned() })];
-    vec![Step { does, undoes, why: WHY, tolerates: &[] }]
+    let undoes = vec![Inverse::within(&end.place, Action::DeleteQdisc { device: device.to_owned() })];
+    vec![Step::new(&end.place, WHY, does).undone_by(undoes)]
 }
 
 /// Words of a command.

@@ -2,15 +2,15 @@
 //! What the kernel made of a queue discipline, by `tc -j -s qdisc`: what differs from what was asked for, and what its counters say.
 
 use super::{ROOT, places};
-use crate::command::Command;
 use crate::path::LinkEnd;
+use crate::step::Question;
 use serde_json::Value;
 use tardy_model::qdisc::{QdiscRecord, ShaperRecord};
 use tardy_model::shaper::{Cbs, Classes, Etf, Mode, Queues, Shaper, Taprio};
 
 /// Asks for the queue disciplines of an end, with their counters.
-pub fn command(end: &LinkEnd) -> Command {
-    Command::tc_in(&end.netns, &["-j", "-s", "qdisc", "show", "dev", &end.device])
+pub fn question(end: &LinkEnd) -> Question {
+    Question::at(&end.place, end.place.tc(&["-j", "-s", "qdisc", "show", "dev", &end.device]))
 }
 
 /// A class by the place of a child: `100:3`.

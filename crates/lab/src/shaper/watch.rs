@@ -2,11 +2,14 @@
 //! Reads the queue disciplines of the devices that streams leave by, before a trial and after it.
 
 use super::{devices, is_watched, read_back, stations};
-use crate::host::{ApplyError, Host};
-use crate::machine::Facts;
+use crate::command::Command;
+use crate::host::HostId;
+use crate::machine::FactsByHost;
 use crate::path::LinkEnd;
+use crate::station;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use tardy_model::json::Json;
 use tardy_model::path::Devices;
 use tardy_model::qdisc::ShaperRecord;
 use tardy_spec::experiment::Setup;
@@ -25,12 +28,14 @@ pub struct Readings<'a> {
 
 impl<'a> Readings<'a> {
     /// None taken yet.
-    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &Facts) -> Self {
+    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &FactsByHost) -> Self {
         let sends = stations(setup);
         let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
-        let driver =
-            |(station, device): (&str, &str)| Some((station.to_owned(), found.nics.get(device)?.driver.clone()?));
+        let driver = |(station, device): (&str, &str)| {
+            let nics = &found[station::host_of(setup, station)].nics;
+            Some((station.to_owned(), nics.get(device)?.driver.clone()?))
+        };
         let of_made = match setup.path.traits().devices {
             Devices::Made { driver } => driver,
             Devices::There(_) | Devices::Named => None,
@@ -40,11 +45,23 @@ impl<'a> Readings<'a> {
         Readings { setup, drivers, ends: watched.map(of).collect() }
     }
 
-    /// Takes one.
-    pub fn take(&mut self, host: &mut dyn Host) {
-        for (_, end, says) in &mut self.ends {
-            says.push(read(host, end));
+    /// What a host is to be asked for each.
+    pub fn commands(&self, host: HostId) -> Vec<Command> {
+        self.of(host).map(|at| read_back::question(&self.ends[at].1).command).collect()
+    }
+
+    /// Takes one: what that host says to each command.
+    pub fn take(&mut self, host: HostId, says: Vec<Result<Json, String>>) {
+        let ends: Vec<usize> = self.of(host).collect();
+        for (at, says) in ends.into_iter().zip(says) {
+            let parsed = |says: Json| serde_json::from_str(says.text()).map_err(|error| error.to_string());
+            self.ends[at].2.push(says.and_then(parsed));
         }
+    }
+
+    fn of(&self, host: HostId) -> impl Iterator<Item = usize> + '_ {
+        let ends = self.ends.iter().enumerate();
+        ends.filter(move |(_, (_, end, _))| end.place.host == host).map(|(at, _)| at)
     }
 
     /// Records by station, of the first reading and the last. A reading that failed is told in the record; a trial that broke before
@@ -59,15 +76,4 @@ impl<'a> Readings<'a> {
         };
         self.ends.into_iter().filter_map(record).collect()
     }
-}
-
-/// What tc says of an end, or why it does not.
-fn read(host: &mut dyn Host, end: &LinkEnd) -> Said {
-    let read = host.read_back(&[read_back::command(end)]).map_err(|error| match error {
-        ApplyError::Failed { says, .. } | ApplyError::NeedsRoot { says, .. } => says,
-        ApplyError::ReadBack { source, .. } => format!("what tc printed is no JSON: {source}"),
-        error => error.to_string(),
-    })?;
-    let says = read.first().map_or("null", |read| read.says.text());
-    serde_json::from_str(says).map_err(|error| format!("what tc printed is no JSON: {error}"))
 }

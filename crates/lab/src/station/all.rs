@@ -5,7 +5,6 @@ use super::{NoStation, StationId};
 use crate::agent::{Agent, AgentError, Incoming};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, OffsetSource, OneHost};
-use crate::process::Identity;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::mpsc;
@@ -100,9 +99,10 @@ impl Stations {
         self.agents.iter().filter_map(|agent| Some((agent.station(), agent.pid()?)))
     }
 
-    /// Who the agents are, of those that live.
-    pub(crate) fn identities(&self) -> Vec<Identity> {
-        self.processes().filter_map(|(_, pid)| Identity::of(pid).ok()).collect()
+    /// The first station on a host, and its name.
+    pub(crate) fn on(&self, host: HostId) -> (StationId, String) {
+        let at = self.hosts.iter().position(|of| *of == host).unwrap_or_default();
+        (StationId(at as u16), self.agents.get(at).map_or_else(String::new, |agent| agent.station().to_owned()))
     }
 
     /// The names of all.

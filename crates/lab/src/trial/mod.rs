@@ -10,7 +10,7 @@ mod shared;
 mod warming;
 
 use crate::agent::AgentError;
-use crate::leftover;
+use crate::host::{Away, HostId};
 use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{NoStation, Stations};
@@ -60,6 +60,18 @@ impl From<NoStation> for Broken {
     }
 }
 
+/// What is to be done on the hosts themselves, which no station can do.
+pub trait Outside {
+    /// Looks at the machines: for the first time just before the trial, for the second time just behind it.
+    ///
+    /// # Errors
+    /// A host that cannot be asked any more.
+    fn look(&mut self) -> Result<(), (HostId, Away)>;
+
+    /// Ends the processes that programs of loads left behind.
+    fn end_leftovers(&mut self);
+}
+
 /// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured for a moment.
 const LISTEN: Duration = Duration::from_millis(250);
 /// Between the order to start and the lead-in's first packet, at least: stations are ordinary processes.
@@ -68,25 +80,23 @@ pub const AHEAD: Nanos = Nanos(15_000_000);
 /// some does not stop its tick when it is idle. Until they are done, three or four ticks later, it wakes earlier: in a virtual machine
 /// a quarter of a round trip, in the first 5 to 10 ms of a trial.
 pub const SETTLED: Nanos = Nanos(45_000_000);
-/// What a load's program has started and left behind is looked for so long.
-const LEAVING: Duration = Duration::from_secs(2);
 
 fn now() -> Now {
     Now { monotonic: clock::now(), tai: clock::now() }
 }
 
 impl Stations {
-    /// Runs one trial of all streams at once. `observe` is called just before the start and just behind the end: what lies
+    /// Runs one trial of all streams at once. `outside` is asked to look just before the start and just behind the end: what lies
     /// outside, making ready and handing over, is not the trial. Without it nothing has disturbed the kernel, and the trial begins sooner.
     pub fn run(
         &mut self,
         streams: &[Ordered],
         loads: &mut Loads,
         stop: &AtomicBool,
-        mut observe: Option<&mut dyn FnMut()>,
+        mut outside: Option<&mut dyn Outside>,
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<Vec<StreamHalves>, Broken> {
-        let ahead = if observe.is_some() { SETTLED } else { AHEAD };
+        let ahead = if outside.is_some() { SETTLED } else { AHEAD };
         let (mut machine, mut outputs) = Machine::begin(streams, loads, self.names(), ahead, now());
         let (mut inputs, mut is_stopped) = (VecDeque::new(), false);
         loop {
@@ -98,8 +108,9 @@ impl Stations {
                         }
                     }
                     Output::Look => {
-                        if let Some(observe) = &mut observe {
-                            observe();
+                        if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
+                            let (station, name) = self.on(host);
+                            inputs.push_back(Input::Lost(station, AgentError::Host { station: name, source }));
                         }
                         let compared = self.compare_clocks().unwrap_or_else(|(station, error)| {
                             inputs.push_back(Input::Lost(station, error));
@@ -108,7 +119,9 @@ impl Stations {
                         inputs.push_back(Input::Looked(compared));
                     }
                     Output::EndLeftovers => {
-                        let _ = leftover::end(&self.identities(), LEAVING);
+                        if let Some(outside) = &mut outside {
+                            outside.end_leftovers();
+                        }
                     }
                     Output::Progress { stream, side, digest } => progress(&streams[stream].stream.name, side, digest),
                 }

@@ -1,45 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine that tardy runs on, as a host: journal first, then the command. Whatever happens, what was begun is put back.
+//! What was done to this machine for one set-up: journal first, then the command. Whatever happens, what was begun is put back.
 
-use super::Host;
 use super::error::{ApplyError, died, failed};
 use super::runner::{CommandError, Runner};
 use crate::command::{Batch, Command};
 use crate::inverse::Inverse;
 use crate::journal::{Journal, JournalError};
+use crate::process::Identity;
 use crate::step::Step;
 use crate::undo::{self, PutBack, UndoError};
 use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;
 
-/// This machine while a path is built on it. Dropping it puts everything back as well as it goes; [`Host::put_back`] also says whether it
-/// went.
-pub struct Local<'r> {
+/// What was done for one set-up. Dropping it puts everything back as well as it goes; [`Applied::put_back`] also says whether it went.
+pub struct Applied<R: Runner> {
     journal: Journal,
-    runner: &'r mut dyn Runner,
+    runner: R,
     /// Something may be there that is to be put back.
     is_changed: bool,
 }
 
-impl<'r> Local<'r> {
-    /// With the journal of a slot, which is open as long as this lives.
-    pub fn new(journal: Journal, runner: &'r mut dyn Runner) -> Self {
-        Local { journal, runner, is_changed: false }
-    }
-}
-
-/// Carries out steps on this machine.
+/// Carries out steps on this machine. The journal is a slot's, and open as long as what is given lives.
 ///
 /// # Errors
 /// If one fails; then those before it are put back.
-pub fn applied<'r>(steps: &[Step], journal: Journal, runner: &'r mut dyn Runner) -> Result<Local<'r>, ApplyError> {
-    let mut local = Local::new(journal, runner);
-    local.apply(steps)?;
-    Ok(local)
+pub fn applied<R: Runner>(steps: &[Step], journal: Journal, runner: R) -> Result<Applied<R>, ApplyError> {
+    let mut applied = Applied { journal, runner, is_changed: false };
+    applied.also(steps)?;
+    Ok(applied)
 }
 
-impl Host for Local<'_> {
-    fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+impl<R: Runner> Applied<R> {
+    /// Carries out more steps.
+    ///
+    /// # Errors
+    /// If one fails; then everything is put back, also what was done before this call.
+    pub fn also(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         self.is_changed = true;
         self.build(steps).map_err(|cause| match self.put_back() {
             Ok(_) => cause,
@@ -47,17 +43,30 @@ impl Host for Local<'_> {
         })
     }
 
-    fn note_process(&mut self, pid: u32) -> Result<(), JournalError> {
+    /// Notes a process that was started for the set-up: whoever puts back ends it first.
+    ///
+    /// # Errors
+    /// If there is no such process, or the journal cannot be written. The caller then ends the process itself.
+    pub fn note_process(&mut self, pid: u32) -> Result<(), JournalError> {
         self.journal.agent(pid)
     }
 
-    fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
+    /// The processes that were noted.
+    pub fn processes(&self) -> &[Identity] {
+        &self.journal.contents().agents
+    }
+
+    /// Runs commands that change nothing and print JSON, and gives an answer for each.
+    ///
+    /// # Errors
+    /// If a command fails or prints something else. Nothing is put back for it.
+    pub fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
         let mut read = Vec::with_capacity(commands.len());
         for batch in Batch::group(commands.iter().cloned()) {
             let output = self.runner.run(&batch)?;
             if let Some(failure) = output.failures.first() {
                 let command = batch.commands().get(failure.at.unwrap_or(0)).unwrap_or(&batch.commands()[0]);
-                return Err(failed(command, "reading back", failure));
+                return Err(failed(command, &"reading back".into(), failure));
             }
             // One document for each command, one after the other.
             let mut documents = serde_json::Deserializer::from_str(&output.stdout).into_iter::<Json>();
@@ -71,14 +80,16 @@ impl Host for Local<'_> {
         Ok(read)
     }
 
-    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+    /// Ends the noted processes and runs all inverses, the last one first.
+    ///
+    /// # Errors
+    /// If something could not be put back. It stays in the journal.
+    pub fn put_back(&mut self) -> Result<PutBack, UndoError> {
         // Set first: a drop after a failure would only fail again.
         self.is_changed = false;
-        undo::put_back(&mut self.journal, self.runner)
+        undo::put_back(&mut self.journal, &mut self.runner)
     }
-}
 
-impl Local<'_> {
     fn build(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         // Which step each command is of.
         let of: Vec<usize> = steps.iter().enumerate().flat_map(|(i, step)| vec![i; step.does.len()]).collect();
@@ -99,10 +110,10 @@ impl Local<'_> {
                 let Some(at) = failure.at.map(|at| (ran + at).min(last)) else {
                     // The process died, and it is not known at which command: any of them may have been done, so all the inverses
                     // stay. They may be run for what never came to be.
-                    return Err(died(&batch, steps[of[ran]].why, failure));
+                    return Err(died(&batch, &steps[of[ran]].why, failure));
                 };
                 let step = &steps[of[at]];
-                if step.tolerates.iter().any(|text| failure.says.contains(text)) {
+                if step.tolerates.iter().any(|text| failure.says.contains(&**text)) {
                     continue;
                 }
                 // Nothing has come of a step whose first command failed, nor of those after it. Their inverses must not
@@ -112,7 +123,7 @@ impl Local<'_> {
                     let untouched = of[at] + usize::from(!is_first);
                     let _ = self.journal.undone(&numbers[untouched - begun..]);
                 }
-                return Err(failed(&batch.commands()[at - ran], step.why, failure));
+                return Err(failed(&batch.commands()[at - ran], &step.why, failure));
             }
             (ran, begun) = (last + 1, begins.end);
         }
@@ -120,7 +131,7 @@ impl Local<'_> {
     }
 }
 
-impl Drop for Local<'_> {
+impl<R: Runner> Drop for Applied<R> {
     fn drop(&mut self) {
         if self.is_changed {
             let _ = self.put_back();

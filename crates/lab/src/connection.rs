@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A connection to an agent or a steward, whatever carries its bytes.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+/// Two byte streams to an agent or a steward, and what it runs in.
+pub struct Connection {
+    /// Its messages.
+    pub from: Box<dyn Read + Send>,
+    /// Orders to it.
+    pub to: Box<dyn Write + Send>,
+    /// What it runs in.
+    pub carrier: Box<dyn Carrier>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("pid", &self.carrier.pid()).finish_non_exhaustive()
+    }
+}
+
+/// What an agent runs in: a process, or whatever else ends on its own.
+pub trait Carrier: Send {
+    /// Its process on the coordinator's machine, for the journal: whoever puts back after a killed coordinator ends this
+    /// process first. `None` if there is none.
+    fn pid(&self) -> Option<u32>;
+
+    /// How it ended, in words that follow "ended", if it does so within `limit`. Called when a message could not be sent or
+    /// received, to say why, and after the orders' stream was closed, to wait for the end.
+    fn ended(&mut self, limit: Duration) -> Option<String>;
+
+    /// Ends it at once. Called if it does not end by itself after the orders' stream was closed. It must not block.
+    fn kill(&mut self);
+
+    /// The last lines that it wrote for a person.
+    fn last_words(&self) -> Vec<String>;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program of this machine that speaks on its standard input and output.
+
+use crate::command::Command;
+use crate::connection::{Carrier, Connection};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{self, Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// So many of the last lines that it wrote on stderr are kept.
+const LAST_LINES: usize = 12;
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Starts `program` with the arguments of `command`, whose name it bears in lists of processes.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start(program: &Path, command: &Command) -> io::Result<Connection> {
+    let mut process = process::Command::new(program);
+    process.arg0(command.program()).args(command.argv().iter().skip(1));
+    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = process.spawn()?;
+    let (Some(to), Some(from), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+        return Err(io::Error::other("no pipes"));
+    };
+    let lines = Arc::new(Mutex::new(VecDeque::new()));
+    listen(stderr, lines.clone());
+    Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Process { child, lines }) })
+}
+
+struct Process {
+    child: Child,
+    lines: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Carrier for Process {
+    fn pid(&self) -> Option<u32> {
+        Some(self.child.id())
+    }
+
+    fn ended(&mut self, limit: Duration) -> Option<String> {
+        let until = Instant::now() + limit;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(format!("with {status}")),
+                Ok(None) if Instant::now() < until => std::thread::sleep(LOOK_EVERY),
+                _ => return None,
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+    }
+
+    fn last_words(&self) -> Vec<String> {
+        self.lines.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default()
+    }
+}
+
+fn listen(from: impl Read + Send + 'static, lines: Arc<Mutex<VecDeque<String>>>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if let Ok(mut lines) = lines.lock() {
+                if lines.len() == LAST_LINES {
+                    lines.pop_front();
+                }
+                lines.push_back(line);
+            }
+        }
+    });
+}

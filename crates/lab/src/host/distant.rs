@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A host elsewhere: its steward is spoken to over two byte streams, whatever carries them.
+
+use super::ask::{Ask, Observe, Observed};
+use super::message::{self as talk, Answer, Order, Reply};
+use super::{ApplyError, Away, Host, LookError};
+use crate::command::{Command, OURSELVES};
+use crate::connection::{Carrier, Connection};
+use crate::machine::Facts;
+use crate::names::Names;
+use crate::run::Event;
+use crate::slot::ClaimError;
+use crate::step::Step;
+use crate::undo::{PutBack, UndoError};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::sync::mpsc;
+use std::time::Duration;
+use tardy_engine::message::{self, MessageError};
+use tardy_model::manifest::ReadBack;
+
+/// A steward answers within this time, and for each step that it carries out it may take the time of a command.
+const ANSWER: Duration = Duration::from_secs(20);
+const A_STEP: Duration = Duration::from_secs(60);
+/// A steward whose orders have ended puts everything back before it ends.
+const ENDING: Duration = Duration::from_secs(10);
+const DYING: Duration = Duration::from_secs(1);
+
+/// How a program is started on a host: over ssh, say. It is the only thing that knows what carries the bytes.
+pub trait Reach {
+    /// Starts a program there. Its standard input and output are the connection.
+    ///
+    /// # Errors
+    /// If the host cannot be reached or the program not be started.
+    fn open(&mut self, command: &Command) -> io::Result<Connection>;
+}
+
+impl<F: FnMut(&Command) -> io::Result<Connection>> Reach for F {
+    fn open(&mut self, command: &Command) -> io::Result<Connection> {
+        self(command)
+    }
+}
+
+/// A host elsewhere.
+pub struct Distant<R> {
+    /// As the user calls it.
+    name: String,
+    reach: R,
+    to: Option<BufWriter<Box<dyn Write + Send>>>,
+    replies: mpsc::Receiver<Result<Reply, MessageError>>,
+    carrier: Box<dyn Carrier>,
+    ran: Vec<Event>,
+}
+
+impl<R: Reach> Distant<R> {
+    /// Starts the steward of a host and exchanges greetings with it. It must be of this build.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or is another program.
+    pub fn meet(mut reach: R, name: &str, version: &str) -> Result<Distant<R>, Away> {
+        let away = |says: String| Away { host: name.to_owned(), says };
+        let connection = reach
+            .open(&Command::new(OURSELVES, &["steward"]))
+            .map_err(|error| away(format!("its steward cannot be started: {error}")))?;
+        let Connection { from, to, carrier } = connection;
+        let (heard, greeting) = mpsc::channel();
+        let (told, replies) = mpsc::channel();
+        let ours = version.to_owned();
+        std::thread::spawn(move || {
+            let mut from = BufReader::new(from);
+            let greeted = message::hear(&mut from, &ours);
+            let mut over = greeted.is_err();
+            over |= heard.send(greeted).is_err();
+            while !over {
+                let reply = talk::receive(&mut from);
+                over = reply.is_err();
+                over |= told.send(reply).is_err();
+            }
+        });
+        let (name, to) = (name.to_owned(), Some(BufWriter::new(to)));
+        let mut distant = Distant { name, reach, to, replies, carrier, ran: Vec::new() };
+        let greeted = distant.to.as_mut().map_or(Err(MessageError::Closed), |to| message::greet(to, version));
+        greeted.map_err(|error| distant.lost(error))?;
+        let theirs = match greeting.recv_timeout(ANSWER) {
+            Ok(heard) => heard.map_err(|error| distant.lost(error))?,
+            Err(_) => return Err(distant.silent()),
+        };
+        if theirs != version {
+            let says = format!(
+                "its steward is tardy {theirs}, and this is tardy {version}: one run must not mix two builds; install one of them on both"
+            );
+            return Err(Away { host: distant.name.clone(), says });
+        }
+        Ok(distant)
+    }
+}
+
+impl<R> Distant<R> {
+    fn away(&self, says: impl Into<String>) -> Away {
+        Away { host: self.name.clone(), says: says.into() }
+    }
+
+    fn silent(&self) -> Away {
+        self.away("its steward does not answer: `tardy undo` there puts back what is left")
+    }
+
+    /// What a broken connection means.
+    fn lost(&mut self, error: MessageError) -> Away {
+        // Whatever it is asked from now on, it is gone.
+        self.to = None;
+        if !matches!(error, MessageError::Closed | MessageError::Broken(_)) {
+            return self.away(error.to_string());
+        }
+        let how = self.carrier.ended(DYING).map_or_else(String::new, |how| format!(" (it ended {how})"));
+        let lines = self.carrier.last_words();
+        let said = if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" / ")) };
+        self.away(format!(
+            "the connection to its steward is lost{how}{said}: a steward that lives puts everything back there, else `tardy undo` does"
+        ))
+    }
+
+    fn ask(&mut self, order: &Order, limit: Duration) -> Result<Answer, Away> {
+        let sent = self.to.as_mut().map_or(Err(MessageError::Closed), |to| talk::send(to, order));
+        sent.map_err(|error| self.lost(error))?;
+        match self.replies.recv_timeout(limit) {
+            Ok(Ok(Reply { ran, answer })) => {
+                self.ran.extend(ran);
+                Ok(answer)
+            }
+            Ok(Err(error)) => Err(self.lost(error)),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.lost(MessageError::Closed)),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                // A reply that comes later would be taken for that of the next order.
+                self.to = None;
+                Err(self.silent())
+            }
+        }
+    }
+
+    /// The error that goes with an answer which is not the one that was waited for.
+    fn refused(&self, answer: Answer) -> ApplyError {
+        match answer {
+            Answer::Failed { command, why, says } => ApplyError::Failed { command, why, says },
+            other => self.odd(other).into(),
+        }
+    }
+
+    fn odd(&self, answer: Answer) -> Away {
+        match answer {
+            Answer::Refused(says) => self.away(says),
+            Answer::Failed { command, why, says } => self.away(format!("`{command}` ({why}): {says}")),
+            _ => self.away("its steward answered something else than what it was asked"),
+        }
+    }
+}
+
+impl<R: Reach> Host for Distant<R> {
+    fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
+        match self.ask(&Order::Look(ask.clone()), ANSWER)? {
+            Answer::Facts(facts) => Ok(*facts),
+            other => Err(self.odd(other).into()),
+        }
+    }
+
+    fn claim(&mut self) -> Result<Names, ClaimError> {
+        let answer = self.ask(&Order::Claim, ANSWER)?;
+        let names = if let Answer::Slot(number) = answer { Names::of(number) } else { None };
+        names.ok_or_else(|| self.odd(answer).into())
+    }
+
+    fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        let limit = ANSWER + A_STEP * steps.len() as u32;
+        // There the host is "this machine".
+        let here = |step: &Step| {
+            let mut step = step.clone();
+            step.place.host = super::HostId::HERE;
+            step
+        };
+        match self.ask(&Order::Apply(steps.iter().map(here).collect()), limit)? {
+            Answer::Done => Ok(()),
+            other => Err(self.refused(other)),
+        }
+    }
+
+    fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
+        let limit = ANSWER + A_STEP * commands.len() as u32;
+        match self.ask(&Order::ReadBack(commands.to_vec()), limit)? {
+            Answer::Read(read) if read.len() == commands.len() => Ok(read),
+            other => Err(self.refused(other)),
+        }
+    }
+
+    fn link_is_up(&mut self, netns: &str, device: &str) -> Result<bool, LookError> {
+        let (netns, device) = (netns.to_owned(), device.to_owned());
+        match self.ask(&Order::LinkIsUp { netns, device }, ANSWER)? {
+            Answer::LinkIsUp(is_up) => Ok(is_up),
+            other => Err(self.odd(other).into()),
+        }
+    }
+
+    fn start(&mut self, command: &Command) -> Result<Connection, ApplyError> {
+        self.reach.open(command).map_err(|source| ApplyError::Start { command: command.clone(), source })
+    }
+
+    fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
+        match self.ask(&Order::Observe(what.clone()), ANSWER)? {
+            Answer::Observed(observed) => Ok(*observed),
+            other => Err(self.odd(other)),
+        }
+    }
+
+    fn end_leftovers(&mut self) {
+        let _ = self.ask(&Order::EndLeftovers, ANSWER);
+    }
+
+    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        match self.ask(&Order::PutBack, ANSWER + A_STEP)? {
+            Answer::PutBack(put_back) => Ok(put_back),
+            other => Err(self.odd(other).into()),
+        }
+    }
+
+    fn ran(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.ran)
+    }
+}
+
+impl<R> Drop for Distant<R> {
+    /// A steward whose orders end puts back what is left and ends.
+    fn drop(&mut self) {
+        self.to = None;
+        // It is not killed: it may be putting something back, and its journal lies there.
+        let _ = self.carrier.ended(ENDING);
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The hosts of a run, by their ids. What a plan says is sent to the host that it is for.
+
+use super::ask::{Ask, Observe, Observed};
+use super::{ApplyError, Away, Host, HostId, LookError};
+use crate::machine::FactsByHost;
+use crate::run::Event;
+use crate::step::{Question, Step};
+use crate::undo::{PutBack, UndoError};
+use std::collections::BTreeMap;
+use tardy_model::manifest::ReadBack;
+
+/// The hosts of a run. The coordinator's own is always among them.
+pub struct Hosts<'h> {
+    here: &'h mut dyn Host,
+    others: BTreeMap<HostId, (String, Box<dyn Host + 'h>)>,
+}
+
+impl<'h> Hosts<'h> {
+    /// A run on this machine alone.
+    pub fn here(here: &'h mut dyn Host) -> Hosts<'h> {
+        Hosts { here, others: BTreeMap::new() }
+    }
+
+    /// Also another host, by the name that the user has for it.
+    #[must_use]
+    pub fn and(mut self, id: HostId, name: &str, host: impl Host + 'h) -> Hosts<'h> {
+        self.others.insert(id, (name.to_owned(), Box::new(host)));
+        self
+    }
+
+    /// The host of this id. A place names no host that the run does not have: what is planned takes its hosts from here.
+    ///
+    /// # Panics
+    /// If it is none of the run's.
+    pub fn at(&mut self, id: HostId) -> &mut (dyn Host + 'h) {
+        if id == HostId::HERE { self.here } else { &mut *self.others.get_mut(&id).expect("a host of the run").1 }
+    }
+
+    /// All ids, this machine's first.
+    pub fn ids(&self) -> Vec<HostId> {
+        [HostId::HERE].into_iter().chain(self.others.keys().copied()).collect()
+    }
+
+    /// The name that the user has for another host than this machine.
+    pub fn name(&self, id: HostId) -> Option<&str> {
+        self.others.get(&id).map(|(name, _)| name.as_str())
+    }
+
+    /// Looks at each host; `ask` says what at.
+    ///
+    /// # Errors
+    /// Of the first host that has not what is asked for.
+    pub fn look(&mut self, ask: impl Fn(HostId) -> Ask) -> Result<FactsByHost, LookError> {
+        let mut facts = FactsByHost::from(self.here.look(&ask(HostId::HERE))?);
+        for (id, (_, host)) in &mut self.others {
+            facts = facts.and(*id, host.look(&ask(*id))?);
+        }
+        Ok(facts)
+    }
+
+    /// Carries out steps, in order, each on its host.
+    ///
+    /// # Errors
+    /// Of the first step that fails. Its host has put back what it did; [`Hosts::put_back`] sees to the others.
+    pub fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        for same in steps.chunk_by(|one, next| one.place.host == next.place.host) {
+            self.at(same[0].place.host).apply(same)?;
+        }
+        Ok(())
+    }
+
+    /// Asks each question of its host, and gives the answers in order.
+    ///
+    /// # Errors
+    /// Of the first one that is not answered.
+    pub fn read_back(&mut self, questions: &[Question]) -> Result<Vec<ReadBack>, ApplyError> {
+        let mut answers = Vec::with_capacity(questions.len());
+        for same in questions.chunk_by(|one, next| one.host == next.host) {
+            let commands: Vec<_> = same.iter().map(|question| question.command.clone()).collect();
+            answers.extend(self.at(same[0].host).read_back(&commands)?);
+        }
+        Ok(answers)
+    }
+
+    /// Reads what each host does. `what` says what is read there. Before a trial this machine is the last one that is looked at, and behind
+    /// it the first one, so that what it does to talk with the others is not the trial's.
+    ///
+    /// # Errors
+    /// If one cannot be asked any more: which.
+    pub fn observe(
+        &mut self,
+        mut what: impl FnMut(HostId) -> Observe,
+    ) -> Result<BTreeMap<HostId, Observed>, (HostId, Away)> {
+        let mut ids = self.ids();
+        let mut observed = BTreeMap::new();
+        let mut asked: BTreeMap<HostId, Observe> = ids.iter().map(|id| (*id, what(*id))).collect();
+        if asked.values().all(|what| what.moment == tardy_host::state::Moment::Before) {
+            ids.reverse();
+        }
+        for id in ids {
+            if let Some(what) = asked.remove(&id) {
+                observed.insert(id, self.at(id).observe(&what).map_err(|away| (id, away))?);
+            }
+        }
+        Ok(observed)
+    }
+
+    /// Ends on each host what programs of loads have left behind.
+    pub fn end_leftovers(&mut self) {
+        self.ids().into_iter().for_each(|id| self.at(id).end_leftovers());
+    }
+
+    /// Puts back what was done on each host. A host where that fails does not keep the others from it.
+    ///
+    /// # Errors
+    /// The first one.
+    pub fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        let (mut all, mut failed) = (PutBack::default(), None);
+        for id in self.ids().into_iter().rev() {
+            match self.at(id).put_back() {
+                Ok(put_back) => all.add(put_back),
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+        }
+        failed.map_or(Ok(all), Err)
+    }
+
+    /// The commands that were run since the last call. Those of other hosts are none for this machine's shell.
+    pub fn ran(&mut self) -> Vec<Event> {
+        let mut all = self.here.ran();
+        all.extend(self.others.values_mut().flat_map(|(_, host)| host.ran()).map(Event::of_elsewhere));
+        all
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where something is: a host and, on it, a network namespace. A place also knows how a command of a plan gets there.
+
+use super::HostId;
+use crate::command::Command;
+use serde::{Deserialize, Serialize};
+
+/// A host and a network namespace on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The host. A journal lies on the host that it is about, so its lines name no other one.
+    pub host: HostId,
+    /// The network namespace there; `None` for the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+}
+
+impl Place {
+    /// A network namespace of a host.
+    pub fn netns_of(host: HostId, netns: &str) -> Place {
+        Place { host, netns: Some(netns.to_owned()) }
+    }
+
+    /// The host's own network.
+    pub fn of(host: HostId) -> Place {
+        Place { host, netns: None }
+    }
+
+    /// The name of the namespace; empty for the host's own, which has none.
+    pub fn netns(&self) -> &str {
+        self.netns.as_deref().unwrap_or_default()
+    }
+
+    /// `ip args…` there.
+    pub fn ip(&self, args: &[&str]) -> Command {
+        self.netns.as_deref().map_or_else(|| Command::ip(args), |netns| Command::ip_in(netns, args))
+    }
+
+    /// `tc args…` there.
+    pub fn tc(&self, args: &[&str]) -> Command {
+        self.netns.as_deref().map_or_else(|| Command::new("tc", args), |netns| Command::tc_in(netns, args))
+    }
+
+    /// A shell there, which runs `script` with the words of `rest` behind it.
+    pub fn shell(&self, script: &str, rest: &[&str]) -> Command {
+        self.exec(&[&["sh", "-c", script], rest].concat())
+    }
+
+    /// A program there with its arguments.
+    pub fn exec(&self, words: &[&str]) -> Command {
+        match (&self.netns, words) {
+            (Some(netns), words) => Command::ip(&[&["netns", "exec", netns], words].concat()),
+            (None, [program, args @ ..]) => Command::new(program, args),
+            (None, []) => Command::new("true", &[]),
+        }
+    }
+}

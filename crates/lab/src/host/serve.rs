@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The steward's side of the talk with a coordinator elsewhere. It ends when the coordinator is gone, and then puts everything back.
+
+use super::message::{self as talk, Answer, Order, Reply};
+use super::{ApplyError, Host};
+use crate::undo::UndoError;
+use std::io::{Read, Write};
+use tardy_engine::message::{self, MessageError};
+
+/// Serves a host until the orders end. What is left to be put back then is put back.
+///
+/// # Errors
+/// [`Unserved::Talk`] if the other side says what is no order of this protocol, and [`Unserved::Left`] if something could not be put back.
+pub fn serve(from: impl Read, to: &mut impl Write, version: &str, host: &mut dyn Host) -> Result<(), Unserved> {
+    let talked = talk(from, to, version, host);
+    let left = host.put_back().map(|_| ());
+    match talked {
+        // Orders end when the coordinator does, in whatever way.
+        Ok(()) | Err(MessageError::Closed | MessageError::Broken(_)) => Ok(left?),
+        Err(error) => Err(left.map_or_else(Unserved::from, |()| error.into())),
+    }
+}
+
+/// Why a steward ended in disorder.
+#[derive(Debug, thiserror::Error)]
+pub enum Unserved {
+    /// The other side is no coordinator of this version.
+    #[error(transparent)]
+    Talk(#[from] MessageError),
+    /// Something is left on this host.
+    #[error(transparent)]
+    Left(#[from] UndoError),
+}
+
+fn talk(mut from: impl Read, to: &mut impl Write, version: &str, host: &mut dyn Host) -> Result<(), MessageError> {
+    message::greet(to, version)?;
+    message::hear(&mut from, version)?;
+    loop {
+        let order = talk::receive(&mut from)?;
+        let answer = answer(host, order);
+        talk::send(to, &Reply { ran: host.ran(), answer })?;
+    }
+}
+
+fn answer(host: &mut dyn Host, order: Order) -> Answer {
+    fn refused(error: impl ToString) -> Answer {
+        Answer::Refused(error.to_string())
+    }
+    fn or_else<T, E: ToString>(result: Result<T, E>, answer: impl FnOnce(T) -> Answer) -> Answer {
+        result.map_or_else(refused, answer)
+    }
+    match order {
+        Order::Look(ask) => or_else(host.look(&ask), |facts| Answer::Facts(Box::new(facts))),
+        Order::Claim => or_else(host.claim(), |names| Answer::Slot(names.slot())),
+        Order::Apply(steps) => match host.apply(&steps) {
+            Ok(()) => Answer::Done,
+            Err(ApplyError::Failed { command, why, says }) => Answer::Failed { command, why, says },
+            Err(error) => refused(error),
+        },
+        Order::ReadBack(commands) => match host.read_back(&commands) {
+            Ok(read) => Answer::Read(read),
+            Err(ApplyError::Failed { command, why, says }) => Answer::Failed { command, why, says },
+            Err(error) => refused(error),
+        },
+        Order::LinkIsUp { netns, device } => or_else(host.link_is_up(&netns, &device), Answer::LinkIsUp),
+        Order::Observe(what) => or_else(host.observe(&what), |observed| Answer::Observed(Box::new(observed))),
+        Order::EndLeftovers => {
+            host.end_leftovers();
+            Answer::Done
+        }
+        Order::PutBack => or_else(host.put_back(), Answer::PutBack),
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The steward of the machine that this process runs on. It holds the machine's slot and the devices that it claimed, and it has one
+//! set-up applied at a time.
+
+use super::applied::{self, Applied};
+use super::ask::{Ask, Observe, Observed};
+use super::devices::{self, Claim, DeviceError};
+use super::runner::{BatchLog, Processes};
+use super::{ApplyError, Away, Host, LookError, child};
+use crate::command::{Command, OURSELVES};
+use crate::connection::Connection;
+use crate::leftover;
+use crate::machine::Facts;
+use crate::names::Names;
+use crate::path::{emulated, netdevsim};
+use crate::process::Identity;
+use crate::run::{Event, What};
+use crate::slot::{self, ClaimError, Slot};
+use crate::state::StateError;
+use crate::step::Step;
+use crate::undo::{PutBack, UndoError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tardy_host::softirq::{napi_threads, steering};
+use tardy_host::state::{Moment, Reader};
+use tardy_host::{cpus, facts, nic, state};
+use tardy_model::manifest::ReadBack;
+use tardy_model::time::Nanos;
+use tardy_sys::{clock, process};
+
+/// What a load's program has started and left behind is looked for so long.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Batches of commands that were run and not yet told.
+type Log = Arc<Mutex<Vec<Event>>>;
+
+/// The steward of this machine.
+pub struct Steward {
+    /// Folder of slots and journals.
+    state: PathBuf,
+    /// What is started where a plan says `tardy`.
+    program: PathBuf,
+    /// A process in the network namespace to which devices go back.
+    home: u32,
+    claim: Option<Claim>,
+    // Behind what is applied, which gives its journal up first.
+    applied: Option<Applied<Processes<'static>>>,
+    slot: Option<Slot>,
+    reader: Option<Reader>,
+    ran: Log,
+}
+
+impl Steward {
+    /// With the folder of slots and journals, the program to start as agents, and a process in the network namespace to which devices go
+    /// back. Nothing is touched yet.
+    pub fn new(state: &Path, program: &Path, home: u32) -> Steward {
+        Steward {
+            state: state.to_owned(),
+            program: program.to_owned(),
+            home,
+            claim: None,
+            applied: None,
+            slot: None,
+            reader: None,
+            ran: Log::default(),
+        }
+    }
+
+    fn slot(&mut self) -> Result<&Slot, ClaimError> {
+        match &mut self.slot {
+            Some(slot) => Ok(slot),
+            none => Ok(none.insert(Slot::claim(&self.state)?)),
+        }
+    }
+
+    /// The runner of a set-up's commands, which notes each batch in the log.
+    fn runner(&mut self) -> Result<Processes<'static>, ApplyError> {
+        let ran = self.ran.clone();
+        let runner = Processes::new(move |batch: &BatchLog<'_>| {
+            ran.lock().unwrap_or_else(PoisonError::into_inner).push(Event::now(What::Commands {
+                commands: batch.commands.iter().map(ToString::to_string).collect(),
+                took_ns: Nanos(batch.took.as_nanos() as i64),
+                failed: batch.failures.iter().map(|failure| failure.says.clone()).collect(),
+                elsewhere: false,
+            }));
+        });
+        let state = self.state.clone();
+        let no_lock = |source| ClaimError::State(StateError::Io { path: state, source });
+        let slot = self.slot()?;
+        Ok(runner.holding(slot).map_err(no_lock)?)
+    }
+
+    /// The processes that were started for the set-up.
+    fn processes(&self) -> &[Identity] {
+        self.applied.as_ref().map_or(&[], Applied::processes)
+    }
+
+    /// What a command of those that print JSON says, or why it does not.
+    fn ask(&mut self, command: &Command) -> Result<tardy_model::json::Json, String> {
+        let read = self.read_back(std::slice::from_ref(command)).map_err(|error| match error {
+            ApplyError::Failed { says, .. } | ApplyError::NeedsRoot { says, .. } => says,
+            ApplyError::ReadBack { source, .. } => format!("what {} printed is no JSON: {source}", command.program()),
+            error => error.to_string(),
+        })?;
+        Ok(read.into_iter().next().map(|read| read.says).unwrap_or_default())
+    }
+}
+
+impl Host for Steward {
+    fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
+        let emulates = emulated::is_here();
+        let asked: Vec<_> = ask.devices.iter().filter(|device| emulates || !device.only_emulated).collect();
+        // Two runs at once must not both believe a device free, nor one read what the other has set.
+        let claim = self.claim.get_or_insert_default();
+        claim.also(asked.iter().map(|device| device.device.as_str()))?;
+        let nics = devices::look(&asked)?;
+        claim.also(nics.values().map(|nic| nic.name.as_str()))?;
+        let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
+        let queues = |(device, nic): (&String, &nic::Nic)| Some((device.clone(), nic::tx_queues(&nic.name)?));
+        Ok(Facts {
+            home: self.home,
+            usable: cpus::usable(),
+            steering,
+            tx_queues: nics.iter().filter_map(queues).collect(),
+            nics,
+            simulates: netdevsim::is_here(),
+            emulates,
+            release: facts::release(),
+            available_bytes: state::available_bytes(),
+            now: Some(clock::now()),
+        })
+    }
+
+    fn claim(&mut self) -> Result<Names, ClaimError> {
+        self.slot().map(Slot::names)
+    }
+
+    fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        if let Some(applied) = &mut self.applied {
+            return applied.also(steps);
+        }
+        let runner = self.runner()?;
+        let journal = self.slot()?.journal()?;
+        self.applied = Some(applied::applied(steps, journal, runner)?);
+        Ok(())
+    }
+
+    fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
+        if self.applied.is_none() {
+            self.apply(&[])?;
+        }
+        self.applied.as_mut().map_or_else(|| Ok(Vec::new()), |applied| applied.read_back(commands))
+    }
+
+    fn link_is_up(&mut self, netns: &str, device: &str) -> Result<bool, LookError> {
+        let gone = |source| DeviceError::Gone { device: device.to_owned(), netns: netns.to_owned(), source };
+        let has_link = || tardy_sys::nic::has_link(device);
+        let looked = if netns.is_empty() {
+            has_link()
+        } else {
+            process::in_netns(&devices::netns_file(netns), has_link).and_then(|link| link)
+        };
+        Ok(looked.map_err(gone)?)
+    }
+
+    fn start(&mut self, command: &Command) -> Result<Connection, ApplyError> {
+        if self.applied.is_none() {
+            self.apply(&[])?;
+        }
+        let program = if command.program() == OURSELVES { self.program.clone() } else { command.program().into() };
+        let connection =
+            child::start(&program, command).map_err(|source| ApplyError::Start { command: command.clone(), source })?;
+        if let (Some(pid), Some(applied)) = (connection.carrier.pid(), &mut self.applied) {
+            // Dropped, the connection's orders end, and so does the process.
+            applied.note_process(pid)?;
+        }
+        Ok(connection)
+    }
+
+    fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
+        let marks = if what.programs { leftover::marks(self.processes()) } else { Vec::new() };
+        let mut reader = match (what.moment, self.reader.take()) {
+            (Moment::Behind, Some(reader)) => reader,
+            (Moment::Before | Moment::Behind, _) => Reader::new(marks),
+        };
+        let other_runs = || slot::other_runs(&self.state);
+        let state = (what.moment == Moment::Behind).then(|| reader.read(Moment::Behind, other_runs()));
+        let napi: BTreeMap<_, _> = what.polled.iter().map(|device| (device.clone(), napi_threads(device))).collect();
+        let says = what.commands.iter().map(|command| self.ask(command)).collect();
+        let state = state.unwrap_or_else(|| reader.read(Moment::Before, slot::other_runs(&self.state)));
+        if what.moment == Moment::Before {
+            self.reader = Some(reader);
+        }
+        Ok(Observed { state, napi, says })
+    }
+
+    fn end_leftovers(&mut self) {
+        let _ = leftover::end(self.processes(), LEAVING);
+    }
+
+    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        self.reader = None;
+        self.applied.take().map_or_else(|| Ok(PutBack::default()), |mut applied| applied.put_back())
+    }
+
+    fn ran(&mut self) -> Vec<Event> {
+        std::mem::take(&mut *self.ran.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

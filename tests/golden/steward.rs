@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The talk between a coordinator and the steward of another host, over pipes in one process: what goes over, and what becomes of
+//! answers that are none.
+
+use std::cell::RefCell;
+use std::io::{PipeReader, PipeWriter, Write, pipe};
+use std::time::Duration;
+use tardy_engine::message;
+use tardy_lab::command::Command;
+use tardy_lab::connection::{Carrier, Connection};
+use tardy_lab::host::ask::{Ask, Observe, Observed};
+use tardy_lab::host::distant::Distant;
+use tardy_lab::host::place::Place;
+use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError, serve};
+use tardy_lab::machine::Facts;
+use tardy_lab::names::Names;
+use tardy_lab::run::Event;
+use tardy_lab::slot::ClaimError;
+use tardy_lab::step::Step;
+use tardy_lab::undo::{PutBack, UndoError};
+use tardy_model::manifest::ReadBack;
+
+const VERSION: &str = "0.1.0 (build 0123)";
+
+/// A host that notes what it is asked and refuses what is called `no`.
+#[derive(Default)]
+struct Noting {
+    steps: Vec<Step>,
+    put_back: u32,
+}
+
+impl Host for Noting {
+    fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
+        assert_eq!(ask, &Ask::default());
+        Ok(Facts { usable: vec![3, 5], ..Facts::default() })
+    }
+
+    fn claim(&mut self) -> Result<Names, ClaimError> {
+        Ok(Names::of(77).expect("a slot"))
+    }
+
+    fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        self.steps.extend_from_slice(steps);
+        match steps.iter().find(|step| step.why == "no") {
+            Some(step) => {
+                let (command, why) = (step.does[0].clone(), step.why.clone());
+                Err(ApplyError::Failed { command, why, says: "not today".to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn read_back(&mut self, _: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
+        // One answer too few.
+        Ok(Vec::new())
+    }
+
+    fn link_is_up(&mut self, _: &str, device: &str) -> Result<bool, LookError> {
+        match device {
+            "gone" => Err(Away { host: "this machine".to_owned(), says: "it was unplugged".to_owned() }.into()),
+            device => Ok(device == "up"),
+        }
+    }
+
+    fn start(&mut self, _: &Command) -> Result<Connection, ApplyError> {
+        unreachable!("programs have connections of their own")
+    }
+
+    fn observe(&mut self, _: &Observe) -> Result<Observed, Away> {
+        Err(Away { host: "this machine".to_owned(), says: "no".to_owned() })
+    }
+
+    fn end_leftovers(&mut self) {}
+
+    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        self.put_back += 1;
+        Ok(PutBack { steps: self.steps.len() as u32, ..PutBack::default() })
+    }
+
+    fn ran(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+struct Nobody;
+
+impl Carrier for Nobody {
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    fn ended(&mut self, _: Duration) -> Option<String> {
+        None
+    }
+
+    fn kill(&mut self) {}
+
+    fn last_words(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+type Reach = RefCell<Option<Connection>>;
+
+/// A host whose steward is whatever `served` does with its end of the line.
+fn met(
+    served: impl FnOnce(PipeReader, PipeWriter) + Send + 'static,
+) -> Result<Distant<impl FnMut(&Command) -> std::io::Result<Connection>>, Away> {
+    let ((orders, to), (from, answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    std::thread::spawn(move || served(orders, answers));
+    let line: Reach =
+        RefCell::new(Some(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Nobody) }));
+    Distant::meet(move |_: &Command| Ok(line.take().expect("it is opened once")), "b", VERSION)
+}
+
+fn step(why: &'static str) -> Step {
+    Step::new(&Place::netns_of(HostId::numbered(4), "tardy-77-a"), why, vec![Command::ip(&["link", "show"])])
+}
+
+#[test]
+fn each_order_gets_the_answer_of_the_host_and_the_end_of_orders_puts_back() {
+    let (told, hears) = std::sync::mpsc::channel();
+    let mut host = met(move |orders, mut answers| {
+        let mut noting = Noting::default();
+        let served = serve::serve(orders, &mut answers, VERSION, &mut noting);
+        told.send((served.map_err(|error| error.to_string()), noting.steps, noting.put_back)).expect("it is heard");
+    })
+    .expect("it greets");
+    assert_eq!(host.look(&Ask::default()).expect("facts").usable, [3, 5]);
+    assert_eq!(host.claim().expect("a slot").slot(), 77);
+    host.apply(&[step("yes")]).expect("it is done");
+    match host.apply(&[step("no")]) {
+        Err(ApplyError::Failed { command, why, says }) => {
+            assert_eq!((command.to_string().as_str(), &*why, says.as_str()), ("ip link show", "no", "not today"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let few = host.read_back(&[Command::ip(&["link"])]).expect_err("one answer for each command").to_string();
+    assert_eq!(few, "b: its steward answered something else than what it was asked");
+    assert!(host.link_is_up("x", "up").expect("looked at") && !host.link_is_up("x", "down").expect("looked at"));
+    let gone = host.link_is_up("x", "gone").expect_err("unplugged").to_string();
+    assert_eq!(gone, "b: this machine: it was unplugged");
+    assert_eq!(host.put_back().expect("put back").steps, 2);
+    drop(host);
+    let (served, steps, put_back) = hears.recv_timeout(Duration::from_secs(20)).expect("it ends");
+    assert_eq!((served, put_back), (Ok(()), 2), "once by order, once at the end");
+    assert!(steps.iter().all(|step| step.place.host == HostId::HERE), "there it is this machine");
+    assert_eq!(steps[0].place.netns.as_deref(), Some("tardy-77-a"));
+}
+
+#[test]
+fn a_steward_of_another_build_and_one_that_is_none_are_refused() {
+    let greeting = |version: &'static str| {
+        move |mut orders: PipeReader, mut answers: PipeWriter| {
+            let _ = message::greet(&mut answers, version);
+            let _ = message::hear(&mut orders, version);
+        }
+    };
+    let error = met(greeting("0.1.0 (build 4567)")).err().expect("another build").to_string();
+    assert!(
+        error.starts_with("b: its steward is tardy 0.1.0 (build 4567), and this is tardy 0.1.0 (build 0123)"),
+        "{error}"
+    );
+    let error = met(|_orders, mut answers| drop(answers.write_all(b"Last login: Mon Nov 23\n")))
+        .err()
+        .expect("no steward")
+        .to_string();
+    assert!(error.starts_with("b: not a message of this protocol"), "{error}");
+    let error = met(|_orders, _answers| ()).err().expect("nobody").to_string();
+    assert!(error.starts_with("b: the connection to its steward is lost"), "{error}");
+}
+
+#[test]
+fn a_steward_that_says_nonsense_or_nothing_more_loses_its_connection_and_nothing_else() {
+    let mut host = met(|mut orders, mut answers| {
+        let _ = message::greet(&mut answers, VERSION);
+        let _ = message::hear(&mut orders, VERSION);
+        let _ = message::read_frame(&mut orders);
+        let _ = message::write_frame(&mut answers, b"{\"answer\":{\"Slot\":1e400},\"ran\":[]}");
+        // It stays, and is not asked any more.
+        let _ = message::read_frame(&mut orders);
+    })
+    .expect("it greets");
+    let error = host.claim().expect_err("no number").to_string();
+    assert!(error.starts_with("b: not a message of this protocol"), "{error}");
+    let error = host.put_back().expect_err("it is given up").to_string();
+    assert!(error.starts_with("b: the connection to its steward is lost"), "{error}");
+}
+
+#[test]
+fn an_order_that_is_none_ends_the_steward_and_what_was_done_is_put_back() {
+    let ((orders, mut to), (mut from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    let steward = std::thread::spawn(move || {
+        let mut noting = Noting::default();
+        let served = serve::serve(orders, &mut answers, VERSION, &mut noting);
+        (served.expect_err("no order").to_string(), noting.put_back)
+    });
+    message::greet(&mut to, VERSION).expect("it listens");
+    message::hear(&mut from, VERSION).expect("it greets");
+    message::write_frame(&mut to, b"{\"Apply\":[{\"place\":{\"host\":\"the moon\"}}]}").expect("it listens");
+    let (error, put_back) = steward.join().expect("no panic");
+    assert!(error.contains("`the moon` names no host"), "{error}");
+    assert_eq!(put_back, 1);
+}

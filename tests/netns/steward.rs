@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The steward of another host, as a process of its own that is spoken to over pipes: what it builds on the real kernel and what becomes
+//! of it when either side is gone. "Another host" is this machine under another id, with a state folder of its own.
+
+use crate::command::tardy;
+use crate::lab::{cannot, namespaces_of, slots, two};
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tardy_host::state::Moment;
+use tardy_lab::command::Command;
+use tardy_lab::connection::Connection;
+use tardy_lab::host::ask::{Ask, Observe};
+use tardy_lab::host::distant::{Distant, Reach};
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::steward::Steward;
+use tardy_lab::host::{ApplyError, Host, HostId, child};
+use tardy_lab::names::Names;
+use tardy_lab::plan::Plan;
+use tardy_lab::run::What;
+use tardy_lab::undo::undo_all;
+
+const OTHER: HostId = HostId::numbered(1);
+
+/// A plan of two stations, all of it on the other host.
+fn elsewhere(names: Names) -> Plan {
+    let mut plan = two(names);
+    plan.steps.iter_mut().for_each(|step| step.place.host = OTHER);
+    plan.read_back.iter_mut().for_each(|question| question.host = OTHER);
+    plan
+}
+
+fn version() -> String {
+    // The binary greets with its own build, which is not this test's.
+    let program = std::fs::read(tardy()).expect("the built binary");
+    let id = tardy_lab::identity::build_id(&program[..64 << 10]).expect("it has a build");
+    format!("{} (build {id})", env!("CARGO_PKG_VERSION"))
+}
+
+/// Starts programs as if they were on another host, and remembers the process that it started last.
+struct Pipes {
+    state: String,
+    started: Rc<Cell<Option<u32>>>,
+}
+
+impl Reach for Pipes {
+    fn open(&mut self, command: &Command) -> std::io::Result<Connection> {
+        let program = tardy();
+        let words = command.argv().iter().skip(1).map(String::as_str);
+        let words: Vec<&str> =
+            [self.state.as_str(), program.to_str().expect("UTF-8")].into_iter().chain(words).collect();
+        let connection = child::start(Path::new("env"), &Command::new("env", &words))?;
+        self.started.set(connection.carrier.pid());
+        Ok(connection)
+    }
+}
+
+fn meet(state: &Path) -> (Distant<Pipes>, u32) {
+    let started = Rc::new(Cell::new(None));
+    let pipes = Pipes { state: format!("TARDY_STATE={}", state.display()), started: started.clone() };
+    let distant = Distant::meet(pipes, "b", &version()).expect("its steward answers");
+    (distant, started.get().expect("a process"))
+}
+
+fn until(mut is_so: impl FnMut() -> bool) -> bool {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !is_so() && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    is_so()
+}
+
+fn can_run(test: &str) -> bool {
+    cannot().map(|reason| tardy_tests::skip(test, &reason)).is_none()
+}
+
+#[test]
+fn a_path_is_built_read_watched_and_put_back_on_another_host() {
+    if !can_run("a_path_is_built_read_watched_and_put_back_on_another_host") {
+        return;
+    }
+    let (here, there) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let mut steward = Steward::new(here.path(), Path::new("tardy"), std::process::id());
+    let mut hosts = Hosts::here(&mut steward).and(OTHER, "b", meet(there.path()).0);
+    let found = hosts.look(|_| Ask::default()).expect("nothing is asked for");
+    assert_eq!(found[OTHER].usable, found[HostId::HERE].usable, "it is this machine, after all");
+    assert!(found[OTHER].now.is_some() && found[OTHER].home != found[HostId::HERE].home);
+    let names = hosts.at(OTHER).claim().expect("a slot there");
+    assert_eq!(hosts.at(OTHER).claim().expect("the same"), names);
+    let plan = elsewhere(names);
+    hosts.apply(&plan.steps).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(namespaces_of(names.slot()).len(), 2);
+    assert_eq!(slots(there.path()), [names.slot()], "its journal lies there");
+    assert_eq!(slots(here.path()), [0u16; 0], "and none here");
+    let read = hosts.read_back(&plan.read_back).expect("it can be read back");
+    let asked: Vec<String> = plan.read_back.iter().map(ToString::to_string).collect();
+    assert_eq!(read.iter().map(|read| read.command.clone()).collect::<Vec<_>>(), asked);
+    assert!(read[0].says.text().contains(&plan.ends["a"].device), "{}", read[0].says.text());
+    let end = &plan.ends["a"];
+    assert!(hosts.at(OTHER).link_is_up(end.place.netns(), &end.device).expect("it is there"));
+    let gone = hosts.at(OTHER).link_is_up(end.place.netns(), "ghost").expect_err("there is none");
+    assert!(gone.to_string().starts_with("b: network device `ghost`"), "{gone}");
+
+    let tc = end.place.tc(&["-j", "-s", "qdisc", "show", "dev", &end.device]);
+    let what = |moment| {
+        let tc = tc.clone();
+        move |host: HostId| Observe {
+            moment,
+            programs: false,
+            polled: Vec::new(),
+            commands: if host == OTHER { vec![tc.clone()] } else { Vec::new() },
+        }
+    };
+    let before = hosts.observe(what(Moment::Before)).unwrap_or_else(|(host, away)| panic!("{host}: {away}"));
+    let after = hosts.observe(what(Moment::Behind)).unwrap_or_else(|(host, away)| panic!("{host}: {away}"));
+    assert_eq!(before.keys().copied().collect::<Vec<_>>(), [HostId::HERE, OTHER]);
+    // This machine is looked at inside of the other one's readings.
+    let read = |of: &std::collections::BTreeMap<HostId, tardy_lab::host::ask::Observed>, host| {
+        of[&host].state.clocks.monotonic_ns
+    };
+    assert!(read(&before, OTHER) < read(&before, HostId::HERE) && read(&after, HostId::HERE) < read(&after, OTHER));
+    assert!(
+        after[&OTHER].says[0].as_ref().is_ok_and(|says| says.text().contains("noqueue")),
+        "{:?}",
+        after[&OTHER].says
+    );
+
+    let ran = hosts.ran();
+    let is_elsewhere =
+        |what: &What| matches!(what, What::Commands { elsewhere: true, commands, .. } if !commands.is_empty());
+    assert!(ran.len() > 3 && ran.iter().all(|event| is_elsewhere(&event.what)), "{ran:?}");
+    let put = hosts.put_back().expect("it can be put back");
+    assert_eq!(put.steps, plan.steps.len() as u32);
+    assert!(namespaces_of(names.slot()).is_empty());
+    drop(hosts);
+    assert!(until(|| slots(there.path()).is_empty()), "its slot is free again");
+}
+
+#[test]
+fn what_a_host_refuses_is_known_by_the_step_and_the_others_are_put_back() {
+    if !can_run("what_a_host_refuses_is_known_by_the_step_and_the_others_are_put_back") {
+        return;
+    }
+    let there = tempfile::tempdir().expect("a folder");
+    let (mut host, _) = meet(there.path());
+    let names = host.claim().expect("a slot there");
+    let mut plan = elsewhere(names);
+    let last = plan.steps.last_mut().expect("steps");
+    last.does = vec![Command::ip(&["link", "set", "dev", "tdy-ghost", "up"])];
+    match host.apply(&plan.steps) {
+        Err(ApplyError::Failed { command, why, says }) => {
+            assert_eq!((command, why), (last_command(&plan), plan.steps.last().expect("steps").why.clone()));
+            assert!(says.contains("Cannot find device"), "{says}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(namespaces_of(names.slot()).is_empty(), "what was done before is put back");
+}
+
+fn last_command(plan: &Plan) -> Command {
+    plan.steps.last().and_then(|step| step.does.last()).expect("a command").clone()
+}
+
+#[test]
+fn a_steward_whose_coordinator_is_gone_puts_everything_back() {
+    if !can_run("a_steward_whose_coordinator_is_gone_puts_everything_back") {
+        return;
+    }
+    let there = tempfile::tempdir().expect("a folder");
+    let (mut host, _) = meet(there.path());
+    let names = host.claim().expect("a slot there");
+    host.apply(&elsewhere(names).steps).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(namespaces_of(names.slot()).len(), 2);
+    // As when a coordinator is killed, or a line is cut: nothing is said, the stream ends.
+    drop(host);
+    assert!(until(|| namespaces_of(names.slot()).is_empty()));
+    assert!(until(|| slots(there.path()).is_empty()));
+}
+
+#[test]
+fn a_killed_steward_is_told_by_its_hosts_name_and_undo_there_puts_back() {
+    if !can_run("a_killed_steward_is_told_by_its_hosts_name_and_undo_there_puts_back") {
+        return;
+    }
+    let there = tempfile::tempdir().expect("a folder");
+    let (mut host, pid) = meet(there.path());
+    let names = host.claim().expect("a slot there");
+    host.apply(&elsewhere(names).steps).unwrap_or_else(|error| panic!("{error}"));
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    let error = host.put_back().expect_err("nobody is there").to_string();
+    assert!(error.starts_with("b: the connection to its steward is lost (it ended with signal: 9"), "{error}");
+    assert!(error.ends_with("else `tardy undo` does"), "{error}");
+    let again = host.apply(&[]).expect_err("it stays lost").to_string();
+    assert!(again.starts_with("b: the connection to its steward is lost"), "{again}");
+    assert_eq!(namespaces_of(names.slot()).len(), 2, "nobody has put it back");
+    let done =
+        undo_all(there.path(), &mut tardy_lab::host::runner::Processes::new(|_| ()), &mut |_, _| ()).expect("undo");
+    assert!(done.failed.is_empty(), "{done:?}");
+    assert!(namespaces_of(names.slot()).is_empty() && slots(there.path()).is_empty());
+}
