@@ -216,7 +216,7 @@ fn tasks_that_ended_count_from_the_trials_beginning_and_by_name_and_cpu() {
     use tardy_sys::exits::Exit;
     let exit = |tid, name: &str, cpu, run_ns| Exit { tid, name: name.into(), cpu, run_ns };
     let exits = [exit(7, "cc1", 0, 90), exit(8, "cc1", 0, 30), exit(9, "cc1", 1, 5), exit(10, "sh", 0, 200)];
-    let before = [(7, TaskTime { name: "cc1".into(), start: 1, cpu: 0, run_ns: 60 })].into();
+    let before = [(7, TaskTime { name: "cc1".into(), start: 1, cpu: 0, run_ns: 60, realtime: false })].into();
     let ended = |name: &str, cpu, count, run_ns| EndedTasks { name: name.into(), cpu, count, run_ns };
     let tasks = vec![ended("sh", 0, 1, 200), ended("cc1", 0, 2, 60), ended("cc1", 1, 1, 5)];
     assert_eq!(state::ended(&exits, true, &before), Ended { tasks, incomplete: true });

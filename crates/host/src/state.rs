@@ -164,8 +164,9 @@ fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSe
                 continue;
             }
             if let Some(stat) = read("stat").as_deref().and_then(Stat::parse) {
+                let realtime = stat.is_realtime();
                 let Stat { name, started_ticks: start, cpu, .. } = stat;
-                all.insert(tid, TaskTime { name, start, cpu, run_ns });
+                all.insert(tid, TaskTime { name, start, cpu, run_ns, realtime });
                 if ours {
                     marked.insert(tid);
                 }

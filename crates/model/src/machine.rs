@@ -35,6 +35,13 @@ pub struct TaskTime {
     pub cpu: u32,
     /// Time it has run since it started, ns.
     pub run_ns: i64,
+    /// It comes before all tasks of an ordinary policy (SCHED_FIFO, SCHED_RR, SCHED_DEADLINE).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub realtime: bool,
+}
+
+fn is_false(it: &bool) -> bool {
+    !it
 }
 
 /// The tasks of one name that ended on one CPU while a trial ran.

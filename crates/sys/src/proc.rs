@@ -17,7 +17,12 @@ pub struct Stat {
     pub started_ticks: u64,
     /// The CPU that it ran on last, field 39.
     pub cpu: u32,
+    /// The scheduling policy, field 41: 0 for SCHED_OTHER (sched(7)).
+    pub policy: u32,
 }
+
+/// Policies that come before all ordinary ones: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
+const BEFORE_ORDINARY: [u32; 3] = [1, 2, 6];
 
 impl Stat {
     /// That of a process.
@@ -34,6 +39,11 @@ impl Stat {
     /// As of a process.
     pub fn of_own_thread(tid: u32) -> io::Result<Stat> {
         Stat::read(&format!("/proc/self/task/{tid}/stat"))
+    }
+
+    /// True if it comes before every task of an ordinary policy.
+    pub fn is_realtime(&self) -> bool {
+        BEFORE_ORDINARY.contains(&self.policy)
     }
 
     fn read(file: &str) -> io::Result<Stat> {
@@ -55,6 +65,7 @@ impl Stat {
             ran_ticks: [field(14)?.parse().ok()?, field(15)?.parse().ok()?],
             started_ticks: field(22)?.parse().ok()?,
             cpu: field(39)?.parse().ok()?,
+            policy: field(41)?.parse().ok()?,
         })
     }
 }

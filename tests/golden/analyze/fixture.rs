@@ -104,7 +104,7 @@ fn machine(at_ns: i64) -> MachineState {
         steal_ns: 0,
         ..CpuTimes::default()
     };
-    let task = |name: &str, cpu, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu, run_ns };
+    let task = |name: &str, cpu, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu, run_ns, realtime: false };
     MachineState {
         clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),

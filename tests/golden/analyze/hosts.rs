@@ -27,7 +27,9 @@ fn disturb(after: &mut MachineState, elapsed_ns: i64) {
     let times = after.cpus.get_mut(&CPU).expect("a CPU");
     times.busy_ns += elapsed_ns / 2;
     times.idle_ns -= elapsed_ns / 2;
-    after.tasks.insert(900, TaskTime { name: "stress".into(), start: 80, cpu: CPU, run_ns: elapsed_ns / 2 });
+    after
+        .tasks
+        .insert(900, TaskTime { name: "stress".into(), start: 80, cpu: CPU, run_ns: elapsed_ns / 2, realtime: false });
 }
 
 fn verdicts(record: &TrialRecord) -> Vec<Verdict> {

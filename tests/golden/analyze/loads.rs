@@ -300,7 +300,7 @@ fn a_load_does_not_compete_with_what_it_is_to_disturb() {
         let before = record.before.cpus[&1];
         let cpu = record.after.cpus.get_mut(&1).expect("CPU 1");
         (cpu.busy_ns, cpu.idle_ns) = (before.busy_ns + elapsed, before.idle_ns);
-        let task = TaskTime { name: name.into(), start: 80, cpu: 1, run_ns: elapsed / 2 };
+        let task = TaskTime { name: name.into(), start: 80, cpu: 1, run_ns: elapsed / 2, realtime: false };
         record.after.tasks.insert(tid, task);
     };
     let ids = |trial: &TrialResult| -> Vec<String> { trial.verdicts.iter().map(|v| v.id.clone()).collect() };

@@ -35,7 +35,10 @@ fn disturbed() -> TrialRecord {
     let cpu = record.after.cpus.get_mut(&1).expect("a CPU");
     cpu.busy_ns += half;
     cpu.idle_ns -= half;
-    record.after.tasks.insert(900, TaskTime { name: "stress".into(), start: 80, cpu: 1, run_ns: half });
+    record
+        .after
+        .tasks
+        .insert(900, TaskTime { name: "stress".into(), start: 80, cpu: 1, run_ns: half, realtime: false });
     ctl(&mut record).rx.wait_ns = Some(half);
     record
 }

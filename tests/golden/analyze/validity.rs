@@ -385,7 +385,10 @@ fn run_other(record: &mut TrialRecord, ns: i64, task: Option<&str>) {
     cpu.busy_ns += ns;
     cpu.idle_ns -= ns;
     if let Some(name) = task {
-        record.after.tasks.insert(900, TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns: ns });
+        record
+            .after
+            .tasks
+            .insert(900, TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns: ns, realtime: false });
     }
 }
 
@@ -426,7 +429,7 @@ fn others_on_the_same_cpu() {
 fn a_task_is_not_blamed_with_its_lifetime() {
     // A kernel worker changes its name with its work; it has run for an hour before, and 200 ms in the trial.
     let hour = 3_600_000_000_000;
-    let worker = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu: 1, run_ns };
+    let worker = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu: 1, run_ns, realtime: false };
     let renamed = verdict(|record, _| {
         run_other(record, 200_000_000, None);
         ctl(record).rx.wait_ns = Some(0);
@@ -457,7 +460,7 @@ fn a_task_is_not_blamed_with_its_lifetime() {
 fn several_tasks_are_told_with_the_share_of_each() {
     let several = verdict(|record, _| {
         run_other(record, 3_000_000_000, None);
-        let task = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns };
+        let task = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns, realtime: false };
         record.after.tasks.insert(900, task("rustc", 1_000_000_000));
         record.after.tasks.insert(901, task("rustc", 1_000_000_000));
         record.after.tasks.insert(902, task("cc1", 600_000_000));

@@ -95,14 +95,26 @@ fn is_own(evidence: &Evidence<'_>, name: &str) -> bool {
     name.starts_with("tardy-") && before.other_runs == 0 && after.other_runs == 0
 }
 
+/// What other tasks of a realtime policy ran that were last on a CPU.
+fn realtime_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
+    let strange = strange(evidence);
+    let tasks =
+        evidence.after().tasks.iter().filter(|(tid, task)| task.realtime && task.cpu == cpu && strange(**tid, task));
+    tasks.map(|(tid, task)| task_ns(evidence, *tid, task, elapsed_ns)).fold(0, i64::saturating_add)
+}
+
+/// True of a task that is neither one of the measuring threads nor of the loads.
+fn strange<'e>(evidence: &Evidence<'e>) -> impl Fn(u32, &TaskTime) -> bool + use<'e> {
+    let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
+    let expected = load::expected(evidence);
+    move |tid, task| !ours.contains(&tid) && expected.as_ref().is_none_or(|expected| !expected.holds(tid, task))
+}
+
 /// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a program, what it started and what
 /// has ended is not known to be another's, so tasks that have ended are left out.
 fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
-    let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
-    let expected = load::expected(evidence);
-    let strange = |tid: u32, task: &TaskTime| expected.as_ref().is_none_or(|expected| !expected.holds(tid, task));
-    let tasks = evidence.after().tasks.iter();
-    let tasks = tasks.filter(|(tid, task)| task.cpu == cpu && !ours.contains(tid) && strange(**tid, task));
+    let strange = strange(evidence);
+    let tasks = evidence.after().tasks.iter().filter(|(tid, task)| task.cpu == cpu && strange(**tid, task));
     let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(evidence, *tid, task, elapsed_ns), 0));
     let has_programs = evidence.record.loads.values().any(|load| matches!(load.kind, LoadKind::Command { .. }));
     let ended = evidence.after().ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
@@ -135,7 +147,11 @@ pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
     let stopped_ns = stops.map(|stopped| stopped.gaps.total_ns).fold(0, i64::saturating_add);
     // The stream's own packets are taken in by interrupts and softirqs: nobody else's doing.
     let apart = [times.irq_ns, times.softirq_ns, ours_ns, stopped_ns].into_iter().fold(0, i64::saturating_add);
-    let mut others_ns = busy_ns(&times, elapsed_ns).saturating_sub(apart);
+    let busy_ns = busy_ns(&times, elapsed_ns);
+    // The kernel samples the time of softirqs at its tick, and who wakes up with the tick makes it charge whole ticks to them. What a
+    // realtime task ran is measured: no thread below it had the CPU meanwhile, whatever interrupted it.
+    let not_ours_ns = busy_ns.saturating_sub(ours_ns).saturating_sub(stopped_ns);
+    let mut others_ns = busy_ns.saturating_sub(apart).max(realtime_ns(evidence, cpu, elapsed_ns).min(not_ours_ns));
     if load::expected(evidence).is_some() {
         // What the kernel does for a load has no name of its own: only tasks that can be named count.
         let named = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);

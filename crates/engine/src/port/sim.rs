@@ -282,7 +282,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         let idle_ns = (passed_ns - busy_ns - steal_ns).max(0);
         (CPUS[end], CpuTimes { busy_ns, idle_ns, steal_ns, ..CpuTimes::default() })
     };
-    let hog = TaskTime { name: "hog".into(), start: 1, cpu: CPUS[0], run_ns: share(sim.hog) };
+    let hog = TaskTime { name: "hog".into(), start: 1, cpu: CPUS[0], run_ns: share(sim.hog), realtime: false };
     MachineState {
         clocks,
         cpus: [0, 1].map(cpu).into(),
