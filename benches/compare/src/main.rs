@@ -4,6 +4,7 @@
 
 mod analysis;
 mod bulk;
+mod caches;
 mod cells;
 mod child;
 mod exchange;
@@ -47,6 +48,7 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { name: "recorder", measure: packets::recorder },
     Comparison { name: "exchange", measure: exchange::measure },
     Comparison { name: "bulk", measure: bulk::measure },
+    Comparison { name: "caches", measure: caches::measure },
     Comparison { name: "cells", measure: cells::measure },
     Comparison { name: "analysis", measure: analysis::measure },
 ];

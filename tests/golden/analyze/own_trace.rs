@@ -457,23 +457,20 @@ fn a_difference_that_the_ruler_cannot_tell_or_that_is_small_is_no_trace() {
 }
 
 #[test]
-fn what_the_kernels_allocator_takes_each_eighth_time_is_no_trace_where_tx_stamps_are_taken() {
-    let told_by = |by: i64, stamped: bool| {
+fn the_kernels_caches_of_packet_heads_were_called_tardys_own_trace() {
+    let told_by = |nth: usize, by: i64| {
         let slow = |_: u32, values: &mut Vec<Option<i64>>| {
-            values.iter_mut().flatten().for_each(|ns| *ns = 500 + *ns % 7);
-            values.iter_mut().skip(7).step_by(8).flatten().for_each(|ns| *ns += by);
+            values.iter_mut().flatten().for_each(|ns| *ns = 12_000 + *ns % 100);
+            values.iter_mut().skip(nth - 5).step_by(nth).flatten().for_each(|ns| *ns += by);
         };
-        let mut trials = trials(600, true, slow);
-        for (record, _) in &mut trials {
-            let sources = &mut record.streams.get_mut("ctl").unwrap().sources;
-            sources.retain(|point, _| !point.name().contains("tx_"));
-            sources.extend(stamped.then_some((Point::TxKernel, Source::Driver)));
-        }
-        let cell = cell("all", &[ROUND_TRIP], &trials);
+        let cell = cell("all", &[ROUND_TRIP], &trials(9_600, true, slow));
         judge([(&cell.result, &cell.own_trace)], 16).len()
     };
-    assert_eq!((told_by(80, true), told_by(130, true)), (0, 1));
-    assert_eq!((told_by(80, false), told_by(20, false)), (1, 0), "without them nothing is allocated on the way");
+    // What a C loop shows; what each 16th takes longer shows in each 8th too.
+    assert_eq!((told_by(8, 640), told_by(16, 1_500), told_by(64, 1_500)), (0, 0, 0));
+    // What it takes to fetch the stamps of so many packets.
+    assert_eq!((told_by(8, 5_200), told_by(16, 10_400), told_by(64, 41_600)), (1, 1, 1));
+    assert_eq!((told_by(16, 3_200), told_by(64, 12_800)), (1, 1), "on a machine that is three times as fast");
 }
 
 /// Work of 15 µs that begins with each 40th packet, which it holds up by `by`.
