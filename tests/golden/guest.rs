@@ -11,11 +11,11 @@ use tardy_lab::guest::apt::{deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::modules::Index;
-use tardy_lab::guest::qemu::{Accelerator, Machine};
+use tardy_lab::guest::qemu::{Accelerator, VirtualMachine};
 use tardy_model::manifest::GuestMode;
 
-fn machine(mode: GuestMode, accelerator: Accelerator) -> Machine {
-    Machine {
+fn machine(mode: GuestMode, accelerator: Accelerator) -> VirtualMachine {
+    VirtualMachine {
         mode,
         accelerator,
         cpus: 1,
@@ -79,7 +79,7 @@ fn qemu_could_start_programs_and_take_other_rights() {
         let wanted = " -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny ";
         assert!(line.contains(wanted), "{line}");
         // A QEMU that cannot have the filter starts without, and is the same machine else.
-        let bare = Machine { sandbox: false, ..filtered }.arguments().join(" ");
+        let bare = VirtualMachine { sandbox: false, ..filtered }.arguments().join(" ");
         assert_eq!(bare, line.replace(wanted, " "));
     }
 }

@@ -19,6 +19,7 @@ mod live;
 mod loads;
 mod loss;
 mod manual;
+mod names;
 mod observer;
 mod placement;
 mod plan;

@@ -12,7 +12,7 @@ use tardy_lab::host::ApplyError;
 use tardy_lab::host::HostId;
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
-use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::machine::FactsByHost;
@@ -205,9 +205,9 @@ impl<'a> Recorder<'a> {
 }
 
 impl Runner for Recorder<'_> {
-    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
+    fn run(&mut self, batch: &Batch) -> Result<BatchOutput, CommandError> {
         let forced = batch.process().argv.iter().any(|word| word == "-force");
-        let mut output = Output::default();
+        let mut output = BatchOutput::default();
         for (index, command) in batch.commands().iter().enumerate() {
             self.ran.push(command.to_string());
             if let Some(says) = (self.fails)(command)? {

@@ -9,7 +9,7 @@ use std::fs;
 use std::process::{Command, Output};
 use tardy_lab::consent::{self, Allowed, Need};
 use tardy_lab::guest::expected::Expected;
-use tardy_lab::guest::frame::Kind;
+use tardy_lab::guest::frame::FrameKind;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::relay;
 use tardy_lab::machine::FactsByHost;
@@ -127,7 +127,8 @@ fn what_a_guest_says_it_ran_is_nothing_for_this_machine() {
     // Whatever it says of where.
     let said = Event::now(What::Commands { commands, took_ns: Nanos(1), failed: Vec::new(), elsewhere: false });
     let (mut any, mut told) = (Expected::of(&experiment("")), Told::default());
-    relay::deliver(Kind::Event, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told).expect("it is told");
+    relay::deliver(FrameKind::Event, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told)
+        .expect("it is told");
     assert_eq!(told.0, [(vec!["rm -rf /".to_owned()], true)]);
 }
 

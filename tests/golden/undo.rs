@@ -10,7 +10,7 @@ use tardy_lab::host::ApplyError;
 use tardy_lab::host::HostId;
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
-use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
 use tardy_lab::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::process::Identity;
@@ -214,9 +214,9 @@ fn an_ip_that_dies_without_naming_a_line_costs_no_inverse() {
     // Both namespaces are of one batch, the first one.
     struct Dies(Vec<String>, bool);
     impl Runner for Dies {
-        fn run(&mut self, batch: &tardy_lab::command::Batch) -> Result<Output, CommandError> {
+        fn run(&mut self, batch: &tardy_lab::command::Batch) -> Result<BatchOutput, CommandError> {
             self.0.extend(batch.commands().iter().map(ToString::to_string));
-            let mut output = Output::default();
+            let mut output = BatchOutput::default();
             if !std::mem::replace(&mut self.1, true) {
                 output.failures.push(Failure { at: None, says: "signal: 9 (SIGKILL)".to_owned() });
             }

@@ -8,7 +8,7 @@ use tardy_host::nic::{self, Nic};
 use tardy_lab::command::{Batch, Command};
 use tardy_lab::host::HostId;
 use tardy_lab::host::devices::{Claim, DeviceError, names_end_here};
-use tardy_lab::host::runner::{CommandError, Failure, Output, Runner};
+use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
 use tardy_lab::journal;
 use tardy_lab::loads;
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -261,8 +261,8 @@ fn a_setting_is_what_the_device_can_of_what_is_asked() {
 struct Fails(&'static str, &'static str, Vec<String>);
 
 impl Runner for Fails {
-    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
-        let mut output = Output::default();
+    fn run(&mut self, batch: &Batch) -> Result<BatchOutput, CommandError> {
+        let mut output = BatchOutput::default();
         for (index, command) in batch.commands().iter().map(Command::to_string).enumerate() {
             if command.contains(self.0) {
                 output.failures.push(Failure { at: Some(index), says: self.1.to_owned() });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tardy_lab::command::{self as lab};
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
-use tardy_lab::host::runner::{CommandError, Output, Processes, Runner};
+use tardy_lab::host::runner::{BatchOutput, CommandError, Processes, Runner};
 use tardy_lab::host::{ApplyError, HostId};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -373,7 +373,7 @@ struct Dies<'a> {
 }
 
 impl Runner for Dies<'_> {
-    fn run(&mut self, batch: &lab::Batch) -> Result<Output, CommandError> {
+    fn run(&mut self, batch: &lab::Batch) -> Result<BatchOutput, CommandError> {
         let die = || {
             println!("DIES");
             let _ = tardy_sys::process::signal(std::process::id(), libc::SIGKILL);

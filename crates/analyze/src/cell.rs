@@ -72,7 +72,7 @@ pub struct CellAnalysis {
 pub struct TrialPass<'a> {
     record: &'a TrialRecord,
     streams: BTreeMap<String, StreamPass>,
-    own_trace: own_trace::TrialPass,
+    own_trace: own_trace::OwnTracePass,
 }
 
 /// One trial's results.
@@ -177,7 +177,7 @@ impl CellAnalysis {
             (stream.clone(), StreamPass::new(record.n, &wanted))
         };
         let metrics = |stream: &str| self.metrics.get(stream).map_or(&[][..], Vec::as_slice);
-        let own_trace = own_trace::TrialPass::new(record, metrics);
+        let own_trace = own_trace::OwnTracePass::new(record, metrics);
         TrialPass { record, streams: record.streams.iter().map(pass).collect(), own_trace }
     }
 
@@ -234,7 +234,7 @@ impl CellAnalysis {
         record: &TrialRecord,
         result: &TrialResult,
         digests: BTreeMap<String, StreamDigest>,
-        own_trace: own_trace::TrialPass,
+        own_trace: own_trace::OwnTracePass,
     ) {
         let counts = counts(result);
         if counts && !self.pool_counts {

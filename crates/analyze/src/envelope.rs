@@ -2,7 +2,7 @@
 //! What a picture needs of a trial and a table does not: each metric over time as an envelope, the shape of each stage, where
 //! packets were lost. Bounded, however many packets there are, and a function of the rows alone.
 //!
-//! A [`TracePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a [`Trace`].
+//! A [`EnvelopePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a [`Trace`].
 
 mod delta;
 mod grid;
@@ -182,7 +182,7 @@ fn bucket_of(seq: i64, each: u64, last: usize) -> usize {
 
 /// A trial's stream whose rows are being added.
 #[derive(Debug)]
-pub struct TracePass {
+pub struct EnvelopePass {
     trace: Trace,
     base_ns: i64,
     /// The last bucket there may be: a trial with more packets than were intended has them there.
@@ -194,7 +194,7 @@ pub struct TracePass {
     delta: Option<(DeltaPass, Follow)>,
 }
 
-impl TracePass {
+impl EnvelopePass {
     /// For one stream of a trial; each of `metrics` is looked at so finely.
     pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], grain: Grain) -> Option<Self> {
         let of = record.streams.get(stream)?;
@@ -203,7 +203,7 @@ impl TracePass {
         let column_ns = whole_ns / grain.columns.max(1) as i64 + 1;
         let follow = || Follow::new(Grid::new(grain.columns, column_ns.max(SHORTEST_COLUMN_NS)));
         let spans = metrics.iter().filter(|metric| **metric != Metric::Delta);
-        Some(TracePass {
+        Some(EnvelopePass {
             trace: Trace {
                 cell: record.cell.clone(),
                 n: record.n,

@@ -13,7 +13,7 @@ mod residues;
 mod told;
 
 use intervals::Intervals;
-use pass::{OfStream, TracePass};
+use pass::{OfStream, OwnTraceStream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tardy_model::machine::RulerRecord;
@@ -102,8 +102,8 @@ pub struct CellTrace {
 
 /// One trial whose rows are being added.
 #[derive(Debug)]
-pub(crate) struct TrialPass {
-    streams: BTreeMap<String, TracePass>,
+pub(crate) struct OwnTracePass {
+    streams: BTreeMap<String, OwnTraceStream>,
 }
 
 /// One trial.
@@ -112,13 +112,13 @@ pub(crate) struct TrialTrace {
     streams: BTreeMap<String, OfStream>,
 }
 
-impl TrialPass {
+impl OwnTracePass {
     /// For a trial; `metrics` are those that its results have, by stream.
     pub(crate) fn new<'a>(record: &TrialRecord, metrics: impl Fn(&str) -> &'a [Metric]) -> Self {
         let works = Arc::new(intervals::Works::new(record));
         let pass =
-            |(stream, of): (&String, &StreamRecord)| (stream.clone(), TracePass::new(&works, of, metrics(stream)));
-        TrialPass { streams: record.streams.iter().map(pass).collect() }
+            |(stream, of): (&String, &StreamRecord)| (stream.clone(), OwnTraceStream::new(&works, of, metrics(stream)));
+        OwnTracePass { streams: record.streams.iter().map(pass).collect() }
     }
 
     /// Adds the next rows of a stream.

@@ -2,7 +2,7 @@
 //! The trials over time, for the page: followed while they are in memory, or read from a run folder. The same bounds for both, so
 //! that the page of a run can be made again.
 
-use tardy_analyze::envelope::{Grain, Trace, TracePass};
+use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
 use tardy_model::point::Metric;
 use tardy_model::result::{Results, TrialResult};
 use tardy_model::sample::Batch;
@@ -35,7 +35,7 @@ impl Traces {
     /// A trial that is wholly in memory, and its results.
     pub fn trial(&mut self, record: &TrialRecord, result: &TrialResult, streams: &[(String, Batch)]) {
         for (name, batch) in streams {
-            let Some(mut pass) = TracePass::new(record, name, &metrics(result, name), self.grain) else { continue };
+            let Some(mut pass) = EnvelopePass::new(record, name, &metrics(result, name), self.grain) else { continue };
             pass.push(batch);
             self.all.push(pass.finish());
         }
@@ -52,7 +52,7 @@ impl Traces {
                 let record = run.record(&cell.id, trial.n)?;
                 for stream in record.streams.keys() {
                     let wanted = metrics(trial, stream);
-                    let Some(mut pass) = TracePass::new(&record, stream, &wanted, traces.grain) else { continue };
+                    let Some(mut pass) = EnvelopePass::new(&record, stream, &wanted, traces.grain) else { continue };
                     for batch in run.batches(&cell.id, trial.n, stream)? {
                         pass.push(&batch?);
                     }

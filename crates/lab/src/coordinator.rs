@@ -26,7 +26,7 @@ use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::watch::Readings;
 use crate::shaper::{self, launching};
 use crate::softirq::{self, Watch};
-use crate::station::{self, Built, StationId, Stations};
+use crate::station::{self, PlannedStation, StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
 use around::Around;
@@ -241,7 +241,7 @@ impl Run<'_, '_> {
         self.tell_commands();
         let mut stations = Stations::default();
         let mut entries = BTreeMap::new();
-        for (name, Built { kind, offer, .. }) in &plan.stations {
+        for (name, PlannedStation { kind, offer, .. }) in &plan.stations {
             let (kind, place) = (station::kind(*kind), offer.place());
             let (id, inbox) = stations.next_place(name)?;
             let connection = (kind.connect)(self.hosts.at(place.host), offer)

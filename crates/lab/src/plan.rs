@@ -11,7 +11,7 @@ use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{self, Built, NoStation, StationId};
+use crate::station::{self, NoStation, PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Plan {
     /// Commands that tell what the kernel has made of it.
     pub read_back: Vec<Question>,
     /// Stations, of which each is built before the path.
-    pub stations: BTreeMap<String, Built>,
+    pub stations: BTreeMap<String, PlannedStation>,
     /// Where each station meets the path.
     pub ends: BTreeMap<String, LinkEnd>,
     /// When the queue discipline's schedule begins, where it has one.
@@ -71,7 +71,7 @@ pub fn plan(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, Pl
     let build = |(name, kind): (&String, &Station)| {
         (name.clone(), (station::kind(*kind).build)(names, station::host_of(setup, name), name))
     };
-    let stations: BTreeMap<String, Built> = setup.stations.iter().map(build).collect();
+    let stations: BTreeMap<String, PlannedStation> = setup.stations.iter().map(build).collect();
     let laid = path::lay(setup, &stations, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
     let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
@@ -138,7 +138,7 @@ impl Plan {
         script.comment("what the kernel has made of it");
         self.read_back.iter().for_each(|question| script.command(&question.command));
         script.comment("the stations: each end is spoken to on stdin and stdout while the trials run");
-        for Built { kind, offer, .. } in self.stations.values() {
+        for PlannedStation { kind, offer, .. } in self.stations.values() {
             script.comment(&(station::kind(*kind).agent)(offer).to_string());
         }
         script.comment("put everything back");

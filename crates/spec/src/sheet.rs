@@ -4,7 +4,7 @@
 use crate::error::{At, Origin, Problem, Reason};
 use crate::near;
 use crate::schema::{self, Found, Value};
-use crate::tree::{self, Key, Node, Toml};
+use crate::tree::{self, Node, Toml, WrittenKey};
 use std::collections::BTreeMap;
 use tardy_model::validity;
 
@@ -113,7 +113,8 @@ impl Sheet {
             return Err(Problem::new(Reason::Syntax, &whole, "this is not KEY=VALUE", help));
         };
         let node = tree::override_value(text, n, dotted.len() + 1)?;
-        let key = Key { text: dotted.trim().to_owned(), at: At { origin: Origin::Set(n), span: 0..dotted.len() } };
+        let key =
+            WrittenKey { text: dotted.trim().to_owned(), at: At { origin: Origin::Set(n), span: 0..dotted.len() } };
         if matches!(key.text.split('.').next(), Some("case" | "matrix")) {
             let help = "set the key itself, as stream.ctl.cycle=1ms: that pins its axis";
             return Err(Problem::new(Reason::Value, &key.at, "cases and axes cannot be set", help));
@@ -132,7 +133,7 @@ impl Sheet {
     }
 
     /// Notes the names in `[station.NAME]`, `[stream.NAME]` or `[load.NAME]`.
-    fn name_all(&mut self, table: &Key, node: &Node) -> Result<(), Problem> {
+    fn name_all(&mut self, table: &WrittenKey, node: &Node) -> Result<(), Problem> {
         for (key, _) in rows(node) {
             let is_station = table.text == "station";
             let allowed = |c: char| match !is_station {
@@ -162,7 +163,13 @@ impl Sheet {
     }
 
     /// Walks down to the keys of the table, and refuses what is not in it.
-    fn walk<'a>(&self, above: &[String], key: &Key, node: &'a Node, leaves: &mut Vec<Leaf<'a>>) -> Result<(), Problem> {
+    fn walk<'a>(
+        &self,
+        above: &[String],
+        key: &WrittenKey,
+        node: &'a Node,
+        leaves: &mut Vec<Leaf<'a>>,
+    ) -> Result<(), Problem> {
         let mut path = above.to_vec();
         // Only the root of a dotted key tells whether a metric's dots are in it.
         path.extend(if above.first().is_some_and(|root| root == "expect") && above.len() == 2 {
@@ -310,7 +317,7 @@ impl Sheet {
         Ok(())
     }
 
-    fn read_matrix(&mut self, key: &Key, node: &Node) -> Result<(), Problem> {
+    fn read_matrix(&mut self, key: &WrittenKey, node: &Node) -> Result<(), Problem> {
         if !matches!(node.value, Toml::Table(_)) {
             let message = format!("`matrix` is a table of axes, this is {}", node.what());
             return Err(Problem::new(Reason::Value, &key.at, message, "write [matrix]"));
@@ -340,7 +347,7 @@ impl Sheet {
     }
 }
 
-fn rows(node: &Node) -> &[(Key, Node)] {
+fn rows(node: &Node) -> &[(WrittenKey, Node)] {
     match &node.value {
         Toml::Table(rows) => rows,
         _ => &[],
@@ -373,7 +380,7 @@ fn both(first: &str, second: &str, at: &At) -> Problem {
 }
 
 /// A kind that this version does not have, in a table. Its keys are then unknown too, and that is not what its author must know first.
-fn not_built(table: &[String], rows: &[(Key, Node)]) -> Option<Problem> {
+fn not_built(table: &[String], rows: &[(WrittenKey, Node)]) -> Option<Problem> {
     let (key, node) = rows.iter().find(|(key, _)| key.text == "kind")?;
     let path: Vec<String> = table.iter().chain([&key.text]).cloned().collect();
     let Found::Key(schema) = schema::lookup(&path) else { return None };

@@ -22,12 +22,12 @@ pub(crate) enum Toml {
     Flag(bool),
     Datetime(String),
     List(Vec<Node>),
-    Table(Vec<(Key, Node)>),
+    Table(Vec<(WrittenKey, Node)>),
 }
 
 /// A key and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct WrittenKey {
     pub text: String,
     pub at: At,
 }
@@ -154,7 +154,7 @@ impl Texts {
         let mut rows = Vec::with_capacity(table.len());
         for (key, value) in table {
             let at = self.at(key.span());
-            rows.push((Key { text: key.into_inner().into_owned(), at }, self.node(value)?));
+            rows.push((WrittenKey { text: key.into_inner().into_owned(), at }, self.node(value)?));
         }
         rows.sort_by_key(|(key, _)| key.at.span.start);
         Ok(Toml::Table(rows))

@@ -4,7 +4,8 @@
 use super::fixture::{BASE_NS, CYCLE_NS, LEAD, batch, batches, healthy_packets, lost, noise, received, record};
 use tardy_analyze::envelope::bins;
 use tardy_analyze::envelope::{
-    ALL_SPOTS, Grain, Grid, MOST_BUCKETS, MOST_COLUMNS, MOST_ROWS, Shape, Trace, TracePass, buckets_each, columns_each,
+    ALL_SPOTS, EnvelopePass, Grain, Grid, MOST_BUCKETS, MOST_COLUMNS, MOST_ROWS, Shape, Trace, buckets_each,
+    columns_each,
 };
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
@@ -16,7 +17,7 @@ const COLUMNS: usize = 60;
 
 fn trace(batches: &[Batch], count: u32, buckets: usize) -> Trace {
     let record = record(1, count);
-    let mut pass = TracePass::new(&record, "ctl", &METRICS, Grain { buckets, columns: COLUMNS })
+    let mut pass = EnvelopePass::new(&record, "ctl", &METRICS, Grain { buckets, columns: COLUMNS })
         .expect("the record has the stream");
     batches.iter().for_each(|batch| pass.push(batch));
     pass.finish()
@@ -202,7 +203,7 @@ fn ping_pong(times: &[i64], buckets: usize) -> Trace {
     let mut batch = batch(0, &vec![received(20_000); times.len()]);
     batch.scheduled_ns = times.iter().map(|ns| BASE_NS + ns).collect();
     let grain = Grain { buckets, columns: COLUMNS };
-    let mut pass = TracePass::new(&record, "ctl", &[LEAD], grain).expect("the record has the stream");
+    let mut pass = EnvelopePass::new(&record, "ctl", &[LEAD], grain).expect("the record has the stream");
     pass.push(&batch);
     pass.finish()
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::expected::Expected;
-use tardy_lab::guest::frame::{self, Frames, Kind};
+use tardy_lab::guest::frame::{self, FrameKind, Frames};
 use tardy_lab::guest::relay::{self, Heard, Relay};
 use tardy_lab::guest::watch::most_bytes;
 use tardy_lab::host::hosts::Hosts;
@@ -17,14 +17,14 @@ use tardy_lab::run::{Event, Sink, What};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 
-fn written(frames: &[(Kind, Vec<u8>)]) -> Vec<u8> {
+fn written(frames: &[(FrameKind, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     frames.iter().for_each(|(kind, content)| frame::write(&mut bytes, *kind, content).expect("written"));
     bytes
 }
 
-fn kinds() -> impl Strategy<Value = (Kind, Vec<u8>)> {
-    let kind = prop_oneof![Just(Kind::Event), Just(Kind::Trial), Just(Kind::Output)];
+fn kinds() -> impl Strategy<Value = (FrameKind, Vec<u8>)> {
+    let kind = prop_oneof![Just(FrameKind::Event), Just(FrameKind::Trial), Just(FrameKind::Output)];
     (kind, proptest::collection::vec(any::<u8>(), 0..200))
 }
 
@@ -125,7 +125,7 @@ fn a_run_told_over_a_port_is_the_run() {
     frames.push(&relay.into_port());
     while let Some((kind, bytes)) = frames.take().expect("sound") {
         // No experiment has both: nothing runs beside simulated time.
-        let expected = if kind == Kind::Output { &mut of_programs } else { &mut of_trials };
+        let expected = if kind == FrameKind::Output { &mut of_programs } else { &mut of_trials };
         if let Heard::Over { failed } = relay::deliver(kind, &bytes, expected, &mut there).expect("sense") {
             ended = failed;
         }
@@ -150,7 +150,7 @@ fn a_guest_that_sent_for_ever_filled_the_disk() {
     let (small, large) = (most_bytes(&source(1)), most_bytes(&source(10_000_000)));
     // A trial's samples are far smaller than the memory that it is measured in.
     assert!(small > 64 << 20 && large > small + 3 * 10_000_000 * 200, "{small} {large}");
-    let one = written(&[(Kind::Event, b"{}".to_vec())]);
+    let one = written(&[(FrameKind::Event, b"{}".to_vec())]);
     let mut frames = Frames::of_guest(256 << 20).at_most(10 * one.len() as u64);
     for _ in 0..10 {
         frames.push(&one);
@@ -203,7 +203,7 @@ fn streams_without_packets_took_twenty_times_their_bytes_in_memory() {
 }
 
 /// What comes of a guest that says so, of an experiment of one cell with 3 trials.
-fn told(kind: Kind, bytes: &[u8], expected: &mut Expected) -> Result<(), String> {
+fn told(kind: FrameKind, bytes: &[u8], expected: &mut Expected) -> Result<(), String> {
     let mut kept = Kept::default();
     match relay::deliver(kind, bytes, expected, &mut kept) {
         Ok(_) => Ok(()),
@@ -216,7 +216,7 @@ fn told(kind: Kind, bytes: &[u8], expected: &mut Expected) -> Result<(), String>
 }
 
 fn said(what: &What, expected: &mut Expected) -> Result<(), String> {
-    told(Kind::Event, &serde_json::to_vec(&Event::now(what.clone())).expect("JSON"), expected)
+    told(FrameKind::Event, &serde_json::to_vec(&Event::now(what.clone())).expect("JSON"), expected)
 }
 
 /// What a guest that lies does to its trial.
@@ -230,7 +230,7 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let change = |change: &Change<'_>| {
         let (mut record, mut streams) = (record.clone(), streams.clone());
         change(&mut record, &mut streams);
-        told(Kind::Trial, &relay::trial_bytes(&record, &streams).expect("bytes"), &mut Expected::of(&simulated()))
+        told(FrameKind::Trial, &relay::trial_bytes(&record, &streams).expect("bytes"), &mut Expected::of(&simulated()))
     };
     assert_eq!(change(&|_, _| {}), Ok(()));
     let whole = change(&|record, _| record.cell = "../evil".to_owned());
@@ -249,8 +249,8 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     // Twice would be more trials than there were.
     let mut expected = Expected::of(&simulated());
     let bytes = relay::trial_bytes(record, streams).expect("bytes");
-    assert_eq!(told(Kind::Trial, &bytes, &mut expected), Ok(()));
-    assert!(told(Kind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
+    assert_eq!(told(FrameKind::Trial, &bytes, &mut expected), Ok(()));
+    assert!(told(FrameKind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
     let of_none = What::Refused { cell: "x".to_owned(), why: "y".to_owned() };
     assert!(said(&of_none, &mut expected).is_err());
 }
@@ -285,8 +285,8 @@ fn what_a_kernel_answered_took_two_hundred_times_its_size() {
         format!("{{\"at\":1,\"what\":{{\"built\":{built}}}}}").into_bytes()
     };
     let mut expected = Expected::of(&simulated());
-    assert_eq!(told(Kind::Event, &built(900_000), &mut expected), Ok(()));
-    let much = told(Kind::Event, &built(2_000_000), &mut expected).expect_err("too much");
+    assert_eq!(told(FrameKind::Event, &built(900_000), &mut expected), Ok(()));
+    let much = told(FrameKind::Event, &built(2_000_000), &mut expected).expect_err("too much");
     assert!(much.contains("of 1048576 bytes are the most"), "{much}");
     // The text itself is what is kept, and it comes out as it went in.
     let read: tardy_model::manifest::ReadBack =
@@ -302,11 +302,11 @@ fn two_bytes_of_a_guest_became_an_entry_of_a_programs_output_or_a_file() {
         postcard::to_stdvec(&entries).expect("bytes")
     };
     let mut expected = Expected::of(&with_programs());
-    let many = told(Kind::Output, &output(5), &mut expected).expect_err("two instances have two ends each");
+    let many = told(FrameKind::Output, &output(5), &mut expected).expect_err("two instances have two ends each");
     assert!(many.contains("5 programs came, and the loads start at most 4"), "{many}");
-    assert!(told(Kind::Output, &output(4), &mut expected).is_err_and(|why| why.contains("came twice")));
-    assert_eq!(told(Kind::Output, &output(4), &mut Expected::of(&with_programs())), Ok(()));
-    assert!(told(Kind::Output, &output(1), &mut Expected::of(&simulated())).is_err(), "it has no such load");
+    assert!(told(FrameKind::Output, &output(4), &mut expected).is_err_and(|why| why.contains("came twice")));
+    assert_eq!(told(FrameKind::Output, &output(4), &mut Expected::of(&with_programs())), Ok(()));
+    assert!(told(FrameKind::Output, &output(1), &mut Expected::of(&simulated())).is_err(), "it has no such load");
 }
 
 #[test]
@@ -331,6 +331,6 @@ fn notes_of_a_guest_that_lies_filled_the_hosts_memory() {
     of.own_between =
         vec![tardy_model::trial::Between { side: tardy_model::stream::Side::Tx, cpu: None, start_ns: 0, spans }];
     let bytes = relay::trial_bytes(&record, &streams).expect("bytes");
-    let much = told(Kind::Trial, &bytes, &mut Expected::of(&simulated())).expect_err("of 300 packets");
+    let much = told(FrameKind::Trial, &bytes, &mut Expected::of(&simulated())).expect_err("of 300 packets");
     assert!(much.contains("more notes of tardy's own work than packets"), "{much}");
 }

@@ -17,7 +17,7 @@ use tardy_lab::orders::{self, Ordered};
 use tardy_lab::placement::place;
 use tardy_lab::plan;
 use tardy_lab::station::StationId;
-use tardy_lab::trial::machine::{Input, Machine, Now, Output};
+use tardy_lab::trial::machine::{Input, Now, Output, TrialMachine};
 use tardy_lab::trial::{Broken, StreamHalves};
 use tardy_model::ethernet::Tags;
 use tardy_model::machine::ThreadRecord;
@@ -364,7 +364,7 @@ pub(super) fn run(seed: u64, faults: Faults) -> Ended {
         broke_at: 0,
     };
     let (mut machine, mut outputs) =
-        Machine::begin(&streams, &mut loads, stations, Nanos::from_millis(15), world.now());
+        TrialMachine::begin(&streams, &mut loads, stations, Nanos::from_millis(15), world.now());
     for steps in 0..STEPS {
         outputs.into_iter().for_each(|output| world.perform(output));
         if let Some(result) = machine.result() {

@@ -88,7 +88,7 @@ impl Stretch {
 
 /// A stream of one trial under way.
 #[derive(Debug)]
-pub struct TracePass {
+pub struct OwnTraceStream {
     metrics: Vec<Metric>,
     delta_of: Point,
     head: Stretch,
@@ -113,12 +113,12 @@ pub struct OfStream {
     pub reasons: BTreeMap<String, u64>,
 }
 
-impl TracePass {
+impl OwnTraceStream {
     /// For one stream of a trial in which threads worked so for tardy.
     pub fn new(works: &Arc<intervals::Works>, of: &StreamRecord, metrics: &[Metric]) -> Self {
         let closed_loop = of.cycle_ns == 0 && of.reply.is_some();
         let (intended, rows) = (i64::from(of.intended), edge::ROWS as i64);
-        TracePass {
+        OwnTraceStream {
             metrics: metrics.to_vec(),
             delta_of: delta_of(of),
             head: Stretch::new(0, rows.min(intended), metrics.len()),

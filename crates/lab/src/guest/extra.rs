@@ -7,7 +7,7 @@ use super::apt::{Apt, FetchError, Package, field, file, said};
 use super::cached;
 use super::elf::Elf;
 use super::fetch::{WORK, note};
-use super::kernel::{self, Built, Debian, Fetched};
+use super::kernel::{self, BuiltModule, Debian, Fetched};
 use super::sha256;
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,7 +165,7 @@ pub fn build(
     which: Debian,
     extra: &'static Extra,
     tell: &mut dyn FnMut(&str),
-) -> Result<Built, ExtraError> {
+) -> Result<BuiltModule, ExtraError> {
     let not_fetched = || ExtraError::NotFetched { name: extra.name, kernel: which.name };
     let mut fetched = kernel::fetched(cache, which.name).ok_or_else(not_fetched)?;
     if numbers(release(&fetched)).is_none_or(|numbers| numbers < extra.since) {
@@ -207,7 +207,7 @@ fn build_in(
     which: Debian,
     extra: &'static Extra,
     tell: &mut dyn FnMut(&str),
-) -> Result<(Built, Vec<Vec<u8>>), ExtraError> {
+) -> Result<(BuiltModule, Vec<Vec<u8>>), ExtraError> {
     let (release, version) = (release(fetched), fetched.version.as_str());
     tell(&format!("{}: reading the list of packages of {}", which.name, which.suite));
     let apt = Apt::set_up(work, which.suite)?;
@@ -256,7 +256,7 @@ fn build_in(
     tools_run_here(&root, &tools, &layout)?;
     tell(&format!("{}: compiling {}", which.name, extra.name));
     compile(work, &root, release, &module, &layout)?;
-    let mut built = Built {
+    let mut built = BuiltModule {
         name: extra.name.to_owned(),
         source: format!("{} {}", package.name, package.version),
         source_sha256: package.sha256,

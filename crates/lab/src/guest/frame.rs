@@ -9,12 +9,12 @@ const MARK: [u8; 4] = *b"tdy1";
 const HEAD: usize = 16;
 /// No frame is longer: a trial of ten million packets is less.
 pub const LONGEST: u32 = 1 << 30;
-/// No frame of [`Kind::Event`] is longer: it is JSON, of which many times as much memory is made.
+/// No frame of [`FrameKind::Event`] is longer: it is JSON, of which many times as much memory is made.
 pub const LONGEST_EVENT: u32 = 16 << 20;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// An [`Event`](crate::run::Event), in JSON.
     Event = 1,
     /// A trial.
@@ -23,9 +23,9 @@ pub enum Kind {
     Output = 3,
 }
 
-impl Kind {
-    fn of(number: u32) -> Option<Kind> {
-        [Kind::Event, Kind::Trial, Kind::Output].into_iter().find(|kind| *kind as u32 == number)
+impl FrameKind {
+    fn of(number: u32) -> Option<FrameKind> {
+        [FrameKind::Event, FrameKind::Trial, FrameKind::Output].into_iter().find(|kind| *kind as u32 == number)
     }
 }
 
@@ -46,7 +46,7 @@ pub struct Damaged {
 ///
 /// # Errors
 /// The writer's; and if there are too many bytes.
-pub fn write(to: &mut impl Write, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+pub fn write(to: &mut impl Write, kind: FrameKind, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
     let length = length.ok_or_else(|| io::Error::other("a frame would be longer than a guest may send"))?;
     let mut frame = Vec::with_capacity(HEAD + bytes.len());
@@ -107,7 +107,7 @@ impl Frames {
     ///
     /// # Errors
     /// If what came is no frame. Nothing behind it can be trusted.
-    pub fn take(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Damaged> {
+    pub fn take(&mut self) -> Result<Option<(FrameKind, Vec<u8>)>, Damaged> {
         let rest = &self.bytes[self.from..];
         let damaged = |what| Damaged { at: self.before + self.from as u64, what };
         if self.most.is_some_and(|most| self.before + self.bytes.len() as u64 > most) {
@@ -118,8 +118,9 @@ impl Frames {
             return Err(damaged("no frame begins there"));
         }
         let (Some(kind), Some(length), Some(sum)) = (number(4), number(8), number(12)) else { return Ok(None) };
-        let kind = Kind::of(kind).ok_or_else(|| damaged("a frame of an unknown kind"))?;
-        let longest = if kind == Kind::Event { LONGEST_EVENT } else { self.longest.unwrap_or(LONGEST).min(LONGEST) };
+        let kind = FrameKind::of(kind).ok_or_else(|| damaged("a frame of an unknown kind"))?;
+        let longest =
+            if kind == FrameKind::Event { LONGEST_EVENT } else { self.longest.unwrap_or(LONGEST).min(LONGEST) };
         if length > longest {
             return Err(damaged("a frame too long to be one"));
         }

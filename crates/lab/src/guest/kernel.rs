@@ -96,12 +96,12 @@ pub struct Fetched {
     pub origin: String,
     /// Modules that were built for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub built: Vec<Built>,
+    pub built: Vec<BuiltModule>,
 }
 
 /// Modules that Debian does not build, built from its source for a fetched kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Built {
+pub struct BuiltModule {
     /// By what it is asked for: `netdevsim`.
     pub name: String,
     /// The package of the source, as the archive calls it.

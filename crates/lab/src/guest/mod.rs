@@ -38,7 +38,7 @@ pub use error::GuestError;
 use error::file;
 use initramfs::Archive;
 use kernel::Kernel;
-use qemu::{Accelerator, Machine};
+use qemu::{Accelerator, VirtualMachine};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,11 +100,11 @@ impl Guest {
     }
 
     /// The machine that the experiment needs.
-    pub fn machine(&self, experiment: &Experiment, accelerator: Accelerator) -> Machine {
+    pub fn machine(&self, experiment: &Experiment, accelerator: Accelerator) -> VirtualMachine {
         let needed = experiment.cells.iter().map(|cell| coordinator::memory(&cell.setup)).max().unwrap_or(0) >> 20;
         // In steps, so that a little more of something is no other machine.
         let more = (needed + needed / 2) / 64 * 64;
-        Machine {
+        VirtualMachine {
             mode: self.mode,
             accelerator,
             cpus: self.cpus(),

@@ -2,8 +2,8 @@
 //! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried, and the answer kept.
 
 use super::folder;
-use super::frame::{Frames, Kind};
-use super::qemu::{Accelerator, Machine};
+use super::frame::{FrameKind, Frames};
+use super::qemu::{Accelerator, VirtualMachine};
 use super::sha256;
 use super::{Guest, GuestError, GuestOptions, MEMORY_MIB, file};
 use crate::host::qemu::Qemu;
@@ -68,7 +68,7 @@ fn boots(
 ) -> Result<Option<bool>, RunError> {
     let initramfs = folder.join(folder::INITRAMFS);
     fs::write(&initramfs, guest.archive(None)?).map_err(file("write", &initramfs))?;
-    let machine = Machine {
+    let machine = VirtualMachine {
         mode: GuestMode::RealTime,
         accelerator: Accelerator::Kvm,
         cpus: 1,
@@ -86,7 +86,7 @@ fn boots(
         let ended = qemu.ended().is_some();
         let mut frames = Frames::default();
         frames.push(&start_of(&folder.join(folder::PORT)));
-        if matches!(frames.take(), Ok(Some((Kind::Event, _)))) {
+        if matches!(frames.take(), Ok(Some((FrameKind::Event, _)))) {
             return Ok(Some(true));
         }
         if ended {

@@ -44,7 +44,7 @@ impl Accelerator {
 
 /// A guest's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct VirtualMachine {
     /// How its time goes.
     pub mode: GuestMode,
     /// What runs it.
@@ -61,7 +61,7 @@ pub struct Machine {
     pub sandbox: bool,
 }
 
-impl Machine {
+impl VirtualMachine {
     /// QEMU's arguments. Its files have fixed names in the folder that it is started in.
     pub fn arguments(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();

@@ -4,7 +4,7 @@
 //! measured before it broke is kept.
 
 use super::expected::Expected;
-use super::frame::{self, Kind};
+use super::frame::{self, FrameKind};
 use crate::run::{Event, Sink, What};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -38,12 +38,12 @@ impl<W: Write> Relay<W> {
 
     fn write_event(&mut self, event: &Event) {
         match serde_json::to_vec(event) {
-            Ok(bytes) => self.write(Kind::Event, &bytes),
+            Ok(bytes) => self.write(FrameKind::Event, &bytes),
             Err(error) => self.broken = self.broken.take().or(Some(error.into())),
         }
     }
 
-    fn write(&mut self, kind: Kind, bytes: &[u8]) {
+    fn write(&mut self, kind: FrameKind, bytes: &[u8]) {
         if let Err(error) = frame::write(&mut self.port, kind, bytes) {
             self.broken.get_or_insert(error);
         }
@@ -74,13 +74,13 @@ impl<W: Write> Sink for Relay<W> {
 
     fn load_output(&mut self, output: Vec<(String, Vec<u8>)>) {
         if let Ok(bytes) = postcard::to_stdvec(&output) {
-            self.write(Kind::Output, &bytes);
+            self.write(FrameKind::Output, &bytes);
         }
     }
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         let bytes = trial_bytes(record, streams)?;
-        self.write(Kind::Trial, &bytes);
+        self.write(FrameKind::Trial, &bytes);
         match self.broken.take() {
             Some(error) => Err(format!("the guest's port took no more: {error}").into()),
             None => Ok(()),
@@ -182,20 +182,20 @@ pub enum Untold {
 ///
 /// # Errors
 /// If the frame makes no sense for this experiment, or the sink refuses a trial.
-pub fn deliver(kind: Kind, bytes: &[u8], expected: &mut Expected, sink: &mut dyn Sink) -> Result<Heard, Untold> {
+pub fn deliver(kind: FrameKind, bytes: &[u8], expected: &mut Expected, sink: &mut dyn Sink) -> Result<Heard, Untold> {
     match kind {
-        Kind::Output => {
+        FrameKind::Output => {
             let most = expected.output().map_err(Untold::Nonsense)?;
             sink.load_output(output_of(bytes, most).map_err(Untold::Nonsense)?);
             return Ok(Heard::Told);
         }
-        Kind::Trial => {
+        FrameKind::Trial => {
             let (record, streams) = trial_of(bytes, |cell| expected.packets(cell)).map_err(Untold::Nonsense)?;
             expected.trial(&record, &streams).map_err(Untold::Nonsense)?;
             sink.trial(&record, &streams).map_err(Untold::Sink)?;
             return Ok(Heard::Told);
         }
-        Kind::Event => {}
+        FrameKind::Event => {}
     }
     let event: Event = serde_json::from_slice(bytes).map_err(|error| Untold::Nonsense(error.to_string()))?;
     expected.event(&event.what).map_err(Untold::Nonsense)?;

@@ -19,18 +19,18 @@ pub trait Runner {
     ///
     /// # Errors
     /// If the program could not be started or not be spoken to.
-    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError>;
+    fn run(&mut self, batch: &Batch) -> Result<BatchOutput, CommandError>;
 }
 
 impl<R: Runner + ?Sized> Runner for &mut R {
-    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
+    fn run(&mut self, batch: &Batch) -> Result<BatchOutput, CommandError> {
         (**self).run(batch)
     }
 }
 
 /// What a batch said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
+pub struct BatchOutput {
     /// Standard output.
     pub stdout: String,
     /// Commands that failed, in order.
@@ -206,10 +206,10 @@ fn waited(child: &Child, until: Instant) -> io::Result<bool> {
 }
 
 impl Runner for Processes<'_> {
-    fn run(&mut self, batch: &Batch) -> Result<Output, CommandError> {
+    fn run(&mut self, batch: &Batch) -> Result<BatchOutput, CommandError> {
         let process = batch.process();
         let Some(program) = process.argv.first() else {
-            return Ok(Output::default());
+            return Ok(BatchOutput::default());
         };
         let started = Instant::now();
         let done = self.child(&process, batch.commands().iter().any(reads)).map_err(|source| {
@@ -235,7 +235,7 @@ impl Runner for Processes<'_> {
             let (command, seconds) = (batch.commands()[0].to_string(), self.limit.as_secs());
             return Err(CommandError::TimedOut { command, seconds });
         }
-        Ok(Output { stdout: String::from_utf8_lossy(&stdout).into_owned(), failures })
+        Ok(BatchOutput { stdout: String::from_utf8_lossy(&stdout).into_owned(), failures })
     }
 }
 

@@ -3,7 +3,7 @@
 //! They are taken as the devices of a wire are.
 
 use super::link::{Laid, PathError};
-use super::{InGuest, Kind, Stations, wire};
+use super::{InGuest, PathMethods, PlannedStations, wire};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use tardy_spec::experiment::Setup;
@@ -16,7 +16,7 @@ const WHY_NOT: &str =
 const PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,hubid=0 \
                      -device igb,netdev=port0,addr=2,mac=02:74:64:ff:00:00 -device igb,netdev=port1,addr=4,mac=02:74:64:ff:00:01";
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: PathMethods = PathMethods {
     cannot: |facts| (!facts.emulates).then(|| WHY_NOT.to_owned()),
     lay,
     guest: InGuest { modules: || &["igb"], arguments: PORTS, since: Some((8, "two ports of igb")) },
@@ -26,6 +26,6 @@ pub(super) const KIND: Kind = Kind {
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-fn lay(setup: &Setup, stations: &Stations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
     wire::lay(setup, stations, names, found)
 }

@@ -11,7 +11,7 @@ pub mod wire;
 
 use crate::machine::{Facts, FactsByHost};
 use crate::names::Names;
-use crate::station::{self, Built};
+use crate::station::{self, PlannedStation};
 use crate::vlan;
 pub use link::{Laid, LinkEnd, PathError, VlanEnd};
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use tardy_model::path::PathKind;
 use tardy_spec::experiment::Setup;
 
 /// What a kind of path does.
-pub(crate) struct Kind {
+pub(crate) struct PathMethods {
     /// Why none of this kind can be had on a host, where a cell that asks for it should not cost the others; `None` if it may be.
     cannot: fn(&Facts) -> Option<String>,
     /// Plans the path of a set-up between stations that are built before it.
-    lay: fn(&Setup, &Stations, Names, &FactsByHost) -> Result<Laid, PathError>,
+    lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
     /// What a guest needs for it.
     pub(crate) guest: InGuest,
 }
@@ -44,7 +44,7 @@ impl InGuest {
 }
 
 /// What paths of this kind do.
-pub(crate) const fn kind(kind: PathKind) -> &'static Kind {
+pub(crate) const fn kind(kind: PathKind) -> &'static PathMethods {
     match kind {
         PathKind::Veth => &veth::KIND,
         PathKind::Netdevsim => &netdevsim::KIND,
@@ -58,14 +58,14 @@ pub fn cannot(setup: &Setup, found: &FactsByHost) -> Option<String> {
     setup.stations.keys().find_map(|name| (kind(setup.path.kind).cannot)(&found[station::host_of(setup, name)]))
 }
 
-/// Stations as they are planned, by name.
-type Stations = BTreeMap<String, Built>;
+/// PlannedStations as they are planned, by name.
+type PlannedStations = BTreeMap<String, PlannedStation>;
 
 /// Plans the path of a set-up between stations that are built before it.
 ///
 /// # Errors
 /// If the path cannot join these stations.
-pub fn lay(setup: &Setup, stations: &Stations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+pub fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
     let mut laid = (kind(setup.path.kind).lay)(setup, stations, names, found)?;
     vlan::over(setup, names, &mut laid);
     Ok(laid)

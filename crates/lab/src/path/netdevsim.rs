@@ -6,7 +6,7 @@
 
 use super::link::{Laid, PathError};
 use super::veth::{self, Joint};
-use super::{InGuest, Kind, Stations};
+use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::guest::extra;
 use crate::inverse::{Action, Inverse};
@@ -29,7 +29,7 @@ pub fn is_here() -> bool {
 const WHY_NOT: &str = "path netdevsim needs the kernel's module of that name, of Linux 6.9 or newer, and it is not loaded: `tardy guest fetch --with \
      netdevsim` builds it for a guest, then `--in guest:exact`";
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: PathMethods = PathMethods {
     cannot: |found| (!found.simulates).then(|| WHY_NOT.to_owned()),
     lay,
     guest: InGuest { modules, ..InGuest::NOTHING },
@@ -44,7 +44,7 @@ fn modules() -> &'static [&'static str] {
 ///
 /// # Errors
 /// If there are not exactly two stations.
-fn lay(setup: &Setup, stations: &Stations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
     let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));

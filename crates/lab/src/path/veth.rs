@@ -3,7 +3,7 @@
 //! ever shows on the host.
 
 use super::link::{Laid, LinkEnd, NO_IPV6, PathError};
-use super::{InGuest, Kind, Stations};
+use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
@@ -29,7 +29,7 @@ impl<'a> Joint<'a> {
     ///
     /// # Errors
     /// If there are not exactly two stations.
-    pub(super) fn two(setup: &Setup, stations: &'a Stations, names: Names) -> Result<[Joint<'a>; 2], PathError> {
+    pub(super) fn two(setup: &Setup, stations: &'a PlannedStations, names: Names) -> Result<[Joint<'a>; 2], PathError> {
         let mut in_order = stations.iter();
         let (Some(first), Some(second), None) = (in_order.next(), in_order.next(), in_order.next()) else {
             let kind = setup.path.traits().name;
@@ -52,13 +52,13 @@ impl<'a> Joint<'a> {
     }
 }
 
-pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTHING };
+pub(super) const KIND: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
 
 /// Plans the pair.
 ///
 /// # Errors
 /// If there are not exactly two stations.
-fn lay(setup: &Setup, stations: &Stations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
     let steps = vec![pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];

@@ -8,7 +8,7 @@
 
 use super::link::{Laid, PathError};
 use super::veth::{self, Joint};
-use super::{InGuest, Kind, Stations};
+use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::HostId;
 use crate::host::ask::DeviceAsk;
@@ -61,14 +61,14 @@ pub fn asks(experiment: &Experiment, host: HostId) -> Vec<DeviceAsk> {
 
 /// What the streams ask a station's device to stamp: packets that it sends, packets that arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct StampsAsked {
     tx: bool,
     rx: bool,
 }
 
 /// What is asked of the device of each station.
-pub fn asked(setup: &Setup) -> BTreeMap<&str, Asked> {
-    let mut asked: BTreeMap<&str, Asked> = BTreeMap::new();
+pub fn asked(setup: &Setup) -> BTreeMap<&str, StampsAsked> {
+    let mut asked: BTreeMap<&str, StampsAsked> = BTreeMap::new();
     for stream in &setup.streams {
         asked.entry(&stream.from).or_default().tx |= stream.stamps.contains(&Point::TxHw);
         asked.entry(&stream.to).or_default().rx |= stream.stamps.contains(&Point::RxHw);
@@ -77,7 +77,7 @@ pub fn asked(setup: &Setup) -> BTreeMap<&str, Asked> {
 }
 
 /// What a device is to be set to, of what it can; `None` if it is as it should be.
-pub fn setting(can: &TsInfo, now: HwStamp, asked: Asked) -> Option<HwStamp> {
+pub fn setting(can: &TsInfo, now: HwStamp, asked: StampsAsked) -> Option<HwStamp> {
     let tx = if asked.tx && can.tx_hardware() && now.tx == tardy_sys::hwtstamp::TX_OFF { TX_ON } else { now.tx };
     // A filter for PTP's packets alone would not see a stream's.
     let rx = if asked.rx && can.rx_all() { RX_ALL } else { now.rx };
@@ -85,13 +85,18 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: Asked) -> Option<HwStamp> {
     (to != now).then_some(to)
 }
 
-pub(super) const KIND: Kind = Kind { cannot: |_| None, lay, guest: InGuest::NOTHING };
+pub(super) const KIND: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
 
 /// Plans the wire: each device into its station's namespace.
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub(super) fn lay(setup: &Setup, stations: &Stations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+pub(super) fn lay(
+    setup: &Setup,
+    stations: &PlannedStations,
+    names: Names,
+    found: &FactsByHost,
+) -> Result<Laid, PathError> {
     let (devices, mtu) = (setup.path.devices().unwrap_or_default(), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
     let nic = |device: &str, at: &Joint<'_>| {

@@ -19,12 +19,12 @@ use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
 
 /// What a kind of station does, in the order of its life.
-pub(crate) struct Kind {
+pub(crate) struct StationMethods {
     /// The word for `station.*.kind`.
     pub(crate) name: &'static str,
     /// Plans what is done on its host before the path is built, under this station's name. Pure: what cannot be done is found when the
     /// steps are applied, and what they did is put back by their inverses.
-    pub(crate) build: fn(Names, HostId, &str) -> Built,
+    pub(crate) build: fn(Names, HostId, &str) -> PlannedStation,
     /// The command that is the agent of a built station, on its host: for plans.
     pub(crate) agent: fn(&Offer) -> Command,
     /// Starts the agent of a station that is built. An error ends the run, and all that was built is put back. Whoever drops the
@@ -33,7 +33,7 @@ pub(crate) struct Kind {
 }
 
 /// What stations of this kind do.
-pub(crate) const fn kind(station: Station) -> &'static Kind {
+pub(crate) const fn kind(station: Station) -> &'static StationMethods {
     match station {
         Station::Netns => &netns::KIND,
     }
@@ -65,7 +65,7 @@ impl Offer {
 
 /// A station as it is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Built {
+pub struct PlannedStation {
     /// Its kind.
     pub kind: Station,
     /// Steps that build it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network namespace as a station: it is made for the path and deleted with it. Its agent is a child process inside it.
 
-use super::{Built, Kind, Offer};
+use super::{Offer, PlannedStation, StationMethods};
 use crate::command::{Command, OURSELVES};
 use crate::host::HostId;
 use crate::host::place::Place;
@@ -10,16 +10,17 @@ use crate::names::Names;
 use crate::step::Step;
 use tardy_spec::experiment::Station;
 
-pub(super) const KIND: Kind = Kind { name: "netns", build, agent, connect: |host, offer| host.start(&agent(offer)) };
+pub(super) const KIND: StationMethods =
+    StationMethods { name: "netns", build, agent, connect: |host, offer| host.start(&agent(offer)) };
 
 /// A step of its own, so that a name that is taken is never mistaken for one that this step made.
-fn build(names: Names, host: HostId, station: &str) -> Built {
+fn build(names: Names, host: HostId, station: &str) -> PlannedStation {
     let netns = names.netns(station);
     let does = Command::ip(&["netns", "add", &netns]);
     let undoes = Inverse::here(Action::DeleteNamespace { name: netns.clone() });
     let step = Step::new(&Place::of(host), "a fresh network namespace for the station", vec![does]);
     let offer = Offer::Netns(Place::netns_of(host, &netns));
-    Built { kind: Station::Netns, steps: vec![step.undone_by(vec![undoes])], offer }
+    PlannedStation { kind: Station::Netns, steps: vec![step.undone_by(vec![undoes])], offer }
 }
 
 /// Its host starts it, and it enters the namespace by itself.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Collecting what the ends recorded, one end after the other, when a trial is over or a station has failed.
 
-use super::asked::Asked;
+use super::awaited::Awaited;
 use super::shared::{Input, Now, Output, Shared};
 use super::{Broken, StreamHalves, TrialError};
 use crate::agent::AgentError;
@@ -42,7 +42,7 @@ pub(super) struct Collecting {
     /// Ends that were not asked yet.
     next: VecDeque<(usize, Side)>,
     present: Option<Present>,
-    asked: Asked,
+    asked: Awaited,
     /// What was handed over, by stream.
     halves: Vec<BTreeMap<Side, Half>>,
     /// Stations that do not answer any more.
@@ -84,7 +84,7 @@ impl Collecting {
         let mut collecting = Collecting {
             next,
             present: None,
-            asked: Asked::new([], DOING, ANSWER, now.monotonic),
+            asked: Awaited::new([], DOING, ANSWER, now.monotonic),
             halves: shared.streams.iter().map(|_| BTreeMap::new()).collect(),
             lost,
             failed,
@@ -113,7 +113,7 @@ impl Collecting {
             }
             out.push(Output::Tell(station, ToAgent::Collect { stream: ordered.number(), side }));
             let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
-            self.asked = Asked::new([station], DOING, limit, now.monotonic);
+            self.asked = Awaited::new([station], DOING, limit, now.monotonic);
             self.present = Some(Present { stream: i, side, sent: SenderHalf::default(), arrivals: Vec::new() });
             return;
         }

@@ -6,7 +6,7 @@
 //! The phases: prepare the ends, connect the loads, warm up until stamps flow, look at the machine, run, look again, collect
 //! the loads, collect the ends. A failure in any phase leads to collecting what is left.
 
-use super::asked::Asked;
+use super::awaited::Awaited;
 use super::collecting::Collecting;
 use super::running::Running;
 use super::shared::Shared;
@@ -26,19 +26,19 @@ use tardy_model::time::{Instant, Monotonic, Nanos};
 use tardy_model::trial::WarmUp;
 
 enum Phase {
-    Preparing(Asked),
-    ConnectingLoads(Asked),
+    Preparing(Awaited),
+    ConnectingLoads(Awaited),
     Warming(Warming),
     LookingBefore,
     Running(Running),
     LookingBehind { failed: Option<AgentError> },
-    CollectingLoads(Asked),
+    CollectingLoads(Awaited),
     Collecting(Box<Collecting>),
     Over,
 }
 
 /// One trial.
-pub struct Machine<'a> {
+pub struct TrialMachine<'a> {
     shared: Shared<'a>,
     phase: Phase,
     /// Stations whose connection broke.
@@ -48,7 +48,7 @@ pub struct Machine<'a> {
     result: Option<Result<Vec<StreamHalves>, Broken>>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> TrialMachine<'a> {
     /// A trial of these streams and loads over these stations. `ahead` is the least time between the order to start and
     /// the first packet of the lead-in. Gives what is to be done first.
     pub fn begin(
@@ -57,7 +57,7 @@ impl<'a> Machine<'a> {
         stations: BTreeMap<StationId, String>,
         ahead: Nanos,
         now: Now,
-    ) -> (Machine<'a>, Vec<Output>) {
+    ) -> (TrialMachine<'a>, Vec<Output>) {
         let mut out = Vec::new();
         let mut asked = Vec::new();
         for station in stations.keys().copied() {
@@ -81,8 +81,8 @@ impl<'a> Machine<'a> {
             bases: vec![None; streams.len()],
             is_stopped: false,
         };
-        let phase = Phase::Preparing(Asked::new(asked, "making ready", ANSWER, now.monotonic));
-        let mut machine = Machine { shared, phase, lost: BTreeSet::new(), has_loads: false, result: None };
+        let phase = Phase::Preparing(Awaited::new(asked, "making ready", ANSWER, now.monotonic));
+        let mut machine = TrialMachine { shared, phase, lost: BTreeSet::new(), has_loads: false, result: None };
         // Where nobody had to be asked.
         out.extend(machine.handle(now, Input::Tick));
         (machine, out)
@@ -148,7 +148,7 @@ impl<'a> Machine<'a> {
                     shared.has_named_stamps()?;
                     shared.tell_loads(&ToAgent::ConnectLoads, out);
                     self.has_loads = true;
-                    let asked = Asked::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
+                    let asked = Awaited::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
                     self.phase = Phase::ConnectingLoads(asked);
                     return self.step(now, Input::Tick, out);
                 }
@@ -199,7 +199,7 @@ impl<'a> Machine<'a> {
                         return Err(error.into());
                     }
                     shared.tell_loads(&ToAgent::CollectLoads, out);
-                    let asked = Asked::new(shared.loads.stations(), "handing over the loads", ANSWER, now.monotonic);
+                    let asked = Awaited::new(shared.loads.stations(), "handing over the loads", ANSWER, now.monotonic);
                     self.phase = Phase::CollectingLoads(asked);
                     return self.step(now, Input::Tick, out);
                 }

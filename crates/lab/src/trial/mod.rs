@@ -2,7 +2,7 @@
 //! One trial on real stations. What is to be done and when is decided in [`machine`]; here it is done: orders are sent, messages
 //! are waited for, and the clock is read.
 
-mod asked;
+mod awaited;
 mod collecting;
 pub mod machine;
 mod running;
@@ -14,7 +14,7 @@ use crate::host::{Away, HostId};
 use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{NoStation, Stations};
-use machine::{Input, Machine, Now, Output};
+use machine::{Input, Now, Output, TrialMachine};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Stations {
         progress: &mut dyn FnMut(&str, Side, Digest),
     ) -> Result<Vec<StreamHalves>, Broken> {
         let ahead = if outside.is_some() { SETTLED } else { AHEAD };
-        let (mut machine, mut outputs) = Machine::begin(streams, loads, self.names(), ahead, now());
+        let (mut machine, mut outputs) = TrialMachine::begin(streams, loads, self.names(), ahead, now());
         let (mut inputs, mut is_stopped) = (VecDeque::new(), false);
         loop {
             for output in outputs {

@@ -2,7 +2,7 @@
 //! What goes into a trial and comes out of it, and what all its phases know.
 
 use super::TrialError;
-use super::asked::Asked;
+use super::awaited::Awaited;
 use crate::agent::AgentError;
 use crate::host::clocks::Compared;
 use crate::loads::Loads;
@@ -102,7 +102,7 @@ impl Shared<'_> {
     /// the input is no answer.
     pub(super) fn heard(
         &self,
-        asked: &mut Asked,
+        asked: &mut Awaited,
         now: Now,
         input: Input,
     ) -> Result<Option<(StationId, FromAgent)>, AgentError> {

@@ -3,7 +3,7 @@
 //! Each round warms all streams, so that none has gone cold again when the last one is warm.
 
 use super::TrialError;
-use super::asked::Asked;
+use super::awaited::Awaited;
 use super::shared::{Input, Now, Output, Shared};
 use crate::station::ANSWER;
 use tardy_engine::message::{FromAgent, ToAgent};
@@ -42,13 +42,13 @@ pub(super) struct Warming {
     /// Some stream of this round is not warm yet.
     is_cold: bool,
     step: Step,
-    asked: Asked,
+    asked: Awaited,
 }
 
 impl Warming {
     /// True beside it if there is nothing to warm.
     pub(super) fn begin(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> (Warming, bool) {
-        let asked = Asked::new([], DOING, ANSWER, now.monotonic);
+        let asked = Awaited::new([], DOING, ANSWER, now.monotonic);
         let mut warming = Warming { began: now.monotonic, at: 0, is_cold: false, step: Step::Send, asked };
         let is_warm = warming.next(shared, now, out);
         (warming, is_warm)
@@ -108,7 +108,7 @@ impl Warming {
                 if !shared.is_stopped && (is_in_time || once) {
                     let order = ToAgent::WarmUp { stream: ordered.number(), count: PACKETS, apart: APART };
                     out.push(Output::Tell(ordered.from, order));
-                    self.asked = Asked::new([ordered.from], DOING, ANSWER, now.monotonic);
+                    self.asked = Awaited::new([ordered.from], DOING, ANSWER, now.monotonic);
                     self.step = Step::Send;
                     return false;
                 }
@@ -126,7 +126,7 @@ impl Warming {
         let ordered = &shared.streams[self.at];
         let station = ordered.station(side);
         out.push(Output::Tell(station, ToAgent::WarmStatus { stream: ordered.number(), side }));
-        self.asked = Asked::new([station], DOING, ANSWER, now.monotonic);
+        self.asked = Awaited::new([station], DOING, ANSWER, now.monotonic);
         self.step = step;
     }
 

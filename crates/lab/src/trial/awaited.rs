@@ -5,22 +5,22 @@ use crate::station::StationId;
 use tardy_model::time::{Instant, Monotonic, Nanos};
 
 /// Stations that have not answered yet.
-pub(super) struct Asked {
+pub(super) struct Awaited {
     missing: Vec<StationId>,
     until: Instant<Monotonic>,
     limit: Nanos,
     doing: &'static str,
 }
 
-impl Asked {
+impl Awaited {
     /// These were asked `now` and have `limit` to answer; `doing` says for an error message what they do.
     pub(super) fn new(
         stations: impl IntoIterator<Item = StationId>,
         doing: &'static str,
         limit: Nanos,
         now: Instant<Monotonic>,
-    ) -> Asked {
-        Asked { missing: stations.into_iter().collect(), until: now + limit, limit, doing }
+    ) -> Awaited {
+        Awaited { missing: stations.into_iter().collect(), until: now + limit, limit, doing }
     }
 
     /// A message came that shows that its station works: the time limit starts anew.
