@@ -173,10 +173,10 @@ fn proc_files_are_read_by_field() {
     assert_eq!(cpus.keys().copied().collect::<Vec<_>>(), [0, 12]);
     assert_eq!((cpus[&0].busy_ns, cpus[&0].idle_ns, cpus[&0].steal_ns), (190_000_000, 450_000_000, 80_000_000));
     assert_eq!((cpus[&0].irq_ns, cpus[&0].softirq_ns), (60_000_000, 70_000_000), "parts of the busy time");
-    let stat = format!("42 (a) b (c) S {} 3 0", (0..35).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
+    let stat = format!("42 (a) b (c) S {} 3 40 1 0", (0..35).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
     let read = Stat::parse(&stat).expect("a line of `stat`");
     assert_eq!((read.name.as_str(), read.started_ticks, read.cpu), ("a) b (c", 18, 3), "a name may hold both");
-    assert_eq!((read.state, read.ran_ticks), ('S', [10, 11]));
+    assert_eq!((read.state, read.ran_ticks, read.policy, read.is_realtime()), ('S', [10, 11], 1, true));
     for end in 0..stat.len() - 2 {
         assert_eq!(Stat::parse(&stat[..end]), None, "a line that ends early");
     }
