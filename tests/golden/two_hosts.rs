@@ -295,6 +295,51 @@ fn a_trial_between_hosts_whose_clocks_nobody_compares_ends_with_the_reason() {
     assert_eq!(bases, [], "it has not begun");
 }
 
+/// It knows the offset once.
+struct KnownOnce(bool);
+
+impl OffsetSource for KnownOnce {
+    fn between(&mut self, from: HostId, of: HostId) -> Result<Compared, Unknown> {
+        if std::mem::replace(&mut self.0, true) {
+            return Err(Unknown { from, of, why: "the test forgot".to_owned() });
+        }
+        Known(Vec::new()).between(from, of)
+    }
+}
+
+#[test]
+fn one_failed_comparison_behind_a_trial_discarded_all_that_was_measured() {
+    let Ran { streams, result, .. } = run(Stations::compared_by(KnownOnce(false)));
+    let Err(broken) = result else { panic!("nobody knows how the clocks drifted") };
+    assert!(broken.error.to_string().ends_with("cannot be compared: the test forgot"), "{}", broken.error);
+    assert_eq!(broken.had.len(), streams.len());
+    for (stream, had) in streams.iter().zip(&broken.had) {
+        let had = had.as_ref().unwrap_or_else(|| panic!("{}: both of its stations live", stream.name));
+        let (batch, record) = join(stream, had.base, &had.halves);
+        assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{}", stream.name);
+        assert!(!record.offsets.are_none(), "what was known before is kept");
+    }
+}
+
+#[test]
+fn the_packets_of_a_host_whose_clock_drifts_are_due_by_that_clock() {
+    let Ran { streams, result, .. } = run(Stations::compared_by(Known(Vec::new())));
+    let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
+    let of_other = |(stream, _): &(&Stream, &StreamHalves)| stream.from == "b";
+    let (stream, ran) = streams.iter().zip(&ran).find(of_other).expect("one sends from there");
+    // The other clock gained 1 % between two readings 10 s apart: its packets come by 1 % sooner, and none is early or late for it.
+    let mut halves = ran.halves.clone();
+    let offset = halves.offsets.tx.as_mut().expect("it has an offset");
+    offset.last.at_tai_ns = offset.first.at_tai_ns + 10_000_000_000;
+    offset.last.ahead_ns = offset.first.ahead_ns + 100_000_000;
+    let (batch, _) = join(stream, ran.base, &halves);
+    let apart: Vec<i64> = batch.scheduled_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let true_ns = stream.cycle.0 * 100 / 101;
+    assert!(apart.iter().all(|ns| (ns - true_ns).abs() <= true_ns / 1_000), "{true_ns}: {apart:?}");
+    let (even, _) = join(stream, ran.base, &ran.halves);
+    assert!(even.scheduled_ns.windows(2).all(|pair| pair[1] - pair[0] == stream.cycle.0));
+}
+
 #[test]
 fn an_offset_that_drifts_is_a_line_between_its_readings() {
     let reading = |at_tai_ns, ahead_ns, bound_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns };

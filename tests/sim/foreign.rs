@@ -207,6 +207,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         arrivals: &arrivals,
         tx: conversion,
         rx: conversion,
+        hosts_bound_ns: 0,
         sources: &points.map(|point| (point, Source::App)),
         reply: None,
     };

@@ -6,7 +6,7 @@ use crate::sender::SenderHalf;
 use tardy_model::offset::Offset;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
-use tardy_model::time::{ClockReading, Conversion, Instant, Nanos};
+use tardy_model::time::{ClockReading, Conversion, Instant, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
 
 /// One other host: its offset, and its own way from CLOCK_REALTIME to CLOCK_TAI.
@@ -25,6 +25,16 @@ impl<'a> Host<'a> {
     /// An instant of its CLOCK_TAI, ns.
     pub(crate) fn tai_ns(&self, ns: i64) -> i64 {
         self.offset.to_here(Instant::from_ns(ns)).ns()
+    }
+
+    /// Fills in when each packet was due, of an end that paces by its own clock: its schedule begins where that clock was told to begin, and
+    /// drifts with it. `base` is what the coordinator's clock showed when that was ordered.
+    pub(crate) fn due(&self, half: &mut SenderHalf, base: Instant<Tai>, cycle: Nanos) {
+        if half.scheduled.is_empty() {
+            let first = self.offset.first.to_there(base).ns();
+            let due = |row: usize| first.saturating_add((row as i64 + i64::from(half.first)).saturating_mul(cycle.0));
+            half.scheduled = (0..half.len()).map(|row| MaybeNanos::some(due(row))).collect();
+        }
     }
 
     fn realtime_ns(&self, ns: i64) -> i64 {

@@ -87,13 +87,14 @@ fn source_of(port: Port, point: Point) -> Source {
 }
 
 /// The same halves in the coordinator's clock. Where both ends were on its host nothing is copied.
-fn to_here(halves: &Halves) -> Cow<'_, Halves> {
+fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'h, Halves> {
     if halves.offsets.are_none() {
         return Cow::Borrowed(halves);
     }
     let mut here = halves.clone();
     if let Some(offset) = &halves.offsets.tx {
         let host = Host::of(offset, &halves.tx_clocks);
+        host.due(&mut here.sent, base, stream.cycle);
         host.sent(&mut here.sent);
         here.tx_counters.sent_ns =
             here.tx_counters.sent_ns.map(|(first, last)| (host.tai_ns(first), host.tai_ns(last)));
@@ -117,7 +118,7 @@ fn to_here(halves: &Halves) -> Cow<'_, Halves> {
 
 /// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.
 pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
-    let halves = &*to_here(halves);
+    let halves = &*to_here(halves, stream, base);
     let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
     let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
@@ -130,6 +131,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         arrivals: &halves.arrivals,
         tx: tx_conversion,
         rx: rx_conversion,
+        hosts_bound_ns: halves.offsets.bound_ns(),
         sources: &sources,
         reply: halves.reply.as_ref().map(|reply| (&reply.sent, &reply.arrivals[..])),
     }

@@ -25,6 +25,8 @@ pub struct Match<'a> {
     pub tx: Conversion,
     /// From the receiver's REALTIME to TAI.
     pub rx: Conversion,
+    /// By how much the clocks of the ends' hosts may disagree, ns; 0 on one host.
+    pub hosts_bound_ns: i64,
     /// Who stamps which point; a point that is not in here gets no column.
     pub sources: &'a [(Point, Source)],
     /// The reflector's sending, row by packet number, and the replies in the order of their arrival.
@@ -208,7 +210,8 @@ impl Match<'_> {
             if let Some(column) = &mut receive {
                 column[row] = MaybeNanos::some(app);
             }
-            if kernel.unwrap_or(app) < 0 {
+            // Two clocks that may disagree make no packet early.
+            if kernel.unwrap_or(app) < -self.hosts_bound_ns {
                 batch.flags[row].set(Flags::EARLY);
             }
             if !ends {

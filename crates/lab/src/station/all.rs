@@ -70,28 +70,30 @@ impl Stations {
         self.hosts.push(host);
     }
 
-    /// Compares the clocks of other hosts with this one's, once for each host.
-    ///
-    /// # Errors
-    /// The first station on a host whose clock cannot be compared.
-    pub(crate) fn compare_clocks(&mut self) -> Result<BTreeMap<StationId, Compared>, (StationId, AgentError)> {
+    /// Compares the clocks of other hosts with this one's, once for each host. Also the stations on hosts whose clock cannot be compared.
+    pub(crate) fn compare_clocks(&mut self) -> (BTreeMap<StationId, Compared>, Vec<(StationId, AgentError)>) {
         let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();
-        let mut of_stations = BTreeMap::new();
+        let (mut of_stations, mut failed) = (BTreeMap::new(), Vec::new());
         for (id, host) in (0..).map(StationId).zip(self.hosts.iter().copied()) {
             if host == HostId::HERE {
                 continue;
             }
             let compared = match of_hosts.get(&host) {
-                Some(compared) => compared.clone(),
-                None => self.clocks.between(HostId::HERE, host).map_err(|source| {
-                    let station = self.agents[usize::from(id.0)].station().to_owned();
-                    (id, AgentError::Clocks { station, source })
-                })?,
+                Some(compared) => Ok(compared.clone()),
+                None => self.clocks.between(HostId::HERE, host),
             };
-            of_hosts.insert(host, compared.clone());
-            of_stations.insert(id, compared);
+            match compared {
+                Ok(compared) => {
+                    of_hosts.insert(host, compared.clone());
+                    of_stations.insert(id, compared);
+                }
+                Err(source) => {
+                    let station = self.agents[usize::from(id.0)].station().to_owned();
+                    failed.push((id, AgentError::Clocks { station, source }));
+                }
+            }
         }
-        Ok(of_stations)
+        (of_stations, failed)
     }
 
     /// Names and processes of those that have one on this machine.

@@ -125,7 +125,7 @@ impl Collecting {
         let station = shared.streams[present.stream].station(present.side);
         let from = match &input {
             Input::Lost(of, _) | Input::Message(of, _) => Some(*of),
-            Input::Tick | Input::Stop | Input::Looked(_) => None,
+            Input::Tick | Input::Stop | Input::Looked(_) | Input::Unseen(..) => None,
         };
         if let Input::Lost(of, _) = &input {
             self.lost.insert(*of);

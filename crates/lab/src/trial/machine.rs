@@ -177,7 +177,7 @@ impl<'a> TrialMachine<'a> {
                     self.phase = Phase::Running(Running::begin(shared, now, out));
                     return self.step(now, Input::Tick, out);
                 }
-                Input::Lost(_, error) => return Err(error.into()),
+                Input::Lost(_, error) | Input::Unseen(_, error) => return Err(error.into()),
                 _ => {}
             },
             Phase::Running(running) => {
@@ -203,7 +203,7 @@ impl<'a> TrialMachine<'a> {
                     self.phase = Phase::CollectingLoads(asked);
                     return self.step(now, Input::Tick, out);
                 }
-                Input::Lost(_, error) => {
+                Input::Lost(_, error) | Input::Unseen(_, error) => {
                     failed.get_or_insert(error);
                 }
                 _ => {}

@@ -15,7 +15,7 @@ use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{NoStation, Stations};
 use machine::{Input, Now, Output, TrialMachine};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_engine::halves::Halves;
@@ -110,12 +110,10 @@ impl Stations {
                     Output::Look => {
                         if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
                             let (station, name) = self.on(host);
-                            inputs.push_back(Input::Lost(station, AgentError::Host { station: name, source }));
+                            inputs.push_back(Input::Unseen(station, AgentError::Host { station: name, source }));
                         }
-                        let compared = self.compare_clocks().unwrap_or_else(|(station, error)| {
-                            inputs.push_back(Input::Lost(station, error));
-                            BTreeMap::new()
-                        });
+                        let (compared, failed) = self.compare_clocks();
+                        inputs.extend(failed.into_iter().map(|(station, error)| Input::Unseen(station, error)));
                         inputs.push_back(Input::Looked(compared));
                     }
                     Output::EndLeftovers => {

@@ -71,7 +71,7 @@ impl Running {
                 return Err(AgentError::Refused { station: shared.name(station), what });
             }
             Input::Lost(_, error) => return Err(error),
-            Input::Message(..) | Input::Tick | Input::Stop | Input::Looked(_) => {}
+            Input::Message(..) | Input::Tick | Input::Stop | Input::Looked(_) | Input::Unseen(..) => {}
         }
         match self.going.first() {
             None => Ok(true),

@@ -35,6 +35,8 @@ pub enum Input {
     Message(StationId, FromAgent),
     /// The connection to a station broke.
     Lost(StationId, AgentError),
+    /// The host of a station could not be looked at, or its clock not be compared. The station itself may answer.
+    Unseen(StationId, AgentError),
     /// The user wants the run to end. The trial ends with what was sent until then.
     Stop,
     /// The machine was looked at, as [`Output::Look`] asked; and the clocks of stations on other hosts were compared with this one's.
@@ -111,7 +113,11 @@ impl Shared<'_> {
                 return Err(AgentError::Refused { station: self.name(station), what });
             }
             Input::Lost(_, error) => return Err(error),
-            Input::Message(_, FromAgent::Progress { .. }) | Input::Tick | Input::Stop | Input::Looked(_) => None,
+            Input::Message(_, FromAgent::Progress { .. })
+            | Input::Tick
+            | Input::Stop
+            | Input::Looked(_)
+            | Input::Unseen(..) => None,
             Input::Message(station, message) => {
                 asked.hear(now.monotonic);
                 Some((station, message))
