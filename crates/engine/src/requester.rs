@@ -8,6 +8,7 @@
 //! meet what the others meet.
 
 mod progress;
+mod trial;
 
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{ReceivePort, Received, SendPort, Timer};
@@ -195,119 +196,6 @@ impl Requester {
             }
             read => self.counters.stranger(read, self.order.send.order.port),
         }
-    }
-
-    /// Runs the trial: every request, or until told to stop.
-    pub fn run<T: Timer, S: SendPort, R: ReceivePort>(
-        &mut self,
-        timer: &mut T,
-        to: &mut S,
-        from: &mut R,
-        shared: &Shared,
-    ) {
-        let (count, in_flight) = (self.order.send.order.count, self.order.in_flight.max(1));
-        let spins = from.spins();
-        let mut gaps = SpinGaps::default();
-        let mut last: Option<Instant<Tai>> = None;
-        let mut idle = 0_u32;
-        let hope = HOPE.max(Nanos(self.order.timeout.0.saturating_mul(4)));
-        let mut heard = timer.now();
-        let mut at = Progress::default();
-        let mut recent = 0;
-        self.sender.drain_warm(to);
-        self.sender.measure_room(to);
-        self.sender.begin_trial();
-        let (stretch, lead) = (self.stretch(), [LEAD_IN.max(in_flight), LEAD_OUT.max(in_flight)]);
-        // Where there are several, one without measured requests comes first: it finds the memory of stamps that the others use again.
-        at.begin(if stretch < count { 0 } else { count }, count, lead);
-        at.lead_in = FIRST_ROUNDS.max(in_flight);
-        let mut rehearsals = if stretch < count { REHEARSALS } else { 0 };
-        'trial: while !shared.stop.load(Relaxed) && !from.ended() {
-            if at.is_over() {
-                if at.next >= count {
-                    break;
-                }
-                at.ended_ns = self.replied_last_ns.max(at.gave_up_ns);
-                at.end_replies();
-                if stretch < count {
-                    self.pause(timer, to, &mut at);
-                }
-                at.begin(if rehearsals > 0 { 0 } else { stretch }, count, lead);
-                // It is on the way to its first measured request all the while.
-                shared.live.turn();
-                if rehearsals > 0 {
-                    // As long as one that is measured, where that is short.
-                    rehearsals -= 1;
-                    at.lead_in += stretch.min(REHEARSED);
-                }
-            }
-            if at.waiting + at.beside < in_flight {
-                self.ask_on(timer, to, &mut at);
-            }
-            let received = from.receive(false);
-            let now = timer.now();
-            if spins && let Some(before) = last.replace(now) {
-                let gap = (now - before).0;
-                if gap > GAP_NS {
-                    gaps.over_1ms += 1;
-                    gaps.total_ns += gap;
-                    gaps.longest_ns = gaps.longest_ns.max(gap);
-                }
-            }
-            if let Ok(Received::Packets(packets)) = received {
-                idle = 0;
-                for n in 0..packets {
-                    let Some(taken) = self.reply(from, n, &mut at) else {
-                        self.other(from.packet(n), shared, &mut at);
-                        if self.counters.is_out_of_step() {
-                            break 'trial;
-                        }
-                        continue;
-                    };
-                    heard = if taken.seq == LEAD { heard } else { now };
-                    if !shared.stop.load(Relaxed) {
-                        self.ask_all(timer, to, &mut at);
-                    }
-                    if in_flight > 1
-                        && let Some(since_ns) = taken.since_ns
-                    {
-                        let before_ns = std::mem::replace(&mut self.recent_ns[recent], now.ns());
-                        recent = (recent + 1) % self.recent_ns.len();
-                        self.paused_ns += at.count_reply(now.ns(), now.ns() - since_ns, before_ns);
-                    }
-                    self.note(taken, now, shared);
-                }
-            } else {
-                idle = idle.saturating_add(1);
-                if let Err(errno) = received {
-                    self.counters.broken_errno = errno;
-                    break;
-                }
-                if now - heard > hope {
-                    self.counters.broken_errno = libc::ETIME;
-                    break;
-                }
-                self.nothing(timer, received == Ok(Received::TimedOut), spins, idle, to, shared);
-            }
-            self.give_up(now, &mut at);
-        }
-        let stopped = shared.stop.load(Relaxed) && self.counters.broken_errno == 0;
-        if stopped {
-            self.gather(timer, from, shared, &mut at);
-        }
-        if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
-            self.counters.broken_errno = match self.sender.connection_ended {
-                0 => libc::ESHUTDOWN,
-                errno => errno,
-            };
-        }
-        self.counters.socket_drops = from.drops();
-        self.counters.foreign += from.strangers();
-        self.gaps = spins.then_some(gaps);
-        // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
-        let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
-        self.sender.truncate(reached);
-        self.sender.counters.paused_ns = self.paused_ns;
     }
 
     /// Requests of one stretch: all of them where no stamps come back at either end.

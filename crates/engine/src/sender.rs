@@ -6,6 +6,7 @@ mod counters;
 mod half;
 mod own;
 mod stamps;
+mod trial;
 
 pub use counters::SenderCounters;
 pub use half::{SenderHalf, Sending};
@@ -16,13 +17,12 @@ use crate::keys::{Keys, UNMEASURED};
 use crate::live::Live;
 use crate::order::{SendOrder, StreamOrder};
 use crate::port::{BATCH, SendPort, Timer};
-use crate::schedule::{Schedule, base_time, lead_in};
+use crate::schedule::{Schedule, base_time};
 use stamps::Room;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::frame::{Frame, Heads, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::{Overrun, Side};
+use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnReason, SpinGaps};
 
@@ -304,107 +304,6 @@ impl Sender {
             timer.sleep_until(target);
             self.send_beside(port, self.order.launch.is_some().then(|| schedule.due(i)));
             self.drain_between(timer, port, target, target + schedule.cycle - self.order.spin);
-        }
-    }
-
-    /// Runs the trial: the lead-in, then every packet of the schedule, or until `stop`, then the lead-out.
-    pub fn run<T: Timer, P: SendPort>(
-        &mut self,
-        timer: &mut T,
-        port: &mut P,
-        base: Instant<Tai>,
-        stop: &AtomicBool,
-        live: &Live,
-    ) {
-        let schedule = Schedule { base, cycle: self.order.order.cycle, count: self.order.order.count };
-        let lead = i64::from(lead_in(schedule.cycle));
-        let (advance, spin, overrun) = (self.order.advance, self.order.spin, self.order.overrun);
-        let launches = self.order.launch.is_some();
-        self.drain_warm(port);
-        self.measure_room(port);
-        self.schedule = Some(schedule);
-        self.begin_trial();
-        self.send_lead(timer, port, &schedule, -lead, 0);
-        let mut gaps = SpinGaps::default();
-        // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
-        let mut known = timer.now();
-        let mut reached = 0;
-        'packets: while reached < schedule.count {
-            if stop.load(Relaxed) {
-                break;
-            }
-            if overrun == Overrun::Burst && !launches && self.is_behind(&schedule, reached, known + advance) {
-                let sent = self.send_overdue(timer, port, &schedule, reached, live);
-                reached += sent;
-                if sent > 0 {
-                    self.outstanding += sent * self.stamps;
-                    self.make_room_behind(timer, port);
-                    known = timer.now();
-                    continue;
-                }
-            }
-            let packet = reached;
-            let i = i64::from(packet);
-            let target = schedule.due(i) - advance;
-            self.packet_at(0, packet);
-            // A long wait is cut, so that a stop is heard.
-            while target - known > LONG_WAIT {
-                if stop.load(Relaxed) {
-                    break 'packets;
-                }
-                let part = known + Nanos(LONG_WAIT.0 / 2);
-                timer.sleep_until(part);
-                known = timer.now();
-            }
-            if known < target {
-                if known < target - spin {
-                    timer.sleep_until(target - spin);
-                }
-                if spin > Nanos::ZERO {
-                    let gap = timer.spin_until(target);
-                    if gap > GAP {
-                        gaps.over_1ms += 1;
-                        gaps.total_ns += gap.0;
-                        gaps.longest_ns = gaps.longest_ns.max(gap.0);
-                    }
-                }
-            }
-            let woke = timer.now();
-            known = woke;
-            reached = packet + 1;
-            let row = packet as usize;
-            let mut sending = Sending::default();
-            if schedule.is_past(i, woke) {
-                sending.0 |= Sending::OVERRUN;
-                self.counters.overruns += 1;
-            }
-            if let Some(cell) = self.half.wakeup.get_mut(row) {
-                *cell = MaybeNanos::some(woke.ns());
-            }
-            if sending.overrun() && overrun == Overrun::Skip {
-                self.counters.skipped += 1;
-                sending.0 |= Sending::SKIPPED;
-                self.half.sending[row] = sending;
-                continue;
-            }
-            let send = if self.half.send.is_empty() { woke } else { timer.now() };
-            sending = self.send_one(timer, port, packet, Some(send), sending, launches.then(|| schedule.due(i)));
-            self.half.sending[row] = sending;
-            live.count(None);
-            self.drain_between(timer, port, target - spin, schedule.due(i + 1) - advance - spin);
-        }
-        self.gaps = (spin > Nanos::ZERO).then_some(gaps);
-        let last = i64::from(reached);
-        if reached == schedule.count {
-            self.send_lead(timer, port, &schedule, last, last + lead);
-        }
-        let quiet = timer.now() + schedule.cycle.clamp(QUIET.0, QUIET.1);
-        timer.sleep_until(quiet.max(if launches { schedule.due(last + lead) } else { quiet }));
-        self.half.truncate(reached as usize);
-        if launches {
-            self.look_at_queue(port);
-            // Reports of what was dropped: the receiver need not wait for it.
-            self.drain_all(port);
         }
     }
 
