@@ -5,7 +5,7 @@
 use super::console::{self, ConsoleEnd, Means};
 use super::expected::Expected;
 use super::folder;
-use super::frame::Frames;
+use super::frame::{FrameKind, Frames};
 use super::qemu;
 use super::relay::{self, Heard, Untold};
 use super::{GuestError, GuestOptions, file};
@@ -115,84 +115,123 @@ pub(super) fn follow(
     let path = options.folder.join(folder::PORT);
     let frames = Frames::of_guest(memory_mib << 20).at_most(most_bytes(experiment));
     let mut port = Port { path, file: None, frames, piece: vec![0; PIECE] };
-    let mut expected = Expected::of(experiment);
-    let started = Instant::now();
-    let mut over: Option<Instant> = None;
-    let mut failed = None;
-    let mut heard_at = (Instant::now(), Duration::ZERO);
+    let (expected, heard_at) = (Expected::of(experiment), (Instant::now(), Duration::ZERO));
+    let (started, over, failed) = (Instant::now(), None, None);
+    let mut followed = Followed { options, memory_mib, expected, entry, started, over, failed, heard_at };
     loop {
-        if options.stop.load(Relaxed) {
-            return Ok(());
-        }
         // Before the port is read: what an ended QEMU wrote is all there then.
         let ended = qemu.ended();
-        let mut news = false;
-        // Also while it sends without an end: a stop is heard, and the console is looked at.
-        while port.read()? {
-            if options.stop.load(Relaxed) {
-                return Ok(());
-            }
-            look_at_console(options.folder)?;
-            news = true;
-            while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
-                if options.stop.load(Relaxed) {
-                    return Ok(());
-                }
-                match relay::deliver(kind, &bytes, &mut expected, sink) {
-                    Ok(Heard::Up { proc_version }) => {
-                        entry.proc_version = Some(proc_version);
-                        sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
-                    }
-                    Ok(Heard::Going) if entry.boot_cpu_ns.is_none() => {
-                        entry.boot_cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
-                        entry.boot_ns = Some(started.elapsed().as_nanos() as i64);
-                        sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
-                    }
-                    Ok(Heard::Told | Heard::Going) => {}
-                    Ok(Heard::Over { failed: says }) => {
-                        over = Some(Instant::now());
-                        entry.cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
-                        sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
-                        failed = says;
-                    }
-                    Err(Untold::Nonsense(what)) => return Err(GuestError::Nonsense(what).into()),
-                    Err(Untold::Sink(error)) => return Err(RunError::Sink(error)),
-                }
-            }
-        }
-        match (over, ended) {
-            (Some(_), Some(_)) => break,
-            // It has said all; what it still does is of no interest.
-            (Some(since), None) if since.elapsed() > FAREWELL => break,
-            (None, Some(ended)) => {
-                let console = console(options.folder);
-                let what = how(ended, &console, memory_mib);
-                // What QEMU says takes a moment to come.
-                qemu.wait(LOOK);
-                return Err(GuestError::Broke { what, console, qemu: qemu.said() }.into());
-            }
-            _ => {}
+        let Some(news) = followed.listen(&mut port, qemu, sink)? else { return Ok(()) };
+        if followed.is_over(ended, qemu)? {
+            end.failed = followed.failed();
+            return Ok(());
         }
         look_at_console(options.folder)?;
-        if news {
-            heard_at = (Instant::now(), qemu.cpu_time());
-        } else {
-            let (wall, cpu) = (heard_at.0.elapsed(), qemu.cpu_time().saturating_sub(heard_at.1));
-            if cpu > options.silence || wall > options.silence * WALL {
-                let console = console(options.folder);
-                return Err(GuestError::Silent { wall_s: wall.as_secs(), cpu_s: cpu.as_secs(), console }.into());
-            }
-        }
+        followed.lives(news, qemu)?;
         qemu.wait(LOOK);
     }
-    end.failed = failed.map(|(says, exit)| {
-        // What failed inside may have failed for want of memory, and not know it.
-        let console = console(options.folder);
+}
+
+/// A guest while it is followed.
+struct Followed<'a> {
+    options: &'a GuestOptions<'a>,
+    memory_mib: u64,
+    expected: Expected,
+    entry: &'a mut GuestEntry,
+    started: Instant,
+    /// When it said that its run is over.
+    over: Option<Instant>,
+    /// What made its run fail, in its words, with its exit code.
+    failed: Option<(String, u8)>,
+    /// When it last said something, and the processor time that QEMU had taken by then.
+    heard_at: (Instant, Duration),
+}
+
+impl Followed<'_> {
+    fn stopped(&self) -> bool {
+        self.options.stop.load(Relaxed)
+    }
+
+    /// Takes what the guest has written since the last look: whether there was something, or `None` once a stop is heard. It hears one also
+    /// while the guest sends without an end, and looks at the console.
+    fn listen(&mut self, port: &mut Port, qemu: &Qemu, sink: &mut dyn Sink) -> Result<Option<bool>, RunError> {
+        let mut news = false;
+        while !self.stopped() && port.read()? {
+            if self.stopped() {
+                return Ok(None);
+            }
+            look_at_console(self.options.folder)?;
+            news = true;
+            while let Some((kind, bytes)) = port.frames.take().map_err(GuestError::from)? {
+                if self.stopped() {
+                    return Ok(None);
+                }
+                self.hear(kind, &bytes, qemu, sink)?;
+            }
+        }
+        Ok((!self.stopped()).then_some(news))
+    }
+
+    /// Takes one frame, and notes what has become known of the guest.
+    fn hear(&mut self, kind: FrameKind, bytes: &[u8], qemu: &Qemu, sink: &mut dyn Sink) -> Result<(), RunError> {
+        match relay::deliver(kind, bytes, &mut self.expected, sink) {
+            Ok(Heard::Up { proc_version }) => self.entry.proc_version = Some(proc_version),
+            Ok(Heard::Going) if self.entry.boot_cpu_ns.is_none() => {
+                self.entry.boot_cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
+                self.entry.boot_ns = Some(self.started.elapsed().as_nanos() as i64);
+            }
+            Ok(Heard::Told | Heard::Going) => return Ok(()),
+            Ok(Heard::Over { failed }) => {
+                self.over = Some(Instant::now());
+                self.entry.cpu_ns = Some(qemu.cpu_time().as_nanos() as i64);
+                self.failed = failed;
+            }
+            Err(Untold::Nonsense(what)) => return Err(GuestError::Nonsense(what).into()),
+            Err(Untold::Sink(error)) => return Err(RunError::Sink(error)),
+        }
+        sink.event(Event::now(What::Guest { entry: Box::new(self.entry.clone()) }));
+        Ok(())
+    }
+
+    /// True when the guest has said all and QEMU has ended, or takes too long to.
+    fn is_over(&self, ended: Option<child::Ended>, qemu: &mut Qemu) -> Result<bool, RunError> {
+        match (self.over, ended) {
+            (Some(_), Some(_)) => Ok(true),
+            // It has said all; what it still does is of no interest.
+            (Some(since), None) => Ok(since.elapsed() > FAREWELL),
+            (None, Some(ended)) => {
+                let console = console(self.options.folder);
+                let what = how(ended, &console, self.memory_mib);
+                // What QEMU says takes a moment to come.
+                qemu.wait(LOOK);
+                Err(GuestError::Broke { what, console, qemu: qemu.said() }.into())
+            }
+            (None, None) => Ok(false),
+        }
+    }
+
+    /// Gives up a guest that has computed for too long without a word.
+    fn lives(&mut self, news: bool, qemu: &Qemu) -> Result<(), RunError> {
+        if news {
+            self.heard_at = (Instant::now(), qemu.cpu_time());
+            return Ok(());
+        }
+        let (wall, cpu) = (self.heard_at.0.elapsed(), qemu.cpu_time().saturating_sub(self.heard_at.1));
+        if cpu > self.options.silence || wall > self.options.silence * WALL {
+            let console = console(self.options.folder);
+            return Err(GuestError::Silent { wall_s: wall.as_secs(), cpu_s: cpu.as_secs(), console }.into());
+        }
+        Ok(())
+    }
+
+    /// What made the guest's run fail, if it did. That may have been want of memory, and the guest not know it.
+    fn failed(self) -> Option<RunError> {
+        let (says, exit) = self.failed?;
+        let console = console(self.options.folder);
         let more = match console.means {
-            Means::OutOfMemory => format!("; the guest ran out of its {memory_mib} MiB of memory: {console}"),
+            Means::OutOfMemory => format!("; the guest ran out of its {} MiB of memory: {console}", self.memory_mib),
             Means::Panic | Means::Nothing => String::new(),
         };
-        GuestError::Inside { says: says + &more, exit }.into()
-    });
-    Ok(())
+        Some(GuestError::Inside { says: says + &more, exit }.into())
+    }
 }

@@ -136,102 +136,126 @@ impl<'a> TrialMachine<'a> {
     }
 
     fn step(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
-        let shared = &mut self.shared;
         match &mut self.phase {
-            Phase::Preparing(asked) => {
-                if let Some((station, FromAgent::Ready { ends, clocks })) = shared.heard(asked, now, input)? {
-                    shared.clocks.insert(station, clocks);
-                    shared.ready.extend(ends.into_iter().map(|end| ((end.stream, end.side), end)));
-                    asked.answered(station);
-                }
-                if asked.is_complete() {
-                    shared.has_named_stamps()?;
-                    shared.tell_loads(&ToAgent::ConnectLoads, out);
-                    self.has_loads = true;
-                    let asked = Awaited::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
-                    self.phase = Phase::ConnectingLoads(asked);
-                    return self.step(now, Input::Tick, out);
-                }
-            }
-            Phase::ConnectingLoads(asked) => {
-                if let Some((station, FromAgent::LoadsConnected)) = shared.heard(asked, now, input)? {
-                    asked.answered(station);
-                }
-                if asked.is_complete() {
-                    let (warming, is_warm) = Warming::begin(shared, now, out);
-                    self.phase = Phase::Warming(warming);
-                    if is_warm {
-                        self.look_before(out);
-                    }
-                }
-            }
+            Phase::Preparing(_) => self.prepare(now, input, out),
+            Phase::ConnectingLoads(_) => self.connect_loads(now, input, out),
             Phase::Warming(warming) => {
-                if warming.handle(shared, now, input, out)? {
+                if warming.handle(&mut self.shared, now, input, out)? {
                     self.look_before(out);
                 }
+                Ok(())
             }
-            Phase::LookingBefore => match input {
-                Input::Looked(compared) => {
-                    shared.compared[0] = compared;
-                    shared.start(now, out);
-                    self.phase = Phase::Running(Running::begin(shared, now, out));
-                    return self.step(now, Input::Tick, out);
-                }
-                Input::Lost(_, error) | Input::Unseen(_, error) => return Err(error.into()),
-                _ => {}
-            },
+            Phase::LookingBefore => self.looked_before(now, input, out),
             Phase::Running(running) => {
-                let failed = match running.handle(shared, now, input, out) {
+                let failed = match running.handle(&self.shared, now, input, out) {
                     Ok(false) => return Ok(()),
                     Ok(true) => {
-                        shared.tell_loads(&ToAgent::StopLoads, out);
+                        self.shared.tell_loads(&ToAgent::StopLoads, out);
                         None
                     }
                     Err(error) => Some(error),
                 };
                 out.push(Output::Look);
                 self.phase = Phase::LookingBehind { failed };
+                Ok(())
             }
-            Phase::LookingBehind { failed } => match input {
-                Input::Looked(compared) => {
-                    shared.compared[1] = compared;
-                    if let Some(error) = failed.take() {
-                        return Err(error.into());
-                    }
-                    shared.tell_loads(&ToAgent::CollectLoads, out);
-                    let asked = Awaited::new(shared.loads.stations(), "handing over the loads", ANSWER, now.monotonic);
-                    self.phase = Phase::CollectingLoads(asked);
-                    return self.step(now, Input::Tick, out);
-                }
-                Input::Lost(_, error) | Input::Unseen(_, error) => {
-                    failed.get_or_insert(error);
-                }
-                _ => {}
-            },
-            Phase::CollectingLoads(asked) => {
-                match shared.heard(asked, now, input) {
-                    Ok(Some((station, message))) => {
-                        if shared.loads.take(message) {
-                            asked.answered(station);
-                        }
-                    }
-                    Ok(None) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                if asked.is_complete() {
-                    self.has_loads = false;
-                    end_leftovers(shared, out);
-                    self.phase = Phase::Collecting(Box::new(Collecting::all(shared, now, out)));
-                    return self.step(now, Input::Tick, out);
-                }
-            }
+            Phase::LookingBehind { .. } => self.looked_behind(now, input, out),
+            Phase::CollectingLoads(_) => self.collect_loads(now, input, out),
             Phase::Collecting(collecting) => {
-                if collecting.handle(shared, now, input, out) {
-                    self.result = Some(collecting.result(shared));
+                if collecting.handle(&self.shared, now, input, out) {
+                    self.result = Some(collecting.result(&self.shared));
                     self.phase = Phase::Over;
                 }
+                Ok(())
             }
-            Phase::Over => {}
+            Phase::Over => Ok(()),
+        }
+    }
+
+    /// Each station says what became of its ends; then the loads connect.
+    fn prepare(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
+        let (Phase::Preparing(asked), shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
+        if let Some((station, FromAgent::Ready { ends, clocks })) = shared.heard(asked, now, input)? {
+            shared.clocks.insert(station, clocks);
+            shared.ready.extend(ends.into_iter().map(|end| ((end.stream, end.side), end)));
+            asked.answered(station);
+        }
+        if !asked.is_complete() {
+            return Ok(());
+        }
+        shared.has_named_stamps()?;
+        shared.tell_loads(&ToAgent::ConnectLoads, out);
+        self.has_loads = true;
+        let asked = Awaited::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
+        self.phase = Phase::ConnectingLoads(asked);
+        self.step(now, Input::Tick, out)
+    }
+
+    /// The loads are connected; then the streams warm up.
+    fn connect_loads(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
+        let (Phase::ConnectingLoads(asked), shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
+        if let Some((station, FromAgent::LoadsConnected)) = shared.heard(asked, now, input)? {
+            asked.answered(station);
+        }
+        if asked.is_complete() {
+            let (warming, is_warm) = Warming::begin(shared, now, out);
+            self.phase = Phase::Warming(warming);
+            if is_warm {
+                self.look_before(out);
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine was looked at; then the trial starts.
+    fn looked_before(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
+        match input {
+            Input::Looked(compared) => {
+                self.shared.compared[0] = compared;
+                self.shared.start(now, out);
+                self.phase = Phase::Running(Running::begin(&self.shared, now, out));
+                self.step(now, Input::Tick, out)
+            }
+            Input::Lost(_, error) | Input::Unseen(_, error) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The machine was looked at again; then the loads hand over what they did.
+    fn looked_behind(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
+        let (Phase::LookingBehind { failed }, shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
+        match input {
+            Input::Looked(compared) => {
+                shared.compared[1] = compared;
+                if let Some(error) = failed.take() {
+                    return Err(error.into());
+                }
+                shared.tell_loads(&ToAgent::CollectLoads, out);
+                let asked = Awaited::new(shared.loads.stations(), "handing over the loads", ANSWER, now.monotonic);
+                self.phase = Phase::CollectingLoads(asked);
+                self.step(now, Input::Tick, out)
+            }
+            Input::Lost(_, error) | Input::Unseen(_, error) => {
+                failed.get_or_insert(error);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The loads have handed over what they did; then the ends do.
+    fn collect_loads(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
+        let (Phase::CollectingLoads(asked), shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
+        if let Some((station, message)) = shared.heard(asked, now, input)?
+            && shared.loads.take(message)
+        {
+            asked.answered(station);
+        }
+        if asked.is_complete() {
+            self.has_loads = false;
+            end_leftovers(shared, out);
+            self.phase = Phase::Collecting(Box::new(Collecting::all(shared, now, out)));
+            return self.step(now, Input::Tick, out);
         }
         Ok(())
     }
