@@ -2,9 +2,9 @@
 //! Devices that are simulated or emulated: what is planned for them, who gets them, and the instants of a device's own clock.
 
 use tardy_lab::guest::{GuestError, devices, extra};
+use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
-use tardy_lab::path::cannot;
 use tardy_lab::plan::plan;
 use tardy_model::time::PhcReading;
 use tardy_spec::experiment::Experiment;
@@ -58,7 +58,7 @@ fn simulated_devices_are_born_in_their_namespaces_and_go_before_them() {
 fn a_path_that_this_machine_lacks_costs_its_cells_and_names_the_mend() {
     let lacks = |path: &str, simulates| {
         let found = FactsByHost::from(Facts { simulates, ..Facts::default() });
-        cannot(&with(path).cells[0].setup, &found)
+        Kinds::default().cannot(&with(path).cells[0].setup, &found)
     };
     let why = lacks("kind = \"netdevsim\"", false).expect("it is not there");
     assert!(why.contains("tardy guest fetch --with netdevsim"), "{why}");

@@ -21,6 +21,7 @@ mod loss;
 mod manual;
 mod names;
 mod observer;
+mod open_kinds;
 mod placement;
 mod plan;
 mod report;

@@ -16,7 +16,7 @@ use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
 use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::journal::{self, JournalError};
 use tardy_lab::machine::FactsByHost;
-use tardy_lab::names::{Names, SLOTS, Side};
+use tardy_lab::names::{LinkNumber, Names, SLOTS};
 use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
@@ -109,10 +109,10 @@ fn what_veth_cannot_join_is_refused() {
 
 fn all_of(names: Names) -> (BTreeSet<String>, u32) {
     let mut all = BTreeSet::from([names.netns("a"), names.netns("b"), names.netns("1-a")]);
-    for side in [Side::First, Side::Second] {
+    for side in [LinkNumber::FIRST, LinkNumber::SECOND] {
         all.extend([names.link(side), names.mac(side), names.address(side).to_string()]);
     }
-    (all, u32::from(names.address(Side::First)) >> (32 - u32::from(Names::PREFIX)))
+    (all, u32::from(names.address(LinkNumber::FIRST)) >> (32 - u32::from(Names::PREFIX)))
 }
 
 proptest! {
@@ -129,10 +129,10 @@ proptest! {
     #[test]
     fn names_are_fit_for_the_kernel(slot in 0..SLOTS) {
         let names = Names::of(slot).unwrap();
-        let ends = [Side::First, Side::Second].map(|side| names.address(side));
+        let ends = [LinkNumber::FIRST, LinkNumber::SECOND].map(|side| names.address(side));
         prop_assert_eq!(u32::from(ends[1]) - u32::from(ends[0]), 1);
         prop_assert_eq!(u32::from(ends[0]) % 4, 1, "the first host of a /30");
-        for (side, address) in [Side::First, Side::Second].into_iter().zip(ends) {
+        for (side, address) in [LinkNumber::FIRST, LinkNumber::SECOND].into_iter().zip(ends) {
             prop_assert!(names.link(side).len() <= 15);
             prop_assert!(address.octets()[0] == 198 && address.octets()[1] & !1 == 18, "{}", address);
             let first = u8::from_str_radix(&names.mac(side)[..2], 16).unwrap();

@@ -63,7 +63,7 @@ rx = { cpu = "any", policy = "other" }
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 /// An agent that is a thread of this process, and ends with its orders.
-struct Thread;
+pub struct Thread;
 
 impl Carrier for Thread {
     fn pid(&self) -> Option<u32> {
@@ -79,7 +79,7 @@ impl Carrier for Thread {
 }
 
 /// Starts an agent in a thread.
-fn agent() -> (PipeReader, PipeWriter) {
+pub fn agent() -> (PipeReader, PipeWriter) {
     let ((orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
     std::thread::spawn(move || tardy_engine::agent::serve(BufReader::new(orders), &mut answers, VERSION));
     (from, to)

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use tardy_engine::order::EndOrder;
 use tardy_lab::machine::{Facts, FactsByHost};
-use tardy_lab::names::{Names, SLOTS, Side};
+use tardy_lab::names::{LinkNumber, Names, SLOTS};
 use tardy_lab::plan::plan;
 use tardy_model::ethernet::Tag;
 
@@ -39,11 +39,12 @@ fn vlan_devices_lie_over_both_ends_and_go_before_them() {
     assert_eq!((vlan.device.as_str(), vlan.address.to_string()), ("tdy0-1.100", "198.18.0.10".to_owned()));
     // No name and no address of a slot meets another's.
     let last = Names::of(SLOTS - 1).expect("the last slot");
-    assert!(last.vlan(Side::Second, 4_094).len() <= 15);
-    let addresses: BTreeSet<_> =
-        (0..7).flat_map(|n| [Side::First, Side::Second].map(|side| last.vlan_address(side, n))).collect();
+    assert!(last.vlan(LinkNumber::SECOND, 4_094).len() <= 15);
+    let addresses: BTreeSet<_> = (0..7)
+        .flat_map(|n| [LinkNumber::FIRST, LinkNumber::SECOND].map(|side| last.vlan_subnet(2, n).address(side)))
+        .collect();
     assert_eq!(addresses.len(), 14);
-    let first = u32::from(last.address(Side::First)) - 1;
+    let first = u32::from(last.address(LinkNumber::FIRST)) - 1;
     assert!(addresses.iter().all(|address| (4..32).contains(&(u32::from(*address) - first))), "{addresses:?}");
 }
 

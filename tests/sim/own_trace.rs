@@ -10,6 +10,7 @@ use tardy_analyze::own_trace;
 use tardy_lab::coordinator::{Options, possible, run};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
@@ -56,7 +57,7 @@ fn judged(stream: &str, shaper: &str, count: u32) -> (Vec<String>, usize) {
     };
     let mut cells = Cells(experiment.cells.iter().map(new).collect());
     let stop = AtomicBool::new(false);
-    let options = Options { version: "0", stop: &stop };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default() };
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = possible(&experiment, &mut hosts).expect("nothing stands against a simulation");

@@ -12,6 +12,7 @@ use tardy_engine::port::sim;
 use tardy_lab::coordinator::{Options, possible, run};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::gates::Gates;
 use tardy_model::point::Point;
@@ -60,7 +61,7 @@ struct Trial {
 
 fn trial(experiment: &Experiment) -> Trial {
     let stop = AtomicBool::new(false);
-    let options = Options { version: "0", stop: &stop };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default() };
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let mut kept = Kept::default();

@@ -9,7 +9,7 @@ use std::process::Command;
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::runner::Processes;
 use tardy_lab::machine::{Facts, FactsByHost};
-use tardy_lab::names::{STATE, Side};
+use tardy_lab::names::{LinkNumber, STATE};
 use tardy_lab::plan::plan;
 use tardy_lab::slot::Slot;
 
@@ -41,7 +41,7 @@ pub fn joined<T>(bench: &Bench, experiment: &str, work: impl FnOnce(&End, &End) 
     let mut runner = Processes::new(|_| ()).holding(&slot)?;
     let mut host = applied(&plan.steps, slot.journal()?, &mut runner)?;
     let end = |station: &str, side| End { netns: slot.names().netns(station), address: slot.names().address(side) };
-    let done = work(&end("a", Side::First), &end("b", Side::Second));
+    let done = work(&end("a", LinkNumber::FIRST), &end("b", LinkNumber::SECOND));
     host.put_back().map_err(|error| anyhow::anyhow!("{error}"))?;
     done
 }

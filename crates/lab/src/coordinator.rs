@@ -14,19 +14,19 @@ pub use possible::{found, memory, possible};
 use crate::agent::{Agent, AgentError};
 use crate::host::HostId;
 use crate::host::hosts::Hosts;
+use crate::kinds::Kinds;
 use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::observer;
 use crate::orders::{Turn, built_alike, orders, random_of, turns};
-use crate::path;
 use crate::placement::{Placed, place};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::watch::Readings;
 use crate::shaper::{self, launching};
 use crate::softirq::{self, Watch};
-use crate::station::{self, PlannedStation, StationId, Stations};
+use crate::station::{StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
 use around::Around;
@@ -51,6 +51,8 @@ pub struct Options<'a> {
     pub version: &'a str,
     /// Set by a signal: finish what was begun and stop.
     pub stop: &'a AtomicBool,
+    /// What the kinds of paths and stations do.
+    pub kinds: Kinds,
 }
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
@@ -108,7 +110,7 @@ impl Run<'_, '_> {
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-            if let Some(why) = path::cannot(&cell.setup, &self.found) {
+            if let Some(why) = self.options.kinds.cannot(&cell.setup, &self.found) {
                 self.refuse(cell, why);
             }
         }
@@ -197,7 +199,7 @@ impl Run<'_, '_> {
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
         self.found[HostId::HERE].now = Some(clock::now());
-        let plan = plan::plan(setup, names, &self.found)?;
+        let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
                 self.tell_commands();
@@ -241,10 +243,10 @@ impl Run<'_, '_> {
         self.tell_commands();
         let mut stations = Stations::default();
         let mut entries = BTreeMap::new();
-        for (name, PlannedStation { kind, offer, .. }) in &plan.stations {
-            let (kind, place) = (station::kind(*kind), offer.place());
+        for (name, station) in &plan.stations {
+            let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
             let (id, inbox) = stations.next_place(name)?;
-            let connection = (kind.connect)(self.hosts.at(place.host), offer)
+            let connection = (kind.connect)(self.hosts.at(place.host), station)
                 .map_err(|source| AgentError::Start { station: name.clone(), source: Box::new(source) })?;
             let mut agent = Agent::over(connection, name, id, inbox, self.options.version);
             agent.greet(self.options.version)?;

@@ -13,6 +13,7 @@ pub mod host;
 pub mod identity;
 pub mod inverse;
 pub mod journal;
+pub mod kinds;
 mod leftover;
 pub mod loads;
 pub mod machine;

@@ -11,13 +11,37 @@ pub const SLOTS: u16 = 4096;
 /// Where iproute2 keeps its named namespaces.
 pub(crate) const NETNS: &str = "/run/netns";
 
-/// One of the two ends of a path.
+/// The number of a link's end in a set-up, from 0: the path's ends in the order of their stations' names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkNumber(u8);
+
+impl LinkNumber {
+    /// Of the station that comes first by name.
+    pub const FIRST: LinkNumber = LinkNumber(0);
+    /// Of the next one.
+    pub const SECOND: LinkNumber = LinkNumber(1);
+    /// So many a subnet has room for.
+    pub const MOST: u8 = 126;
+
+    /// The `number`th, from 0; `None` from [`LinkNumber::MOST`] on.
+    pub fn new(number: usize) -> Option<LinkNumber> {
+        u8::try_from(number).ok().filter(|number| *number < LinkNumber::MOST).map(LinkNumber)
+    }
+}
+
+/// The IPv4 addresses of a path or of a VLAN on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The end of the station that comes first by name.
-    First,
-    /// The other.
-    Second,
+pub struct Subnet {
+    base: u32,
+    /// The prefix length that belongs to its addresses.
+    pub prefix: u8,
+}
+
+impl Subnet {
+    /// That of one end.
+    pub fn address(self, link: LinkNumber) -> Ipv4Addr {
+        Ipv4Addr::from(self.base + 1 + u32::from(link.0))
+    }
 }
 
 /// The names and addresses of one slot. Pure.
@@ -51,40 +75,58 @@ impl Names {
     }
 
     /// The link at one end: at most 15 characters (IFNAMSIZ − 1).
-    pub fn link(self, side: Side) -> String {
-        format!("tardy{}-{}", self.slot, side as u8)
+    pub fn link(self, link: LinkNumber) -> String {
+        format!("tardy{}-{}", self.slot, link.0)
     }
 
     /// The number of the simulated device at one end, on its bus. Others begin to count at 0 or 1.
-    pub fn simulated(self, side: Side) -> u32 {
-        0x7464_0000 + u32::from(self.slot) * 2 + side as u32
+    pub fn simulated(self, link: LinkNumber) -> u32 {
+        let (slot, number) = (u32::from(self.slot), u32::from(link.0));
+        if number < 2 {
+            0x7464_0000 + slot * 2 + number
+        } else {
+            0x7474_0000 + slot * u32::from(LinkNumber::MOST) + number
+        }
     }
 
-    /// The address of one end, in a /30 of 198.18.0.0/15, which RFC 2544 sets aside for benchmarks. A slot owns 32
-    /// addresses of the 2^17.
-    pub fn address(self, side: Side) -> Ipv4Addr {
-        let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
-        Ipv4Addr::from(first + u32::from(self.slot) * 32 + 1 + side as u32)
+    /// The addresses of a path with so many ends. Two ends have a /30 of 198.18.0.0/15, which RFC 2544 sets aside for benchmarks; a slot owns
+    /// 32 addresses of the 2^17. More ends have a /25 of 100.64.0.0/10 (RFC 6598), of whose 2^22 addresses a slot owns 1024.
+    pub fn subnet(self, ends: usize) -> Subnet {
+        self.subnet_at(ends, 0)
+    }
+
+    /// The addresses of the `n`th VLAN on a path with so many ends, from 0 to 6: a subnet of the slot's own, behind the path's.
+    pub fn vlan_subnet(self, ends: usize, n: u8) -> Subnet {
+        self.subnet_at(ends, u32::from(n) + 1)
+    }
+
+    fn subnet_at(self, ends: usize, number: u32) -> Subnet {
+        let (first, each, prefix) = match ends {
+            0..=2 => (Ipv4Addr::new(198, 18, 0, 0), 4, Names::PREFIX),
+            _ => (Ipv4Addr::new(100, 64, 0, 0), 128, 25),
+        };
+        Subnet { base: u32::from(first) + (u32::from(self.slot) * 8 + number) * each, prefix }
+    }
+
+    /// The address of one end of a path that has two.
+    pub fn address(self, link: LinkNumber) -> Ipv4Addr {
+        self.subnet(2).address(link)
     }
 
     /// The IPv6 address of one end, in a /64 of its own that is unique local (RFC 4193).
-    pub fn address6(self, side: Side) -> Ipv6Addr {
-        Ipv6Addr::new(0xfd74, 0x6172, 0x6479, self.slot, 0, 0, 0, 1 + side as u16)
+    pub fn address6(self, link: LinkNumber) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd74, 0x6172, 0x6479, self.slot, 0, 0, 0, 1 + u16::from(link.0))
     }
 
     /// The VLAN device at one end: at most 15 characters.
-    pub fn vlan(self, side: Side, vlan: u16) -> String {
-        format!("tdy{}-{}.{vlan}", self.slot, side as u8)
-    }
-
-    /// The address of one end in the `n`th VLAN, from 0 to 6: a /30 of the slot's own, behind the path's.
-    pub fn vlan_address(self, side: Side, n: u8) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(self.address(side)) + 4 * (u32::from(n) + 1))
+    pub fn vlan(self, link: LinkNumber, vlan: u16) -> String {
+        // Decimal for two ends, as before there were more; hexadecimal numbers of two digits keep within 15 characters.
+        format!("tdy{}-{:x}.{vlan}", self.slot, link.0)
     }
 
     /// The IPv6 address of one end in a VLAN, in a /80 within the path's /64.
-    pub fn vlan_address6(self, side: Side, vlan: u16) -> Ipv6Addr {
-        let [a, b, c, d, _, _, _, last] = self.address6(side).segments();
+    pub fn vlan_address6(self, link: LinkNumber, vlan: u16) -> Ipv6Addr {
+        let [a, b, c, d, _, _, _, last] = self.address6(link).segments();
         // VLAN 0 must not have the path's own.
         Ipv6Addr::new(a, b, c, d, vlan + 1, 0, 0, last)
     }
@@ -95,12 +137,12 @@ impl Names {
     /// The prefix length that belongs to [`Names::address6`].
     pub const PREFIX6: u8 = 64;
 
-    /// The prefix length that belongs to [`Names::address`].
+    /// The prefix length that belongs to the addresses of a path with two ends.
     pub const PREFIX: u8 = 30;
 
     /// The MAC address of one end: unicast and locally administered (second-lowest bit of the first byte, IEEE 802).
-    pub fn mac(self, side: Side) -> String {
+    pub fn mac(self, link: LinkNumber) -> String {
         let [high, low] = self.slot.to_be_bytes();
-        format!("02:74:64:{high:02x}:{low:02x}:{:02x}", side as u8)
+        format!("02:74:64:{high:02x}:{low:02x}:{:02x}", link.0)
     }
 }

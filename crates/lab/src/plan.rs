@@ -4,9 +4,10 @@
 
 use crate::command::Command;
 use crate::inverse::Inverse;
+use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::names::Names;
-use crate::path::{self, LinkEnd, PathError};
+use crate::path::{self, Ends, LinkEnd, PathError};
 use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
@@ -29,7 +30,7 @@ pub struct Plan {
     /// Stations, of which each is built before the path.
     pub stations: BTreeMap<String, PlannedStation>,
     /// Where each station meets the path.
-    pub ends: BTreeMap<String, LinkEnd>,
+    pub ends: Ends,
     /// When the queue discipline's schedule begins, where it has one.
     pub begins: Option<Instant<Tai>>,
 }
@@ -61,6 +62,14 @@ const STATION_NAME: usize = 200;
 /// # Errors
 /// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked for cannot be had.
 pub fn plan(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, PlanError> {
+    plan_of(&Kinds::default(), setup, names, found)
+}
+
+/// The same, of these kinds of paths and stations.
+///
+/// # Errors
+/// As there.
+pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, PlanError> {
     let usable = |name: &str| {
         (1..=STATION_NAME).contains(&name.len())
             && !name.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
@@ -69,10 +78,10 @@ pub fn plan(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, Pl
         return Err(PlanError::StationName { name: name.clone() });
     }
     let build = |(name, kind): (&String, &Station)| {
-        (name.clone(), (station::kind(*kind).build)(names, station::host_of(setup, name), name))
+        (name.clone(), ((kinds.station)(*kind).build)(names, station::host_of(setup, name), name))
     };
     let stations: BTreeMap<String, PlannedStation> = setup.stations.iter().map(build).collect();
-    let laid = path::lay(setup, &stations, names, found)?;
+    let laid = path::lay((kinds.path)(setup.path.kind), setup, &stations, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
     let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
     let shaped = shaper::set(setup, &laid.ends, found);
@@ -138,8 +147,8 @@ impl Plan {
         script.comment("what the kernel has made of it");
         self.read_back.iter().for_each(|question| script.command(&question.command));
         script.comment("the stations: each end is spoken to on stdin and stdout while the trials run");
-        for PlannedStation { kind, offer, .. } in self.stations.values() {
-            script.comment(&(station::kind(*kind).agent)(offer).to_string());
+        for station in self.stations.values() {
+            script.comment(&station.agent.to_string());
         }
         script.comment("put everything back");
         script.pause();

@@ -11,7 +11,7 @@ use crate::host::HostId;
 use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
-use crate::path::LinkEnd;
+use crate::path::Ends;
 use crate::placement::{self, PlaceError, Placed};
 use crate::station::{self, NoStation};
 use crate::step::{Question, Step};
@@ -119,11 +119,7 @@ fn mask(cpu: u32) -> String {
 ///
 /// # Errors
 /// As [`meant`].
-pub fn steps(
-    setup: &Setup,
-    ends: &BTreeMap<String, LinkEnd>,
-    found: &FactsByHost,
-) -> Result<(Vec<Step>, Vec<Question>), PlaceError> {
+pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Step>, Vec<Question>), PlaceError> {
     if !asks(setup) {
         return Ok((Vec::new(), Vec::new()));
     }
@@ -227,12 +223,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// As [`meant`].
-    pub fn new(
-        setup: &'a Setup,
-        chosen: &[Placed],
-        ends: &BTreeMap<String, LinkEnd>,
-        found: &FactsByHost,
-    ) -> Result<Watch<'a>, PlaceError> {
+    pub fn new(setup: &'a Setup, chosen: &[Placed], ends: &Ends, found: &FactsByHost) -> Result<Watch<'a>, PlaceError> {
         let (meant, _) = meant(setup, chosen, found)?;
         let device = |station: &String| {
             let end = ends.get(station)?;

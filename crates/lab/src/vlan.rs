@@ -4,8 +4,8 @@
 
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
-use crate::names::{Names, Side};
-use crate::path::link::{Laid, LinkEnd, NO_IPV6, VlanEnd};
+use crate::names::{LinkNumber, Names};
+use crate::path::link::{Ends, Laid, LinkEnd, NO_IPV6, VlanEnd};
 use crate::step::{Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::port::TagBy;
@@ -41,21 +41,25 @@ fn arrives_at(stream: &Stream) -> impl Iterator<Item = &str> {
         .map(String::as_str)
 }
 
-/// Adds the VLAN devices to a path that is laid.
+/// Adds the VLAN devices to a path that is laid: at each end one for each VLAN, which knows all other ends.
 pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
     for (n, (vlan, map)) in maps(setup).into_iter().enumerate() {
-        let has_ipv6 = setup.has_ipv6();
-        let end = |side| VlanEnd {
-            device: names.vlan(side, vlan),
-            address: names.vlan_address(side, n as u8).into(),
-            address6: has_ipv6.then(|| names.vlan_address6(side, vlan)),
+        let subnet = names.vlan_subnet(laid.ends.len(), n as u8);
+        let end = |(number, link): (usize, &LinkEnd)| {
+            let number = LinkNumber::new(number)?;
+            let end = VlanEnd {
+                device: names.vlan(number, vlan),
+                address: subnet.address(number).into(),
+                address6: setup.has_ipv6().then(|| names.vlan_address6(number, vlan)),
+            };
+            Some((end, link.mac.clone()))
         };
-        let both = [end(Side::First), end(Side::Second)];
-        let macs: Vec<String> = laid.ends.values().map(|end| end.mac.clone()).collect();
-        for (at, link) in laid.ends.values_mut().enumerate().take(2) {
-            let (near, far) = (&both[at], &both[1 - at]);
+        let all: Vec<(VlanEnd, String)> = laid.ends.values().enumerate().filter_map(end).collect();
+        for (at, link) in laid.ends.values_mut().enumerate().take(all.len()) {
+            let near = &all[at].0;
+            let others = || all.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
             laid.steps.extend(device(link, near, vlan, &map));
-            laid.steps.push(address(link, near, far, &macs[1 - at]));
+            laid.steps.push(address(link, near, subnet.prefix, others()));
             let show = |object| link.place.ip(&["-j", "-d", object, "show", "dev", &near.device]);
             laid.read_back.extend([show("addr"), show("neigh")].map(|show| Question::at(&link.place, show)));
             link.vlans.insert(vlan, near.clone());
@@ -78,17 +82,21 @@ fn device(link: &LinkEnd, near: &VlanEnd, vlan: u16, map: &BTreeMap<u32, u8>) ->
     [made, Step::new(&link.place, "no IPv6 chatter of its own", quiet).tolerating(NO_IPV6)]
 }
 
-fn address(link: &LinkEnd, near: &VlanEnd, far: &VlanEnd, mac: &str) -> Step {
+fn address<'a>(
+    link: &LinkEnd,
+    near: &VlanEnd,
+    prefix: u8,
+    others: impl Iterator<Item = &'a (VlanEnd, String)> + Clone,
+) -> Step {
     let ip = |args: &[&str]| link.place.ip(args);
     let device = near.device.as_str();
-    let mut does = Vec::new();
-    let mut add = |address: String, peer: String, more: &[&str]| {
-        does.push(ip(&[&["addr", "add", &address, "dev", device], more].concat()));
-        does.push(ip(&["neigh", "replace", &peer, "lladdr", mac, "dev", device, "nud", "permanent"]));
-    };
-    add(format!("{}/{}", near.address, Names::PREFIX), far.address.to_string(), &[]);
-    if let (Some(here), Some(there)) = (near.address6, far.address6) {
-        add(format!("{here}/{}", Names::VLAN_PREFIX6), there.to_string(), &["nodad"]);
+    let neighbour =
+        |peer: &str, mac: &str| ip(&["neigh", "replace", peer, "lladdr", mac, "dev", device, "nud", "permanent"]);
+    let mut does = vec![ip(&["addr", "add", &format!("{}/{prefix}", near.address), "dev", device])];
+    does.extend(others.clone().map(|(far, mac)| neighbour(&far.address.to_string(), mac)));
+    if let Some(here) = near.address6 {
+        does.push(ip(&["addr", "add", &format!("{here}/{}", Names::VLAN_PREFIX6), "dev", device, "nodad"]));
+        does.extend(others.filter_map(|(far, mac)| Some(neighbour(&far.address6?.to_string(), mac))));
     }
     does.push(ip(&["link", "set", "dev", device, "up"]));
     Step::new(&link.place, "an address, and the neighbour fixed so that no ARP falls into a measurement", does)
@@ -96,11 +104,7 @@ fn address(link: &LinkEnd, near: &VlanEnd, far: &VlanEnd, mac: &str) -> Step {
 
 /// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device must filter by itself
 /// (ethtool's n-tuple rules); one that cannot refuses the first rule with a reason of its own.
-pub(crate) fn queues(
-    setup: &Setup,
-    ends: &BTreeMap<String, LinkEnd>,
-    found: &FactsByHost,
-) -> (Vec<Step>, Vec<Question>) {
+pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> (Vec<Step>, Vec<Question>) {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     for (number, (station, end)) in ends.iter().enumerate() {
         if !by_priority(setup).contains(station.as_str()) {

@@ -58,6 +58,8 @@ pub struct PathTraits {
     pub name: &'static str,
     /// Where its network devices come from.
     pub devices: Devices,
+    /// So many stations it joins at most.
+    pub most_stations: usize,
     /// The clock of its devices.
     pub clock: DeviceClock,
     /// Where it can be had.
@@ -87,6 +89,7 @@ impl PathKind {
             PathKind::Veth => PathTraits {
                 name: "veth",
                 devices: Devices::Made { driver: None },
+                most_stations: 2,
                 clock: DeviceClock::None,
                 place: Where::Anywhere,
                 waits_for_link: false,
@@ -97,6 +100,7 @@ impl PathKind {
             PathKind::Netdevsim => PathTraits {
                 name: "netdevsim",
                 devices: Devices::Made { driver: Some("netdevsim") },
+                most_stations: 2,
                 clock: DeviceClock::Own,
                 place: Where::Anywhere,
                 waits_for_link: true,
@@ -108,6 +112,7 @@ impl PathKind {
                 name: "igb",
                 // A guest has no other Ethernet devices.
                 devices: Devices::There(["eth0", "eth1"]),
+                most_stations: 2,
                 clock: DeviceClock::Emulated,
                 place: Where::OnlyInGuest,
                 waits_for_link: true,
@@ -118,6 +123,7 @@ impl PathKind {
             PathKind::Wire => PathTraits {
                 name: "wire",
                 devices: Devices::Named,
+                most_stations: 2,
                 clock: DeviceClock::Own,
                 place: Where::OnlyHere,
                 waits_for_link: true,

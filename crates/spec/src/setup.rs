@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
-use tardy_model::path::{Devices, PathKind};
+use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
@@ -26,7 +26,7 @@ const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 /// Works out one cell.
 pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Problem> {
     let path = path(view)?;
-    let stations = stations(view, path.traits().name)?;
+    let stations = stations(view, path.traits())?;
     let mtu = path.mtu;
     let names = view.streams();
     if names.is_empty() {
@@ -113,14 +113,15 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
     Ok(Path { kind, mtu, queues: None, named: Some([a, b]), take })
 }
 
-fn stations(view: &View<'_>, path: &str) -> Result<BTreeMap<String, Station>, Problem> {
-    let names = view.stations();
+fn stations(view: &View<'_>, path: PathTraits) -> Result<BTreeMap<String, Station>, Problem> {
+    let (names, most) = (view.stations(), path.most_stations);
+    if let Some(first_beyond) = names.get(most) {
+        let joins = if most == 2 { "two".to_owned() } else { format!("at most {most}") };
+        let message = format!("a {} path joins {joins} stations, the experiment has {}", path.name, names.len());
+        return Err(Problem::new(Reason::Combination, &first_beyond.at, message, "leave the others out"));
+    }
     match names {
-        [_, _] => {}
-        [_, _, third, ..] => {
-            let message = format!("a {path} path joins two stations, the experiment has {}", names.len());
-            return Err(Problem::new(Reason::Combination, &third.at, message, "leave the others out"));
-        }
+        [_, _, ..] => {}
         _ => {
             let at = names.first().map_or(At::START, |named| named.at.clone());
             let message = format!("the experiment needs two stations and has {}", names.len());

@@ -13,6 +13,7 @@ use tardy_lab::guest::relay::{self, Heard, Relay};
 use tardy_lab::guest::watch::most_bytes;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
@@ -102,7 +103,7 @@ fn with_programs() -> tardy_spec::experiment::Experiment {
 fn run(sink: &mut dyn Sink) {
     let stop = AtomicBool::new(false);
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { version: "0", stop: &stop };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default() };
     let mut steward = Steward::new(folder.path(), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = coordinator::possible(&simulated(), &mut hosts).expect("it can be run");

@@ -11,6 +11,7 @@ use tardy_lab::guest::relay::Relay;
 use tardy_lab::guest::{devices, init};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
 use tardy_spec::Source;
@@ -60,7 +61,7 @@ fn live(relay: &mut Relay<&File>) -> What {
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let version = identity::version();
-    let options = Options { version: &version, stop: &stop };
+    let options = Options { version: &version, stop: &stop, kinds: Kinds::default() };
     let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = match coordinator::possible(&experiment, &mut hosts) {

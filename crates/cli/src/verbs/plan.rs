@@ -10,9 +10,9 @@ use std::path::Path;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
-use tardy_lab::path;
 use tardy_lab::placement;
 use tardy_lab::plan;
 use tardy_lab::script::Script;
@@ -94,6 +94,6 @@ fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Option<String>
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())
         }
         _ if in_guest => None,
-        _ => path::cannot(setup, found).map(|why| format!("refused on this machine: {why}")),
+        _ => Kinds::default().cannot(setup, found).map(|why| format!("refused on this machine: {why}")),
     }
 }

@@ -9,18 +9,20 @@ use crate::{interrupt, verbs};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 use tardy_analyze::envelope::Trace;
 use tardy_analyze::run::Outcome;
 use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
-use tardy_lab::guest::Guest;
 use tardy_lab::guest::kernel;
+use tardy_lab::guest::{Guest, GuestOptions};
 use tardy_lab::host::HostId;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::run::{Ended, Event, RunError, Sink, What};
 use tardy_model::manifest::GuestMode;
@@ -37,20 +39,13 @@ pub fn call(args: Run) -> Result<Exit> {
     let experiment = verbs::load(&args.experiment)?;
     let state = verbs::state();
     let stop = interrupt::on_signal(state.clone()).context("signal handlers")?;
-    if args.guest.place.is_none() {
+    let guest = guest::asked(&args.guest)?;
+    if guest.is_none() {
         let allowed = Allowed { commands: args.allow_commands, nics: args.allow_nics };
         consent::check(&experiment, allowed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        may_build(&experiment, &state)?;
     }
-    let guest = guest::asked(&args.guest)?;
     let silence = guest::silence()?;
-    let real = guest.is_none() && experiment.cells.iter().any(|cell| !cell.setup.is_simulated());
-    if real {
-        if !tardy_sys::process::may_build() {
-            let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";
-            return Err(Failure::new(Exit::Cannot, why).into());
-        }
-        super::undo::offer(&state)?;
-    }
     // By its path the agents of a later cell would be another build, once one has taken its name.
     let mut steward = Steward::new(&state, Path::new(identity::SELF), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
@@ -58,9 +53,9 @@ pub fn call(args: Run) -> Result<Exit> {
     let place = match &guest {
         Some(guest) => {
             guest::possible(guest, &args.experiment, &experiment)?;
-            Where::Inside(guest)
+            Where::Inside { guest, silence }
         }
-        None => Where::Here(coordinator::possible(&experiment, &mut hosts)?),
+        None => Where::Here { found: coordinator::possible(&experiment, &mut hosts)?, hosts: &mut hosts },
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
@@ -68,38 +63,41 @@ pub fn call(args: Run) -> Result<Exit> {
     };
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
-    if let Where::Here(found) = &place {
+    if let Where::Here { found, .. } = &place {
         manifest.machine.extend(found[HostId::HERE].nics.values().flat_map(|nic| nic.facts()));
     }
     folder.write_manifest(&manifest)?;
-
     let mut recorder = Recorder::new(&experiment, &folder, manifest);
     if guest.as_ref().is_some_and(|guest| guest.mode == GuestMode::Exact) {
         recorder.judge.exact();
     }
-    let sink = &mut recorder as &mut dyn Sink;
-    let ended = match place {
-        Where::Inside(guest) => {
-            verbs::guest::warn(guest);
-            let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
-            interrupt::guest_lies_in(path.clone());
-            let options = tardy_lab::guest::GuestOptions {
-                guest,
-                folder: &path,
-                state: &state,
-                cache: &cache,
-                stop: &stop,
-                silence,
-            };
-            tardy_lab::guest::run(&experiment, &options, sink)
-        }
-        Where::Here(found) => {
-            let options = Options { version: &identity::version(), stop: &stop };
-            coordinator::run(&experiment, found, &mut hosts, &options, sink)
-        }
-    };
+    let ended = place.measure(&experiment, &folder, &state, &stop, &mut recorder)?;
     recorder.quiet();
-    let Recorder { mut manifest, mut judge, traces, kept, failed, .. } = say_how_it_ended(recorder, &ended);
+    conclude(say_how_it_ended(recorder, &ended), ended, &experiment, &folder, began, args.json)
+}
+
+/// Refuses a run that would build something and may not, and says what a killed run has left.
+fn may_build(experiment: &Experiment, state: &Path) -> Result<()> {
+    if experiment.cells.iter().all(|cell| cell.setup.is_simulated()) {
+        return Ok(());
+    }
+    if !tardy_sys::process::may_build() {
+        let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";
+        return Err(Failure::new(Exit::Cannot, why).into());
+    }
+    super::undo::offer(state)
+}
+
+/// Judges what was measured, writes what belongs at the end, and shows it.
+fn conclude(
+    recorder: Recorder<'_>,
+    ended: Ended,
+    experiment: &Experiment,
+    folder: &RunFolder,
+    began: Instant,
+    json: bool,
+) -> Result<Exit> {
+    let Recorder { mut manifest, mut judge, traces, kept, failed, .. } = recorder;
     manifest.ended_utc = Some(recorder::utc());
     if let Some(error) = &ended.failed {
         let why = error.to_string();
@@ -113,35 +111,54 @@ pub fn call(args: Run) -> Result<Exit> {
         judge.say_of_run(tardy_judge::in_guest(guest));
     }
     let judged = judge.finish(&manifest);
-    let run = Finished {
-        experiment: &experiment,
-        manifest: &manifest,
-        judged: &judged,
-        traces: &traces.all,
-        folder: &folder,
-        began,
-    };
+    let (manifest, judged) = (&manifest, &judged);
+    let run = Finished { experiment, manifest, judged, traces: &traces.all, folder, began };
     let mut unwritten: Vec<String> = failed.iter().map(ToString::to_string).collect();
     unwritten.extend(run.write());
     unwritten.dedup();
     let measured = judged.results.cells.iter().any(|cell| !cell.trials.is_empty());
     if measured || ended.failed.is_none() {
-        run.show(args.json)?;
+        run.show(json)?;
     }
-    for error in ended.failed.iter().map(ToString::to_string).chain(ended.not_put_back.iter().map(ToString::to_string))
-    {
-        eprintln!("tardy: {}", printable(&error));
-    }
-    unwritten.iter().for_each(|error| eprintln!("tardy: {}", printable(error)));
-    Ok(exit(ended, kept, !unwritten.is_empty(), &judged, &manifest))
+    let failed = ended.failed.iter().map(ToString::to_string);
+    let left = ended.not_put_back.iter().map(ToString::to_string);
+    failed.chain(left).chain(unwritten.iter().cloned()).for_each(|error| eprintln!("tardy: {}", printable(&error)));
+    Ok(exit(ended, kept, !unwritten.is_empty(), judged, manifest))
 }
 
 /// Where an experiment is run.
-enum Where<'a> {
-    /// On this machine.
-    Here(FactsByHost),
-    /// In a guest.
-    Inside(&'a Guest),
+enum Where<'a, 'h> {
+    /// On these hosts, of which that much was found.
+    Here { found: FactsByHost, hosts: &'a mut Hosts<'h> },
+    /// In a guest, which is given up after so much processor time without a word.
+    Inside { guest: &'a Guest, silence: Duration },
+}
+
+impl Where<'_, '_> {
+    /// Runs the experiment to its end.
+    fn measure(
+        self,
+        experiment: &Experiment,
+        folder: &RunFolder,
+        state: &Path,
+        stop: &AtomicBool,
+        sink: &mut dyn Sink,
+    ) -> Result<Ended> {
+        match self {
+            Where::Inside { guest, silence } => {
+                verbs::guest::warn(guest);
+                let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
+                interrupt::guest_lies_in(path.clone());
+                let (folder, cache) = (&*path, &*cache);
+                let options = GuestOptions { guest, folder, state, cache, stop, silence };
+                Ok(tardy_lab::guest::run(experiment, &options, sink))
+            }
+            Where::Here { found, hosts } => {
+                let options = Options { version: &identity::version(), stop, kinds: Kinds::default() };
+                Ok(coordinator::run(experiment, found, hosts, &options, sink))
+            }
+        }
+    }
 }
 
 fn say_how_it_ended<'a>(mut recorder: Recorder<'a>, ended: &Ended) -> Recorder<'a> {

@@ -4,8 +4,7 @@
 use crate::host::LookError;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
-use crate::path::LinkEnd;
-use std::collections::BTreeMap;
+use crate::path::Ends;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// If one has none in time, or is not there any more.
-pub fn wait_for_link(
-    hosts: &mut Hosts<'_>,
-    ends: &BTreeMap<String, LinkEnd>,
-    stop: &AtomicBool,
-) -> Result<(), LookError> {
+pub fn wait_for_link(hosts: &mut Hosts<'_>, ends: &Ends, stop: &AtomicBool) -> Result<(), LookError> {
     let until = Instant::now() + LINK;
     for end in ends.values() {
         let host = hosts.at(end.place.host);

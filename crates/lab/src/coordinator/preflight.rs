@@ -51,7 +51,7 @@ impl Run<'_, '_> {
             return Ok(Some(why.clone()));
         }
         self.found[HostId::HERE].now = Some(tardy_sys::clock::now());
-        let plan = plan::plan(setup, names, &self.found)?;
+        let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
         let applied = self.hosts.apply(&plan.steps);
         if let Err(error) = self.hosts.put_back() {
             *not_put_back = Some(error);

@@ -6,6 +6,7 @@ use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Index;
 use thiserror::Error;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
@@ -27,6 +28,81 @@ pub struct LinkEnd {
     pub mac: String,
     /// VLAN devices over it, by VLAN id.
     pub vlans: BTreeMap<u16, VlanEnd>,
+}
+
+/// A path of a set-up, by its place among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(u16);
+
+impl PathId {
+    /// The only one of most set-ups.
+    pub const FIRST: PathId = PathId(0);
+
+    /// The path at this place.
+    pub const fn numbered(number: u16) -> PathId {
+        PathId(number)
+    }
+}
+
+/// Where the paths of a set-up end, in the order of the stations' names. A station has an end for each path that leads to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends(BTreeMap<(String, PathId), LinkEnd>);
+
+impl Ends {
+    /// Those of one path, by station.
+    pub fn of(path: PathId, ends: impl IntoIterator<Item = (String, LinkEnd)>) -> Ends {
+        Ends(ends.into_iter().map(|(station, end)| ((station, path), end)).collect())
+    }
+
+    /// Also those of another path.
+    pub fn join(&mut self, other: Ends) {
+        self.0.extend(other.0);
+    }
+
+    /// A station's end on the first path that leads to it; `None` if none does.
+    pub fn get(&self, station: &str) -> Option<&LinkEnd> {
+        self.iter().find(|(name, _)| *name == station).map(|(_, end)| end)
+    }
+
+    /// A station's end on a path.
+    pub fn on(&self, station: &str, path: PathId) -> Option<&LinkEnd> {
+        self.0.get(&(station.to_owned(), path))
+    }
+
+    /// All, each with its station.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &LinkEnd)> {
+        self.0.iter().map(|((station, _), end)| (station, end))
+    }
+
+    /// All.
+    pub fn values(&self) -> impl Iterator<Item = &LinkEnd> {
+        self.0.values()
+    }
+
+    /// All, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut LinkEnd> {
+        self.0.values_mut()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if no path leads anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Index<&str> for Ends {
+    type Output = LinkEnd;
+
+    /// # Panics
+    /// If no path leads to the station.
+    fn index(&self, station: &str) -> &LinkEnd {
+        self.get(station).unwrap_or_else(|| panic!("no path leads to station `{station}`"))
+    }
 }
 
 /// A VLAN device of a station.
@@ -72,6 +148,6 @@ pub struct Laid {
     pub steps: Vec<Step>,
     /// Commands that tell what the kernel has made of it, beside the links and addresses.
     pub read_back: Vec<Question>,
-    /// Where it ends, by station.
-    pub ends: BTreeMap<String, LinkEnd>,
+    /// Where it ends.
+    pub ends: Ends,
 }

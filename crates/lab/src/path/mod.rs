@@ -11,40 +11,43 @@ pub mod wire;
 
 use crate::machine::{Facts, FactsByHost};
 use crate::names::Names;
-use crate::station::{self, PlannedStation};
+use crate::station::PlannedStation;
 use crate::vlan;
-pub use link::{Laid, LinkEnd, PathError, VlanEnd};
+pub use link::{Ends, Laid, LinkEnd, PathError, PathId, VlanEnd};
 use std::collections::BTreeMap;
 use tardy_model::path::PathKind;
 use tardy_spec::experiment::Setup;
 
 /// What a kind of path does.
-pub(crate) struct PathMethods {
+#[derive(Debug)]
+pub struct PathMethods {
     /// Why none of this kind can be had on a host, where a cell that asks for it should not cost the others; `None` if it may be.
-    cannot: fn(&Facts) -> Option<String>,
-    /// Plans the path of a set-up between stations that are built before it.
-    lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
+    pub cannot: fn(&Facts) -> Option<String>,
+    /// Plans the path of a set-up between stations that are built before it. Pure: what cannot be done is found when the steps are applied,
+    /// and what they did is put back by their inverses. An error ends the run before anything is touched.
+    pub lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
     /// What a guest needs for it.
-    pub(crate) guest: InGuest,
+    pub guest: InGuest,
 }
 
 /// What a guest needs for a kind of path, beside what every guest has.
-pub(crate) struct InGuest {
+#[derive(Debug)]
+pub struct InGuest {
     /// Kernel modules, in the order in which they are loaded.
-    pub(crate) modules: fn() -> &'static [&'static str],
+    pub modules: fn() -> &'static [&'static str],
     /// What QEMU is told.
-    pub(crate) arguments: &'static str,
+    pub arguments: &'static str,
     /// The first version of QEMU that understands it, and what a message says of it.
-    pub(crate) since: Option<(u32, &'static str)>,
+    pub since: Option<(u32, &'static str)>,
 }
 
 impl InGuest {
     /// Nothing.
-    const NOTHING: InGuest = InGuest { modules: || &[], arguments: "", since: None };
+    pub const NOTHING: InGuest = InGuest { modules: || &[], arguments: "", since: None };
 }
 
 /// What paths of this kind do.
-pub(crate) const fn kind(kind: PathKind) -> &'static PathMethods {
+pub fn kind(kind: PathKind) -> &'static PathMethods {
     match kind {
         PathKind::Veth => &veth::KIND,
         PathKind::Netdevsim => &netdevsim::KIND,
@@ -53,20 +56,21 @@ pub(crate) const fn kind(kind: PathKind) -> &'static PathMethods {
     }
 }
 
-/// Why no path of this kind can be had on the stations' hosts, where a cell that asks for it should not cost the others; `None` if it may be.
-pub fn cannot(setup: &Setup, found: &FactsByHost) -> Option<String> {
-    setup.stations.keys().find_map(|name| (kind(setup.path.kind).cannot)(&found[station::host_of(setup, name)]))
-}
+/// Stations as they are planned, by name.
+pub type PlannedStations = BTreeMap<String, PlannedStation>;
 
-/// PlannedStations as they are planned, by name.
-type PlannedStations = BTreeMap<String, PlannedStation>;
-
-/// Plans the path of a set-up between stations that are built before it.
+/// Plans the path of a set-up between stations that are built before it, with the VLANs on it.
 ///
 /// # Errors
 /// If the path cannot join these stations.
-pub fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
-    let mut laid = (kind(setup.path.kind).lay)(setup, stations, names, found)?;
+pub fn lay(
+    methods: &PathMethods,
+    setup: &Setup,
+    stations: &PlannedStations,
+    names: Names,
+    found: &FactsByHost,
+) -> Result<Laid, PathError> {
+    let mut laid = (methods.lay)(setup, stations, names, found)?;
     vlan::over(setup, names, &mut laid);
     Ok(laid)
 }

@@ -4,14 +4,14 @@
 //!
 //! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's choice.
 
-use super::link::{Laid, PathError};
+use super::link::{Ends, Laid, PathError, PathId};
 use super::veth::{self, Joint};
 use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::guest::extra;
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
-use crate::names::{Names, Side};
+use crate::names::{LinkNumber, Names};
 use crate::step::Step;
 use std::path::Path;
 use tardy_spec::experiment::Setup;
@@ -47,10 +47,10 @@ fn modules() -> &'static [&'static str] {
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
-    let [of_a, of_b] = [Side::First, Side::Second].map(|side| names.simulated(side));
+    let [of_a, of_b] = [LinkNumber::FIRST, LinkNumber::SECOND].map(|side| names.simulated(side));
     let mut steps = vec![device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)];
     steps.extend([veth::quiet(&a), veth::end(&a, &b), veth::quiet(&b), veth::end(&b, &a)]);
-    Ok(Laid { steps, ends: [a, b].map(Joint::into_end).into(), ..Laid::default() })
+    Ok(Laid { steps, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)), ..Laid::default() })
 }
 
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {

@@ -2,13 +2,13 @@
 //! Two stations joined by a pair of virtual Ethernet links. Both links are born inside the stations' namespaces, so that nothing of them
 //! ever shows on the host.
 
-use super::link::{Laid, LinkEnd, NO_IPV6, PathError};
+use super::link::{Ends, Laid, LinkEnd, NO_IPV6, PathError, PathId};
 use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
-use crate::names::{Names, Side};
+use crate::names::{LinkNumber, Names};
 use crate::step::Step;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -35,7 +35,7 @@ impl<'a> Joint<'a> {
             let kind = setup.path.traits().name;
             return Err(PathError::TwoStations { kind, stations: stations.keys().cloned().collect() });
         };
-        Ok([(first, Side::First), (second, Side::Second)].map(|((station, built), side)| Joint {
+        Ok([(first, LinkNumber::FIRST), (second, LinkNumber::SECOND)].map(|((station, built), side)| Joint {
             station,
             place: built.offer.place().clone(),
             link: names.link(side),
@@ -62,7 +62,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two(setup, stations, names)?;
     let steps = vec![pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
-    Ok(Laid { steps, ends: [a, b].map(Joint::into_end).into(), ..Laid::default() })
+    Ok(Laid { steps, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)), ..Laid::default() })
 }
 
 fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {

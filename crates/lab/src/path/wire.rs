@@ -6,7 +6,7 @@
 //! `tardy undo` in another one. A device never goes by the fall of its namespace: a virtual one would be destroyed, a
 //! physical one would land in the machine's first namespace.
 
-use super::link::{Laid, PathError};
+use super::link::{Ends, Laid, PathError, PathId};
 use super::veth::{self, Joint};
 use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
@@ -122,7 +122,7 @@ pub(super) fn lay(
         let show = Command::hwtstamp("show", &at.link, &[at.place.netns()], &[]);
         read_back.push(Question::at(&at.place, show));
     }
-    Ok(Laid { before, steps, read_back, ends: [a, b].map(Joint::into_end).into() })
+    Ok(Laid { before, steps, read_back, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)) })
 }
 
 fn keep(host: HostId, home: &str, pid: u32) -> Step {

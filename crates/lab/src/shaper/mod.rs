@@ -14,10 +14,10 @@ pub mod watch;
 use crate::host::HostId;
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
-use crate::path::LinkEnd;
+use crate::path::{Ends, LinkEnd};
 use crate::station;
 use crate::step::{Question, Step};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tardy_host::nic::Nic;
 use tardy_model::path::{DeviceClock, Where};
 use tardy_model::shaper::{Classes, Shaper, show_rate};
@@ -90,7 +90,7 @@ pub fn is_watched(setup: &Setup) -> bool {
 }
 
 /// Plans the shaper of a set-up at these ends of the path.
-pub fn set(setup: &Setup, ends: &BTreeMap<String, LinkEnd>, found: &FactsByHost) -> Shaped {
+pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Shaped {
     let sends = stations(setup);
     let at: Vec<&LinkEnd> = ends.iter().filter(|(name, _)| sends.contains(name.as_str())).map(|(_, end)| end).collect();
     let begins = setup.shaper.taprio().map(|taprio| {

@@ -5,7 +5,7 @@ use super::{devices, is_watched, read_back, stations};
 use crate::command::Command;
 use crate::host::HostId;
 use crate::machine::FactsByHost;
-use crate::path::LinkEnd;
+use crate::path::{Ends, LinkEnd};
 use crate::station;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct Readings<'a> {
 
 impl<'a> Readings<'a> {
     /// None taken yet.
-    pub fn new(setup: &'a Setup, ends: &BTreeMap<String, LinkEnd>, found: &FactsByHost) -> Self {
+    pub fn new(setup: &'a Setup, ends: &Ends, found: &FactsByHost) -> Self {
         let sends = stations(setup);
         let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));

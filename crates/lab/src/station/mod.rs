@@ -19,21 +19,20 @@ use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
 
 /// What a kind of station does, in the order of its life.
-pub(crate) struct StationMethods {
+#[derive(Debug)]
+pub struct StationMethods {
     /// The word for `station.*.kind`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Plans what is done on its host before the path is built, under this station's name. Pure: what cannot be done is found when the
     /// steps are applied, and what they did is put back by their inverses.
-    pub(crate) build: fn(Names, HostId, &str) -> PlannedStation,
-    /// The command that is the agent of a built station, on its host: for plans.
-    pub(crate) agent: fn(&Offer) -> Command,
+    pub build: fn(Names, HostId, &str) -> PlannedStation,
     /// Starts the agent of a station that is built. An error ends the run, and all that was built is put back. Whoever drops the
     /// connection ends the agent.
-    pub(crate) connect: fn(&mut dyn Host, &Offer) -> Result<Connection, ApplyError>,
+    pub connect: fn(&mut dyn Host, &PlannedStation) -> Result<Connection, ApplyError>,
 }
 
 /// What stations of this kind do.
-pub(crate) const fn kind(station: Station) -> &'static StationMethods {
+pub fn kind(station: Station) -> &'static StationMethods {
     match station {
         Station::Netns => &netns::KIND,
     }
@@ -72,6 +71,8 @@ pub struct PlannedStation {
     pub steps: Vec<Step>,
     /// What it offers to a path.
     pub offer: Offer,
+    /// The command that is its agent, on its host.
+    pub agent: Command,
 }
 
 /// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.

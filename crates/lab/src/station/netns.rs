@@ -10,8 +10,9 @@ use crate::names::Names;
 use crate::step::Step;
 use tardy_spec::experiment::Station;
 
+/// Its host starts its agent.
 pub(super) const KIND: StationMethods =
-    StationMethods { name: "netns", build, agent, connect: |host, offer| host.start(&agent(offer)) };
+    StationMethods { name: "netns", build, connect: |host, station| host.start(&station.agent) };
 
 /// A step of its own, so that a name that is taken is never mistaken for one that this step made.
 fn build(names: Names, host: HostId, station: &str) -> PlannedStation {
@@ -20,10 +21,7 @@ fn build(names: Names, host: HostId, station: &str) -> PlannedStation {
     let undoes = Inverse::here(Action::DeleteNamespace { name: netns.clone() });
     let step = Step::new(&Place::of(host), "a fresh network namespace for the station", vec![does]);
     let offer = Offer::Netns(Place::netns_of(host, &netns));
-    PlannedStation { kind: Station::Netns, steps: vec![step.undone_by(vec![undoes])], offer }
-}
-
-/// Its host starts it, and it enters the namespace by itself.
-fn agent(offer: &Offer) -> Command {
-    Command::new(OURSELVES, &["agent", "--netns", offer.place().netns()])
+    // It enters the namespace by itself.
+    let agent = Command::new(OURSELVES, &["agent", "--netns", &netns]);
+    PlannedStation { kind: Station::Netns, steps: vec![step.undone_by(vec![undoes])], offer, agent }
 }

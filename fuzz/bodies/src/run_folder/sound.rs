@@ -12,6 +12,7 @@ use tardy_judge::Judge;
 use tardy_lab::coordinator::{Options, possible, run};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::sample::Batch;
@@ -178,7 +179,7 @@ fn write(path: &Path) {
     folder.write_manifest(&manifest).expect("written");
     folder.append_commands("ip link show\n").expect("written");
     let mut keep = Keep { folder: &folder, judge: Judge::new(&experiment), apart: Judge::new(&experiment) };
-    let options = Options { version: "0.1.0", stop: &AtomicBool::new(false) };
+    let options = Options { version: "0.1.0", stop: &AtomicBool::new(false), kinds: Kinds::default() };
     let mut steward = Steward::new(path, Path::new(""), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = possible(&experiment, &mut hosts).expect("nothing stands against a simulation");

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kinds of paths and stations do, as one value: the built-in ones, or those of a test that brings its own.
+
+use crate::machine::FactsByHost;
+use crate::path::{self, PathMethods};
+use crate::station::{self, StationMethods};
+use tardy_model::path::PathKind;
+use tardy_spec::experiment::{Setup, Station};
+
+/// What each kind of path and of station does.
+#[derive(Clone, Copy, Debug)]
+pub struct Kinds {
+    /// Of paths.
+    pub path: fn(PathKind) -> &'static PathMethods,
+    /// Of stations.
+    pub station: fn(Station) -> &'static StationMethods,
+}
+
+impl Default for Kinds {
+    /// The built-in ones.
+    fn default() -> Kinds {
+        Kinds { path: path::kind, station: station::kind }
+    }
+}
+
+impl Kinds {
+    /// Why no path of the set-up's kind can be had on the stations' hosts, where a cell that asks for it should not cost the others; `None`
+    /// if it may be.
+    pub fn cannot(&self, setup: &Setup, found: &FactsByHost) -> Option<String> {
+        let cannot = (self.path)(setup.path.kind).cannot;
+        setup.stations.keys().find_map(|name| cannot(&found[station::host_of(setup, name)]))
+    }
+}

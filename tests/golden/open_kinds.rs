@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kind of path, a kind of station and a host of this test's own, by which the coordinator runs a whole experiment: three stations, one
+//! of them on two paths, whose agents are threads of this process. Nothing of the machine is touched. Ports of a test's own are in the
+//! layer sim.
+
+use crate::two_hosts::{Thread, agent};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use tardy_host::state::Reader;
+use tardy_lab::command::Command;
+use tardy_lab::connection::Connection;
+use tardy_lab::coordinator::{Options, possible, run};
+use tardy_lab::host::ask::{Ask, Observe, Observed};
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::place::Place;
+use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError};
+use tardy_lab::kinds::Kinds;
+use tardy_lab::machine::{Facts, FactsByHost};
+use tardy_lab::names::{LinkNumber, Names};
+use tardy_lab::path::{Ends, InGuest, Laid, LinkEnd, PathError, PathId, PathMethods, PlannedStations};
+use tardy_lab::plan::plan_of;
+use tardy_lab::run::{Event, Sink, What};
+use tardy_lab::slot::ClaimError;
+use tardy_lab::station::{Offer, PlannedStation, StationMethods};
+use tardy_lab::step::{Question, Step};
+use tardy_lab::undo::{PutBack, UndoError};
+use tardy_model::json::Json;
+use tardy_model::manifest::ReadBack;
+use tardy_model::sample::{Batch, Outcome};
+use tardy_model::trial::TrialRecord;
+use tardy_spec::experiment::{Experiment, Setup, Station};
+
+const VERSION: &str = "two hosts";
+
+const EXPERIMENT: &str = r#"
+name = "open-kinds"
+trials = 1
+[station.a]
+[station.b]
+[stream.near]
+from = "a"
+to = "b"
+count = 40
+cycle = "1ms"
+tx = { cpu = "any", policy = "other" }
+rx = { cpu = "any", policy = "other" }
+[stream.far]
+from = "b"
+to = "a"
+kind = "pingpong"
+count = 40
+tx = { cpu = "any", policy = "other" }
+rx = { cpu = "any", policy = "other" }
+"#;
+
+/// A station that is a thread of this process.
+const STATION: StationMethods = StationMethods {
+    name: "thread",
+    build: |names, host, station| PlannedStation {
+        kind: Station::Netns,
+        steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
+        offer: Offer::Netns(Place::netns_of(host, &names.netns(station))),
+        agent: Command::new("agent", &[station]),
+    },
+    connect: |_, _| {
+        let (from, to) = agent();
+        Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) })
+    },
+};
+
+/// The next of the loopback's addresses.
+static NEXT: AtomicU8 = AtomicU8::new(1);
+
+fn end_of(stations: &PlannedStations, names: Names, station: &str, number: usize) -> LinkEnd {
+    let link = LinkNumber::new(number).expect("a small number");
+    let process = std::process::id().to_be_bytes();
+    LinkEnd {
+        place: stations[station].offer.place().clone(),
+        device: names.link(link),
+        address: IpAddr::V4(Ipv4Addr::new(127, 64 + process[2] % 64, process[3], NEXT.fetch_add(1, Relaxed))),
+        address6: None,
+        mac: names.mac(link),
+        vlans: BTreeMap::new(),
+    }
+}
+
+/// A path that joins any number of stations over the loopback, and a second one that leads to the last of them again.
+fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+    let each = stations.keys().enumerate();
+    let mut ends = Ends::of(PathId::FIRST, each.map(|(n, name)| (name.clone(), end_of(stations, names, name, n))));
+    let last = stations.keys().next_back().cloned().into_iter();
+    ends.join(Ends::of(
+        PathId::numbered(1),
+        last.map(|name| (name.clone(), end_of(stations, names, &name, stations.len()))),
+    ));
+    let place = ends.values().next().map(|end| end.place.clone()).unwrap_or_default();
+    let steps = vec![Step::new(&place, "a path of the test's", vec![Command::new("path", &[])])];
+    let read_back = vec![Question::at(&place, Command::new("show", &["path"]))];
+    Ok(Laid { steps, read_back, ends, ..Laid::default() })
+}
+
+const PATH: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
+
+fn kinds() -> Kinds {
+    Kinds { path: |_| &PATH, station: |_| &STATION }
+}
+
+/// A host that does nothing and notes it.
+struct Idle {
+    did: Rc<Cell<[usize; 3]>>,
+    reader: Option<Reader>,
+}
+
+impl Idle {
+    fn count(&self, at: usize, by: usize) {
+        let mut did = self.did.get();
+        did[at] += by;
+        self.did.set(did);
+    }
+}
+
+impl Host for Idle {
+    fn look(&mut self, _: &Ask) -> Result<Facts, LookError> {
+        Ok(Facts { usable: tardy_host::cpus::usable(), ..Facts::default() })
+    }
+
+    fn claim(&mut self) -> Result<Names, ClaimError> {
+        Ok(Names::FIRST)
+    }
+
+    fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        self.count(0, steps.len());
+        Ok(())
+    }
+
+    fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
+        let says = |command: &Command| ReadBack { cell: None, command: command.to_string(), says: Json::default() };
+        Ok(commands.iter().map(says).collect())
+    }
+
+    fn link_is_up(&mut self, _: &str, _: &str) -> Result<bool, LookError> {
+        Ok(true)
+    }
+
+    fn start(&mut self, command: &Command) -> Result<Connection, ApplyError> {
+        panic!("a station of the test's starts its own agent: {command}")
+    }
+
+    fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
+        self.count(1, 1);
+        let reader = self.reader.get_or_insert_with(|| Reader::new(Vec::new()));
+        Ok(Observed { state: reader.read(what.moment, 0), napi: BTreeMap::new(), says: Vec::new() })
+    }
+
+    fn end_leftovers(&mut self) {}
+
+    fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        self.count(2, 1);
+        Ok(PutBack::default())
+    }
+
+    fn ran(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+/// Keeps the trials, and the stations that were built.
+#[derive(Default)]
+struct Kept {
+    trials: Vec<(TrialRecord, Vec<(String, Batch)>)>,
+    stations: BTreeMap<String, String>,
+}
+
+impl Sink for Kept {
+    fn event(&mut self, event: Event) {
+        if let What::Built { stations, .. } = event.what {
+            self.stations = stations.into_iter().map(|(name, entry)| (name, entry.kind)).collect();
+        }
+    }
+
+    fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.trials.push((record.clone(), streams.to_vec()));
+        Ok(())
+    }
+
+    fn load_output(&mut self, _: Vec<(String, Vec<u8>)>) {}
+}
+
+/// The built-in paths join two stations, so the third one comes in behind the file's checks, and asks in place of `b`.
+fn experiment_of(text: &str) -> Experiment {
+    let source = tardy_spec::Source { name: "open-kinds.toml".into(), text: text.to_owned() };
+    let mut experiment = tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
+    for cell in &mut experiment.cells {
+        cell.setup.stations.insert("c".to_owned(), Station::Netns);
+        cell.setup.streams[1].from = "c".to_owned();
+    }
+    experiment
+}
+
+fn experiment() -> Experiment {
+    experiment_of(EXPERIMENT)
+}
+
+#[test]
+fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_experiment() {
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut idle = Idle { did: did.clone(), reader: None };
+    let mut hosts = Hosts::here(&mut idle);
+    let experiment = experiment();
+    let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds() };
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    let [steps, looks, put_back] = did.get();
+    assert_eq!((steps, put_back), (3 + 1, 1), "three stations and a path, put back once");
+    assert!(looks >= 2, "before the trial and behind it");
+    let kinds: BTreeSet<&str> = kept.stations.values().map(String::as_str).collect();
+    assert_eq!((kept.stations.len(), kinds), (3, BTreeSet::from(["thread"])));
+    let [(record, streams)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
+    assert_eq!(record.failed, None);
+    assert_eq!(streams.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["near", "far"]);
+    for (name, batch) in streams {
+        assert_eq!(batch.len(), 40, "{name}");
+        assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{name}: {:?}", batch.outcome);
+    }
+}
+
+#[test]
+fn a_station_has_an_end_on_each_path_that_leads_to_it() {
+    let found = FactsByHost::default();
+    let plan = plan_of(&kinds(), &experiment().cells[0].setup, Names::FIRST, &found).expect("a plan");
+    let device = |station: &str, path| plan.ends.on(station, path).map(|end| end.device.as_str());
+    assert_eq!((device("c", PathId::FIRST), device("c", PathId::numbered(1))), (Some("tardy0-2"), Some("tardy0-3")));
+    assert_eq!((device("a", PathId::FIRST), device("a", PathId::numbered(1))), (Some("tardy0-0"), None));
+    assert_eq!(plan.ends.get("c").map(|end| end.device.as_str()), Some("tardy0-2"), "packets take the first");
+    assert_eq!((plan.ends.len(), plan.ends.get("d")), (4, None));
+    let script = plan.script();
+    for line in ["station a", "station b", "station c", "path", "show path", "# agent c"] {
+        assert!(script.lines().any(|known| known == line), "{line} is not in\n{script}");
+    }
+    assert!(plan.steps.iter().all(|step| step.place.host == HostId::HERE));
+}
+
+#[test]
+fn each_of_many_ends_knows_all_others_in_a_vlan() {
+    let text = EXPERIMENT.replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
+    let experiment = experiment_of(&text);
+    let only_first: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError> =
+        |_, stations, names, _| {
+            let each = stations.keys().enumerate();
+            let ends = each.map(|(n, name)| (name.clone(), end_of(stations, names, name, n)));
+            Ok(Laid { ends: Ends::of(PathId::FIRST, ends), ..Laid::default() })
+        };
+    static MANY: std::sync::OnceLock<PathMethods> = std::sync::OnceLock::new();
+    MANY.get_or_init(|| PathMethods { cannot: |_| None, lay: only_first, guest: InGuest::NOTHING });
+    let kinds = Kinds { path: |_| MANY.get().expect("it is set"), station: |_| &STATION };
+    let plan = plan_of(&kinds, &experiment.cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("a plan");
+    let addresses: Vec<IpAddr> = plan.ends.values().map(|end| end.vlans[&7].address).collect();
+    assert_eq!(addresses, [1, 2, 3].map(|host| IpAddr::V4(Ipv4Addr::new(100, 64, 0, 128 + host))));
+    let script = plan.script();
+    for (near, end) in plan.ends.iter() {
+        let (device, own) = (&end.vlans[&7].device, end.vlans[&7].address);
+        assert!(script.contains(&format!("addr add {own}/25 dev {device}")), "{script}");
+        for (far, other) in plan.ends.iter().filter(|(far, _)| *far != near) {
+            let neighbour = format!("neigh replace {} lladdr {} dev {device}", other.vlans[&7].address, other.mac);
+            assert!(script.contains(&neighbour), "{near} does not know {far}\n{script}");
+        }
+    }
+}
