@@ -554,3 +554,21 @@ fn a_folder_compared_with_itself_is_not_told_as_two_runs_that_agree() {
     let (_, json, _) = verb(&[&run, &again], &["--format", "json"]);
     assert!(json.contains("\"one_folder\": false"), "{json}");
 }
+
+#[test]
+fn trials_that_are_judged_side_by_side_come_to_what_the_run_itself_said() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let out = dir.path().join("run");
+    let mut command = Command::new(tardy());
+    // So many packets that each trial gets a thread where there is a CPU for it.
+    command.args(["run", "--trials", "5", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=60000"]);
+    command.args(["--set", "stream.ctl.sim.jitter=2us", "--set", "stream.ctl.sim.loss=0.0001"]);
+    let output = command.arg("--out").arg(&out).stdin(Stdio::null()).output().expect("tardy starts");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let said: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).expect("results")).expect("JSON");
+    for _ in 0..3 {
+        let again = Command::new(tardy()).arg("report").arg(&out).args(["--format", "json"]).output().expect("it starts");
+        let again: Value = serde_json::from_slice(&again.stdout).expect("JSON");
+        assert_eq!(again, said);
+    }
+}

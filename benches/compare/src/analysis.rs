@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From Parquet to the full table, beside DuckDB and numpy, in CPU seconds.
+//! From Parquet to the full table: beside a loop that only sums up the columns, on one CPU and on all, beside DuckDB and numpy; and
+//! how many bytes a row takes, beside the entropy of what it holds.
 
 use crate::raw::Raw;
 use crate::row::{Bound, Row};
@@ -50,35 +51,67 @@ fn theirs(bench: &Bench, folder: &Path, what: &str) -> Result<child::Ended> {
     )
 }
 
-/// A bound at the full size; beside both peers, and in memory, at a tenth of it, for they take minutes.
+/// A loop that decodes the same files and sums up each column.
+fn sums(folder: &Path, more: &[&str]) -> Result<child::Ended> {
+    let program = std::env::current_exe()?.with_file_name("sums");
+    child::run(Command::new(program).arg(folder).args(more), &[0], LIMIT)
+}
+
+fn on_one_cpu(bench: &Bench, folder: &Path) -> Result<child::Ended> {
+    let mut command = Command::new("taskset");
+    let command = command.args(["-c", "0"]).arg(&bench.tardy).arg("report").arg(folder).args(["--format", "json"]);
+    child::run(command, &[0], LIMIT)
+}
+
+/// Bytes of a run folder's samples, for each row.
+fn bytes_a_row(folder: &Path, rows: u64) -> Result<f64> {
+    let mut bytes = 0;
+    for cell in std::fs::read_dir(folder.join("trials"))? {
+        for trial in std::fs::read_dir(cell?.path())? {
+            bytes += std::fs::metadata(trial?.path().join("samples.parquet"))?.len();
+        }
+    }
+    Ok(bytes as f64 / rows as f64)
+}
+
+/// The two bounds are held at the full size; beside both peers, and in memory, it is a tenth of it, for they take minutes.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let tenth = bench.rows / 10;
     let (large, small) = (generated(bench, bench.rows)?, generated(bench, tenth)?);
-    let (mut whole, mut cpu, mut memory) = (Vec::new(), [Vec::new(), Vec::new()], Vec::new());
+    let (mut whole, mut wall, mut cpu, mut memory) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()], Vec::new());
     for pair in 0..bench.pairs {
-        let mine = ours(bench, &large)?;
+        let (mut of_sums, mut one, mut mine) = (None, None, None);
+        for turn in 0..3 {
+            match (pair + turn) % 3 {
+                0 => of_sums = Some(sums(&large, &[])?),
+                1 => one = Some(on_one_cpu(bench, &large)?),
+                _ => mine = Some(ours(bench, &large)?),
+            }
+        }
+        let (Some(of_sums), Some(one), Some(mine)) = (of_sums, one, mine) else { bail!("a program was left out") };
         raw.keep(pair, "tardy", &mine.stdout)?;
-        whole.push((mine.cpu_s, None));
-        let mut told = format!("tardy, all rows: cpu_s {} wall_s {} rss_mb {}\n", mine.cpu_s, mine.wall_s, mine.rss_mb);
+        raw.keep(pair, "sums", &of_sums.stdout)?;
+        // On one CPU, for two threads that share caches and memory take longer for the same.
+        whole.push((one.cpu_s, Some(of_sums.cpu_s)));
+        wall.push((mine.wall_s, Some(one.wall_s)));
+        let line = |what: &str, ended: &child::Ended| {
+            format!("{what}: cpu_s {} wall_s {} rss_mb {}\n", ended.cpu_s, ended.wall_s, ended.rss_mb)
+        };
+        let all = [("sums", &of_sums), ("tardy, all rows, one CPU", &one), ("tardy, all rows", &mine)];
+        let mut told: String = all.iter().map(|(what, ended)| line(what, ended)).collect();
         for (of, peer) in cpu.iter_mut().zip(["duckdb", "numpy"]) {
             let (mut mine_s, mut theirs_s) = (0.0, 0.0);
             for turn in 0..2 {
                 if (pair + turn) % 2 == 0 {
                     let ended = ours(bench, &small)?;
-                    told += &format!(
-                        "tardy, a tenth: cpu_s {} wall_s {} rss_mb {}\n",
-                        ended.cpu_s, ended.wall_s, ended.rss_mb
-                    );
+                    told += &line("tardy, a tenth", &ended);
                     mine_s = ended.cpu_s;
                     if peer == "numpy" {
                         memory.push((mine.rss_mb, Some(ended.rss_mb)));
                     }
                 } else {
                     let ended = theirs(bench, &small, peer)?;
-                    told += &format!(
-                        "{peer}, a tenth: cpu_s {} wall_s {} rss_mb {}\n",
-                        ended.cpu_s, ended.wall_s, ended.rss_mb
-                    );
+                    told += &line(&format!("{peer}, a tenth"), &ended);
                     raw.keep(pair, peer, &ended.stdout)?;
                     theirs_s = ended.cpu_s;
                 }
@@ -87,6 +120,8 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         }
         raw.keep(pair, "cost", &told)?;
     }
+    let entropy: f64 = sums(&small, &["--entropy"])?.stdout.trim().parse().context("sums --entropy")?;
+    let size = (bytes_a_row(&small, tenth)?, Some(entropy));
     let [duckdb, numpy] = cpu;
     let row = |rows: u64, unit, peer: &str, peer_command: &str, pairs, bound| Row {
         what: format!("{} M samples from Parquet to the full table", rows / 1_000_000),
@@ -97,13 +132,19 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         pairs,
         bound,
     };
-    // The bound is for 100 M rows; fewer have their share.
-    let most = Bound::AtMost(3.0 * bench.rows as f64 / 1e8);
-    let memory = row(bench.rows, "MB", "tardy, a tenth of the rows", "", memory, Bound::RatioAtMost(1.25));
+    let named = |what: &str, row: Row| Row { what: what.to_owned(), ..row };
+    let all = bench.rows;
+    let on_one = format!("generate DIR --rows {all} --seed {SEED}; taskset -c 0 tardy report DIR --format json");
+    let sums = row(all, "CPU-s", "a loop that sums the columns", "sums DIR", whole, Bound::RatioAtMost(1.8));
+    let one = row(all, "s", "tardy on one CPU", &on_one, wall, Bound::RatioAtMost(0.9));
+    let memory = row(all, "MB", "tardy, a tenth of the rows", "", memory, Bound::RatioAtMost(1.25));
+    let size = row(tenth, "bytes", "entropy of its stages", "sums DIR --entropy", vec![size], Bound::RatioAtMost(1.1));
     Ok(vec![
-        row(bench.rows, "CPU-s", "", "", whole, most),
+        Row { command: on_one.clone(), ..sums },
+        named("the same on all CPUs, wall time", one),
         row(tenth, "CPU-s", "DuckDB", "python3 benches/peers/figures.py duckdb DIR", duckdb, Bound::None),
         row(tenth, "CPU-s", "numpy", "python3 benches/peers/figures.py numpy DIR", numpy, Bound::None),
-        Row { what: "memory for them, peak".to_owned(), ..memory },
+        named("memory for them, peak", memory),
+        named("a row in samples.parquet, six stages", size),
     ])
 }

@@ -7,7 +7,7 @@
 //! arrive long before it is scheduled, so what was stamped [`EARLIEST_NS`] before the newest row's scheduled instant is
 //! settled. Where that fails (a clock was set back), the trial is sorted as a whole, up to [`KEPT_ROWS`] rows.
 
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, ROWS};
 use crate::clusters::INFINITE;
 use crate::digest::MetricDigest;
 use std::collections::VecDeque;
@@ -64,6 +64,22 @@ struct Kept {
     seqs: Vec<i64>,
     stamps: Vec<i64>,
     waits: Vec<i32>,
+}
+
+/// From so many rows on, room is made for all that may be kept.
+const MANY: usize = 1 << 16;
+
+impl Kept {
+    /// What is made room for at once need not be moved again and again.
+    fn make_room(&mut self, more: usize, most: usize) {
+        let rows = self.seqs.len();
+        if rows + more > self.seqs.capacity().max(MANY) {
+            let left = (most + more).saturating_sub(rows);
+            self.seqs.reserve_exact(left);
+            self.stamps.reserve_exact(left);
+            self.waits.reserve_exact(left);
+        }
+    }
 }
 
 /// Computes `delta` of one stream in one trial.
@@ -164,6 +180,7 @@ impl ArrivalPass {
             self.place = (*stamp, *wait);
         }
         if let Some(kept) = &mut self.kept {
+            kept.make_room(chunk.len(), self.keep_rows);
             kept.seqs.extend_from_slice(chunk.seq);
             kept.stamps.extend_from_slice(&rows.stamps[start..]);
             kept.waits.extend_from_slice(&rows.waits[start..]);
@@ -237,9 +254,15 @@ impl ArrivalPass {
         if let Value::Some(value) = first {
             self.digest.absorb(&[value], &rows.seqs[..1]);
         }
-        self.values.clear();
-        self.values.extend(rows.stamps[..settled].windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
-        self.digest.absorb(&self.values, &rows.seqs[1..settled]);
+        for start in (1..settled).step_by(ROWS) {
+            let (some, before) = (start..settled.min(start + ROWS), start - 1..settled.min(start + ROWS) - 1);
+            let (later, earlier) = (&rows.stamps[some.clone()], &rows.stamps[before]);
+            if !self.digest.absorb_distances(later, Some(earlier), &rows.seqs[some.clone()]) {
+                self.values.clear();
+                self.values.extend(later.iter().zip(earlier).map(|(later, earlier)| later.wrapping_sub(*earlier)));
+                self.digest.absorb(&self.values, &rows.seqs[some]);
+            }
+        }
         self.last = Some(((rows.stamps[newest], rows.waits[newest], rows.seqs[newest]), true));
         rows.seqs.drain(..settled);
         rows.stamps.drain(..settled);

@@ -7,6 +7,8 @@
 //! there can be (80 MiB) and by the list, which its owner empties once it need not be exact any more.
 
 use crate::chunk::ROWS;
+use std::ops::Range;
+use tardy_model::sample::MaybeNanos;
 
 /// Values of a page: nanoseconds, so a page spans 4 µs.
 const PAGE: usize = 1 << PAGE_BITS;
@@ -64,6 +66,24 @@ pub(crate) struct Counts {
     look_at: usize,
 }
 
+/// What distances are taken between.
+pub(crate) trait Instants: Copy {
+    /// In ns; the lowest number for none.
+    fn ns(self) -> i64;
+}
+
+impl Instants for i64 {
+    fn ns(self) -> i64 {
+        self
+    }
+}
+
+impl Instants for MaybeNanos {
+    fn ns(self) -> i64 {
+        self.or_lowest()
+    }
+}
+
 /// The least value that can have a page.
 const LEAST: i64 = -BELOW;
 
@@ -92,6 +112,44 @@ impl Places {
             *place = at as i32;
         }
         any < SPAN && values.len() <= ROWS
+    }
+
+    /// Takes the distances between two columns of offsets, `later` less `earlier`, or the later ones themselves; false as for [`Places::take`].
+    /// The values need not be written down before.
+    pub fn take_distances<T: Instants>(&mut self, later: &[T], earlier: Option<&[T]>) -> bool {
+        self.length = later.len();
+        let mut any = 0;
+        let mut note = |place: &mut i32, value: i64| {
+            let at = value.wrapping_add(BELOW) as u64;
+            any |= at;
+            *place = at as i32;
+        };
+        match earlier {
+            None => self.places.iter_mut().zip(later).for_each(|(place, later)| note(place, later.ns())),
+            Some(earlier) => {
+                for ((place, later), earlier) in self.places.iter_mut().zip(later).zip(earlier) {
+                    note(place, later.ns().wrapping_sub(earlier.ns()));
+                }
+            }
+        }
+        any < SPAN && later.len() <= ROWS
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.length.min(ROWS)
+    }
+
+    /// The values of some of them.
+    pub fn values(&self, of: Range<usize>) -> impl ExactSizeIterator<Item = i64> {
+        self.all()[of].iter().map(|place| i64::from(*place) + LEAST)
+    }
+
+    /// The greatest value, and the first place that has it.
+    pub fn greatest(&self) -> Option<(i64, usize)> {
+        let max = *self.all().iter().max()?;
+        let first = self.all().iter().position(|place| *place == max)?;
+        Some((i64::from(max) + LEAST, first))
     }
 
     fn all(&self) -> &[i32] {

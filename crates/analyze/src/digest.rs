@@ -4,7 +4,7 @@
 use crate::chunk::ROWS;
 use crate::clusters::counted::{Counted, Floors};
 use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
-use crate::counts::{Counts, Places};
+use crate::counts::{Counts, Instants, Places};
 use crate::moments::Moments;
 use crate::quantiles::{Quantile, named, rank_of};
 use tardy_model::histogram::{Bucket, Histogram};
@@ -69,7 +69,26 @@ pub struct MetricDigest {
     /// Values there would be if no stamp were missing.
     possible: u64,
     rows: Rows,
+    room: Room,
 }
+
+/// Room for the places of a few values, used again and again: nothing that the digest says.
+#[derive(Debug, Default)]
+struct Room(Option<Box<Places>>);
+
+impl Clone for Room {
+    fn clone(&self) -> Room {
+        Room::default()
+    }
+}
+
+impl PartialEq for Room {
+    fn eq(&self, _: &Room) -> bool {
+        true
+    }
+}
+
+impl Eq for Room {}
 
 /// All that is said of values but exact quantiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,6 +139,7 @@ impl MetricDigest {
             infinite: 0,
             possible: 0,
             rows: Rows::Kept { values: Vec::new(), trials: vec![0] },
+            room: Room::default(),
         }
     }
 
@@ -143,8 +163,29 @@ impl MetricDigest {
         }
     }
 
+    /// Adds rows of whole columns, at most [`ROWS`]: the distances of `later` from `earlier`, or the later ones themselves. False, and
+    /// nothing is added, where the values have to be written down for it: [`MetricDigest::absorb`] takes them then.
+    pub(crate) fn absorb_distances<T: Instants>(&mut self, later: &[T], earlier: Option<&[T]>, seqs: &[i64]) -> bool {
+        let Rows::Counted(counted) = &mut self.rows else { return false };
+        let mut places = self.room.0.take().unwrap_or_default();
+        let in_span = places.take_distances(later, earlier);
+        if in_span {
+            if self.greatest.is_none_or(|greatest| places.any_above(greatest.ns))
+                && let Some((ns, at)) = places.greatest()
+            {
+                self.greatest = Some(Greatest { ns, trial: self.trial, seq: seqs.get(at).copied().unwrap_or(0) });
+            }
+            self.counts.add_places(&places);
+            self.counted += places.len() as u64;
+            counted.add_places(&places);
+            self.spill_if_needed();
+        }
+        self.room.0 = Some(places);
+        in_span
+    }
+
     fn absorb_chunk(&mut self, values: &[i64], seqs: &[i64]) {
-        let mut places = Places::default();
+        let mut places = self.room.0.take().unwrap_or_default();
         let in_span = places.take(values);
         if in_span {
             if self.greatest.is_none_or(|greatest| places.any_above(greatest.ns)) {
@@ -169,8 +210,10 @@ impl MetricDigest {
                 }
                 kept.extend_from_slice(values);
             }
-            Rows::Counted(counted) => counted.add(values, in_span.then_some(&places)),
+            Rows::Counted(counted) if in_span => counted.add_places(&places),
+            Rows::Counted(counted) => counted.add(values),
         }
+        self.room.0 = Some(places);
     }
 
     fn look_for_greatest(&mut self, values: &[i64], seqs: &[i64]) {
@@ -230,8 +273,11 @@ impl MetricDigest {
         for trial in slices(values, trials) {
             counted.next_trial();
             for values in trial.chunks(ROWS) {
-                let in_span = places.take(values);
-                counted.add(values, in_span.then_some(&places));
+                if places.take(values) {
+                    counted.add_places(&places);
+                } else {
+                    counted.add(values);
+                }
             }
         }
         self.rows = Rows::Counted(counted);

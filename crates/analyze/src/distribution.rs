@@ -13,7 +13,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{GateResult, Outcomes};
-use tardy_model::sample::{Batch, Flags};
+use tardy_model::sample::{Batch, Flags, MaybeNanos};
 
 /// What is to be computed.
 #[derive(Clone, Debug, Default)]
@@ -126,6 +126,13 @@ impl StreamPass {
             self.dropped.add(&chunk);
             self.coverage.push(&chunk);
             for (metric, digest) in &mut self.spans {
+                let is_cut_into_blocks = self.blocks.as_ref().is_some_and(|(of, _)| of == metric);
+                if !is_cut_into_blocks
+                    && let Some((later, earlier)) = whole_columns(&chunk, *metric)
+                    && digest.absorb_distances(later, earlier, chunk.seq)
+                {
+                    continue;
+                }
                 let seqs = match *metric {
                     Metric::Span(from, to) => gather(&chunk, from, to, &mut self.values, &mut self.seqs),
                     Metric::Transit => gather_transit(&chunk, &mut self.values, &mut self.seqs),
@@ -168,6 +175,16 @@ pub fn distribution<B: Borrow<Batch>>(
         pass.push(batch.borrow());
     }
     pass.finish()
+}
+
+/// The two columns whose distance a metric is, if every row has both; of a distance from the scheduled instant the later one alone.
+fn whole_columns<'a>(chunk: &Chunk<'a>, metric: Metric) -> Option<(&'a [MaybeNanos], Option<&'a [MaybeNanos]>)> {
+    let Metric::Span(from, to) = metric else { return None };
+    let later = chunk.whole_column(to)?;
+    match from {
+        Point::Scheduled => Some((later, None)),
+        _ => Some((later, Some(chunk.whole_column(from)?))),
+    }
 }
 
 /// The values of a span metric in some rows, and their numbers: [`INFINITE`] for what never arrived; what arrived without

@@ -4,13 +4,18 @@
 use crate::judge::{Judge, Judged};
 use crate::verdicts::{in_guest, refused, short};
 use std::io::ErrorKind;
+use std::num::NonZeroUsize;
+use std::thread::ScopedJoinHandle;
+use tardy_analyze::cell::TrialPass;
+use tardy_analyze::fingerprint::Rows;
 use tardy_analyze::{observer, own_trace};
 use tardy_model::manifest::{GuestEntry, Manifest};
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_spec::experiment::Experiment;
-use tardy_store::{RunFolder, StoreError};
+use tardy_store::{RunFolder, StoreError, TrialId};
 
 /// Judges a run folder anew, from its trials.
 ///
@@ -22,23 +27,27 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
     if manifest.guest.as_ref().is_some_and(GuestEntry::is_exact) {
         judge.exact();
     }
-    let mut batch = Batch::default();
-    for id in run.trials()? {
-        let record = run.record(&id.cell, id.n)?;
-        let mut rows = judge.rows();
-        judge.run.extend(observer::judge(&record));
-        let Some((_, cell)) = judge.cells.iter_mut().find(|(cell, _)| *cell == id.cell) else { continue };
-        let mut pass = cell.begin(&record);
-        let samples = run.samples(&id.cell, id.n)?;
-        for stream in record.streams.keys() {
-            let mut batches = samples.batches(stream)?;
-            while batches.read(&mut batch)? {
-                pass.push(stream, &batch);
-                rows.iter_mut().for_each(|rows| rows.push(stream, &batch));
+    let trials = run.trials()?;
+    let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
+    for some in trials.chunks(workers) {
+        let records: Vec<TrialRecord> =
+            some.iter().map(|id| run.record(&id.cell, id.n)).collect::<Result<_, StoreError>>()?;
+        let mut under_way: Vec<UnderWay<'_>> = Vec::new();
+        for (id, record) in some.iter().zip(&records) {
+            judge.run.extend(observer::judge(record));
+            let rows = judge.rows();
+            if let Some(cell) = judge.cell(&id.cell) {
+                under_way.push(UnderWay { id, record, pass: cell.begin(record), rows });
             }
         }
-        cell.end(pass);
-        judge.print(&id.cell, id.n, rows);
+        look_through(run, &mut under_way)?;
+        // In their order, whichever was looked through first.
+        for UnderWay { id, pass, rows, .. } in under_way {
+            if let Some(cell) = judge.cell(&id.cell) {
+                cell.end(pass);
+            }
+            judge.print(&id.cell, id.n, rows);
+        }
     }
     for cell in &manifest.cells {
         cell.refused.iter().for_each(|why| judge.say(&cell.id, refused(why)));
@@ -69,6 +78,49 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
         tardy_analyze::run::judge_expectations(results);
     }
     Ok(judged)
+}
+
+/// Trials that are looked through at the same time: each takes some 60 MB.
+const MOST_WORKERS: usize = 8;
+/// Trials with fewer packets are not worth a thread.
+const WORTH_A_THREAD: u64 = 100_000;
+
+/// A trial that is looked through.
+struct UnderWay<'a> {
+    id: &'a TrialId,
+    record: &'a TrialRecord,
+    pass: TrialPass<'a>,
+    rows: Option<Rows>,
+}
+
+/// Looks through the samples of some trials, each on a thread of its own if they are large.
+fn look_through(run: &RunFolder, trials: &mut [UnderWay<'_>]) -> Result<(), StoreError> {
+    let streams = trials.iter().flat_map(|trial| trial.record.streams.values());
+    let packets: u64 = streams.map(|stream| u64::from(stream.intended)).sum();
+    if trials.len() < 2 || packets < WORTH_A_THREAD {
+        return trials.iter_mut().try_for_each(|trial| trial.look_through(run));
+    }
+    std::thread::scope(|scope| {
+        let started: Vec<_> = trials.iter_mut().map(|trial| scope.spawn(|| trial.look_through(run))).collect();
+        // All of them are waited for; the first error in the order of the trials counts.
+        let ended: Vec<_> = started.into_iter().map(ScopedJoinHandle::join).collect();
+        ended.into_iter().try_for_each(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+impl UnderWay<'_> {
+    fn look_through(&mut self, run: &RunFolder) -> Result<(), StoreError> {
+        let samples = run.samples(&self.id.cell, self.id.n)?;
+        let mut batch = Batch::default();
+        for stream in self.record.streams.keys() {
+            let mut batches = samples.batches(stream)?;
+            while batches.read(&mut batch)? {
+                self.pass.push(stream, &batch);
+                self.rows.iter_mut().for_each(|rows| rows.push(stream, &batch));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The results that the run wrote at its end; `None` of one that was killed and wrote none.

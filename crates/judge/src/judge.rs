@@ -89,6 +89,11 @@ impl Judge {
         }
     }
 
+    /// The cell of this name, if the experiment has it.
+    pub(crate) fn cell(&mut self, id: &str) -> Option<&mut CellAnalysis> {
+        self.cells.iter_mut().find(|(cell, _)| cell == id).map(|(_, cell)| cell)
+    }
+
     pub(crate) fn rows(&self) -> Option<Rows> {
         self.prints.as_ref().map(|_| Rows::default())
     }
@@ -99,7 +104,7 @@ impl Judge {
         rows.iter_mut().for_each(|rows| streams.iter().for_each(|(name, batch)| rows.push(name, batch)));
         self.print(&record.cell, record.n, rows);
         self.run.extend(observer::judge(record));
-        let (_, cell) = self.cells.iter_mut().find(|(id, _)| *id == record.cell)?;
+        let cell = self.cell(&record.cell)?;
         Some(cell.trial(record, streams.iter().map(|(name, batch)| (name, batch))))
     }
 

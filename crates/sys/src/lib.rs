@@ -3,6 +3,7 @@
 //! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
 
 mod address;
+pub mod allocator;
 mod call;
 pub mod child;
 pub mod clock;

@@ -12,6 +12,8 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, Outcomes, QUANTILES};
 use tardy_model::sample::Flags;
 
+const WAIT: Metric = Metric::Span(Point::RxKernel, Point::Receive);
+
 fn digest(values: &[i64]) -> MetricDigest {
     digest_of(1, values, usize::MAX)
 }
@@ -309,7 +311,7 @@ proptest! {
         let mut starts = Starts::new(gap, None);
         for values in &small {
             let mut one = Starts::new(gap, None);
-            values.chunks(5).for_each(|values| one.add(values));
+            values.chunks(5).for_each(|values| one.add(values.iter().copied()));
             starts.merge(&one);
         }
         let threshold = small[0][at % small[0].len()];
@@ -335,4 +337,29 @@ fn batches_may_be_cut_anywhere() {
         assert_eq!((cut.outcomes, &cut.coverage, &cut.blocks), (whole.outcomes, &whole.coverage, &whole.blocks));
     }
     assert_eq!(whole.blocks.unwrap().p50_ns.len(), 125);
+}
+
+/// Above a million rows distances are counted from the columns, without writing the values down first.
+#[test]
+fn distances_counted_from_columns_are_those_of_written_values() {
+    let rows = 1_100_000;
+    let mut packets = healthy_packets(9, rows);
+    // Chunks that are not whole, and one with a value that can have no counter of its own.
+    packets[1_050_000] = lost(1_050_000);
+    let metrics = [(LEAD, Point::Scheduled, Point::RxKernel), (WAIT, Point::RxKernel, Point::Receive)];
+    let wanted = Wanted { metrics: metrics.iter().map(|(metric, ..)| *metric).collect(), ..Wanted::default() };
+    let all = batches(&packets, 65_536);
+    let from_columns = distribution(1, &wanted, all.iter());
+    for (metric, from, to) in metrics {
+        let mut written = MetricDigest::new(1);
+        for batch in &all {
+            let span = |row| batch.offset(row, to).zip(batch.offset(row, from)).map(|(later, earlier)| later - earlier);
+            let values: Vec<i64> = (0..batch.len()).map(|row| span(row).unwrap_or(INFINITE)).collect();
+            written.absorb(&values, &batch.seq);
+        }
+        written.expect(rows as u64 - 1);
+        assert_eq!(from_columns.metrics[&metric], written, "{metric}");
+        let p99_9 = written.quantile(0.999, true);
+        assert!(metric == WAIT || matches!(p99_9, Quantile::Value(_)), "{metric}: {p99_9:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::starts::Starts;
 use crate::counts::Places;
+use std::ops::Range;
 
 /// Values of a block of which all or none are looked at.
 const BLOCK: usize = 1024;
@@ -56,23 +57,37 @@ impl Counted {
         self.seen = 0;
     }
 
-    /// Continues a trial; the values' places are given if all can have one.
-    pub fn add(&mut self, mut values: &[i64], places: Option<&Places>) {
-        let Some(tail) = self.trials.last_mut() else { return };
-        match places {
-            Some(places) => tail.all.add_with(values, places),
-            None => tail.all.add(values),
+    /// Continues a trial.
+    pub fn add(&mut self, values: &[i64]) {
+        if let Some(tail) = self.trials.last_mut() {
+            tail.all.add(values.iter().copied());
         }
-        while !values.is_empty() {
+        self.sample(values.len(), |some| values[some].iter().copied());
+    }
+
+    /// Continues a trial with values that have places.
+    pub fn add_places(&mut self, places: &Places) {
+        if let Some(tail) = self.trials.last_mut() {
+            tail.all.add_places(places);
+        }
+        self.sample(places.len(), |some| places.values(some));
+    }
+
+    /// Hands the sampled blocks their share of so many values.
+    fn sample<V: ExactSizeIterator<Item = i64>>(&mut self, count: usize, values: impl Fn(Range<usize>) -> V) {
+        let Some(tail) = self.trials.last_mut() else { return };
+        let mut start = 0;
+        while start < count {
             let (block, inside) = (self.seen / BLOCK, self.seen % BLOCK);
-            let (now, later) = values.split_at(values.len().min(BLOCK - inside));
+            let now = start..count.min(start + BLOCK - inside);
             for (starts, one_in) in [(&mut self.low, SAMPLED), (&mut tail.sampled, SAMPLED_TAIL)] {
                 if block.is_multiple_of(one_in) {
-                    if inside == 0 { starts.add_after_unseen(now) } else { starts.add(now) }
+                    let values = values(now.clone());
+                    if inside == 0 { starts.add_after_unseen(values) } else { starts.add(values) }
                 }
             }
             self.seen += now.len();
-            values = later;
+            start = now.end;
         }
     }
 

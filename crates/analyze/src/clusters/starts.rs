@@ -86,39 +86,43 @@ impl Starts {
     }
 
     /// Continues a trial.
-    pub fn add(&mut self, values: &[i64]) {
+    pub fn add(&mut self, values: impl ExactSizeIterator<Item = i64>) {
         let (floor, start) = (self.floor_ns.unwrap_or(i64::MIN), self.window.at);
+        let count = values.len() as u64;
         for (at, value) in (start..).zip(values) {
-            if *value >= floor {
+            if value >= floor {
                 self.window.at = at;
-                self.above(*value);
+                self.above(value);
             }
         }
-        self.window.at = start + values.len() as u64;
+        self.window.at = start + count;
     }
 
     /// The same for values that have places, which tell at once of many that none is above the floor.
-    pub(crate) fn add_with(&mut self, values: &[i64], places: &Places) {
-        let Some(floor) = self.floor_ns.filter(|floor| *floor > i64::MIN) else { return self.add(values) };
-        for (values, is_any_above) in values.chunks(CHUNK).zip(places.above::<CHUNK>(floor - 1)) {
+    pub(crate) fn add_places(&mut self, places: &Places) {
+        let all = places.len();
+        let Some(floor) = self.floor_ns.filter(|floor| *floor > i64::MIN) else {
+            return self.add(places.values(0..all));
+        };
+        for (start, is_any_above) in (0..all).step_by(CHUNK).zip(places.above::<CHUNK>(floor - 1)) {
+            let some = start..all.min(start + CHUNK);
             if is_any_above {
-                self.add(values);
+                self.add(places.values(some));
             } else {
-                self.window.at += values.len() as u64;
+                self.window.at += some.len() as u64;
             }
         }
     }
 
     /// Continues a trial of which the packets before were not looked at: the first values stand in for them, and start
     /// nothing.
-    pub fn add_after_unseen(&mut self, values: &[i64]) {
+    pub fn add_after_unseen(&mut self, mut values: impl ExactSizeIterator<Item = i64>) {
         self.apart();
-        let (first, rest) = values.split_at(values.len().min(self.gap));
-        for value in first {
-            self.window.push(bucket_of(*value));
+        for value in values.by_ref().take(self.gap) {
+            self.window.push(bucket_of(value));
             self.window.at += 1;
         }
-        self.add(rest);
+        self.add(values);
     }
 
     fn above(&mut self, value: i64) {

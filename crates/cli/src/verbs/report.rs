@@ -43,6 +43,7 @@ pub fn call(args: Report) -> Result<Exit> {
         text: run.experiment().map_err(unreadable)?,
     };
     let experiment = tardy_spec::load(&source, &[])?;
+    tardy_sys::allocator::keep_freed_memory();
     let judged = tardy_judge::folder(&run, &experiment, &manifest)?;
     // Only the page has pictures over time, and they take a second look at the samples.
     let page = format.name == "html";
