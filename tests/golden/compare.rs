@@ -567,7 +567,8 @@ fn trials_that_are_judged_side_by_side_come_to_what_the_run_itself_said() {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let said: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).expect("results")).expect("JSON");
     for _ in 0..3 {
-        let again = Command::new(tardy()).arg("report").arg(&out).args(["--format", "json"]).output().expect("it starts");
+        let again =
+            Command::new(tardy()).arg("report").arg(&out).args(["--format", "json"]).output().expect("it starts");
         let again: Value = serde_json::from_slice(&again.stdout).expect("JSON");
         assert_eq!(again, said);
     }

@@ -9,10 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::time::Duration;
 use tardy_host::state::Reader;
 use tardy_lab::command::Command;
-use tardy_lab::connection::Connection;
+use tardy_lab::connection::{Carrier, Connection};
 use tardy_lab::coordinator::{Options, possible, run};
 use tardy_lab::host::ask::{Ask, Observe, Observed};
 use tardy_lab::host::hosts::Hosts;
@@ -21,11 +23,12 @@ use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError};
 use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::{LinkNumber, Names};
+use tardy_lab::path::keeper::Keeper;
 use tardy_lab::path::{Ends, InGuest, Laid, LinkEnd, PathError, PathId, PathMethods, PlannedStations};
 use tardy_lab::plan::plan_of;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::slot::ClaimError;
-use tardy_lab::station::{Offer, PlannedStation, StationMethods};
+use tardy_lab::station::{Life, Offer, PlannedStation, StationMethods};
 use tardy_lab::step::{Question, Step};
 use tardy_lab::undo::{PutBack, UndoError};
 use tardy_model::json::Json;
@@ -60,6 +63,7 @@ rx = { cpu = "any", policy = "other" }
 /// A station that is a thread of this process.
 const STATION: StationMethods = StationMethods {
     name: "thread",
+    life: Life::SetUp,
     build: |names, host, station| PlannedStation {
         kind: Station::Netns,
         steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
@@ -67,10 +71,20 @@ const STATION: StationMethods = StationMethods {
         agent: Command::new("agent", &[station]),
     },
     connect: |_, _| {
+        CONNECTED.with(|connected| connected.set(connected.get() + 1));
         let (from, to) = agent();
         Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) })
     },
 };
+
+thread_local! {
+    /// Agents that this test has started.
+    static CONNECTED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The same, but for the whole run.
+const STANDING: StationMethods =
+    StationMethods { name: "thread", life: Life::Run, build: STATION.build, connect: STATION.connect };
 
 /// The next of the loopback's addresses.
 static NEXT: AtomicU8 = AtomicU8::new(1);
@@ -100,7 +114,8 @@ fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> 
     let place = ends.values().next().map(|end| end.place.clone()).unwrap_or_default();
     let steps = vec![Step::new(&place, "a path of the test's", vec![Command::new("path", &[])])];
     let read_back = vec![Question::at(&place, Command::new("show", &["path"]))];
-    Ok(Laid { steps, read_back, ends, ..Laid::default() })
+    let keepers = vec![Keeper { place, why: "a forwarder of the test's", command: Command::new("forwarder", &[]) }];
+    Ok(Laid { steps, keepers, read_back, ends, ..Laid::default() })
 }
 
 const PATH: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
@@ -109,10 +124,48 @@ fn kinds() -> Kinds {
     Kinds { path: |_| &PATH, station: |_| &STATION }
 }
 
+/// The program of the test's path, as its host sees it.
+struct Forwarder(Arc<AtomicBool>);
+
+impl Carrier for Forwarder {
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    fn ended(&mut self, _: Duration) -> Option<String> {
+        self.0.load(Relaxed).then(|| "with exit status: 3".to_owned())
+    }
+
+    fn kill(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+
+    fn last_words(&self) -> Vec<String> {
+        vec!["no such device".to_owned()]
+    }
+}
+
 /// A host that does nothing and notes it.
 struct Idle {
     did: Rc<Cell<[usize; 3]>>,
     reader: Option<Reader>,
+    /// The path's program has ended.
+    has_ended: Arc<AtomicBool>,
+    /// It runs at the moment that everything is put back.
+    ran_at_the_end: Rc<Cell<bool>>,
+    /// It ends at this look at the host.
+    ends_at: Option<usize>,
+    /// How many steps had been done each time that they were to be kept.
+    kept: Vec<usize>,
+    /// How often what was kept was to be put back.
+    ended: usize,
+}
+
+impl Idle {
+    fn new(did: &Rc<Cell<[usize; 3]>>) -> Idle {
+        let (has_ended, ran_at_the_end) = (Arc::default(), Rc::default());
+        Idle { did: did.clone(), reader: None, has_ended, ran_at_the_end, ends_at: None, kept: Vec::new(), ended: 0 }
+    }
 }
 
 impl Idle {
@@ -142,24 +195,42 @@ impl Host for Idle {
         Ok(commands.iter().map(says).collect())
     }
 
-    fn link_is_up(&mut self, _: &str, _: &str) -> Result<bool, LookError> {
+    fn link_is_up(&mut self, _: Option<&str>, _: &str) -> Result<bool, LookError> {
         Ok(true)
     }
 
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError> {
-        panic!("a station of the test's starts its own agent: {command}")
+        assert_eq!(command.to_string(), "forwarder", "a station of the test's starts its own agent");
+        let from: &[u8] = if self.ends_at == Some(0) { b"" } else { b"ready\nand more\n" };
+        self.has_ended.store(self.ends_at == Some(0), Relaxed);
+        let carrier = Box::new(Forwarder(self.has_ended.clone()));
+        Ok(Connection { from: Box::new(from), to: Box::new(std::io::sink()), carrier })
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
         self.count(1, 1);
+        if self.ends_at == Some(self.did.get()[1]) {
+            self.has_ended.store(true, Relaxed);
+        }
         let reader = self.reader.get_or_insert_with(|| Reader::new(Vec::new()));
         Ok(Observed { state: reader.read(what.moment, 0), napi: BTreeMap::new(), says: Vec::new() })
     }
 
     fn end_leftovers(&mut self) {}
 
+    fn keep(&mut self) -> Result<(), Away> {
+        self.kept.push(self.did.get()[0]);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<PutBack, UndoError> {
+        self.ended += 1;
+        Ok(PutBack::default())
+    }
+
     fn put_back(&mut self) -> Result<PutBack, UndoError> {
         self.count(2, 1);
+        self.ran_at_the_end.set(!self.has_ended.load(Relaxed));
         Ok(PutBack::default())
     }
 
@@ -208,7 +279,8 @@ fn experiment() -> Experiment {
 #[test]
 fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_experiment() {
     let did = Rc::new(Cell::new([0; 3]));
-    let mut idle = Idle { did: did.clone(), reader: None };
+    let mut idle = Idle::new(&did);
+    let ran_at_the_end = idle.ran_at_the_end.clone();
     let mut hosts = Hosts::here(&mut idle);
     let experiment = experiment();
     let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
@@ -219,6 +291,7 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
     let [steps, looks, put_back] = did.get();
     assert_eq!((steps, put_back), (3 + 1, 1), "three stations and a path, put back once");
     assert!(looks >= 2, "before the trial and behind it");
+    assert!(!ran_at_the_end.get(), "the path's program ends before the path does");
     let kinds: BTreeSet<&str> = kept.stations.values().map(String::as_str).collect();
     assert_eq!((kept.stations.len(), kinds), (3, BTreeSet::from(["thread"])));
     let [(record, streams)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
@@ -228,6 +301,63 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
         assert_eq!(batch.len(), 40, "{name}");
         assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{name}: {:?}", batch.outcome);
     }
+}
+
+/// Why a run over the test's path fails whose program ends at this look at the host; 0 is before it is ready.
+fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3]) {
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut idle = Idle { ends_at: Some(look), ..Idle::new(&did) };
+    let mut hosts = Hosts::here(&mut idle);
+    let experiment = experiment();
+    let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds() };
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    (ended.failed.expect("it fails").to_string(), did.get())
+}
+
+#[test]
+fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut idle = Idle::new(&did);
+    // Two set-ups that cannot share a path.
+    let text = EXPERIMENT.to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
+    let experiment = experiment_of(&text.replace("trials = 1", "trials = 2"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let kinds = Kinds { station: |_| &STANDING, ..kinds() };
+    let mut hosts = Hosts::here(&mut idle);
+    let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { version: VERSION, stop: &stop, kinds };
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    drop(hosts);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    assert_eq!(kept.trials.len(), 4);
+    for (record, streams) in &kept.trials {
+        assert_eq!(record.failed, None);
+        let received = |(_, batch): &(String, Batch)| batch.outcome.iter().all(|outcome| *outcome == Outcome::Received);
+        assert!(streams.iter().all(received), "{} {}", record.cell, record.n);
+    }
+    let [steps, _, paths] = did.get();
+    assert!(paths >= 2, "each set-up has its path");
+    assert_eq!(steps, 3 + paths, "three stations once, and each path");
+    assert_eq!(CONNECTED.with(Cell::get), 3, "each agent is started once");
+    assert_eq!(
+        (&idle.kept[..], idle.ended),
+        (&[3][..], 1),
+        "the stations are kept before the first path, until the end"
+    );
+}
+
+#[test]
+fn a_path_whose_program_ends_is_not_measured_on() {
+    let needs = "the path needs it as long as packets are under way";
+    let words =
+        format!("`forwarder` (a forwarder of the test's) ended with exit status: 3; it said: no such device: {needs}");
+    let (why, [steps, looks, put_back]) = failure_of_one_that_ends_at(0);
+    assert_eq!((why, steps, looks, put_back), (words.clone(), 4, 0, 1), "nothing is measured");
+    let (why, [_, looks, put_back]) = failure_of_one_that_ends_at(1);
+    assert_eq!((why, put_back), (words, 1));
+    assert!(looks > 1, "the trial under way is finished");
 }
 
 #[test]
@@ -240,7 +370,8 @@ fn a_station_has_an_end_on_each_path_that_leads_to_it() {
     assert_eq!(plan.ends.get("c").map(|end| end.device.as_str()), Some("tardy0-2"), "packets take the first");
     assert_eq!((plan.ends.len(), plan.ends.get("d")), (4, None));
     let script = plan.script();
-    for line in ["station a", "station b", "station c", "path", "show path", "# agent c"] {
+    let keeper = "# a forwarder of the test's: forwarder";
+    for line in ["station a", "station b", "station c", "path", "show path", "# agent c", keeper] {
         assert!(script.lines().any(|known| known == line), "{line} is not in\n{script}");
     }
     assert!(plan.steps.iter().all(|step| step.place.host == HostId::HERE));

@@ -85,7 +85,7 @@ fn the_script_is_the_plan_then_its_inverse() {
     assert_eq!(plan.script(), SCRIPT);
     let b = &plan.ends["b"];
     assert_eq!(
-        (b.place.netns(), b.device.as_str(), b.address.to_string().as_str()),
+        (b.place.netns().expect("a namespace"), b.device.as_str(), b.address.to_string().as_str()),
         ("tardy-0-b", "tardy0-1", "198.18.0.2")
     );
     assert_eq!(plan.ends.len(), 2);

@@ -26,7 +26,9 @@ const VERSION: &str = "0.1.0 (build 0123)";
 #[derive(Default)]
 struct Noting {
     steps: Vec<Step>,
+    kept: usize,
     put_back: u32,
+    ended: u32,
 }
 
 impl Host for Noting {
@@ -55,7 +57,7 @@ impl Host for Noting {
         Ok(Vec::new())
     }
 
-    fn link_is_up(&mut self, _: &str, device: &str) -> Result<bool, LookError> {
+    fn link_is_up(&mut self, _: Option<&str>, device: &str) -> Result<bool, LookError> {
         match device {
             "gone" => Err(Away { host: "this machine".to_owned(), says: "it was unplugged".to_owned() }.into()),
             device => Ok(device == "up"),
@@ -72,9 +74,19 @@ impl Host for Noting {
 
     fn end_leftovers(&mut self) {}
 
+    fn keep(&mut self) -> Result<(), Away> {
+        self.kept = self.steps.len();
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<PutBack, UndoError> {
+        self.ended += 1;
+        Ok(PutBack { steps: self.steps.len() as u32, ..PutBack::default() })
+    }
+
     fn put_back(&mut self) -> Result<PutBack, UndoError> {
         self.put_back += 1;
-        Ok(PutBack { steps: self.steps.len() as u32, ..PutBack::default() })
+        Ok(PutBack { steps: (self.steps.len() - self.kept) as u32, ..PutBack::default() })
     }
 
     fn ran(&mut self) -> Vec<Event> {
@@ -123,12 +135,14 @@ fn each_order_gets_the_answer_of_the_host_and_the_end_of_orders_puts_back() {
     let mut host = met(move |orders, mut answers| {
         let mut noting = Noting::default();
         let served = serve::serve(orders, &mut answers, VERSION, &mut noting);
-        told.send((served.map_err(|error| error.to_string()), noting.steps, noting.put_back)).expect("it is heard");
+        let counts = [noting.kept as u32, noting.put_back, noting.ended];
+        told.send((served.map_err(|error| error.to_string()), noting.steps, counts)).expect("it is heard");
     })
     .expect("it greets");
     assert_eq!(host.look(&Ask::default()).expect("facts").usable, [3, 5]);
     assert_eq!(host.claim().expect("a slot").slot(), 77);
     host.apply(&[step("yes")]).expect("it is done");
+    host.keep().expect("it is kept");
     match host.apply(&[step("no")]) {
         Err(ApplyError::Failed { command, why, says }) => {
             assert_eq!((command.to_string().as_str(), &*why, says.as_str()), ("ip link show", "no", "not today"));
@@ -137,13 +151,16 @@ fn each_order_gets_the_answer_of_the_host_and_the_end_of_orders_puts_back() {
     }
     let few = host.read_back(&[Command::ip(&["link"])]).expect_err("one answer for each command").to_string();
     assert_eq!(few, "b: its steward answered something else than what it was asked");
-    assert!(host.link_is_up("x", "up").expect("looked at") && !host.link_is_up("x", "down").expect("looked at"));
-    let gone = host.link_is_up("x", "gone").expect_err("unplugged").to_string();
+    assert!(
+        host.link_is_up(Some("x"), "up").expect("looked at") && !host.link_is_up(Some("x"), "down").expect("looked at")
+    );
+    let gone = host.link_is_up(Some("x"), "gone").expect_err("unplugged").to_string();
     assert_eq!(gone, "b: this machine: it was unplugged");
-    assert_eq!(host.put_back().expect("put back").steps, 2);
+    assert_eq!(host.put_back().expect("put back").steps, 1);
+    assert_eq!(host.end().expect("put back").steps, 2);
     drop(host);
-    let (served, steps, put_back) = hears.recv_timeout(Duration::from_secs(20)).expect("it ends");
-    assert_eq!((served, put_back), (Ok(()), 2), "once by order, once at the end");
+    let (served, steps, counts) = hears.recv_timeout(Duration::from_secs(20)).expect("it ends");
+    assert_eq!((served, counts), (Ok(()), [1, 1, 2]), "once by order, and once more at the end");
     assert!(steps.iter().all(|step| step.place.host == HostId::HERE), "there it is this machine");
     assert_eq!(steps[0].place.netns.as_deref(), Some("tardy-77-a"));
 }
@@ -193,7 +210,7 @@ fn an_order_that_is_none_ends_the_steward_and_what_was_done_is_put_back() {
     let steward = std::thread::spawn(move || {
         let mut noting = Noting::default();
         let served = serve::serve(orders, &mut answers, VERSION, &mut noting);
-        (served.expect_err("no order").to_string(), noting.put_back)
+        (served.expect_err("no order").to_string(), noting.ended)
     });
     message::greet(&mut to, VERSION).expect("it listens");
     message::hear(&mut from, VERSION).expect("it greets");

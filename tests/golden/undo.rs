@@ -44,6 +44,19 @@ fn all() -> Vec<Inverse> {
 }
 
 #[test]
+fn a_journal_could_have_deleted_a_link_of_the_machine_itself() {
+    let delete = |place: Place, device: &str| Inverse::within(&place, Action::DeleteLink { device: device.to_owned() });
+    let (here, inside) = (Place::of(HostId::HERE), Place::netns_of(HostId::HERE, "tardy-4030-a"));
+    let why = "it would delete a link of the machine's own network that tardy has not made";
+    for device in ["eth0", "br-tardy", "td0"] {
+        assert_eq!(delete(here.clone(), device).fault().as_deref(), Some(why), "{device}");
+        assert_eq!(delete(inside.clone(), device).fault(), None, "{device}");
+    }
+    assert_eq!(delete(here.clone(), "tardy4030-0").fault(), None);
+    assert_eq!(delete(here, "tdy4030-0.7").fault(), None);
+}
+
+#[test]
 fn every_inverse_comes_out_of_a_journal_as_it_went_in() {
     let state = folder();
     let dir = killed(state.path(), 4030, &(head() + &line(0, &all())));

@@ -39,6 +39,11 @@ pub fn two(names: Names) -> Plan {
     plan(&setup, names, &FactsByHost::default()).expect("two stations can be joined")
 }
 
+/// The network namespace of an end.
+pub fn netns_of(end: &LinkEnd) -> &str {
+    end.place.netns().expect("a station's own namespace")
+}
+
 /// Why namespaces cannot be made here, if they cannot.
 pub fn cannot() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -81,14 +86,14 @@ pub fn slots(state: &Path) -> Vec<u16> {
 }
 
 fn received(end: &LinkEnd) -> u64 {
-    let json = says("ip", &["-n", end.place.netns(), "-j", "-s", "link", "show", "dev", &end.device]);
+    let json = says("ip", &["-n", netns_of(end), "-j", "-s", "link", "show", "dev", &end.device]);
     let link: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     link[0]["stats64"]["rx"]["packets"].as_u64().expect("a count")
 }
 
 fn send_one(from: &LinkEnd, to: &LinkEnd) {
     let send = format!("echo x >/dev/udp/{}/9", to.address);
-    let sent = Command::new("ip").args(["netns", "exec", from.place.netns(), "bash", "-c", &send]).status();
+    let sent = Command::new("ip").args(["netns", "exec", netns_of(from), "bash", "-c", &send]).status();
     assert!(sent.expect("ip runs").success());
 }
 
@@ -179,7 +184,7 @@ fn a_name_that_another_has_taken_stays_the_others() {
     let state = tempfile::tempdir().expect("a temporary folder");
     let slot = Slot::claim(state.path()).expect("a slot");
     let plan = two(slot.names());
-    let taken = plan.ends["b"].place.netns();
+    let taken = netns_of(&plan.ends["b"]);
     says("ip", &["netns", "add", taken]);
     let mut runner = Processes::new(|_| ());
     let error =
@@ -236,7 +241,7 @@ fn a_run_that_is_killed_while_it_stands_is_put_back() {
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         // An agent that does not notice that its coordinator is gone.
-        let inside = ["netns", "exec", plan.ends["a"].place.netns(), "sleep", "600"];
+        let inside = ["netns", "exec", netns_of(&plan.ends["a"]), "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
         host.note_process(agent.id()).expect("it can be noted");
         println!("STANDING {}", agent.id());
@@ -416,7 +421,7 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
         let runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut runner = Dies { runner, batches: moment / 2, seen: 0, behind: moment % 2 == 1 };
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
-        let inside = ["netns", "exec", plan.ends["a"].place.netns(), "sleep", "600"];
+        let inside = ["netns", "exec", netns_of(&plan.ends["a"]), "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
         host.note_process(agent.id()).expect("it can be noted");
         host.put_back().expect("it can be put back");

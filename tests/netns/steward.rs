@@ -14,9 +14,11 @@ use tardy_lab::connection::Connection;
 use tardy_lab::host::ask::{Ask, Observe};
 use tardy_lab::host::distant::{Distant, Reach};
 use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::place::Place;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::host::{ApplyError, Host, HostId, child};
 use tardy_lab::names::Names;
+use tardy_lab::path::keeper::{Keeper, Keepers};
 use tardy_lab::plan::Plan;
 use tardy_lab::run::What;
 use tardy_lab::undo::undo_all;
@@ -199,4 +201,78 @@ fn a_killed_steward_is_told_by_its_hosts_name_and_undo_there_puts_back() {
         undo_all(there.path(), &mut tardy_lab::host::runner::Processes::new(|_| ()), &mut |_, _| ()).expect("undo");
     assert!(done.failed.is_empty(), "{done:?}");
     assert!(namespaces_of(names.slot()).is_empty() && slots(there.path()).is_empty());
+}
+
+/// Programs of a path, as shell commands.
+fn keeper(script: &str) -> Keeper {
+    Keeper { place: Place::default(), why: "a program of the test's", command: Command::new("sh", &["-c", script]) }
+}
+
+#[test]
+fn a_program_of_a_path_outlived_it() {
+    if !can_run("a_program_of_a_path_outlived_it") {
+        return;
+    }
+    let state = tempfile::tempdir().expect("a folder");
+    let home = std::process::id();
+    let mut steward = Steward::new(state.path(), &tardy(), home);
+    let mut hosts = Hosts::here(&mut steward);
+    let note = state.path().join("pid");
+    // One ends with its input, one ignores that, and one that comes behind them is never ready.
+    let obeys = keeper(&format!("echo $$ > {}; echo ready; exec cat > /dev/null", note.display()));
+    let stays = keeper("trap '' TERM; echo ready; exec sleep 100");
+    let mut keepers = Keepers::start(&[obeys.clone(), stays], &mut hosts).expect("both are ready");
+    keepers.check().expect("both run");
+    let pid = std::fs::read_to_string(&note).expect("it has run").trim().to_owned();
+    let runs = || Path::new("/proc").join(&pid).join("exe").exists();
+    assert!(runs());
+    drop(keepers);
+    assert!(until(|| !runs()), "process {pid} is still there");
+    let error = Keepers::start(&[obeys, keeper("echo broken >&2; exit 3")], &mut hosts).expect_err("one ends");
+    let (says, pid) = (error.to_string(), std::fs::read_to_string(&note).expect("it has run again"));
+    assert!(says.contains("exit status: 3") && says.contains("broken"), "{says}");
+    let is_gone = || !Path::new("/proc").join(pid.trim()).join("exe").exists();
+    assert!(until(is_gone), "the one before it is ended too");
+    hosts.put_back().expect("nothing was built");
+}
+
+#[test]
+fn what_lives_for_the_run_stays_until_its_end_and_goes_with_a_killed_one() {
+    if !can_run("what_lives_for_the_run_stays_until_its_end_and_goes_with_a_killed_one") {
+        return;
+    }
+    let state = tempfile::tempdir().expect("a folder");
+    let mut steward = Steward::new(state.path(), &tardy(), std::process::id());
+    let names = steward.claim().expect("a slot");
+    let there = |station: &str| namespaces_of(names.slot()).contains(&names.netns(station));
+    let plan = two(names);
+    // The stations are kept; the path between them is built and put back twice.
+    let (stations, path) = plan.steps.split_at(2);
+    steward.apply(stations).expect("two namespaces");
+    steward.keep().expect("it is this machine");
+    for _ in 0..2 {
+        steward.apply(path).expect("a path");
+        assert!(steward.link_is_up(Some(&names.netns("a")), &plan.ends["a"].device).is_ok());
+        let put = steward.put_back().expect("it can be put back");
+        assert_eq!(put.steps as usize, path.len(), "the path alone");
+        assert!(there("a") && there("b"));
+        assert!(!undo_leaves_nothing(state.path()), "the stations are in the journal");
+    }
+    // A path whose second half cannot be built takes nothing with it that is kept.
+    let mut broken = path.to_vec();
+    broken.last_mut().expect("steps").does = vec![Command::ip(&["link", "set", "no-such", "up"])];
+    assert!(steward.apply(&broken).is_err());
+    assert!(there("a") && there("b"));
+    assert_eq!(steward.end().expect("it can be put back").steps, 2);
+    assert!(!there("a") && !there("b"));
+    assert!(undo_leaves_nothing(state.path()));
+}
+
+/// True if no journal of a slot in this state folder has anything to put back.
+fn undo_leaves_nothing(state: &Path) -> bool {
+    let slots = std::fs::read_dir(state.join("slots")).into_iter().flatten().flatten();
+    slots
+        .map(|slot| slot.path())
+        .filter(|path| path.is_dir())
+        .all(|slot| tardy_lab::journal::read(&slot).is_ok_and(|contents| contents.is_empty()))
 }

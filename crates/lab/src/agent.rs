@@ -5,7 +5,7 @@ use crate::connection::{Carrier, Connection};
 use crate::host::{ApplyError, Away, clocks};
 use crate::station::StationId;
 use std::io::{BufReader, BufWriter, Write};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tardy_engine::message::{self, FromAgent, MessageError, ToAgent};
 
@@ -102,6 +102,8 @@ pub struct Agent {
     carrier: Box<dyn Carrier>,
     to: Option<BufWriter<Box<dyn Write + Send>>>,
     greeting: mpsc::Receiver<Result<String, MessageError>>,
+    /// Under which number its messages come out, and where.
+    speaks: Arc<Mutex<(StationId, mpsc::Sender<Incoming>)>>,
     /// Its version, from the greeting.
     pub version: String,
 }
@@ -124,6 +126,8 @@ impl Agent {
         let Connection { from, to, carrier } = connection;
         let (heard, greeting) = mpsc::channel();
         let ours = version.to_owned();
+        let speaks = Arc::new(Mutex::new((id, inbox)));
+        let theirs = speaks.clone();
         std::thread::spawn(move || {
             let mut from = BufReader::new(from);
             let greeted = message::hear(&mut from, &ours);
@@ -132,11 +136,18 @@ impl Agent {
             while !over {
                 let message = message::receive(&mut from);
                 over = message.is_err();
-                over |= inbox.send((id, message)).is_err();
+                let (id, inbox) = &*theirs.lock().unwrap_or_else(PoisonError::into_inner);
+                // Where nobody listens any more, somebody may do so later.
+                let _ = inbox.send((*id, message));
             }
         });
         let (station, to) = (station.to_owned(), Some(BufWriter::new(to)));
-        Agent { station, carrier, to, greeting, version: String::new() }
+        Agent { station, carrier, to, greeting, speaks, version: String::new() }
+    }
+
+    /// From now on its messages come out of another inbox, under another number.
+    pub(crate) fn speak_as(&self, id: StationId, inbox: mpsc::Sender<Incoming>) {
+        *self.speaks.lock().unwrap_or_else(PoisonError::into_inner) = (id, inbox);
     }
 
     /// Exchanges greetings; until then nothing is known of the other side. An agent of another build is refused.

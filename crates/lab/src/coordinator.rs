@@ -7,11 +7,11 @@ mod links;
 mod possible;
 mod preflight;
 mod record;
+mod standing;
 mod tasks;
 
 pub use possible::{found, memory, possible};
 
-use crate::agent::{Agent, AgentError};
 use crate::host::HostId;
 use crate::host::hosts::Hosts;
 use crate::kinds::Kinds;
@@ -20,6 +20,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::observer;
 use crate::orders::{Turn, built_alike, orders, random_of, turns};
+use crate::path::keeper::Keepers;
 use crate::placement::{Placed, place};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
@@ -32,6 +33,7 @@ use crate::undo::UndoError;
 use around::Around;
 use rand::Rng;
 use record::{Beside, States};
+use standing::Standing;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_engine::live::Digest;
@@ -66,6 +68,7 @@ struct Run<'a, 'h> {
     hosts: &'a mut Hosts<'h>,
     refused: Vec<String>,
     found: FactsByHost,
+    standing: Standing,
     measured: bool,
     ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
@@ -84,10 +87,12 @@ pub fn run(
 ) -> Ended {
     let turns = turns(experiment);
     let of = turns.len() as u32;
-    let (refused, ruler, observed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut run = Run { experiment, options, sink, hosts, refused, found, measured: false, ruler, observed, of };
+    let (refused, ruler, observed, standing) = (Vec::new(), Vec::new(), Vec::new(), Standing::default());
+    let mut run =
+        Run { experiment, options, sink, hosts, refused, found, standing, measured: false, ruler, observed, of };
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
+    run.end_standing(&mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
 }
 
@@ -113,6 +118,10 @@ impl Run<'_, '_> {
             if let Some(why) = self.options.kinds.cannot(&cell.setup, &self.found) {
                 self.refuse(cell, why);
             }
+        }
+        if self.has_standing() {
+            let names = self.claim()?;
+            self.build_standing(names)?;
         }
         if self.experiment.cells.iter().any(|cell| !cell.setup.is_simulated() && cell.setup.shaper != Shaper::None) {
             let names = self.claim()?;
@@ -203,7 +212,7 @@ impl Run<'_, '_> {
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
                 self.tell_commands();
-                self.on_stations(&plan, turns, last)
+                self.with_keepers(&plan, turns, last)
             }
             Err(error) => Err(error.into()),
         };
@@ -231,7 +240,19 @@ impl Run<'_, '_> {
         self.hosts.ran().into_iter().for_each(|event| self.sink.event(event));
     }
 
-    fn on_stations(&mut self, plan: &Plan, turns: &[Turn<'_>], last: bool) -> Result<(), RunError> {
+    /// Has the path's programs run meanwhile. They end before anything is put back.
+    fn with_keepers(&mut self, plan: &Plan, turns: &[Turn<'_>], last: bool) -> Result<(), RunError> {
+        let mut keepers = Keepers::start(&plan.keepers, self.hosts)?;
+        self.on_stations(plan, &mut keepers, turns, last)
+    }
+
+    fn on_stations(
+        &mut self,
+        plan: &Plan,
+        keepers: &mut Keepers,
+        turns: &[Turn<'_>],
+        last: bool,
+    ) -> Result<(), RunError> {
         if turns[0].cell.setup.path.traits().waits_for_link {
             links::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
         }
@@ -246,10 +267,7 @@ impl Run<'_, '_> {
         for (name, station) in &plan.stations {
             let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
             let (id, inbox) = stations.next_place(name)?;
-            let connection = (kind.connect)(self.hosts.at(place.host), station)
-                .map_err(|source| AgentError::Start { station: name.clone(), source: Box::new(source) })?;
-            let mut agent = Agent::over(connection, name, id, inbox, self.options.version);
-            agent.greet(self.options.version)?;
+            let agent = self.agent_of(name, station, id, inbox)?;
             let (netns, agent_is) = (place.netns.clone(), agent.version.clone());
             entries.insert(name.clone(), StationEntry { kind: kind.name.to_owned(), netns, agent: agent_is });
             stations.push(agent, place.host);
@@ -265,12 +283,15 @@ impl Run<'_, '_> {
                 break;
             }
             if !self.refused.contains(&turn.cell.id) {
+                keepers.check()?;
                 self.trial(&mut stations, plan, turn)?;
             }
         }
+        keepers.check()?;
         if last && !self.stopped() {
             self.measure(&mut stations, plan, true)?;
         }
+        self.keep_standing(stations, plan);
         Ok(())
     }
 

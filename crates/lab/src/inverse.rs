@@ -196,6 +196,9 @@ impl Inverse {
         }
         match &self.place.netns {
             None if needs_netns => return Some("it names no network namespace".to_owned()),
+            None if matches!(&self.action, Action::DeleteLink { device } if !is_link_of_ours(device)) => {
+                return Some("it would delete a link of the machine's own network that tardy has not made".to_owned());
+            }
             Some(netns) if !is_ours(netns) => return Some(format!("`{netns}` is no namespace of tardy's")),
             _ => {}
         }
@@ -236,6 +239,11 @@ impl Inverse {
             }
         }
     }
+}
+
+/// Names of links that a slot makes.
+fn is_link_of_ours(device: &str) -> bool {
+    ["tardy", "tdy"].iter().any(|ours| device.starts_with(ours))
 }
 
 impl TakenNic {

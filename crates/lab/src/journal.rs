@@ -255,6 +255,8 @@ pub struct Journal {
     length: u64,
     next: u32,
     contents: Contents,
+    /// What stays when all else has been put back, and how long the file was with it.
+    kept: (u64, Contents),
     // Last, so that the slot is let go of after the file.
     _holds: Arc<dyn Any + Send + Sync>,
 }
@@ -269,7 +271,7 @@ impl Journal {
         // A torn line would spoil the one that is written after it.
         file.set_len(length).and_then(|()| file.sync_all()).and_then(|()| dir.sync()).map_err(failed)?;
         let next = contents.steps.iter().map(|(step, _)| step + 1).max().unwrap_or(0);
-        Ok(Journal { path, file, length, next, contents, _holds: holds })
+        Ok(Journal { path, file, length, next, contents, kept: Default::default(), _holds: holds })
     }
 
     /// What is not done with.
@@ -311,14 +313,38 @@ impl Journal {
         self.append(vec![Record::Agent(agent)])
     }
 
-    /// Empties it, when all has been put back.
+    /// What is noted now is kept until [`Journal::keep_nothing`]. Only this process knows; whoever undoes after a kill undoes everything.
+    pub fn keep(&mut self) {
+        self.kept = (self.length, self.contents.clone());
+    }
+
+    /// What was kept is to be put back too.
+    pub fn keep_nothing(&mut self) {
+        self.kept = Default::default();
+    }
+
+    /// True if something is kept.
+    pub fn keeps(&self) -> bool {
+        !self.kept.1.is_empty()
+    }
+
+    /// What is to be put back now: all that is not done with and not kept.
+    pub fn present(&self) -> Contents {
+        let (_, kept) = &self.kept;
+        let mut present = self.contents.clone();
+        present.steps.retain(|(step, _)| kept.steps.iter().all(|(other, _)| other != step));
+        present.agents.drain(..kept.agents.len().min(present.agents.len()));
+        present
+    }
+
+    /// Empties it but for what is kept, when all else has been put back.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn clear(&mut self) -> Result<(), JournalError> {
-        self.file.set_len(0).and_then(|()| self.file.sync_all()).map_err(|source| self.unwritten(source))?;
-        self.length = 0;
-        self.contents = Contents::default();
+        let (length, kept) = self.kept.clone();
+        self.file.set_len(length).and_then(|()| self.file.sync_all()).map_err(|source| self.unwritten(source))?;
+        (self.length, self.contents) = (length, kept);
         Ok(())
     }
 

@@ -7,12 +7,13 @@ use crate::inverse::Inverse;
 use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::path::keeper::Keeper;
 use crate::path::{self, Ends, LinkEnd, PathError};
 use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{self, NoStation, PlannedStation, StationId};
+use crate::station::{self, Life, NoStation, PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
@@ -29,6 +30,10 @@ pub struct Plan {
     pub read_back: Vec<Question>,
     /// Stations, of which each is built before the path.
     pub stations: BTreeMap<String, PlannedStation>,
+    /// What builds the stations that live for the whole run; once, before the first path.
+    pub standing: Vec<Step>,
+    /// Programs that run as long as the path.
+    pub keepers: Vec<Keeper>,
     /// Where each station meets the path.
     pub ends: Ends,
     /// When the queue discipline's schedule begins, where it has one.
@@ -44,6 +49,14 @@ pub enum PlanError {
     /// Packets cannot be taken in where it is asked for.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// The journal could not note how a step is taken back, so the step would never be done.
+    #[error("the plan cannot be carried out: {why}, in what takes back \"{step}\": rename what it names")]
+    Inverse {
+        /// What the step is for.
+        step: String,
+        /// What is wrong with the inverse.
+        why: String,
+    },
     /// The name cannot be part of a namespace's.
     #[error(
         "station `{name}`: a namespace cannot be called so; use letters, digits, `_` and `-`, at most {STATION_NAME}"
@@ -99,8 +112,11 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .chain(queued_back)
         .chain(shaped.read_back);
     let read_back = read_back.collect();
-    let built = stations.values().flat_map(|station| station.steps.clone());
-    let steps = laid
+    let is_built = |station: &&PlannedStation| (kinds.station)(station.kind).life == Life::SetUp;
+    let built = stations.values().filter(is_built).flat_map(|station| station.steps.clone());
+    let standing = stations.values().filter(|station| !is_built(station)).flat_map(|station| station.steps.clone());
+    let standing: Vec<Step> = standing.collect();
+    let steps: Vec<Step> = laid
         .before
         .into_iter()
         .chain(built)
@@ -109,7 +125,16 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .chain(queued)
         .chain(shaped.steps)
         .collect();
-    Ok(Plan { steps, read_back, stations, ends: laid.ends, begins: shaped.begins })
+    check_inverses([&standing, &steps].into_iter().flatten())?;
+    Ok(Plan { standing, steps, keepers: laid.keepers, read_back, stations, ends: laid.ends, begins: shaped.begins })
+}
+
+fn check_inverses<'a>(mut steps: impl Iterator<Item = &'a Step>) -> Result<(), PlanError> {
+    let fault = |step: &Step| {
+        let why = step.undoes.iter().find_map(Inverse::fault)?;
+        Some(PlanError::Inverse { step: step.why.to_string(), why })
+    };
+    steps.find_map(fault).map_or(Ok(()), Err)
 }
 
 impl Plan {
@@ -124,7 +149,8 @@ impl Plan {
 
     /// The inverses, in the order in which they are run.
     pub fn undo(&self) -> impl Iterator<Item = Command> {
-        self.steps.iter().rev().flat_map(|step| &step.undoes).flat_map(Inverse::commands)
+        let all = self.standing.iter().chain(&self.steps);
+        all.rev().flat_map(|step| &step.undoes).flat_map(Inverse::commands)
     }
 
     /// All of it as lines for a shell: what is done, what is read back, and how it is put back.
@@ -137,12 +163,16 @@ impl Plan {
     /// The same, as a part of a script.
     pub fn write_to(&self, script: &mut Script) {
         let mut said = "";
-        for step in &self.steps {
+        for step in self.standing.iter().chain(&self.steps) {
             if step.why != said {
                 script.comment(&step.why);
                 said = &step.why;
             }
             step.does.iter().for_each(|command| script.command(command));
+        }
+        if !self.keepers.is_empty() {
+            script.comment("run as long as the path does, each until its standard input ends");
+            self.keepers.iter().for_each(|keeper| script.comment(&format!("{}: {}", keeper.why, keeper.command)));
         }
         script.comment("what the kernel has made of it");
         self.read_back.iter().for_each(|question| script.command(&question.command));

@@ -142,11 +142,11 @@ impl PutBack {
     }
 }
 
-/// Puts back all that a journal holds, last step first, and empties it. A failure does not keep the rest from being tried, nor does
+/// Puts back all that a journal holds and does not keep, last step first, and takes it out. A failure does not keep the rest from being tried, nor does
 /// a process that does not end.
 pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result<PutBack, UndoError> {
-    let (agents, stuck) = end_agents(&journal.contents().agents);
-    let mut contents = journal.contents().clone();
+    let mut contents = journal.present();
+    let (agents, stuck) = end_agents(&contents.agents);
     let of_another_boot = contents.forget_other_boots();
     let steps = contents.steps.len() as u32;
     let Way { commands, notes, lost } = returned::way(&contents.steps, runner);

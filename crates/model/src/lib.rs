@@ -4,6 +4,19 @@
 //! Every other crate speaks in these types. A word here is the word in the command line, the experiment file, the
 //! documents and the run folder.
 
+/// An enum without data that knows all its values: one that is added is among them.
+macro_rules! listed {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$of:meta])* $value:ident,)* }) => {
+        $(#[$about])*
+        pub enum $name { $($(#[$of])* $value,)* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [$name; [$($name::$value),*].len()] = [$($name::$value),*];
+        }
+    };
+}
+
 pub mod comparison;
 pub mod ethernet;
 pub mod expect;

@@ -2,17 +2,19 @@
 //! Kinds of paths. What a kind *is* is one record here, [`PathTraits`], and whoever has to know asks the record, not the kind. What a
 //! kind *does* is a file in `lab/src/path`.
 
-/// A kind of path between two stations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PathKind {
-    /// A veth pair.
-    Veth,
-    /// Two devices of the kernel's simulator of network devices, joined.
-    Netdevsim,
-    /// The two igb ports of a guest, joined: whole network devices, emulated.
-    Igb,
-    /// Two network devices of this host, cabled back to back.
-    Wire,
+listed! {
+    /// A kind of path between two stations.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum PathKind {
+        /// A veth pair.
+        Veth,
+        /// Two devices of the kernel's simulator of network devices, joined.
+        Netdevsim,
+        /// The two igb ports of a guest, joined: whole network devices, emulated.
+        Igb,
+        /// Two network devices of this host, cabled back to back.
+        Wire,
+    }
 }
 
 /// Where the network devices of a path come from.
@@ -64,20 +66,18 @@ pub struct PathTraits {
     pub clock: DeviceClock,
     /// Where it can be had.
     pub place: Where,
-    /// Its links take a while to come up.
+    /// The links of the stations' devices take a while to come up, and are waited for. Devices inside the path are the path's to wait for.
     pub waits_for_link: bool,
     /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the driver decides.
     pub napi_on_request: bool,
-    /// The very packet that one end sends is what the other end receives, with all that the kernel has noted on it.
+    /// The very packet (skb) that one end sends is what the other end receives, with all that the kernel has noted on it. So it is behind
+    /// a bridge too.
     pub hands_packets_over: bool,
     /// Frames of PTP may go over it beside the experiment's.
     pub carries_ptp: bool,
 }
 
 impl PathKind {
-    /// All kinds.
-    pub const ALL: [PathKind; 4] = [PathKind::Veth, PathKind::Netdevsim, PathKind::Igb, PathKind::Wire];
-
     /// The kind that is called so in files.
     pub fn of(name: &str) -> Option<PathKind> {
         PathKind::ALL.into_iter().find(|kind| kind.traits().name == name)

@@ -4,18 +4,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the engine sends and receives through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Port {
-    /// A UDP socket.
-    Udp,
-    /// A TCP connection.
-    Tcp,
-    /// Ethernet frames of tardy's own, through a packet socket.
-    Packet,
-    /// A simulated path on simulated clocks.
-    Sim,
+listed! {
+    /// What the engine sends and receives through.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Port {
+        /// A UDP socket.
+        Udp,
+        /// A TCP connection.
+        Tcp,
+        /// Ethernet frames of tardy's own, through a packet socket.
+        Packet,
+        /// A simulated path on simulated clocks.
+        Sim,
+    }
 }
 
 /// What stands between a frame's Ethernet header, with its tag, and the payload.
@@ -60,9 +62,6 @@ pub struct PortTraits {
 }
 
 impl Port {
-    /// All ports.
-    pub const ALL: [Port; 4] = [Port::Udp, Port::Tcp, Port::Packet, Port::Sim];
-
     /// The name in files.
     pub const fn name(self) -> &'static str {
         self.traits().name

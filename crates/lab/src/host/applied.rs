@@ -34,7 +34,7 @@ impl<R: Runner> Applied<R> {
     /// Carries out more steps.
     ///
     /// # Errors
-    /// If one fails; then everything is put back, also what was done before this call.
+    /// If one fails; then everything is put back that is not kept, also what was done before this call.
     pub fn also(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         self.is_changed = true;
         self.build(steps).map_err(|cause| match self.put_back() {
@@ -90,6 +90,25 @@ impl<R: Runner> Applied<R> {
         undo::put_back(&mut self.journal, &mut self.runner)
     }
 
+    /// What was done so far stays until [`Applied::put_back_all`].
+    pub fn keep(&mut self) {
+        self.journal.keep();
+    }
+
+    /// True if something is kept.
+    pub fn keeps(&self) -> bool {
+        self.journal.keeps()
+    }
+
+    /// Puts back also what was kept.
+    ///
+    /// # Errors
+    /// As [`Applied::put_back`].
+    pub fn put_back_all(&mut self) -> Result<PutBack, UndoError> {
+        self.journal.keep_nothing();
+        self.put_back()
+    }
+
     fn build(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         // Which step each command is of.
         let of: Vec<usize> = steps.iter().enumerate().flat_map(|(i, step)| vec![i; step.does.len()]).collect();
@@ -133,8 +152,8 @@ impl<R: Runner> Applied<R> {
 
 impl<R: Runner> Drop for Applied<R> {
     fn drop(&mut self) {
-        if self.is_changed {
-            let _ = self.put_back();
+        if self.is_changed || self.keeps() {
+            let _ = self.put_back_all();
         }
     }
 }

@@ -189,8 +189,8 @@ impl<R: Reach> Host for Distant<R> {
         }
     }
 
-    fn link_is_up(&mut self, netns: &str, device: &str) -> Result<bool, LookError> {
-        let (netns, device) = (netns.to_owned(), device.to_owned());
+    fn link_is_up(&mut self, netns: Option<&str>, device: &str) -> Result<bool, LookError> {
+        let (netns, device) = (netns.map(str::to_owned), device.to_owned());
         match self.ask(&Order::LinkIsUp { netns, device }, ANSWER)? {
             Answer::LinkIsUp(is_up) => Ok(is_up),
             other => Err(self.odd(other).into()),
@@ -212,8 +212,22 @@ impl<R: Reach> Host for Distant<R> {
         let _ = self.ask(&Order::EndLeftovers, ANSWER);
     }
 
+    fn keep(&mut self) -> Result<(), Away> {
+        match self.ask(&Order::Keep, ANSWER)? {
+            Answer::Done => Ok(()),
+            other => Err(self.odd(other)),
+        }
+    }
+
     fn put_back(&mut self) -> Result<PutBack, UndoError> {
         match self.ask(&Order::PutBack, ANSWER + A_STEP)? {
+            Answer::PutBack(put_back) => Ok(put_back),
+            other => Err(self.odd(other).into()),
+        }
+    }
+
+    fn end(&mut self) -> Result<PutBack, UndoError> {
+        match self.ask(&Order::End, ANSWER + A_STEP)? {
             Answer::PutBack(put_back) => Ok(put_back),
             other => Err(self.odd(other).into()),
         }

@@ -111,14 +111,37 @@ impl<'h> Hosts<'h> {
         self.ids().into_iter().for_each(|id| self.at(id).end_leftovers());
     }
 
-    /// Puts back what was done on each host. A host where that fails does not keep the others from it.
+    /// What was applied and started on each host until now stays until [`Hosts::end`].
+    ///
+    /// # Errors
+    /// Of the first host that cannot be asked any more.
+    pub fn keep(&mut self) -> Result<(), Away> {
+        self.ids().into_iter().try_for_each(|id| self.at(id).keep())
+    }
+
+    /// Puts back what was done on each host and is not kept. A host where that fails does not keep the others from it.
     ///
     /// # Errors
     /// The first one.
     pub fn put_back(&mut self) -> Result<PutBack, UndoError> {
+        self.each_puts_back(|host| host.put_back())
+    }
+
+    /// Puts back on each host also what was kept.
+    ///
+    /// # Errors
+    /// As [`Hosts::put_back`].
+    pub fn end(&mut self) -> Result<PutBack, UndoError> {
+        self.each_puts_back(|host| host.end())
+    }
+
+    fn each_puts_back(
+        &mut self,
+        each: impl Fn(&mut (dyn Host + 'h)) -> Result<PutBack, UndoError>,
+    ) -> Result<PutBack, UndoError> {
         let (mut all, mut failed) = (PutBack::default(), None);
         for id in self.ids().into_iter().rev() {
-            match self.at(id).put_back() {
+            match each(self.at(id)) {
                 Ok(put_back) => all.add(put_back),
                 Err(error) => drop(failed.get_or_insert(error)),
             }

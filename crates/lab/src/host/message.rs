@@ -33,10 +33,12 @@ pub(super) enum Order {
     Claim,
     Apply(Vec<Step>),
     ReadBack(Vec<Command>),
-    LinkIsUp { netns: String, device: String },
+    LinkIsUp { netns: Option<String>, device: String },
     Observe(Observe),
     EndLeftovers,
+    Keep,
     PutBack,
+    End,
 }
 
 /// From the steward.

@@ -36,7 +36,9 @@ use tardy_model::manifest::ReadBack;
 
 /// A machine of a run, as its steward serves it. The methods stand in the order in which the coordinator calls them. For a run it calls
 /// `look` first, and `claim` before anything is built. Then, for each set-up: `apply` once; `read_back`, `link_is_up` and `start` as often
-/// as it likes; `observe` before each trial and behind it; and `put_back`, whatever happened in between. An implementation that is dropped
+/// as it likes; `observe` before each trial and behind it; and `put_back`, whatever
+/// happened in between. What is to live for the whole run is applied before the first set-up, behind which `keep` is called, and is put back
+/// by `end`. An implementation that is dropped
 /// puts back too, and so does a steward whose coordinator is gone.
 pub trait Host {
     /// Looks at the machine, and keeps the network devices that are asked for away from other runs until the end of this one. It changes
@@ -65,11 +67,11 @@ pub trait Host {
     /// If a command fails or prints something else. Nothing is put back for it.
     fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError>;
 
-    /// True if a network device in a namespace has its link.
+    /// True if a network device has its link: one in a namespace, or of the host's own network.
     ///
     /// # Errors
     /// If it cannot be looked at: it was unplugged.
-    fn link_is_up(&mut self, netns: &str, device: &str) -> Result<bool, LookError>;
+    fn link_is_up(&mut self, netns: Option<&str>, device: &str) -> Result<bool, LookError>;
 
     /// Starts a program that speaks on its standard input and output: a station's agent. The process is noted in the journal before
     /// anything is asked of it, so that whoever puts back ends it first.
@@ -88,11 +90,25 @@ pub trait Host {
     /// Ends the processes that programs of loads have left behind. Called behind a trial in which there were such programs.
     fn end_leftovers(&mut self);
 
-    /// Ends the noted processes and runs all inverses, the last one first. It may be called when nothing was applied, and again.
+    /// What was applied and started until now stays until `end`: `put_back` leaves it. Called once at most, behind the building of what lives
+    /// for the whole run.
+    ///
+    /// # Errors
+    /// If the host cannot be asked any more.
+    fn keep(&mut self) -> Result<(), Away>;
+
+    /// Ends the noted processes and runs all inverses, the last one first, but for what is kept. It may be called when nothing was applied,
+    /// and again.
     ///
     /// # Errors
     /// If something could not be put back. It stays in the journal.
     fn put_back(&mut self) -> Result<PutBack, UndoError>;
+
+    /// Puts back also what was kept. Called at the end of a run, whatever happened in it.
+    ///
+    /// # Errors
+    /// As `put_back`.
+    fn end(&mut self) -> Result<PutBack, UndoError>;
 
     /// The commands that were run since the last call, for the log. Each batch has the time at which it ended.
     fn ran(&mut self) -> Vec<Event>;

@@ -27,9 +27,9 @@ impl Place {
         Place { host, netns: None }
     }
 
-    /// The name of the namespace; empty for the host's own, which has none.
-    pub fn netns(&self) -> &str {
-        self.netns.as_deref().unwrap_or_default()
+    /// The name of the namespace; `None` for the host's own network, which has no name.
+    pub fn netns(&self) -> Option<&str> {
+        self.netns.as_deref()
     }
 
     /// `ip args…` there.

@@ -13,7 +13,7 @@ use tardy_engine::message::{self, MessageError};
 /// [`Unserved::Talk`] if the other side says what is no order of this protocol, and [`Unserved::Left`] if something could not be put back.
 pub fn serve(from: impl Read, to: &mut impl Write, version: &str, host: &mut dyn Host) -> Result<(), Unserved> {
     let talked = talk(from, to, version, host);
-    let left = host.put_back().map(|_| ());
+    let left = host.end().map(|_| ());
     match talked {
         // Orders end when the coordinator does, in whatever way.
         Ok(()) | Err(MessageError::Closed | MessageError::Broken(_)) => Ok(left?),
@@ -62,12 +62,14 @@ fn answer(host: &mut dyn Host, order: Order) -> Answer {
             Err(ApplyError::Failed { command, why, says }) => Answer::Failed { command, why, says },
             Err(error) => refused(error),
         },
-        Order::LinkIsUp { netns, device } => or_else(host.link_is_up(&netns, &device), Answer::LinkIsUp),
+        Order::LinkIsUp { netns, device } => or_else(host.link_is_up(netns.as_deref(), &device), Answer::LinkIsUp),
         Order::Observe(what) => or_else(host.observe(&what), |observed| Answer::Observed(Box::new(observed))),
         Order::EndLeftovers => {
             host.end_leftovers();
             Answer::Done
         }
+        Order::Keep => or_else(host.keep(), |()| Answer::Done),
         Order::PutBack => or_else(host.put_back(), Answer::PutBack),
+        Order::End => or_else(host.end(), Answer::PutBack),
     }
 }

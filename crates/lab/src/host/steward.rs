@@ -154,13 +154,13 @@ impl Host for Steward {
         self.applied.as_mut().map_or_else(|| Ok(Vec::new()), |applied| applied.read_back(commands))
     }
 
-    fn link_is_up(&mut self, netns: &str, device: &str) -> Result<bool, LookError> {
-        let gone = |source| DeviceError::Gone { device: device.to_owned(), netns: netns.to_owned(), source };
+    fn link_is_up(&mut self, netns: Option<&str>, device: &str) -> Result<bool, LookError> {
+        let place = netns.unwrap_or("this machine's own network").to_owned();
+        let gone = |source| DeviceError::Gone { device: device.to_owned(), netns: place, source };
         let has_link = || tardy_sys::nic::has_link(device);
-        let looked = if netns.is_empty() {
-            has_link()
-        } else {
-            process::in_netns(&devices::netns_file(netns), has_link).and_then(|link| link)
+        let looked = match netns {
+            None => has_link(),
+            Some(netns) => process::in_netns(&devices::netns_file(netns), has_link).and_then(|link| link),
         };
         Ok(looked.map_err(gone)?)
     }
@@ -200,9 +200,22 @@ impl Host for Steward {
         let _ = leftover::end(self.processes(), LEAVING);
     }
 
+    fn keep(&mut self) -> Result<(), Away> {
+        self.applied.iter_mut().for_each(Applied::keep);
+        Ok(())
+    }
+
     fn put_back(&mut self) -> Result<PutBack, UndoError> {
         self.reader = None;
-        self.applied.take().map_or_else(|| Ok(PutBack::default()), |mut applied| applied.put_back())
+        match &mut self.applied {
+            Some(applied) if applied.keeps() => applied.put_back(),
+            _ => self.end(),
+        }
+    }
+
+    fn end(&mut self) -> Result<PutBack, UndoError> {
+        self.reader = None;
+        self.applied.take().map_or_else(|| Ok(PutBack::default()), |mut applied| applied.put_back_all())
     }
 
     fn ran(&mut self) -> Vec<Event> {

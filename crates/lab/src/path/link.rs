@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every kind of path gives: its steps and its ends.
 
+use super::keeper::Keeper;
 use crate::host::place::Place;
 use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
@@ -127,6 +128,14 @@ pub enum PathError {
         /// The stations there are.
         stations: Vec<String>,
     },
+    /// A station offers something else than a network namespace.
+    #[error("{kind} joins network namespaces, and station `{station}` has none of its own: use another kind of path")]
+    NoNamespace {
+        /// The path's kind.
+        kind: &'static str,
+        /// The station.
+        station: String,
+    },
     /// A device was not looked at before.
     #[error("nothing is known of network device `{device}`: it was not looked at")]
     Unread {
@@ -146,6 +155,8 @@ pub struct Laid {
     pub before: Vec<Step>,
     /// Steps that build it.
     pub steps: Vec<Step>,
+    /// Programs that run as long as it does, started in this order behind the steps.
+    pub keepers: Vec<Keeper>,
     /// Commands that tell what the kernel has made of it, beside the links and addresses.
     pub read_back: Vec<Question>,
     /// Where it ends.

@@ -72,12 +72,12 @@ fn fit(at: &Joint<'_>, mtu: u32) -> Step {
 /// The bus is told two open files of namespaces, and the devices' indices in them.
 fn join(a: &Joint<'_>, b: &Joint<'_>) -> Step {
     let index = |name: &str, at: &Joint<'_>| {
-        format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.place.netns(), at.link)
+        format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.netns, at.link)
     };
     let script = format!(
         "exec 8</run/netns/{} 9</run/netns/{} && {} && {} && echo 8:$a 9:$b >{BUS}/link_device",
-        a.place.netns(),
-        b.place.netns(),
+        a.netns,
+        b.netns,
         index("a", a),
         index("b", b)
     );

@@ -9,6 +9,7 @@ use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
+use crate::station::PlannedStation;
 use crate::step::Step;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -18,6 +19,8 @@ use tardy_spec::experiment::Setup;
 pub(super) struct Joint<'a> {
     pub(super) station: &'a str,
     pub(super) place: Place,
+    /// The network namespace of the place.
+    pub(super) netns: &'a str,
     pub(super) link: String,
     pub(super) mac: String,
     pub(super) address: IpAddr,
@@ -28,16 +31,22 @@ impl<'a> Joint<'a> {
     /// The two of a path of this kind, in the network namespaces that the stations offer, by the slot's names.
     ///
     /// # Errors
-    /// If there are not exactly two stations.
+    /// If there are not exactly two stations, or one offers no namespace.
     pub(super) fn two(setup: &Setup, stations: &'a PlannedStations, names: Names) -> Result<[Joint<'a>; 2], PathError> {
+        let kind = setup.path.traits().name;
         let mut in_order = stations.iter();
         let (Some(first), Some(second), None) = (in_order.next(), in_order.next(), in_order.next()) else {
-            let kind = setup.path.traits().name;
             return Err(PathError::TwoStations { kind, stations: stations.keys().cloned().collect() });
         };
-        Ok([(first, LinkNumber::FIRST), (second, LinkNumber::SECOND)].map(|((station, built), side)| Joint {
+        let no_namespace = |station: &String| PathError::NoNamespace { kind, station: station.clone() };
+        let netns = |(station, built): (&String, &'a PlannedStation)| {
+            built.offer.place().netns().ok_or_else(|| no_namespace(station))
+        };
+        let ends = [(first, LinkNumber::FIRST, netns(first)?), (second, LinkNumber::SECOND, netns(second)?)];
+        Ok(ends.map(|((station, built), side, netns)| Joint {
             station,
             place: built.offer.place().clone(),
+            netns,
             link: names.link(side),
             mac: names.mac(side),
             address: names.address(side).into(),
@@ -47,7 +56,7 @@ impl<'a> Joint<'a> {
 
     /// The path's end there, by its station.
     pub(super) fn into_end(self) -> (String, LinkEnd) {
-        let Joint { station, place, link: device, mac, address, address6 } = self;
+        let Joint { station, place, link: device, mac, address, address6, .. } = self;
         (station.to_owned(), LinkEnd { place, device, address, address6, mac, vlans: BTreeMap::new() })
     }
 }
@@ -68,7 +77,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
 fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
     let (queues, mtu) = (queues.to_string(), mtu.to_string());
     fn half<'a>(at: &'a Joint<'_>, queues: &'a str, mtu: &'a str) -> Vec<&'a str> {
-        let (link, mac, netns) = (at.link.as_str(), at.mac.as_str(), at.place.netns());
+        let (link, mac, netns) = (at.link.as_str(), at.mac.as_str(), at.netns);
         vec![link, "numtxqueues", queues, "numrxqueues", queues, "mtu", mtu, "address", mac, "netns", netns]
     }
     let (near, far) = (half(a, &queues, &mtu), half(b, &queues, &mtu));

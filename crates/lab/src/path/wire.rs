@@ -119,10 +119,10 @@ pub(super) fn lay(
         let (Ok(can), Ok(now)) = (&nic.can, &nic.stamps) else { continue };
         let to = setting(can, *now, asked.get(at.station).copied().unwrap_or_default());
         steps.extend(to.map(|to| stamp(at, *now, to, &home)));
-        let show = Command::hwtstamp("show", &at.link, &[at.place.netns()], &[]);
+        let show = Command::hwtstamp("show", &at.link, &[at.netns], &[]);
         read_back.push(Question::at(&at.place, show));
     }
-    Ok(Laid { before, steps, read_back, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)) })
+    Ok(Laid { before, steps, read_back, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)), ..Laid::default() })
 }
 
 fn keep(host: HostId, home: &str, pid: u32) -> Step {
@@ -143,7 +143,7 @@ fn take(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
     };
     let (device, mac, to) = (at.link.clone(), nic.mac.clone(), home.to_owned());
     let taken = TakenNic { device, ifindex: nic.ifindex, mac, to, was };
-    let does = Command::ip(&["link", "set", "dev", &at.link, "netns", at.place.netns()]);
+    let does = Command::ip(&["link", "set", "dev", &at.link, "netns", at.netns]);
     let undoes = Inverse::within(&at.place, Action::GiveBackNic(Box::new(taken)));
     Step::new(&at.place, "the device into its station; back with the MTU, state and addresses that it had", vec![does])
         .undone_by(vec![undoes])
@@ -160,7 +160,7 @@ fn stamp(at: &Joint<'_>, now: HwStamp, to: HwStamp, home: &str) -> Step {
     let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
     let was = StampingWas { tx: now.tx, rx: now.rx, flags: now.flags };
     let restore = Action::RestoreStamping { device: at.link.clone(), or_in: home.to_owned(), was };
-    let does = Command::hwtstamp("set", &at.link, &[at.place.netns()], &words);
+    let does = Command::hwtstamp("set", &at.link, &[at.netns], &words);
     let why = "stamps taken by the device (as linuxptp's `hwstamp_ctl -i DEV -t TX -r RX`)";
     let step = Step::new(&at.place, why, vec![does]).undone_by(vec![Inverse::within(&at.place, restore)]);
     step.tolerating(NOT_GRANTED)

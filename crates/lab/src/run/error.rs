@@ -6,6 +6,7 @@ use crate::guest::error::GuestError;
 use crate::host::{ApplyError, Away, LookError};
 use crate::journal::JournalError;
 use crate::loads::LoadError;
+use crate::path::keeper::KeeperError;
 use crate::placement::PlaceError;
 use crate::plan::PlanError;
 use crate::shaper::ShaperError;
@@ -34,6 +35,9 @@ pub enum RunError {
     /// It cannot be built.
     #[error(transparent)]
     Apply(#[from] ApplyError),
+    /// A program that the path needs does not run.
+    #[error(transparent)]
+    Keeper(#[from] KeeperError),
     /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),

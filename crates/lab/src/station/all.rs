@@ -70,6 +70,11 @@ impl Stations {
         self.hosts.push(host);
     }
 
+    /// Their agents, in order.
+    pub(crate) fn into_agents(self) -> Vec<Agent> {
+        self.agents
+    }
+
     /// Compares the clocks of other hosts with this one's, once for each host. Also the stations on hosts whose clock cannot be compared.
     pub(crate) fn compare_clocks(&mut self) -> (BTreeMap<StationId, Compared>, Vec<(StationId, AgentError)>) {
         let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();

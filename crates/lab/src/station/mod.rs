@@ -18,15 +18,26 @@ use crate::step::Step;
 use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
 
+/// How long a station lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// As long as a path: it is built before each one, and put back with it.
+    SetUp,
+    /// For the whole run: it is built once, before the first path, and put back behind the last one. Its agent serves all cells.
+    Run,
+}
+
 /// What a kind of station does, in the order of its life.
 #[derive(Debug)]
 pub struct StationMethods {
     /// The word for `station.*.kind`.
     pub name: &'static str,
+    /// How long it lives.
+    pub life: Life,
     /// Plans what is done on its host before the path is built, under this station's name. Pure: what cannot be done is found when the
     /// steps are applied, and what they did is put back by their inverses.
     pub build: fn(Names, HostId, &str) -> PlannedStation,
-    /// Starts the agent of a station that is built. An error ends the run, and all that was built is put back. Whoever drops the
+    /// Starts the agent of a station that is built: once for each path, or once for the run. An error ends the run, and all that was built is put back. Whoever drops the
     /// connection ends the agent.
     pub connect: fn(&mut dyn Host, &PlannedStation) -> Result<Connection, ApplyError>,
 }
@@ -76,7 +87,7 @@ pub struct PlannedStation {
 }
 
 /// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StationId(u16);
 
 impl StationId {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network namespace as a station: it is made for the path and deleted with it. Its agent is a child process inside it.
 
-use super::{Offer, PlannedStation, StationMethods};
+use super::{Life, Offer, PlannedStation, StationMethods};
 use crate::command::{Command, OURSELVES};
 use crate::host::HostId;
 use crate::host::place::Place;
@@ -12,7 +12,7 @@ use tardy_spec::experiment::Station;
 
 /// Its host starts its agent.
 pub(super) const KIND: StationMethods =
-    StationMethods { name: "netns", build, connect: |host, station| host.start(&station.agent) };
+    StationMethods { name: "netns", life: Life::SetUp, build, connect: |host, station| host.start(&station.agent) };
 
 /// A step of its own, so that a name that is taken is never mistaken for one that this step made.
 fn build(names: Names, host: HostId, station: &str) -> PlannedStation {

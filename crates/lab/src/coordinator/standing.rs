@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stations that live for the whole run: built before the first path, taken into each path's stations, and put back behind the last one.
+
+use super::Run;
+use crate::agent::{Agent, AgentError, Incoming};
+use crate::names::Names;
+use crate::plan;
+use crate::run::RunError;
+use crate::station::{Life, PlannedStation, StationId, Stations};
+use crate::undo::UndoError;
+use std::sync::mpsc;
+use tardy_spec::experiment::Station;
+
+/// The agents of stations that live for the whole run, while no path has them.
+#[derive(Default)]
+pub(super) struct Standing {
+    /// Every such station that was built.
+    built: Vec<(String, Station)>,
+    agents: Vec<(String, Station, Agent)>,
+}
+
+impl Standing {
+    fn has(&self, name: &str, kind: Station) -> bool {
+        self.built.iter().any(|(built, of)| built == name && *of == kind)
+    }
+
+    fn take(&mut self, name: &str, kind: Station) -> Option<Agent> {
+        let at = self.agents.iter().position(|(standing, of, _)| standing == name && *of == kind)?;
+        Some(self.agents.swap_remove(at).2)
+    }
+}
+
+impl Run<'_, '_> {
+    fn lives_for_the_run(&self, station: &PlannedStation) -> bool {
+        (self.options.kinds.station)(station.kind).life == Life::Run
+    }
+
+    /// True if a cell that is built has a station of such a kind.
+    pub(super) fn has_standing(&self) -> bool {
+        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let mut stations = built.flat_map(|cell| cell.setup.stations.values());
+        stations.any(|station| (self.options.kinds.station)(*station).life == Life::Run)
+    }
+
+    /// Builds the stations that live for the whole run, of all cells that are not refused, and starts their agents.
+    pub(super) fn build_standing(&mut self, names: Names) -> Result<(), RunError> {
+        let experiment = self.experiment;
+        let cells = experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        for cell in cells.filter(|cell| !self.refused.contains(&cell.id)).collect::<Vec<_>>() {
+            let plan = plan::plan_of(&self.options.kinds, &cell.setup, names, &self.found)?;
+            for (name, station) in &plan.stations {
+                if !self.lives_for_the_run(station) || self.standing.has(name, station.kind) {
+                    continue;
+                }
+                self.hosts.apply(&station.steps)?;
+                self.tell_commands();
+                // Where its messages go is said when a path takes it in.
+                let agent = self.connect(name, station, StationId::default(), mpsc::channel().0)?;
+                self.standing.built.push((name.clone(), station.kind));
+                self.standing.agents.push((name.clone(), station.kind, agent));
+            }
+        }
+        Ok(self.hosts.keep()?)
+    }
+
+    /// A station's agent: the one that stands since the run began, or one that is started now.
+    pub(super) fn agent_of(
+        &mut self,
+        name: &str,
+        station: &PlannedStation,
+        id: StationId,
+        inbox: mpsc::Sender<Incoming>,
+    ) -> Result<Agent, AgentError> {
+        match self.standing.take(name, station.kind) {
+            Some(agent) => {
+                agent.speak_as(id, inbox);
+                Ok(agent)
+            }
+            None => self.connect(name, station, id, inbox),
+        }
+    }
+
+    fn connect(
+        &mut self,
+        name: &str,
+        station: &PlannedStation,
+        id: StationId,
+        inbox: mpsc::Sender<Incoming>,
+    ) -> Result<Agent, AgentError> {
+        let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
+        let connection = (kind.connect)(self.hosts.at(place.host), station)
+            .map_err(|source| AgentError::Start { station: name.to_owned(), source: Box::new(source) })?;
+        let mut agent = Agent::over(connection, name, id, inbox, self.options.version);
+        agent.greet(self.options.version)?;
+        Ok(agent)
+    }
+
+    /// Keeps the agents of stations that go on living. The others end here.
+    pub(super) fn keep_standing(&mut self, stations: Stations, planned: &plan::Plan) {
+        for (agent, (name, station)) in stations.into_agents().into_iter().zip(&planned.stations) {
+            if self.lives_for_the_run(station) {
+                self.standing.agents.push((name.clone(), station.kind, agent));
+            }
+        }
+    }
+
+    /// Ends the agents that stand, and puts back what was kept for the run.
+    pub(super) fn end_standing(&mut self, not_put_back: &mut Option<UndoError>) {
+        self.standing = Standing::default();
+        let ended = self.hosts.end();
+        self.tell_commands();
+        match ended {
+            Ok(put_back) if !put_back.lost.is_empty() => *not_put_back = Some(UndoError::Lost(put_back.lost)),
+            Ok(_) => {}
+            Err(error) => *not_put_back = Some(error),
+        }
+    }
+}
