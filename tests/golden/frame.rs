@@ -3,13 +3,13 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use tardy_engine::activity::ActivityId;
 use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, ToAgent};
 use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
-use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Conversion, Instant};
 use tardy_sys::proc::Stat;
 
@@ -103,12 +103,7 @@ proptest! {
 
 #[test]
 fn messages_cross_and_a_cut_one_is_told() {
-    let order = ToAgent::Finish {
-        stream: 4,
-        side: tardy_model::stream::Side::Rx,
-        expected: 70_000,
-        linger: tardy_model::time::Nanos(5),
-    };
+    let order = ToAgent::Finish { activity: ActivityId(4), expected: 70_000, linger: tardy_model::time::Nanos(5) };
     let mut bytes = Vec::new();
     message::send(&mut bytes, &order).expect("written");
     assert_eq!(message::receive::<ToAgent>(&mut bytes.as_slice()).expect("read"), order);
@@ -118,7 +113,6 @@ fn messages_cross_and_a_cut_one_is_told() {
     }
     let long = u32::MAX.to_le_bytes();
     assert!(matches!(message::receive::<ToAgent>(&mut long.as_slice()), Err(MessageError::Garbled(_))));
-    let _ = Side::Tx;
 }
 
 #[test]

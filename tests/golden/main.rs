@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Golden layer: bytes and text, no machine needed.
 
+mod activities;
 mod analyze;
 mod answered;
 mod ci;

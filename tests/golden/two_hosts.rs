@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::halves::{Halves, join};
-use tardy_engine::message::{self, FromAgent, ToAgent};
+use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_lab::agent::Agent;
@@ -127,7 +127,8 @@ fn shift_answer(answer: &mut FromAgent) {
         FromAgent::Ready { clocks, .. } => shift_clocks(clocks, AHEAD_NS),
         FromAgent::SenderPiece { rows, .. } => shift_sent(rows, AHEAD_NS),
         FromAgent::ArrivalPiece { arrivals, .. } => shift_arrived(arrivals, AHEAD_NS),
-        FromAgent::Collected { rest, .. } => {
+        FromAgent::Collected { summary, .. } => {
+            let ActivitySummary::End(rest) = &mut **summary else { return };
             shift_clocks(&mut rest.clocks, AHEAD_NS);
             if let Some(sent) = &mut rest.sent {
                 sent.sent_ns = sent.sent_ns.map(|(first, last)| (first + AHEAD_NS, last + AHEAD_NS));

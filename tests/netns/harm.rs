@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Wall};
-use tardy_engine::message::{self, FromAgent, ToAgent};
+use tardy_engine::activity::{ActivityId, ActivityOrder};
+use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::order::EndOrder;
-use tardy_model::stream::Side;
 use tardy_model::stream::{Policy, Port};
 use tardy_model::time::{Nanos, Tai};
 use tardy_sys::{clock, thread};
@@ -256,7 +256,9 @@ fn a_cpu_on_which_an_unpinned_thread_was_only_before_the_trial_is_not_judged() {
             return told;
         }
     };
-    let prepare = ToAgent::Prepare { ends: vec![EndOrder::Receive(order.receive)], loads: Vec::new() };
+    let activity = ActivityId(5);
+    let prepare =
+        ToAgent::Prepare { activities: vec![(activity, ActivityOrder::End(EndOrder::Receive(order.receive)))] };
     message::send(&mut to, &prepare).expect("sent");
     until(|told| matches!(told, FromAgent::Ready { .. }));
     let tid = thread_of("tardy-rx77");
@@ -279,16 +281,17 @@ fn a_cpu_on_which_an_unpinned_thread_was_only_before_the_trial_is_not_judged() {
     run();
     move_to(tid, second);
     let base = clock::now::<Tai>() + Nanos(1_000_000);
-    message::send(&mut to, &ToAgent::Start { stream: 77, side: Side::Rx, base }).expect("sent");
+    message::send(&mut to, &ToAgent::Start { activities: vec![activity], base }).expect("sent");
     // Two looks at it are a quarter of a second apart: one falls before it has run, if any does.
     until(|told| matches!(told, FromAgent::Progress { .. }));
     run();
     until(|told| matches!(told, FromAgent::Progress { .. }));
-    message::send(&mut to, &ToAgent::Collect { stream: 77, side: Side::Rx }).expect("sent");
-    let FromAgent::Collected { rest, .. } = until(|told| matches!(told, FromAgent::Collected { .. })) else {
+    message::send(&mut to, &ToAgent::Collect { activity }).expect("sent");
+    let FromAgent::Collected { summary, .. } = until(|told| matches!(told, FromAgent::Collected { .. })) else {
         unreachable!()
     };
-    assert_eq!(rest.thread.cpus_seen, [second]);
+    let ActivitySummary::End(end) = *summary else { panic!("it is an end of a stream") };
+    assert_eq!(end.thread.cpus_seen, [second]);
     to.shutdown(std::net::Shutdown::Both).expect("closed");
     drop(to);
     agent.join().expect("the agent").expect("it ended in an orderly way");

@@ -6,8 +6,9 @@ use serde_json::Value;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
-use tardy_engine::load::{LoadAt, LoadOrder, Loads};
-use tardy_engine::message::FromAgent;
+use tardy_engine::activity::ActivityId;
+use tardy_engine::load::{LoadAt, LoadOrder, LoadSide};
+use tardy_engine::message::{ActivitySummary, FromAgent};
 use tardy_engine::order::ThreadOrder;
 use tardy_model::load::LoadKind;
 use tardy_model::stream::Policy;
@@ -340,7 +341,7 @@ fn a_load_that_cannot_have_its_port_says_so() {
         receive_buffer: None,
         seed: 1,
     };
-    let refused = Loads::open(vec![order(LoadKind::TcpStream { size: 1, rate: None }, local)]);
+    let refused = LoadSide::open(order(LoadKind::TcpStream { size: 1, rate: None }, local));
     let says = refused.err().expect("the port is taken");
     assert!(
         says.contains("load `bulk` (tcp_stream, instance 1, at `to`)") && says.contains(&local.to_string()),
@@ -349,7 +350,7 @@ fn a_load_that_cannot_have_its_port_says_so() {
     assert!(says.contains("another program using the port"), "{says}");
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let local = nobody.local_addr().expect("an address");
-    let refused = Loads::open(vec![order(LoadKind::UdpFlood { size: 1, rate: None }, local)]);
+    let refused = LoadSide::open(order(LoadKind::UdpFlood { size: 1, rate: None }, local));
     assert!(refused.is_err(), "the same of UDP");
 }
 
@@ -370,18 +371,21 @@ fn a_connection_that_is_reset_is_noted_with_its_errno() {
         receive_buffer: None,
         seed: 1,
     };
-    let mut loads = Loads::open(vec![order]).expect("the port is free");
+    let mut load = LoadSide::open(order).expect("the port is free");
     let mut caller = TcpStream::connect(port).expect("it listens");
-    loads.connect().expect("it was called");
-    loads.start(tardy_sys::clock::now::<Tai>());
+    load.connect();
+    load.await_connection().expect("it was called");
+    load.start(tardy_sys::clock::now::<Tai>());
     caller.read_exact(&mut [0; 100_000]).expect("it sends");
     drop(caller);
     // It sends all the time, so it learns of the reset at its next call; it has no way to tell before it is asked.
     std::thread::sleep(Duration::from_secs(2));
     let mut records = Vec::new();
-    let told = loads.collect(|told| {
-        if let FromAgent::LoadSide { record, .. } = told {
-            records.push(*record);
+    let told = load.collect(ActivityId(0), |told| {
+        if let FromAgent::Collected { summary, .. } = told
+            && let ActivitySummary::Load(record) = *summary
+        {
+            records.push(record);
         }
         Ok(())
     });

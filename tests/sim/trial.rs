@@ -6,7 +6,8 @@
 mod world;
 
 use std::collections::BTreeSet;
-use tardy_engine::message::{EndId, ToAgent};
+use tardy_engine::activity::ActivityId;
+use tardy_engine::message::ToAgent;
 use tardy_engine::receiver::Arrival;
 use tardy_lab::agent::AgentError;
 use tardy_lab::station::StationId;
@@ -60,21 +61,22 @@ fn without_faults_every_ordering_ends_with_all_halves() {
         }
         assert_eq!(world.looks, 2, "seed {seed}");
         // The sender of each stream begins behind its receivers, and all by one base time each.
-        let starts: Vec<(u8, Side, i64)> = world.told.iter().filter_map(|(_, order)| started(order)).collect();
+        let starts: Vec<(EndId, i64)> = world.told.iter().flat_map(|(_, order)| world.started(order)).collect();
         for stream in 0..3 {
-            let of: Vec<_> = starts.iter().filter(|(of, ..)| *of == stream).collect();
-            assert_eq!(of.last().map(|(_, side, _)| *side), Some(Side::Tx), "seed {seed}: {starts:?}");
-            assert!(of.iter().all(|(_, _, base)| *base == halves[usize::from(stream)].base.ns()), "seed {seed}");
+            let of: Vec<_> = starts.iter().filter(|(end, _)| end.stream == stream).collect();
+            assert_eq!(of.len(), sides(stream.into()).len(), "seed {seed}: each end is started once");
+            assert_eq!(of.last().map(|(end, _)| end.side), Some(Side::Tx), "seed {seed}: {starts:?}");
+            assert!(of.iter().all(|(_, base)| *base == halves[usize::from(stream)].base.ns()), "seed {seed}");
         }
         // What is ordered, and in which order.
-        let mut phases: Vec<&str> = world.told.iter().map(|(_, order)| phase(order)).collect();
+        let mut phases = world.phases();
         phases.dedup();
         let first_of_each: Vec<&str> = ORDER.iter().copied().filter(|name| phases.contains(name)).collect();
         assert_eq!(first_of_each, ORDER, "seed {seed}");
         let at = |name| phases.iter().position(|phase| *phase == name);
         assert!(ORDER.windows(2).all(|two| at(two[0]) < at(two[1])), "seed {seed}: {phases:?}");
         let of_loads = world.told.iter().find_map(|(_, order)| match order {
-            ToAgent::StartLoads { base } => Some(base.ns()),
+            ToAgent::Start { base, .. } if world.phase(order) == "start loads" => Some(base.ns()),
             _ => None,
         });
         assert_eq!(of_loads, Some(halves[0].base.ns()), "seed {seed}");
@@ -84,29 +86,6 @@ fn without_faults_every_ordering_ends_with_all_halves() {
 /// Orders of a trial in their order.
 const ORDER: [&str; 9] =
     ["prepare", "connect loads", "warm up", "start loads", "start", "finish", "stop loads", "collect loads", "collect"];
-
-fn phase(order: &ToAgent) -> &'static str {
-    match order {
-        ToAgent::Measure(_) => "measure",
-        ToAgent::Prepare { .. } => "prepare",
-        ToAgent::ConnectLoads => "connect loads",
-        ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",
-        ToAgent::StartLoads { .. } => "start loads",
-        ToAgent::Start { .. } => "start",
-        ToAgent::StopSending => "stop sending",
-        ToAgent::Finish { .. } => "finish",
-        ToAgent::StopLoads => "stop loads",
-        ToAgent::CollectLoads => "collect loads",
-        ToAgent::Collect { .. } => "collect",
-    }
-}
-
-fn started(order: &ToAgent) -> Option<(u8, Side, i64)> {
-    match order {
-        ToAgent::Start { stream, side, base } => Some((*stream, *side, base.ns())),
-        _ => None,
-    }
-}
 
 #[test]
 fn every_ordering_of_late_lost_and_doubled_messages_ends() {
@@ -196,7 +175,7 @@ fn a_station_that_goes_away_at_any_order_leaves_what_the_other_had() {
             salvaged.insert(broken.had.iter().filter(|had| had.is_some()).count());
             let lost = world.ids[of];
             let behind = world.told.iter().skip(world.broke_at).filter(|(at, _)| *at == lost);
-            let asked = behind.filter(|(_, order)| phase(order) == "collect").count();
+            let asked = behind.filter(|(_, order)| world.phase(order) == "collect").count();
             assert_eq!(asked, 0, "order {number}: a station that is gone is asked for its halves");
         }
     }
@@ -213,7 +192,7 @@ fn a_stop_at_any_moment_ends_the_trial_with_what_was_sent() {
         assert_eq!(rows(&halves), sent, "stopped at {at}");
         cut += usize::from(sent.iter().any(|sent| *sent < COUNT as usize));
         // Who was told to send is told to stop, behind the order to start, unless all have sent everything by then.
-        let all: Vec<(StationId, &str)> = world.told.iter().map(|(of, order)| (*of, phase(order))).collect();
+        let all: Vec<(StationId, &str)> = world.told.iter().map(|(of, order)| (*of, world.phase(order))).collect();
         let stops: Vec<usize> = (0..all.len()).filter(|n| all[*n].1 == "stop sending").collect();
         let told: BTreeSet<StationId> = stops.iter().map(|n| all[*n].0).collect();
         let was_over = all.iter().any(|(_, phase)| *phase == "collect loads");
@@ -278,9 +257,76 @@ fn a_cell_that_cannot_be_run_left_the_programs_of_its_loads_running_into_the_nex
     let Err(Broken { error: TrialError::CannotDo(why), had }) = result else { panic!("it cannot be done here") };
     assert!(why.contains("busypoll"), "{why}");
     assert!(had.iter().all(Option::is_none), "nothing began");
-    let phases: Vec<&str> = world.told.iter().map(|(_, order)| phase(order)).collect();
+    let phases = world.phases();
     assert!(!phases.contains(&"start"), "{phases:?}");
     let at = |name| phases.iter().position(|phase| *phase == name);
     assert!(at("connect loads") < at("stop loads") && at("stop loads").is_some(), "{phases:?}");
     assert_eq!(world.leftovers_ended, 1);
+}
+
+#[test]
+fn a_trial_of_loads_alone_ends() {
+    for seed in 0..500 {
+        let Ended { result, world, mut loads, .. } = run(seed, Faults { only_loads: true, ..Faults::default() });
+        let halves = result.unwrap_or_else(|broken| panic!("seed {seed}: {}", broken.error));
+        assert!(halves.is_empty(), "seed {seed}: there is no stream");
+        let order = ["prepare", "connect loads", "start loads", "stop loads", "collect loads"];
+        assert_eq!(world.phases(), order, "seed {seed}");
+        assert_eq!(world.looks, 2, "seed {seed}");
+        // Nothing else says when they start, so it is as soon as they may.
+        let base = world.told.iter().find_map(|(_, order)| match order {
+            ToAgent::Start { base, .. } => Some(base.ns()),
+            _ => None,
+        });
+        let ahead_ns = 15_000_000 + loads.lead().0;
+        let (first, last) = (1_000_000_000_000 + ahead_ns, world.now().tai.ns() + ahead_ns);
+        assert!(base.is_some_and(|base| (first..last).contains(&base)), "seed {seed}: {base:?}");
+        assert_eq!(loads.records().len(), 1, "seed {seed}: what they did is there");
+        assert_eq!(loads.output(), [("busy-1.log".to_owned(), b"a line\n".to_vec())], "seed {seed}");
+    }
+    let (mut whole, mut broken) = (0, 0);
+    for seed in 0..1_000 {
+        let faults = Faults { lost: 30, doubled: 100, late: 50, failing: 20, only_loads: true, ..Faults::default() };
+        let Ended { result, world, .. } = run(seed, faults);
+        match result {
+            Ok(_) => whole += 1,
+            Err(error) => {
+                broken += 1;
+                assert!(error.had.is_empty(), "seed {seed}");
+            }
+        }
+        assert!(world.now_ns < 100_000_000_000, "seed {seed}: {} ns", world.now_ns);
+    }
+    assert!(whole > 100 && broken > 100, "{whole} whole, {broken} broken: the faults are too rare or too frequent");
+}
+
+#[test]
+fn a_station_that_speaks_of_an_unknown_activity_is_never_taken_to_speak_of_another() {
+    let mut unknown = BTreeSet::new();
+    for seed in 0..2_000 {
+        let Ended { result, world, .. } = run(seed, Faults { misnamed: 10, ..Faults::default() });
+        let halves: Vec<(usize, StreamHalves)> = match result {
+            Ok(halves) => {
+                assert_eq!(
+                    world.misnamed, 0,
+                    "seed {seed}: the trial is whole although a station spoke of what it has not"
+                );
+                halves.into_iter().enumerate().collect()
+            }
+            Err(broken) => {
+                let TrialError::Agent(AgentError::NotIts { station, activity }) = broken.error else {
+                    panic!("seed {seed}: {}", broken.error);
+                };
+                assert!(world.misnamed > 0, "seed {seed}");
+                let at = world.activities.get(&activity).map(|(at, _)| *at);
+                assert!(at != Some(world.ids[usize::from(station == "b")]), "seed {seed}: `{station}` has {activity}");
+                unknown.insert(activity);
+                broken.had.into_iter().enumerate().filter_map(|(i, had)| Some((i, had?))).collect()
+            }
+        };
+        halves.iter().for_each(|(stream, halves)| assert_in_place(*stream, halves, seed));
+    }
+    // The number of nobody, and those of the seven ends and of the load.
+    let all: BTreeSet<ActivityId> = (0..8).map(ActivityId).chain([NOBODY]).collect();
+    assert_eq!(unknown, all);
 }

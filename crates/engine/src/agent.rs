@@ -2,6 +2,7 @@
 //! The station side: `tardy agent` on stdin and stdout. It obeys, measures, answers; when the other side goes away it
 //! stops its threads and ends, so that a dead coordinator leaves nothing running.
 
+mod activities;
 pub mod advice;
 mod bind;
 mod end;
@@ -9,16 +10,13 @@ mod hardware;
 mod link;
 mod threads;
 
-use crate::load::Loads;
 use crate::message::{self, FromAgent, MessageError, ToAgent};
 use crate::ruler;
-use end::End;
+use activities::Activities;
 use link::Event;
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use tardy_model::stream::Side;
 use tardy_sys::clock;
 
 /// How often live figures go out and threads are looked at. Each time the agent's control thread takes a CPU from what is measured for a
@@ -46,7 +44,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
             }
         }
     });
-    let mut station = Station { ends: BTreeMap::new(), loads: Loads::default(), events };
+    let mut station = Station { activities: Activities::default(), events };
     let mut last_look = Instant::now();
     let result = loop {
         match inbox.recv_timeout(LOOK.saturating_sub(last_look.elapsed())) {
@@ -64,115 +62,61 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
             }
             Err(RecvTimeoutError::Timeout) => {
                 last_look = Instant::now();
-                station.loads.look();
-                let told = station.ends.iter_mut().filter_map(|((stream, side), end)| {
-                    end.look().map(|digest| FromAgent::Progress { stream: *stream, side: *side, digest })
-                });
+                let looked = station.activities.look();
+                let told = looked.map(|(activity, digest)| FromAgent::Progress { activity, digest });
                 if let Some(error) = told.map(|told| message::send(to, &told)).find_map(Result::err) {
                     break Err(error);
                 }
             }
         }
     };
-    // Dropping an end stops its thread and waits for it.
-    station.ends.clear();
+    // Dropping an activity stops its thread and waits for it.
+    drop(station);
     result
 }
 
 struct Station {
-    ends: BTreeMap<(u8, Side), End>,
-    loads: Loads,
+    activities: Activities,
     events: mpsc::Sender<Event>,
 }
 
 impl Station {
     fn obey(&mut self, order: ToAgent, to: &mut impl Write) -> Result<(), MessageError> {
         let mut tell = |told: FromAgent| message::send(to, &told);
-        match order {
+        let obeyed = match order {
             ToAgent::Measure(threads) => {
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
-                tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler))
+                return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));
             }
-            ToAgent::Prepare { ends, loads } => {
-                self.ends.clear();
+            ToAgent::Prepare { activities } => {
                 // The ports of those before must be free.
-                self.loads = Loads::default();
-                let mut ready = Vec::new();
-                // Who receives first: nothing that is sent may find a closed door.
-                let (receiving, sending): (Vec<_>, Vec<_>) =
-                    ends.into_iter().partition(|order| order.side() != Side::Tx);
-                for end in receiving.into_iter().chain(sending).map(|order| End::make(order, self.events.clone())) {
-                    match end {
-                        Ok((end, told)) => {
-                            self.ends.insert((told.stream, told.side), end);
-                            ready.push(told);
-                        }
-                        Err(error) => {
-                            self.ends.clear();
-                            return tell(FromAgent::Failed(error));
-                        }
+                self.activities = Activities::default();
+                match Activities::prepare(activities, &self.events) {
+                    Ok((activities, ends)) => {
+                        self.activities = activities;
+                        return tell(FromAgent::Ready { ends, clocks: clock::read_clocks() });
                     }
+                    Err(why) => Err(why),
                 }
-                match Loads::open(loads) {
-                    Ok(loads) => self.loads = loads,
-                    Err(error) => {
-                        self.ends.clear();
-                        return tell(FromAgent::Failed(error));
-                    }
-                }
-                tell(FromAgent::Ready { ends: ready, clocks: clock::read_clocks() })
             }
-            ToAgent::WarmUp { stream, count, apart } => {
-                self.on(stream, Side::Tx, |end| end.warm_up(count, apart), tell)
-            }
-            ToAgent::WarmStatus { stream, side } => match self.ends.get(&(stream, side)) {
-                Some(end) => tell(end.warm_status(stream)),
-                None => tell(unknown(stream, side)),
+            ToAgent::Connect => match self.activities.connect() {
+                Ok(()) => return tell(FromAgent::Connected),
+                Err(why) => Err(why),
             },
-            ToAgent::Start { stream, side, base } => self.on(stream, side, |end| end.start(base), tell),
-            ToAgent::ConnectLoads => {
-                tell(self.loads.connect().map_or_else(FromAgent::Failed, |()| FromAgent::LoadsConnected))
+            ToAgent::WarmUp { activity, count, apart } => {
+                self.activities.end(activity).map(|end| end.warm_up(count, apart))
             }
-            ToAgent::StartLoads { base } => {
-                self.loads.start(base);
-                Ok(())
-            }
-            ToAgent::StopLoads => {
-                self.loads.stop();
-                Ok(())
-            }
-            ToAgent::CollectLoads => self.loads.collect(tell),
-            ToAgent::StopSending => {
-                self.ends.iter().filter(|((_, side), _)| *side == Side::Tx).for_each(|(_, end)| end.stop());
-                Ok(())
-            }
-            ToAgent::Finish { stream, side, expected, linger } => {
-                self.on(stream, side, |end| end.finish(expected, linger), tell)
-            }
-            ToAgent::Collect { stream, side } => match self.ends.remove(&(stream, side)) {
-                Some(end) => end.collect(tell),
-                None => tell(unknown(stream, side)),
+            ToAgent::WarmStatus { activity } => match self.activities.end(activity) {
+                Ok(end) => return tell(end.warm_status()),
+                Err(why) => Err(why),
             },
-        }
-    }
-
-    fn on(
-        &mut self,
-        stream: u8,
-        side: Side,
-        act: impl FnOnce(&mut End),
-        mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>,
-    ) -> Result<(), MessageError> {
-        match self.ends.get_mut(&(stream, side)) {
-            Some(end) => {
-                act(end);
-                Ok(())
+            ToAgent::Start { activities, base } => self.activities.start(&activities, base),
+            ToAgent::Stop { activities } => self.activities.stop(&activities),
+            ToAgent::Finish { activity, expected, linger } => {
+                self.activities.end(activity).map(|end| end.finish(expected, linger))
             }
-            None => tell(unknown(stream, side)),
-        }
+            ToAgent::Collect { activity } => return self.activities.collect(activity, tell),
+        };
+        obeyed.or_else(|why| tell(FromAgent::Failed(why)))
     }
-}
-
-fn unknown(stream: u8, side: Side) -> FromAgent {
-    FromAgent::Failed(format!("stream {stream} has no {side:?} end here"))
 }

@@ -3,6 +3,7 @@
 //! joins their halves. It emits samples and never sees a file format.
 
 mod abroad;
+pub mod activity;
 pub mod agent;
 pub mod dropped;
 pub mod halves;

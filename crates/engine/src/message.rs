@@ -3,9 +3,9 @@
 //!
 //! The first frame each way is a greeting in a fixed form, so that two versions can at least tell each other which they are.
 
+use crate::activity::{ActivityId, ActivityOrder};
 use crate::live::Digest;
-use crate::load::{LoadAt, LoadOrder};
-use crate::order::{EndOrder, RulerOrder};
+use crate::order::RulerOrder;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,12 +13,11 @@ use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
-use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 
 /// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -56,17 +55,17 @@ pub enum MessageError {
 pub enum ToAgent {
     /// Measure the ruler for threads like these, one after the other.
     Measure(Vec<RulerOrder>),
-    /// Make these ends ready: sockets, memory, threads.
+    /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
-        /// Ends.
-        ends: Vec<EndOrder>,
-        /// Sides of background loads.
-        loads: Vec<LoadOrder>,
+        /// What this station does in the trial.
+        activities: Vec<(ActivityId, ActivityOrder)>,
     },
+    /// Connect what needs another station: there everything is ready.
+    Connect,
     /// Send warm-up packets.
     WarmUp {
-        /// Stream.
-        stream: u8,
+        /// The end that sends them.
+        activity: ActivityId,
         /// Packets.
         count: u32,
         /// Time between them.
@@ -74,69 +73,43 @@ pub enum ToAgent {
     },
     /// How many warm-up packets came?
     WarmStatus {
-        /// Stream.
-        stream: u8,
-        /// At which end.
-        side: Side,
+        /// The end at which they arrive.
+        activity: ActivityId,
     },
-    /// The trial's base time; a sender starts by it, a receiver needs it for live figures.
+    /// The base time of these activities. A sender and a load start by it, a receiver needs it for
+    /// live figures.
     Start {
-        /// Stream.
-        stream: u8,
-        /// Which end.
-        side: Side,
+        /// Those that have it.
+        activities: Vec<ActivityId>,
         /// Instant of packet 0.
         base: Instant<Tai>,
     },
-    /// Stop sending: the trial ends with what was sent.
-    StopSending,
+    /// End the work of these activities: the trial ends with what was done.
+    Stop {
+        /// Which ones.
+        activities: Vec<ActivityId>,
+    },
     /// The sender is done: stop receiving when so many arrived, or when `linger` has passed.
     Finish {
-        /// Stream.
-        stream: u8,
-        /// Which end.
-        side: Side,
+        /// The end that receives.
+        activity: ActivityId,
         /// Packets that were sent.
         expected: u64,
         /// Wait at most so long for them.
         linger: Nanos,
     },
-    /// Hand over this end's half.
+    /// Hand over what this activity recorded.
     Collect {
-        /// Stream.
-        stream: u8,
-        /// Which end.
-        side: Side,
+        /// Which one.
+        activity: ActivityId,
     },
-    /// Connect the loads' sides: the other stations' are ready.
-    ConnectLoads,
-    /// The trial's base time for the loads; each starts by its own order.
-    StartLoads {
-        /// Scheduled instant of the trial's packet 0.
-        base: Instant<Tai>,
-    },
-    /// End the loads.
-    StopLoads,
-    /// Hand over what the loads did.
-    CollectLoads,
-}
-
-/// An end of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct EndId {
-    /// The stream's number.
-    pub stream: u8,
-    /// Which end of it.
-    pub side: Side,
 }
 
 /// An end that is ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndReady {
-    /// Stream.
-    pub stream: u8,
-    /// Which end.
-    pub side: Side,
+    /// Which activity it is.
+    pub activity: ActivityId,
     /// The thread, read back.
     pub thread: ThreadRecord,
     /// Points of this end that were asked for and cannot be had, with the reason.
@@ -147,7 +120,7 @@ pub struct EndReady {
 
 /// What an end hands over behind its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Collected {
+pub struct EndSummary {
     /// Events of its sending.
     pub sent: Option<SenderCounters>,
     /// Events of its receiving.
@@ -164,6 +137,15 @@ pub struct Collected {
     pub own: OwnNotes,
 }
 
+/// What an activity hands over last, behind its pieces.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ActivitySummary {
+    /// Of an end of a stream.
+    End(EndSummary),
+    /// Of a side of a load.
+    Load(SideRecord),
+}
+
 /// From the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
@@ -171,24 +153,24 @@ pub enum FromAgent {
     Ruler(Vec<RulerRecord>),
     /// Answer to `Prepare`.
     Ready {
-        /// Ends.
+        /// The ends of streams among the activities.
         ends: Vec<EndReady>,
         /// This station's clocks.
         clocks: ClockReading,
     },
+    /// Answer to `Connect`.
+    Connected,
     /// Answer to `WarmUp`.
     Warmed {
-        /// Stream.
-        stream: u8,
+        /// The end that sent.
+        activity: ActivityId,
         /// Packets for which every stamp that is asked for came back.
         stamped: u32,
     },
     /// Answer to `WarmStatus`.
     WarmStatus {
-        /// Stream.
-        stream: u8,
-        /// At which end.
-        side: Side,
+        /// The end that was asked.
+        activity: ActivityId,
         /// Received so far.
         received: u32,
         /// Those without a kernel stamp.
@@ -204,70 +186,74 @@ pub enum FromAgent {
     },
     /// Live figures, unasked.
     Progress {
-        /// Stream.
-        stream: u8,
-        /// Which end.
-        side: Side,
+        /// The activity they are of.
+        activity: ActivityId,
         /// Figures.
         digest: Digest,
     },
-    /// An end has ended its loop, unasked for a sender, after `Finish` for a receiver.
+    /// An activity's work has ended, unasked for a sender, after `Finish` for a receiver.
     Done {
-        /// Stream.
-        stream: u8,
-        /// Which end.
-        side: Side,
+        /// Which one's.
+        activity: ActivityId,
         /// Packets handed to the port, or received.
         packets: u64,
     },
-    /// Part of a sender's half.
+    /// Part of the rows of an end that sends.
     SenderPiece {
         /// The end that recorded it.
-        end: EndId,
+        activity: ActivityId,
         /// Its next rows.
         rows: SenderHalf,
     },
-    /// Part of a receiver's half.
+    /// Part of what arrived at an end that receives.
     ArrivalPiece {
         /// The end that recorded it.
-        end: EndId,
+        activity: ActivityId,
         /// Its next arrivals.
         arrivals: Vec<Arrival>,
     },
-    /// All that an end recorded has been handed over.
-    Collected {
-        /// The end.
-        end: EndId,
-        /// What stands beside its rows.
-        rest: Box<Collected>,
-    },
-    /// What was asked cannot be done; the trial is over, the agent lives.
-    Failed(String),
-    /// An end cannot go on, unasked: it is still to be collected.
-    Broke {
-        /// The end.
-        end: EndId,
-        /// Why.
-        why: String,
-    },
-    /// Answer to `ConnectLoads`.
-    LoadsConnected,
-    /// Part of what a load's program wrote, before its side's record.
+    /// Part of what a load's program wrote.
     LoadOutput {
-        /// Which side.
-        at: LoadAt,
+        /// The load that ran it.
+        activity: ActivityId,
         /// The next bytes.
         bytes: Vec<u8>,
     },
-    /// What a side of a load did.
-    LoadSide {
-        /// Which side.
-        at: LoadAt,
-        /// What it did.
-        record: Box<SideRecord>,
+    /// All that an activity recorded has been handed over.
+    Collected {
+        /// Which one's.
+        activity: ActivityId,
+        /// What stands beside its pieces.
+        summary: Box<ActivitySummary>,
     },
-    /// All sides' records have been handed over.
-    LoadsCollected,
+    /// What was asked cannot be done; the trial is over, the agent lives.
+    Failed(String),
+    /// An activity cannot go on, unasked: it is still to be collected.
+    Broke {
+        /// Which one.
+        activity: ActivityId,
+        /// Why.
+        why: String,
+    },
+}
+
+impl FromAgent {
+    /// The activities that the message is about.
+    pub fn activities(&self) -> Vec<ActivityId> {
+        match self {
+            FromAgent::Warmed { activity, .. }
+            | FromAgent::WarmStatus { activity, .. }
+            | FromAgent::Progress { activity, .. }
+            | FromAgent::Done { activity, .. }
+            | FromAgent::SenderPiece { activity, .. }
+            | FromAgent::ArrivalPiece { activity, .. }
+            | FromAgent::LoadOutput { activity, .. }
+            | FromAgent::Collected { activity, .. }
+            | FromAgent::Broke { activity, .. } => vec![*activity],
+            FromAgent::Ready { ends, .. } => ends.iter().map(|end| end.activity).collect(),
+            FromAgent::Ruler(_) | FromAgent::Connected | FromAgent::Failed(_) => Vec::new(),
+        }
+    }
 }
 
 /// Sends the bytes of one message.

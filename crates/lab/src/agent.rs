@@ -7,6 +7,7 @@ use crate::station::StationId;
 use std::io::{BufReader, BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
+use tardy_engine::activity::ActivityId;
 use tardy_engine::message::{self, FromAgent, MessageError, ToAgent};
 
 /// A message with the station it came from.
@@ -79,6 +80,16 @@ pub enum AgentError {
         station: String,
         /// What its steward said last.
         source: Away,
+    },
+    /// It speaks of an activity that it was not given.
+    #[error(
+        "station `{station}` speaks of {activity}, and has none of that number: this is a fault of tardy; report it with this message"
+    )]
+    NotIts {
+        /// Station.
+        station: String,
+        /// The activity.
+        activity: ActivityId,
     },
     /// It did not answer in time.
     #[error("station `{station}` did not answer within {seconds} s while {doing}: is a realtime thread starving it?")]

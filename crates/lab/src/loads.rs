@@ -8,12 +8,11 @@ use crate::plan::Plan;
 use crate::station::{self, NoStation, StationId};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::FromAgent;
 use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::NoSuchCpu;
 use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
@@ -200,7 +199,7 @@ const PORTS: u32 = 40_000;
 #[derive(Debug, Default)]
 pub struct Loads {
     loads: Vec<Load>,
-    /// Each side with the index of its station's agent.
+    /// Each side with its station.
     sides: Vec<(StationId, LoadOrder)>,
     records: BTreeMap<LoadAt, SideRecord>,
     /// What programs wrote.
@@ -254,9 +253,9 @@ impl Loads {
         Ok(Loads { loads: setup.loads.clone(), sides, ..Loads::default() })
     }
 
-    /// The orders of one station.
-    pub fn at(&self, station: StationId) -> Vec<LoadOrder> {
-        self.sides.iter().filter(|(at, _)| *at == station).map(|(_, order)| order.clone()).collect()
+    /// The order of each side, and its station.
+    pub(crate) fn sides(&self) -> impl Iterator<Item = (StationId, &LoadOrder)> {
+        self.sides.iter().map(|(station, order)| (*station, order))
     }
 
     /// How long before the base time the first one starts.
@@ -264,22 +263,14 @@ impl Loads {
         Nanos(self.loads.iter().map(|load| -load.start.0).max().unwrap_or(0).max(0))
     }
 
-    /// The stations at which one runs.
-    pub(crate) fn stations(&self) -> BTreeSet<StationId> {
-        self.sides.iter().map(|(at, _)| *at).collect()
+    /// Takes over the next bytes that a side's program wrote.
+    pub(crate) fn wrote(&mut self, at: LoadAt, mut bytes: Vec<u8>) {
+        self.output.entry(at).or_default().append(&mut bytes);
     }
 
-    /// Takes over what a station says of them; true if it has nothing more to say.
-    pub(crate) fn take(&mut self, message: FromAgent) -> bool {
-        match message {
-            FromAgent::LoadOutput { at, mut bytes } => self.output.entry(at).or_default().append(&mut bytes),
-            FromAgent::LoadSide { at, record } => {
-                self.records.insert(at, *record);
-            }
-            FromAgent::LoadsCollected => return true,
-            _ => {}
-        }
-        false
+    /// Takes over what a side did.
+    pub(crate) fn did(&mut self, at: LoadAt, record: SideRecord) {
+        self.records.insert(at, record);
     }
 
     /// What they did, by name.

@@ -41,19 +41,6 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    fn order(&self) -> Option<&StreamOrder> {
-        self.ends.iter().find_map(|end| match end {
-            EndOrder::Send(SendOrder { order, .. }) => Some(order),
-            EndOrder::Ask(ask) => Some(&ask.send.order),
-            EndOrder::Receive(_) | EndOrder::Reflect(_) => None,
-        })
-    }
-
-    /// Its number.
-    pub(crate) fn number(&self) -> u8 {
-        self.order().map_or(0, |order| order.stream)
-    }
-
     /// The station of an end.
     pub(crate) fn station(&self, side: Side) -> StationId {
         if side == Side::Rx { self.to } else { self.from }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Debug;
 use tardy_engine::halves::{Halves, ReplyHalves, join};
-use tardy_engine::message::{self, Collected, FromAgent, ToAgent};
+use tardy_engine::message::{self, ActivitySummary, EndSummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_lab::guest::expected::Expected;
@@ -101,7 +101,7 @@ fn messages<M: Serialize + DeserializeOwned + PartialEq + Debug>(mut from: &[u8]
 struct Handed {
     sent: SenderHalf,
     arrivals: Vec<Arrival>,
-    rest: Option<Collected>,
+    rest: Option<EndSummary>,
 }
 
 /// What the coordinator makes of the pieces that it was handed: those of the sender first, then the reflector's, then those of
@@ -115,8 +115,9 @@ fn trial(told: Vec<FromAgent>) {
         match message {
             FromAgent::SenderPiece { rows, .. } => end.sent.append(rows),
             FromAgent::ArrivalPiece { mut arrivals, .. } => end.arrivals.append(&mut arrivals),
-            FromAgent::Collected { rest, .. } => {
-                end.rest = Some(*rest);
+            FromAgent::Collected { summary, .. } => {
+                let ActivitySummary::End(rest) = *summary else { continue };
+                end.rest = Some(rest);
                 at = (at + 1).min(2);
             }
             _ => {}
@@ -125,7 +126,7 @@ fn trial(told: Vec<FromAgent>) {
     let [tx, rx, back] = ends;
     let after = |end: &Handed| end.rest.as_ref().map_or(clocks, |rest| rest.clocks);
     let (tx_clocks, rx_clocks) = ([clocks, after(&tx)], [clocks, after(&rx)]);
-    let rest = |end: Option<Collected>| end.unwrap_or_else(|| gone(clocks));
+    let rest = |end: Option<EndSummary>| end.unwrap_or_else(|| gone(clocks));
     let (tx_rest, rx_rest, back_rest) = (rest(tx.rest), rest(rx.rest), rest(back.rest));
     let reply = ReplyHalves {
         sent: rx.sent,
@@ -168,8 +169,8 @@ fn clocks() -> ClockReading {
     ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 0, tai_offset_s: 0 }
 }
 
-fn gone(clocks: ClockReading) -> Collected {
-    Collected {
+fn gone(clocks: ClockReading) -> EndSummary {
+    EndSummary {
         sent: None,
         arrived: None,
         gaps: None,

@@ -4,9 +4,9 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::live::Digest;
-use tardy_engine::message::{Collected, EndId, EndReady, FromAgent, MessageError, ToAgent};
-use tardy_engine::order::EndOrder;
+use tardy_engine::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_lab::agent::AgentError;
@@ -20,6 +20,7 @@ use tardy_lab::station::StationId;
 use tardy_lab::trial::machine::{Input, Now, Output, TrialMachine};
 use tardy_lab::trial::{Broken, StreamHalves};
 use tardy_model::ethernet::Tags;
+use tardy_model::load::SideRecord;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
@@ -66,6 +67,23 @@ pub(super) enum Slow {
     Moving,
 }
 
+/// An end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndId {
+    pub(super) stream: u8,
+    pub(super) side: Side,
+}
+
+/// What an activity is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    End(EndId),
+    Load,
+}
+
+/// A number that no activity has.
+pub(super) const NOBODY: ActivityId = ActivityId(1_000);
+
 /// What goes wrong.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Faults {
@@ -87,6 +105,11 @@ pub(super) struct Faults {
     pub(super) slow: Option<Slow>,
     /// Another experiment than [`EXPERIMENT`].
     pub(super) experiment: Option<&'static str>,
+    /// The trial has the experiment's loads and none of its streams.
+    pub(super) only_loads: bool,
+    /// Of a thousand messages about an activity so many name one that is nobody's or another
+    /// station's instead.
+    pub(super) misnamed: u32,
 }
 
 /// Simulated stations.
@@ -103,12 +126,19 @@ pub(super) struct World {
     pub(super) told: Vec<(StationId, ToAgent)>,
     /// When the latest message of each station arrives: a stream of bytes keeps its order.
     pub(super) latest_ns: BTreeMap<StationId, i64>,
-    /// Senders under way: their station, when they began, and the key of the message that says that they are done.
-    pub(super) sending: BTreeMap<u8, (StationId, i64, (i64, u64))>,
+    /// What each activity is, and where it was made ready.
+    pub(super) activities: BTreeMap<ActivityId, (StationId, What)>,
+    /// Activities that have handed over, and are not there any more.
+    pub(super) collected: BTreeSet<ActivityId>,
+    /// Senders under way: when they began, and the key of the message that says that they are
+    /// done.
+    pub(super) sending: BTreeMap<ActivityId, (i64, (i64, u64))>,
     /// Packets that each sent.
     pub(super) packets: BTreeMap<u8, u32>,
     /// Ends whose rows arrive whole, by stream and side.
     pub(super) handed: BTreeSet<(u8, Side)>,
+    /// Messages that named an activity that is not their station's.
+    pub(super) misnamed: u32,
     /// A failure arrives before the trial's end.
     pub(super) has_failed: bool,
     /// How often what programs left behind was ended.
@@ -143,33 +173,88 @@ impl World {
         at_ns
     }
 
+    /// Names another activity than its own, if that is drawn.
+    fn named(&mut self, from: StationId, own: ActivityId) -> ActivityId {
+        if !self.chance(self.faults.misnamed) {
+            return own;
+        }
+        self.misnamed += 1;
+        let theirs: Vec<_> = self.activities.iter().filter(|(_, (at, _))| *at != from).map(|(id, _)| *id).collect();
+        match self.random.random_range(0..=theirs.len()) {
+            0 => NOBODY,
+            n => theirs[n - 1],
+        }
+    }
+
+    /// The same message about another activity, if that is drawn.
+    fn misname(&mut self, from: StationId, mut message: FromAgent) -> FromAgent {
+        match &mut message {
+            FromAgent::Warmed { activity, .. }
+            | FromAgent::WarmStatus { activity, .. }
+            | FromAgent::Progress { activity, .. }
+            | FromAgent::Done { activity, .. }
+            | FromAgent::SenderPiece { activity, .. }
+            | FromAgent::ArrivalPiece { activity, .. }
+            | FromAgent::LoadOutput { activity, .. }
+            | FromAgent::Collected { activity, .. }
+            | FromAgent::Broke { activity, .. } => *activity = self.named(from, *activity),
+            FromAgent::Ready { ends, .. } => {
+                ends.iter_mut().for_each(|end| end.activity = self.named(from, end.activity));
+            }
+            FromAgent::Ruler(_) | FromAgent::Connected | FromAgent::Failed(_) => {}
+        }
+        message
+    }
+
     /// False if it gets lost.
     pub(super) fn say(&mut self, from: StationId, message: FromAgent) -> bool {
         if self.chance(self.faults.lost) {
             return false;
         }
+        let about = message.activities();
+        let message = self.misname(from, message);
+        let is_misnamed = message.activities() != about;
         let at_ns = self.arrival_ns(from);
         if self.chance(self.faults.doubled) {
             self.come(at_ns - self.now_ns, Input::Message(from, message.clone()));
         }
         self.come(at_ns - self.now_ns, Input::Message(from, message));
-        true
+        !is_misnamed
+    }
+
+    /// What an activity is that a station was ordered something of: nothing is ordered of one that
+    /// is not there.
+    pub(super) fn what(&self, at: StationId, activity: ActivityId) -> What {
+        match self.activities.get(&activity) {
+            Some((of, what)) if *of == at && !self.collected.contains(&activity) => *what,
+            other => {
+                panic!("{at:?} was ordered something of {activity}, which has handed over or is not its: {other:?}")
+            }
+        }
+    }
+
+    /// An end of a stream that a station was ordered something of.
+    pub(super) fn end(&self, at: StationId, activity: ActivityId) -> EndId {
+        match self.what(at, activity) {
+            What::End(end) => end,
+            What::Load => panic!("{activity} is a load, and what was ordered is nothing for it"),
+        }
     }
 
     /// A sender ends, `packets` of its packets having gone out.
-    pub(super) fn done(&mut self, at: StationId, stream: u8, packets: u32) {
-        self.packets.insert(stream, packets);
-        self.say(at, FromAgent::Done { stream, side: Side::Tx, packets: packets.into() });
+    pub(super) fn done(&mut self, at: StationId, activity: ActivityId, packets: u32) {
+        self.packets.insert(self.end(at, activity).stream, packets);
+        self.say(at, FromAgent::Done { activity, packets: packets.into() });
     }
 
     /// All that one end recorded: what was sent at one that sends, what arrived at one that receives.
-    pub(super) fn hand_over(&mut self, at: StationId, end: EndId) {
+    pub(super) fn hand_over(&mut self, at: StationId, activity: ActivityId, end: EndId) {
         let EndId { stream, side } = end;
         let packets = self.packets.get(&stream).copied().unwrap_or(0);
         let is_whole = [
-            side == Side::Rx || self.say(at, FromAgent::SenderPiece { end, rows: SenderHalf::only_sent(packets) }),
-            side == Side::Tx || self.say(at, FromAgent::ArrivalPiece { end, arrivals: arrivals(end, packets) }),
-            self.say(at, FromAgent::Collected { end, rest: Box::new(rest(end)) }),
+            side == Side::Rx || self.say(at, FromAgent::SenderPiece { activity, rows: SenderHalf::only_sent(packets) }),
+            side == Side::Tx || self.say(at, FromAgent::ArrivalPiece { activity, arrivals: arrivals(end, packets) }),
+            self.say(at, FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary(end))) }),
         ];
         if is_whole == [true; 3] {
             self.handed.insert((stream, side));
@@ -207,28 +292,38 @@ impl World {
             return;
         }
         match order {
-            ToAgent::Prepare { ends, .. } => {
-                let ends = ends.iter().map(|end| EndReady {
-                    stream: number(end),
-                    side: end.side(),
-                    thread: Default::default(),
-                    absent: Vec::new(),
-                    error_queue_bytes: 0,
-                });
-                let ends = ends.collect();
+            ToAgent::Prepare { activities } => {
+                let mut ends = Vec::new();
+                for (activity, order) in activities {
+                    let what = match order {
+                        ActivityOrder::End(end) => {
+                            ends.push(EndReady {
+                                activity,
+                                thread: Default::default(),
+                                absent: Vec::new(),
+                                error_queue_bytes: 0,
+                            });
+                            What::End(EndId { stream: end.stream(), side: end.side() })
+                        }
+                        ActivityOrder::Load(_) => What::Load,
+                    };
+                    let other = self.activities.insert(activity, (at, what));
+                    assert_eq!(other, None, "{activity} is given twice");
+                }
                 self.say(at, FromAgent::Ready { ends, clocks: clocks() });
             }
-            ToAgent::ConnectLoads => _ = self.say(at, FromAgent::LoadsConnected),
-            ToAgent::WarmUp { stream, count, .. } => {
+            ToAgent::Connect => _ = self.say(at, FromAgent::Connected),
+            ToAgent::WarmUp { activity, count, .. } => {
+                assert_eq!(self.end(at, activity).side, Side::Tx, "only a sender warms up");
                 let stamped = if self.faults.cold { 0 } else { count };
-                self.say(at, FromAgent::Warmed { stream, stamped });
+                self.say(at, FromAgent::Warmed { activity, stamped });
             }
-            ToAgent::WarmStatus { stream, side } => {
+            ToAgent::WarmStatus { activity } => {
+                self.end(at, activity);
                 let (received, answered, answers_stamped, unstamped) = (10, 10, 10, 0);
                 let (last_stamped, napi_id) = (true, 0);
                 let status = FromAgent::WarmStatus {
-                    stream,
-                    side,
+                    activity,
                     received,
                     unstamped,
                     last_stamped,
@@ -238,57 +333,100 @@ impl World {
                 };
                 self.say(at, status);
             }
-            ToAgent::Start { stream, side: Side::Tx, .. } if self.faults.slow.is_some() => {
-                let moves = self.faults.slow == Some(Slow::Moving);
-                for quarter in 1..160 {
-                    let digest = Digest { done: if moves { quarter } else { 1 }, ..Digest::default() };
-                    let told = FromAgent::Progress { stream, side: Side::Tx, digest };
-                    self.come(quarter as i64 * 250_000_000, Input::Message(at, told));
-                }
-                self.packets.insert(stream, COUNT);
-                let done = FromAgent::Done { stream, side: Side::Tx, packets: COUNT.into() };
-                self.latest_ns.insert(at, self.now_ns + 40_000_000_000);
-                self.come(40_000_000_000, Input::Message(at, done));
-            }
-            ToAgent::Start { stream, side: Side::Tx, .. } => {
-                let digest = Digest { done: 1, ..Digest::default() };
-                self.say(at, FromAgent::Progress { stream, side: Side::Tx, digest });
-                // It says so when its last packet is out, unless it is stopped before.
-                let took_ns = i64::from(COUNT) * CYCLE_NS;
-                self.packets.insert(stream, COUNT);
-                let at_ns = self.arrival_ns(at).max(self.now_ns + took_ns);
-                self.latest_ns.insert(at, at_ns);
-                let key = (at_ns, self.sent);
-                self.sending.insert(stream, (at, self.now_ns, key));
-                if self.chance(self.faults.lost) {
-                    self.sending.remove(&stream);
-                } else {
-                    let packets = COUNT.into();
-                    self.come(
-                        at_ns - self.now_ns,
-                        Input::Message(at, FromAgent::Done { stream, side: Side::Tx, packets }),
-                    );
+            ToAgent::Start { activities, .. } => {
+                for activity in activities {
+                    if let What::End(EndId { stream, side: Side::Tx }) = self.what(at, activity) {
+                        self.start(at, activity, stream);
+                    }
                 }
             }
-            ToAgent::StopSending => {
-                let under_way = self.sending.iter().filter(|(_, (of, ..))| *of == at);
-                let under_way: Vec<_> = under_way.map(|(stream, (_, began, key))| (*stream, *began, *key)).collect();
-                for (stream, began_ns, key) in under_way {
+            ToAgent::Stop { activities } => {
+                for activity in activities {
+                    let What::End(_) = self.what(at, activity) else { continue };
+                    let Some((began_ns, key)) = self.sending.remove(&activity) else { continue };
                     let out = ((self.now_ns - began_ns) / CYCLE_NS) as u32;
                     if out < COUNT && self.coming.remove(&key).is_some() {
-                        self.done(at, stream, out);
+                        self.done(at, activity, out);
                     }
-                    self.sending.remove(&stream);
                 }
             }
-            ToAgent::Finish { stream, side, .. } => {
-                self.say(at, FromAgent::Done { stream, side, packets: u64::from(COUNT) });
+            ToAgent::Finish { activity, .. } => {
+                assert_ne!(self.end(at, activity).side, Side::Tx, "a sender is done by itself");
+                self.say(at, FromAgent::Done { activity, packets: u64::from(COUNT) });
             }
-            ToAgent::Collect { stream, side } => self.hand_over(at, EndId { stream, side }),
-            ToAgent::CollectLoads => _ = self.say(at, FromAgent::LoadsCollected),
-            ToAgent::Measure(_) | ToAgent::Start { .. } | ToAgent::StartLoads { .. } => {}
-            ToAgent::StopLoads => {}
+            ToAgent::Collect { activity } => {
+                match self.what(at, activity) {
+                    What::End(end) => self.hand_over(at, activity, end),
+                    What::Load => {
+                        let summary = Box::new(ActivitySummary::Load(SideRecord::default()));
+                        self.say(at, FromAgent::LoadOutput { activity, bytes: b"a line\n".to_vec() });
+                        self.say(at, FromAgent::Collected { activity, summary });
+                    }
+                }
+                self.collected.insert(activity);
+            }
+            ToAgent::Measure(_) => {}
         }
+    }
+
+    /// A sender starts. It says that it is done when its last packet is out, unless it is stopped
+    /// before.
+    fn start(&mut self, at: StationId, activity: ActivityId, stream: u8) {
+        self.packets.insert(stream, COUNT);
+        let done = FromAgent::Done { activity, packets: COUNT.into() };
+        if let Some(slow) = self.faults.slow {
+            for quarter in 1..160 {
+                let digest = Digest { done: if slow == Slow::Moving { quarter } else { 1 }, ..Digest::default() };
+                let told = FromAgent::Progress { activity, digest };
+                self.come(quarter as i64 * 250_000_000, Input::Message(at, told));
+            }
+            self.latest_ns.insert(at, self.now_ns + 40_000_000_000);
+            return self.come(40_000_000_000, Input::Message(at, done));
+        }
+        self.say(at, FromAgent::Progress { activity, digest: Digest { done: 1, ..Digest::default() } });
+        let took_ns = i64::from(COUNT) * CYCLE_NS;
+        let at_ns = self.arrival_ns(at).max(self.now_ns + took_ns);
+        self.latest_ns.insert(at, at_ns);
+        if self.chance(self.faults.lost) {
+            return;
+        }
+        self.sending.insert(activity, (self.now_ns, (at_ns, self.sent)));
+        let done = self.misname(at, done);
+        self.come(at_ns - self.now_ns, Input::Message(at, done));
+    }
+
+    /// What an order of a trial is, in one word.
+    pub(super) fn phase(&self, order: &ToAgent) -> &'static str {
+        let of_loads = |id: &ActivityId| self.activities.get(id).is_some_and(|(_, what)| *what == What::Load);
+        match order {
+            ToAgent::Measure(_) => "measure",
+            ToAgent::Prepare { .. } => "prepare",
+            ToAgent::Connect => "connect loads",
+            ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",
+            ToAgent::Start { activities, .. } if activities.iter().all(of_loads) => "start loads",
+            ToAgent::Start { .. } => "start",
+            ToAgent::Stop { activities } if activities.iter().all(of_loads) => "stop loads",
+            ToAgent::Stop { .. } => "stop sending",
+            ToAgent::Finish { .. } => "finish",
+            ToAgent::Collect { activity } if of_loads(activity) => "collect loads",
+            ToAgent::Collect { .. } => "collect",
+        }
+    }
+
+    /// All that was ordered, in words.
+    pub(super) fn phases(&self) -> Vec<&'static str> {
+        self.told.iter().map(|(_, order)| self.phase(order)).collect()
+    }
+
+    /// Each end of a stream that an order starts, with its base time.
+    pub(super) fn started(&self, order: &ToAgent) -> Vec<(EndId, i64)> {
+        let ToAgent::Start { activities, base } = order else { return Vec::new() };
+        let whats = activities.iter().filter_map(|id| Some(self.activities.get(id)?.1));
+        let ends = whats.filter_map(|what| match what {
+            What::End(end) => Some((end, base.ns())),
+            What::Load => None,
+        });
+        ends.collect()
     }
 }
 
@@ -302,19 +440,10 @@ pub(super) fn arrivals(end: EndId, packets: u32) -> Vec<Arrival> {
     (0..packets).map(arrival).collect()
 }
 
-pub(super) fn rest(end: EndId) -> Collected {
+pub(super) fn summary(end: EndId) -> EndSummary {
     let thread = ThreadRecord { tid: mark(end), ..ThreadRecord::default() };
     let own = OwnNotes::default();
-    Collected { sent: None, arrived: None, gaps: None, thread, clocks: clocks(), tcp: None, own }
-}
-
-pub(super) fn number(end: &EndOrder) -> u8 {
-    match end {
-        EndOrder::Send(send) => send.order.stream,
-        EndOrder::Receive(receive) => receive.order.stream,
-        EndOrder::Reflect(reflect) => reflect.receive.order.stream,
-        EndOrder::Ask(ask) => ask.send.order.stream,
-    }
+    EndSummary { sent: None, arrived: None, gaps: None, thread, clocks: clocks(), tcp: None, own }
 }
 
 pub(super) fn clocks() -> ClockReading {
@@ -337,13 +466,17 @@ pub(super) fn trial(experiment: &str) -> (Vec<Ordered>, Loads, BTreeMap<StationI
 
 /// What a trial came to, and what the world saw of it.
 pub(super) struct Ended {
+    pub(super) loads: Loads,
     pub(super) result: Result<Vec<StreamHalves>, Broken>,
     pub(super) world: World,
     pub(super) steps: u32,
 }
 
 pub(super) fn run(seed: u64, faults: Faults) -> Ended {
-    let (streams, mut loads, stations) = trial(faults.experiment.unwrap_or(EXPERIMENT));
+    let (mut streams, mut loads, stations) = trial(faults.experiment.unwrap_or(EXPERIMENT));
+    if faults.only_loads {
+        streams.clear();
+    }
     let mut world = World {
         random: Pcg64Mcg::seed_from_u64(seed),
         faults,
@@ -354,9 +487,12 @@ pub(super) fn run(seed: u64, faults: Faults) -> Ended {
         looks: 0,
         told: Vec::new(),
         latest_ns: BTreeMap::new(),
+        activities: BTreeMap::new(),
+        collected: BTreeSet::new(),
         sending: BTreeMap::new(),
         packets: BTreeMap::new(),
         handed: BTreeSet::new(),
+        misnamed: 0,
         has_failed: false,
         leftovers_ended: 0,
         ids: stations.keys().copied().collect(),
@@ -369,7 +505,8 @@ pub(super) fn run(seed: u64, faults: Faults) -> Ended {
         outputs.into_iter().for_each(|output| world.perform(output));
         if let Some(result) = machine.result() {
             assert!(machine.is_over());
-            return Ended { result, world, steps };
+            drop(machine);
+            return Ended { loads, result, world, steps };
         }
         let next = world.coming.first_key_value().map(|((at_ns, _), _)| *at_ns);
         let input = match (next, machine.deadline().map(Instant::ns)) {

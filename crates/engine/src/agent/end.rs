@@ -4,8 +4,9 @@
 use super::bind::{self, Bound};
 use super::link::{Command, Event, Half, Link};
 use super::{advice, hardware};
+use crate::activity::ActivityId;
 use crate::live::Digest;
-use crate::message::{Collected, EndId, EndReady, FromAgent, MessageError, PIECE};
+use crate::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
 use crate::receiver::{Arrival, Shared};
 use crate::worker;
@@ -24,6 +25,7 @@ use tardy_sys::{SysError, clock, nic, poke};
 
 /// One end.
 pub struct End {
+    activity: ActivityId,
     stream: u8,
     side: Side,
     shared: Arc<Shared>,
@@ -64,7 +66,7 @@ fn parts(order: &EndOrder) -> (Option<&SendOrder>, Option<&ReceiveOrder>) {
 
 impl End {
     /// Makes an end ready: sockets, memory, thread. One that only receives does so from now on.
-    pub fn make(order: EndOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
+    pub fn make(activity: ActivityId, order: EndOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
         let (stream, side) = (order.stream(), order.side());
         let (send, receive) = parts(&order);
         let one_way = matches!(order, EndOrder::Send(_));
@@ -89,7 +91,7 @@ impl End {
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
         let (napi_told, napi) = mpsc::channel();
-        let link = Link { ready: up, inbox, tell: events.clone(), napi: napi_told, collected: false.into() };
+        let link = Link { activity, ready: up, inbox, tell: events.clone(), napi: napi_told, collected: false.into() };
         let theirs = shared.clone();
         let short = match side {
             Side::Tx => "tx",
@@ -99,6 +101,7 @@ impl End {
         let (handle, record) = start(short, stream, move || work(&theirs, &link), &ready)?
             .map_err(|error| socket_error(name, &device, &error))?;
         let end = End {
+            activity,
             stream,
             side,
             shared,
@@ -116,7 +119,7 @@ impl End {
             began: None,
             events,
         };
-        Ok((end, EndReady { stream, side, thread: record, absent: missing, error_queue_bytes }))
+        Ok((end, EndReady { activity, thread: record, absent: missing, error_queue_bytes }))
     }
 
     /// Orders warm-up packets; the thread answers by itself.
@@ -125,7 +128,7 @@ impl End {
     }
 
     /// What has come of the warm-up.
-    pub fn warm_status(&self, stream: u8) -> FromAgent {
+    pub fn warm_status(&self) -> FromAgent {
         if let Some(napi) = &self.napi
             && self.napi_id.get() == 0
             && let Ok(id) = napi.recv_timeout(SETTLE)
@@ -133,8 +136,7 @@ impl End {
             self.napi_id.set(id);
         }
         FromAgent::WarmStatus {
-            stream,
-            side: self.side,
+            activity: self.activity,
             answered: self.shared.warm_answered.load(Relaxed),
             answers_stamped: self.shared.warm_answers_stamped.load(Relaxed),
             received: self.shared.warm.load(Relaxed),
@@ -181,7 +183,7 @@ impl End {
 
     /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and tells.
     pub fn finish(&mut self, expected: u64, linger: Nanos) {
-        let (shared, events, stream, side) = (self.shared.clone(), self.events.clone(), self.stream, self.side);
+        let (shared, events, activity) = (self.shared.clone(), self.events.clone(), self.activity);
         std::thread::spawn(move || {
             let latest = worker::elapsed_ns() + LONGEST_LINGER.0;
             let (mut until, mut done) = (worker::elapsed_ns() + linger.0, 0);
@@ -195,7 +197,7 @@ impl End {
             }
             // Late duplicates of the last packets get a moment.
             std::thread::sleep(Duration::from_millis(2));
-            let told = FromAgent::Done { stream, side, packets: shared.live.done() };
+            let told = FromAgent::Done { activity, packets: shared.live.done() };
             let _ = events.send(Event::Tell(Box::new(told)));
         });
     }
@@ -232,16 +234,16 @@ impl End {
         self.stop();
         let half = self.join();
         let seen = std::mem::take(&mut self.cpus_seen);
-        let end = EndId { stream: self.stream, side: self.side };
+        let activity = self.activity;
         let Some(half) = half else {
             return tell(FromAgent::Failed(format!("the {:?} thread of stream {} broke", self.side, self.stream)));
         };
         if let Some((sent, _)) = &half.sent {
-            sent.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece { end, rows: piece }))?;
+            sent.pieces(PIECE).try_for_each(|piece| tell(FromAgent::SenderPiece { activity, rows: piece }))?;
         }
         if let Some((arrivals, _)) = &half.arrived {
             let mut pieces = arrivals.chunks(PIECE).map(<[Arrival]>::to_vec);
-            pieces.try_for_each(|arrivals| tell(FromAgent::ArrivalPiece { end, arrivals }))?;
+            pieces.try_for_each(|arrivals| tell(FromAgent::ArrivalPiece { activity, arrivals }))?;
         }
         let mut thread = half.thread;
         if self.works_before && self.began.is_some() && !seen.is_empty() {
@@ -254,7 +256,7 @@ impl End {
         if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }
-        let rest = Box::new(Collected {
+        let summary = EndSummary {
             sent: half.sent.map(|(_, counters)| counters),
             arrived: half.arrived.map(|(_, counters)| counters),
             gaps: half.gaps,
@@ -262,8 +264,8 @@ impl End {
             clocks: clock::read_clocks(),
             tcp: half.tcp,
             own: half.own,
-        });
-        tell(FromAgent::Collected { end, rest })
+        };
+        tell(FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary)) })
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the agent's control thread and a measuring thread say to each other, and what a measuring thread leaves behind.
 
+use crate::activity::ActivityId;
 use crate::message::{FromAgent, MessageError, ToAgent};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SenderHalf};
@@ -50,6 +51,8 @@ pub(super) struct Half {
 
 /// How a measuring thread speaks with the agent.
 pub(super) struct Link {
+    /// What the thread works for.
+    pub activity: ActivityId,
     /// Told once the thread is set up, or why what it opens itself cannot be had.
     pub ready: mpsc::Sender<Result<ThreadRecord, SysError>>,
     /// Orders.
@@ -79,7 +82,22 @@ impl Link {
         true
     }
 
-    pub(super) fn say(&self, what: FromAgent) {
+    /// Tells that warm-up packets are out, and for how many every stamp came back.
+    pub(super) fn warmed(&self, stamped: u32) {
+        self.say(FromAgent::Warmed { activity: self.activity, stamped });
+    }
+
+    /// Tells that the loop has ended, and how many packets went out.
+    pub(super) fn done(&self, packets: u64) {
+        self.say(FromAgent::Done { activity: self.activity, packets });
+    }
+
+    /// Tells why it cannot go on.
+    pub(super) fn broke(&self, why: String) {
+        self.say(FromAgent::Broke { activity: self.activity, why });
+    }
+
+    fn say(&self, what: FromAgent) {
         let _ = self.tell.send(Event::Tell(Box::new(what)));
     }
 }

@@ -3,7 +3,6 @@
 
 use super::hardware;
 use super::link::{Command, Half, Link};
-use crate::message::{EndId, FromAgent};
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
 use crate::port::udp::MachineTimer;
@@ -15,7 +14,6 @@ use crate::sender::{Sender, SenderCounters};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::stream::Side;
 use tardy_model::stream::Wait;
 use tardy_sys::{SysError, thread};
 
@@ -28,13 +26,12 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
     let mut sender = Sender::new(order);
     link.is_ready(&account);
     let mut timer = MachineTimer;
-    let stream = sender.stream();
     // Ends when the end is dropped: the channel closes.
     while let Ok(command) = link.inbox.recv() {
         match command {
             Command::WarmUp { count, apart } => {
                 let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
-                link.say(FromAgent::Warmed { stream, stamped });
+                link.warmed(stamped);
             }
             Command::Start(base) => {
                 before = clock();
@@ -45,7 +42,7 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
                 // What the queue discipline dropped will not arrive.
                 let SenderCounters { sent, missed, invalid, .. } = sender.counters;
                 let packets = sent.saturating_sub(missed + invalid);
-                link.say(FromAgent::Done { stream, side: Side::Tx, packets });
+                link.done(packets);
                 break;
             }
             Command::Collect => {
@@ -142,10 +139,7 @@ pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> 
             answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
             tcp = back.record();
         }
-        Err(error) => {
-            let end = EndId { stream, side: Side::Rx };
-            link.say(FromAgent::Broke { end, why: format!("the reflector of stream {stream}: {error}") });
-        }
+        Err(error) => link.broke(format!("the reflector of stream {stream}: {error}")),
     }
     reflected(reflector, account, tcp)
 }
@@ -216,8 +210,7 @@ pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
             }
             Err(error) => {
                 let stream = order.send.order.stream;
-                let end = EndId { stream, side: Side::Tx };
-                link.say(FromAgent::Broke { end, why: format!("the connection of stream {stream}: {error}") });
+                link.broke(format!("the connection of stream {stream}: {error}"));
             }
         }
     }
@@ -233,18 +226,17 @@ fn ask<S: SendPort, R: ReceivePort>(
     shared: &Shared,
     link: &Link,
 ) -> bool {
-    let stream = requester.sender.stream();
     match command {
         Command::WarmUp { count, apart } => {
             let stamped = requester.warm_up(&mut MachineTimer, to, from, shared, count, apart);
-            link.say(FromAgent::Warmed { stream, stamped });
+            link.warmed(stamped);
             true
         }
         Command::Start(base) => {
             account.begin();
             crate::port::Timer::sleep_until(&mut MachineTimer, base);
             requester.run(&mut MachineTimer, to, from, shared);
-            link.say(FromAgent::Done { stream, side: Side::Tx, packets: requester.sender.counters.sent });
+            link.done(requester.sender.counters.sent);
             false
         }
         Command::Collect => {

@@ -20,7 +20,7 @@ mod watch;
 
 pub use command::MARK;
 pub use order::{LoadAt, LoadOrder};
-pub use side::Loads;
+pub use side::LoadSide;
 pub use watch::Watch;
 
 use std::sync::atomic::AtomicBool;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sides that a station has, each with its thread: made ready, connected, started, stopped, collected.
+//! One side of a load at its station, with its thread: made ready, connected, started, stopped,
+//! collected.
 
-use super::{LoadAt, LoadOrder, Watch, Work, open};
-use crate::message::{FromAgent, MessageError};
+use super::{LoadOrder, Watch, Work, open};
+use crate::activity::ActivityId;
+use crate::message::{ActivitySummary, FromAgent, MessageError};
 use crate::worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,7 +31,8 @@ struct Left {
     work: Box<dyn Work>,
 }
 
-struct Side {
+/// One side of an instance of a load, with its thread.
+pub struct LoadSide {
     order: LoadOrder,
     stop: Arc<AtomicBool>,
     commands: mpsc::Sender<Command>,
@@ -39,90 +42,12 @@ struct Side {
     cpus_seen: Vec<u32>,
 }
 
-/// All sides of all loads on this station.
-#[derive(Default)]
-pub struct Loads {
-    sides: Vec<Side>,
-    /// Sockets of sides that are done. They stay open until the next trial: to one that was closed, the other side, which may
-    /// hear of the end later, would run into a refusal.
-    done: Vec<Box<dyn Work>>,
-}
-
-impl Loads {
-    /// Makes them ready.
-    pub fn open(orders: Vec<LoadOrder>) -> Result<Loads, String> {
-        let mut loads = Loads::default();
-        for order in orders {
-            loads.sides.push(Side::open(order)?);
-        }
-        Ok(loads)
-    }
-
-    /// Connects them, all at once, for each waits for another one.
-    pub fn connect(&self) -> Result<(), String> {
-        for side in &self.sides {
-            let _ = side.commands.send(Command::Connect);
-        }
-        let answer = |side: &Side| match side.answers.recv_timeout(CONNECTED) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(why)) => Err(format!("{}: {why}", side.order.what())),
-            Err(_) => Err(format!("{}: its thread does not answer", side.order.what())),
-        };
-        self.sides.iter().try_for_each(answer)
-    }
-
-    /// Tells them the base time. Where they ran until then says nothing of the trial.
-    pub fn start(&mut self, base: Instant<Tai>) {
-        for side in &mut self.sides {
-            side.cpus_seen.clear();
-            let _ = side.commands.send(Command::Start(base));
-        }
-    }
-
-    /// Ends them.
-    pub fn stop(&self) {
-        self.sides.iter().for_each(|side| side.stop.store(true, Relaxed));
-    }
-
-    /// Looks where their threads run.
-    pub fn look(&mut self) {
-        for side in &mut self.sides {
-            if let Some(cpu) = worker::last_cpu(side.tid)
-                && !side.cpus_seen.contains(&cpu)
-            {
-                side.cpus_seen.push(cpu);
-            }
-        }
-    }
-
-    /// Waits for them and hands over what they did.
-    pub fn collect(&mut self, mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>) -> Result<(), MessageError> {
-        self.stop();
-        for mut side in self.sides.drain(..) {
-            let at: LoadAt = side.order.at;
-            let Some(left) = side.join() else {
-                tell(FromAgent::Failed(format!("{}: its thread broke", side.order.what())))?;
-                continue;
-            };
-            let Left { mut record, output, work } = left;
-            self.done.push(work);
-            side.cpus_seen.iter().for_each(|cpu| worker::saw(&mut record.thread, *cpu));
-            output.chunks(PIECE).try_for_each(|piece| tell(FromAgent::LoadOutput { at, bytes: piece.to_vec() }))?;
-            tell(FromAgent::LoadSide { at, record: Box::new(record) })?;
-        }
-        tell(FromAgent::LoadsCollected)
-    }
-}
-
-impl Drop for Loads {
-    /// Tells all before it waits for the first.
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl Side {
-    fn open(order: LoadOrder) -> Result<Side, String> {
+impl LoadSide {
+    /// Makes it ready.
+    ///
+    /// # Errors
+    /// Why that cannot be, with the load's name.
+    pub fn open(order: LoadOrder) -> Result<LoadSide, String> {
         let failed = |why: String| format!("{}: {why}", order.what());
         let mut work = open(&order).map_err(failed)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -155,7 +80,63 @@ impl Side {
         let thread = std::thread::Builder::new().stack_size(worker::STACK).name(name);
         let handle = thread.spawn(run).map_err(|error| failed(format!("its thread could not be started: {error}")))?;
         let tid = ready.recv().map_err(|_| failed("its thread broke before it was ready".into()))?;
-        Ok(Side { order, stop, commands, answers, thread: Some(handle), tid, cpus_seen: Vec::new() })
+        Ok(LoadSide { order, stop, commands, answers, thread: Some(handle), tid, cpus_seen: Vec::new() })
+    }
+
+    /// Tells it to connect. [`await_connection`](LoadSide::await_connection) waits for what comes
+    /// of it.
+    pub fn connect(&self) {
+        let _ = self.commands.send(Command::Connect);
+    }
+
+    /// Waits until it is connected.
+    ///
+    /// # Errors
+    /// Why it is not, with the load's name.
+    pub fn await_connection(&self) -> Result<(), String> {
+        match self.answers.recv_timeout(CONNECTED) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(why)) => Err(format!("{}: {why}", self.order.what())),
+            Err(_) => Err(format!("{}: its thread does not answer", self.order.what())),
+        }
+    }
+
+    /// Tells it the base time; it starts by its own order. Where it ran until then says nothing of
+    /// the trial.
+    pub fn start(&mut self, base: Instant<Tai>) {
+        self.cpus_seen.clear();
+        let _ = self.commands.send(Command::Start(base));
+    }
+
+    /// Ends it.
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Looks where its thread runs.
+    pub fn look(&mut self) {
+        if let Some(cpu) = worker::last_cpu(self.tid)
+            && !self.cpus_seen.contains(&cpu)
+        {
+            self.cpus_seen.push(cpu);
+        }
+    }
+
+    /// Waits for it and hands over what it did. Gives what holds its sockets; `None` if its thread
+    /// broke.
+    pub fn collect(
+        mut self,
+        activity: ActivityId,
+        mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>,
+    ) -> Result<Option<Box<dyn Work>>, MessageError> {
+        let Some(Left { mut record, output, work }) = self.join() else {
+            tell(FromAgent::Failed(format!("{}: its thread broke", self.order.what())))?;
+            return Ok(None);
+        };
+        self.cpus_seen.iter().for_each(|cpu| worker::saw(&mut record.thread, *cpu));
+        output.chunks(PIECE).try_for_each(|piece| tell(FromAgent::LoadOutput { activity, bytes: piece.to_vec() }))?;
+        tell(FromAgent::Collected { activity, summary: Box::new(ActivitySummary::Load(record)) })?;
+        Ok(Some(work))
     }
 
     fn join(&mut self) -> Option<Left> {
@@ -166,7 +147,7 @@ impl Side {
     }
 }
 
-impl Drop for Side {
+impl Drop for LoadSide {
     fn drop(&mut self) {
         let _ = self.join();
     }

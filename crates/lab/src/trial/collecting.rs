@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Collecting what the ends recorded, one end after the other, when a trial is over or a station has failed.
 
+use super::activities::{Activity, ActivityKind};
 use super::awaited::Awaited;
 use super::shared::{Input, Now, Output, Shared};
 use super::{Broken, StreamHalves, TrialError};
@@ -8,7 +9,7 @@ use crate::agent::AgentError;
 use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
-use tardy_engine::message::{Collected, EndId, FromAgent, ToAgent};
+use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SenderHalf;
 use tardy_model::offset::EndOffsets;
@@ -22,7 +23,7 @@ use tardy_model::trial::OwnNotes;
 struct Half {
     sent: SenderHalf,
     arrivals: Vec<Arrival>,
-    rest: Collected,
+    rest: EndSummary,
 }
 
 /// Intervals between packets that a trial's record has at most, of all streams: some 15 bytes each.
@@ -32,15 +33,14 @@ const SALVAGE: Nanos = Nanos(3_000_000_000);
 
 /// The end that hands over now.
 struct Present {
-    stream: usize,
-    side: Side,
+    end: Activity,
     sent: SenderHalf,
     arrivals: Vec<Arrival>,
 }
 
 pub(super) struct Collecting {
     /// Ends that were not asked yet.
-    next: VecDeque<(usize, Side)>,
+    next: VecDeque<Activity>,
     present: Option<Present>,
     asked: Awaited,
     /// What was handed over, by stream.
@@ -56,7 +56,7 @@ const DOING: &str = "handing over samples";
 impl Collecting {
     /// Every end of a trial that is over.
     pub(super) fn all(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Collecting {
-        let next = shared.streams.iter().enumerate().flat_map(|(i, s)| s.sides().map(move |side| (i, side)));
+        let next = shared.activities.of(|kind| kind.stream().is_some());
         Collecting::of(next.collect(), None, BTreeSet::new(), shared, now, out)
     }
 
@@ -68,13 +68,12 @@ impl Collecting {
         now: Now,
         out: &mut Vec<Output>,
     ) -> Collecting {
-        let began = shared.streams.iter().enumerate().filter(|(i, _)| shared.bases[*i].is_some());
-        let next = began.flat_map(|(i, s)| s.sides().map(move |side| (i, side)));
+        let next = shared.activities.of(|kind| kind.stream().is_some_and(|stream| shared.bases[stream].is_some()));
         Collecting::of(next.collect(), Some(failed), lost, shared, now, out)
     }
 
     fn of(
-        next: VecDeque<(usize, Side)>,
+        next: VecDeque<Activity>,
         failed: Option<TrialError>,
         lost: BTreeSet<StationId>,
         shared: &Shared<'_>,
@@ -89,7 +88,7 @@ impl Collecting {
             lost,
             failed,
         };
-        collecting.ask_next(shared, now, out);
+        collecting.ask_next(now, out);
         collecting
     }
 
@@ -102,19 +101,17 @@ impl Collecting {
         self.present.is_none()
     }
 
-    fn ask_next(&mut self, shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) {
+    fn ask_next(&mut self, now: Now, out: &mut Vec<Output>) {
         self.present = None;
-        while let Some((i, side)) = self.next.pop_front() {
-            let ordered = &shared.streams[i];
-            let station = ordered.station(side);
+        while let Some(end) = self.next.pop_front() {
             // Its answer to another question may still be on its way, and would be taken for that to this one.
-            if self.lost.contains(&station) {
+            if self.lost.contains(&end.station) {
                 continue;
             }
-            out.push(Output::Tell(station, ToAgent::Collect { stream: ordered.number(), side }));
+            out.push(Output::Tell(end.station, ToAgent::Collect { activity: end.id }));
             let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
-            self.asked = Awaited::new([station], DOING, limit, now.monotonic);
-            self.present = Some(Present { stream: i, side, sent: SenderHalf::default(), arrivals: Vec::new() });
+            self.asked = Awaited::new([end], DOING, limit, now.monotonic);
+            self.present = Some(Present { end, sent: SenderHalf::default(), arrivals: Vec::new() });
             return;
         }
     }
@@ -122,7 +119,7 @@ impl Collecting {
     /// True when nothing is left to be collected.
     pub(super) fn handle(&mut self, shared: &Shared<'_>, now: Now, input: Input, out: &mut Vec<Output>) -> bool {
         let Some(present) = &mut self.present else { return true };
-        let station = shared.streams[present.stream].station(present.side);
+        let Activity { id, station, kind } = present.end;
         let from = match &input {
             Input::Lost(of, _) | Input::Message(of, _) => Some(*of),
             Input::Tick | Input::Stop | Input::Looked(_) | Input::Unseen(..) => None,
@@ -140,27 +137,30 @@ impl Collecting {
             self.failed.get_or_insert(AgentError::Refused { station: shared.name(of), what: why }.into());
             return false;
         }
-        let end = EndId { stream: shared.streams[present.stream].number(), side: present.side };
         match shared.heard(&mut self.asked, now, input) {
             Err(error) => {
                 // One that is silent may answer later, when another end of its is asked.
                 self.lost.extend(self.asked.silent(now.monotonic).map(|(silent, ..)| silent));
                 self.failed.get_or_insert(error.into());
                 if is_its {
-                    self.ask_next(shared, now, out);
+                    self.ask_next(now, out);
                 }
             }
             Ok(Some((from, message))) if from == station => match message {
                 // What was asked of another end and comes late is nothing of this one.
-                FromAgent::SenderPiece { end: of, rows } if of == end => present.sent.append(rows),
-                FromAgent::ArrivalPiece { end: of, mut arrivals } if of == end => {
+                FromAgent::SenderPiece { activity, rows } if activity == id => present.sent.append(rows),
+                FromAgent::ArrivalPiece { activity, mut arrivals } if activity == id => {
                     present.arrivals.append(&mut arrivals)
                 }
-                FromAgent::Collected { end: of, rest } if of == end => {
-                    if let Some(Present { stream, side, sent, arrivals }) = self.present.take() {
-                        self.halves[stream].insert(side, Half { sent, arrivals, rest: *rest });
+                FromAgent::Collected { activity, summary } if activity == id => {
+                    // One that hands over the summary of something else has not answered.
+                    let ActivitySummary::End(rest) = *summary else { return false };
+                    if let (Some(Present { sent, arrivals, .. }), ActivityKind::End { stream, side }) =
+                        (self.present.take(), kind)
+                    {
+                        self.halves[stream].insert(side, Half { sent, arrivals, rest });
                     }
-                    self.ask_next(shared, now, out);
+                    self.ask_next(now, out);
                 }
                 _ => {}
             },
@@ -198,14 +198,21 @@ impl Shared<'_> {
 
     /// The stream's halves; an end that is not there left nothing.
     fn joined(&self, i: usize, mut halves: BTreeMap<Side, Half>) -> StreamHalves {
-        let (stream, ordered) = (self.number(i), &self.streams[i]);
-        let end = |side| self.ready.get(&(stream, side));
+        let ordered = &self.streams[i];
+        let end = |side| self.ready(i, side);
         let gone = |side| {
             let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
             // Of an end that is gone there are no stamps that they would convert.
             let clocks = self.clocks.get(&ordered.station(side)).copied().unwrap_or(UNREAD);
-            let rest =
-                Collected { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None, own: Default::default() };
+            let rest = EndSummary {
+                sent: None,
+                arrived: None,
+                gaps: None,
+                thread,
+                clocks,
+                tcp: None,
+                own: Default::default(),
+            };
             Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
         };
         let mut absent: BTreeMap<_, _> =

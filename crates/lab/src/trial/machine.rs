@@ -3,9 +3,11 @@
 //! comes out. It does not know how an agent is reached, so a test can lead it through any order of messages, late and lost
 //! ones too.
 //!
-//! The phases: prepare the ends, connect the loads, warm up until stamps flow, look at the machine, run, look again, collect
-//! the loads, collect the ends. A failure in any phase leads to collecting what is left.
+//! What runs in a trial are its activities. The phases: prepare them, connect the loads, warm up
+//! until stamps flow, look at the machine, run, look again, collect the loads, collect the ends. A
+//! failure in any phase leads to collecting what is left.
 
+use super::activities::{Activities, ActivityKind};
 use super::awaited::Awaited;
 use super::collecting::Collecting;
 use super::running::Running;
@@ -19,8 +21,7 @@ use crate::orders::Ordered;
 use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::live::Digest;
-use tardy_engine::message::{FromAgent, ToAgent};
-use tardy_engine::order::EndOrder;
+use tardy_engine::message::{ActivitySummary, FromAgent, ToAgent};
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Monotonic, Nanos};
 use tardy_model::trial::WarmUp;
@@ -58,20 +59,14 @@ impl<'a> TrialMachine<'a> {
         ahead: Nanos,
         now: Now,
     ) -> (TrialMachine<'a>, Vec<Output>) {
-        let mut out = Vec::new();
-        let mut asked = Vec::new();
-        for station in stations.keys().copied() {
-            let all = streams.iter().flat_map(|s| s.ends.iter().map(move |end| (s.station(end.side()), end)));
-            let ends: Vec<EndOrder> = all.filter(|(at, _)| *at == station).map(|(_, end)| end.clone()).collect();
-            let loads = loads.at(station);
-            if !(ends.is_empty() && loads.is_empty()) {
-                out.push(Output::Tell(station, ToAgent::Prepare { ends, loads }));
-                asked.push(station);
-            }
-        }
+        let (activities, orders) = Activities::number(streams, loads);
+        let prepare = |(station, activities)| Output::Tell(station, ToAgent::Prepare { activities });
+        let mut out: Vec<Output> = orders.into_iter().map(prepare).collect();
+        let asked = Awaited::new(activities.all(), "making ready", ANSWER, now.monotonic);
         let shared = Shared {
             streams,
             loads,
+            activities,
             stations,
             ahead,
             ready: BTreeMap::new(),
@@ -81,7 +76,7 @@ impl<'a> TrialMachine<'a> {
             bases: vec![None; streams.len()],
             is_stopped: false,
         };
-        let phase = Phase::Preparing(Awaited::new(asked, "making ready", ANSWER, now.monotonic));
+        let phase = Phase::Preparing(asked);
         let mut machine = TrialMachine { shared, phase, lost: BTreeSet::new(), has_loads: false, result: None };
         // Where nobody had to be asked.
         out.extend(machine.handle(now, Input::Tick));
@@ -131,7 +126,7 @@ impl<'a> TrialMachine<'a> {
         // A trial that has not begun to send sends its last packet when it begins.
         let is_first = !std::mem::replace(&mut self.shared.is_stopped, true);
         if is_first && matches!(self.phase, Phase::Running(_)) {
-            out.extend(self.shared.stations.keys().map(|station| Output::Tell(*station, ToAgent::StopSending)));
+            self.shared.stop(ActivityKind::stops_with_the_user, out);
         }
     }
 
@@ -150,7 +145,7 @@ impl<'a> TrialMachine<'a> {
                 let failed = match running.handle(&self.shared, now, input, out) {
                     Ok(false) => return Ok(()),
                     Ok(true) => {
-                        self.shared.tell_loads(&ToAgent::StopLoads, out);
+                        self.shared.stop(ActivityKind::is_background, out);
                         None
                     }
                     Err(error) => Some(error),
@@ -172,21 +167,23 @@ impl<'a> TrialMachine<'a> {
         }
     }
 
-    /// Each station says what became of its ends; then the loads connect.
+    /// Each station says what became of its activities; then the loads connect.
     fn prepare(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
         let (Phase::Preparing(asked), shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
         if let Some((station, FromAgent::Ready { ends, clocks })) = shared.heard(asked, now, input)? {
             shared.clocks.insert(station, clocks);
-            shared.ready.extend(ends.into_iter().map(|end| ((end.stream, end.side), end)));
-            asked.answered(station);
+            shared.ready.extend(ends.into_iter().map(|end| (end.activity, end)));
+            asked.answered_by(station);
         }
         if !asked.is_complete() {
             return Ok(());
         }
         shared.has_named_stamps()?;
-        shared.tell_loads(&ToAgent::ConnectLoads, out);
+        let stations = shared.activities.by_station(ActivityKind::is_background).into_keys();
+        out.extend(stations.map(|station| Output::Tell(station, ToAgent::Connect)));
         self.has_loads = true;
-        let asked = Awaited::new(shared.loads.stations(), "connecting the loads", ANSWER, now.monotonic);
+        let loads = shared.activities.of(ActivityKind::is_background);
+        let asked = Awaited::new(loads, "connecting the loads", ANSWER, now.monotonic);
         self.phase = Phase::ConnectingLoads(asked);
         self.step(now, Input::Tick, out)
     }
@@ -194,8 +191,8 @@ impl<'a> TrialMachine<'a> {
     /// The loads are connected; then the streams warm up.
     fn connect_loads(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
         let (Phase::ConnectingLoads(asked), shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
-        if let Some((station, FromAgent::LoadsConnected)) = shared.heard(asked, now, input)? {
-            asked.answered(station);
+        if let Some((station, FromAgent::Connected)) = shared.heard(asked, now, input)? {
+            asked.answered_by(station);
         }
         if asked.is_complete() {
             let (warming, is_warm) = Warming::begin(shared, now, out);
@@ -230,8 +227,9 @@ impl<'a> TrialMachine<'a> {
                 if let Some(error) = failed.take() {
                     return Err(error.into());
                 }
-                shared.tell_loads(&ToAgent::CollectLoads, out);
-                let asked = Awaited::new(shared.loads.stations(), "handing over the loads", ANSWER, now.monotonic);
+                let loads = || shared.activities.of(ActivityKind::is_background);
+                out.extend(loads().map(|load| Output::Tell(load.station, ToAgent::Collect { activity: load.id })));
+                let asked = Awaited::new(loads(), "handing over the loads", ANSWER, now.monotonic);
                 self.phase = Phase::CollectingLoads(asked);
                 self.step(now, Input::Tick, out)
             }
@@ -246,10 +244,21 @@ impl<'a> TrialMachine<'a> {
     /// The loads have handed over what they did; then the ends do.
     fn collect_loads(&mut self, now: Now, input: Input, out: &mut Vec<Output>) -> Result<(), TrialError> {
         let (Phase::CollectingLoads(asked), shared) = (&mut self.phase, &mut self.shared) else { return Ok(()) };
-        if let Some((station, message)) = shared.heard(asked, now, input)?
-            && shared.loads.take(message)
-        {
-            asked.answered(station);
+        match shared.heard(asked, now, input)? {
+            Some((station, FromAgent::LoadOutput { activity, bytes })) => {
+                if let ActivityKind::Load(at) = shared.activity(station, activity)?.kind {
+                    shared.loads.wrote(at, bytes);
+                }
+            }
+            Some((station, FromAgent::Collected { activity, summary })) => {
+                if let (ActivityKind::Load(at), ActivitySummary::Load(record)) =
+                    (shared.activity(station, activity)?.kind, *summary)
+                {
+                    shared.loads.did(at, record);
+                    asked.answered(activity);
+                }
+            }
+            _ => {}
         }
         if asked.is_complete() {
             self.has_loads = false;
@@ -273,9 +282,10 @@ impl<'a> TrialMachine<'a> {
     /// Goes on with what is left of the trial.
     fn fail(&mut self, error: TrialError, now: Now, out: &mut Vec<Output>) {
         let had_loads = std::mem::take(&mut self.has_loads);
-        if had_loads {
+        // Loads that are being collected were told before, and some of them may be gone by now.
+        if had_loads && !matches!(self.phase, Phase::CollectingLoads(_)) {
             // The run may go on with another cell, which must not find them running.
-            self.shared.tell_loads(&ToAgent::StopLoads, out);
+            self.shared.stop(ActivityKind::is_background, out);
         }
         let lost = std::mem::take(&mut self.lost);
         let mut collecting = Collecting::left(&self.shared, error, lost, now, out);

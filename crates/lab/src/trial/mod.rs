@@ -2,6 +2,7 @@
 //! One trial on real stations. What is to be done and when is decided in [`machine`]; here it is done: orders are sent, messages
 //! are waited for, and the clock is read.
 
+mod activities;
 mod awaited;
 mod collecting;
 pub mod machine;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trial runs, until every sender is done and every receiver has what was sent, or will not get it.
+//! The trial runs, until every activity that is not in the background is done: every sender, and
+//! every receiver, which has what was sent then, or will not get it.
 
+use super::activities::{Activity, ActivityKind};
 use super::shared::{Input, Now, Output, Shared};
 use crate::agent::AgentError;
 use crate::station::ANSWER;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_engine::activity::ActivityId;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::stream::{Kind, Side};
 use tardy_model::time::{Instant, Monotonic, Nanos};
@@ -13,24 +16,24 @@ use tardy_model::time::{Instant, Monotonic, Nanos};
 const LINGER: Nanos = Nanos(250_000_000);
 
 pub(super) struct Running {
-    /// Ends whose loop has not ended.
-    going: BTreeSet<(u8, Side)>,
+    /// Activities that are not done yet.
+    going: BTreeSet<ActivityId>,
     /// The last sign of life of any station.
     heard: Instant<Monotonic>,
     /// Without a sign of life the trial is given up after this time.
     patience: Nanos,
-    /// What each end counted last: packets, and waits that ended without one.
-    counts: BTreeMap<(u8, Side), (u64, u64)>,
+    /// What each activity counted last: packets, and waits that ended without one.
+    counts: BTreeMap<ActivityId, (u64, u64)>,
 }
 
 impl Running {
     pub(super) fn begin(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Running {
         if shared.is_stopped {
-            out.extend(shared.stations.keys().map(|station| Output::Tell(*station, ToAgent::StopSending)));
+            shared.stop(ActivityKind::stops_with_the_user, out);
         }
         let longest = shared.streams.iter().map(|s| s.stream.cycle.0).max().unwrap_or(0);
         Running {
-            going: shared.streams.iter().flat_map(|s| s.sides().map(|side| (s.number(), side))).collect(),
+            going: shared.activities.of(|kind| !kind.is_background()).map(|activity| activity.id).collect(),
             heard: now.monotonic,
             patience: ANSWER + Nanos(2 * longest.max(0)),
             counts: BTreeMap::new(),
@@ -41,7 +44,7 @@ impl Running {
         self.heard + self.patience
     }
 
-    /// True when every end's loop has ended.
+    /// True when every activity that is not in the background is done.
     pub(super) fn handle(
         &mut self,
         shared: &Shared<'_>,
@@ -50,20 +53,22 @@ impl Running {
         out: &mut Vec<Output>,
     ) -> Result<bool, AgentError> {
         match input {
-            Input::Message(_, FromAgent::Progress { stream, side, digest }) => {
+            Input::Message(station, FromAgent::Progress { activity, digest }) => {
+                let Activity { kind, .. } = shared.activity(station, activity)?;
                 // Only a count that moves is a sign of life.
                 let moves = (digest.done, digest.turns);
-                if self.counts.insert((stream, side), moves) != Some(moves) {
+                if self.counts.insert(activity, moves) != Some(moves) {
                     self.heard = now.monotonic;
                 }
-                if let Some((stream, _)) = shared.stream(stream) {
+                if let ActivityKind::End { stream, side } = kind {
                     out.push(Output::Progress { stream, side, digest });
                 }
             }
-            Input::Message(_, FromAgent::Done { stream, side, packets }) => {
-                self.going.remove(&(stream, side));
+            Input::Message(station, FromAgent::Done { activity, packets }) => {
+                let Activity { kind, .. } = shared.activity(station, activity)?;
+                self.going.remove(&activity);
                 self.heard = now.monotonic;
-                if side == Side::Tx {
+                if let ActivityKind::End { stream, side: Side::Tx } = kind {
                     finish_receivers(shared, stream, packets, out);
                 }
             }
@@ -75,10 +80,10 @@ impl Running {
         }
         match self.going.first() {
             None => Ok(true),
-            Some((stream, side)) if now.monotonic - self.heard > self.patience => {
-                let station = shared.stream(*stream).map(|(_, ordered)| shared.name(ordered.station(*side)));
+            Some(first) if now.monotonic - self.heard > self.patience => {
                 let seconds = (self.patience.0 / 1_000_000_000) as u64;
-                let station = station.unwrap_or_default();
+                let station = shared.activities.all().find(|activity| activity.id == *first);
+                let station = station.map_or_else(String::new, |activity| shared.name(activity.station));
                 Err(AgentError::Silent { station, seconds, doing: "the trial runs" })
             }
             Some(_) => Ok(false),
@@ -87,15 +92,16 @@ impl Running {
 }
 
 /// The sender of a stream handed over `packets`: its receivers need not wait for more.
-fn finish_receivers(shared: &Shared<'_>, stream: u8, packets: u64, out: &mut Vec<Output>) {
-    let Some((_, ordered)) = shared.stream(stream) else { return };
-    let linger = Nanos(LINGER.0.max(4 * ordered.stream.cycle.0.min(1_000_000_000)));
+fn finish_receivers(shared: &Shared<'_>, stream: usize, packets: u64, out: &mut Vec<Output>) {
+    let about = &shared.streams[stream].stream;
+    let linger = Nanos(LINGER.0.max(4 * about.cycle.0.min(1_000_000_000)));
     // A ping-pong is over when the end that asks says so.
-    let (expected, linger) = match ordered.stream.kind {
+    let (expected, linger) = match about.kind {
         Kind::Pingpong => (0, Nanos::ZERO),
         Kind::Cyclic | Kind::Reflected => (packets, linger),
     };
-    for side in ordered.sides().filter(|side| *side != Side::Tx) {
-        out.push(Output::Tell(ordered.station(side), ToAgent::Finish { stream, side, expected, linger }));
+    let sender = ActivityKind::End { stream, side: Side::Tx };
+    for Activity { id: activity, station, .. } in shared.activities.ends(stream).filter(|end| end.kind != sender) {
+        out.push(Output::Tell(station, ToAgent::Finish { activity, expected, linger }));
     }
 }

@@ -2,6 +2,7 @@
 //! What goes into a trial and comes out of it, and what all its phases know.
 
 use super::TrialError;
+use super::activities::{Activities, Activity, ActivityKind, StartTurn};
 use super::awaited::Awaited;
 use crate::agent::AgentError;
 use crate::host::clocks::Compared;
@@ -9,6 +10,7 @@ use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::StationId;
 use std::collections::BTreeMap;
+use tardy_engine::activity::ActivityId;
 use tardy_engine::live::Digest;
 use tardy_engine::message::{EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
@@ -69,11 +71,13 @@ pub enum Output {
 pub(super) struct Shared<'a> {
     pub(super) streams: &'a [Ordered],
     pub(super) loads: &'a mut Loads,
+    pub(super) activities: Activities,
     /// Every station of the path, by name.
     pub(super) stations: BTreeMap<StationId, String>,
     /// Time between the order to start and the first packet of the lead-in, at least.
     pub(super) ahead: Nanos,
-    pub(super) ready: BTreeMap<(u8, Side), EndReady>,
+    /// Of the ends of streams.
+    pub(super) ready: BTreeMap<ActivityId, EndReady>,
     pub(super) clocks: BTreeMap<StationId, ClockReading>,
     /// Of stations on other hosts, before the trial and behind it.
     pub(super) compared: [BTreeMap<StationId, Compared>; 2],
@@ -83,13 +87,9 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    pub(super) fn number(&self, i: usize) -> u8 {
-        self.streams[i].number()
-    }
-
-    /// The stream with this number, and its place.
-    pub(super) fn stream(&self, number: u8) -> Option<(usize, &Ordered)> {
-        self.streams.iter().enumerate().find(|(_, ordered)| ordered.number() == number)
+    /// What was said of an end of a stream when it was made ready.
+    pub(super) fn ready(&self, stream: usize, side: Side) -> Option<&EndReady> {
+        self.ready.get(&self.activities.end(stream, side)?.id)
     }
 
     pub(super) fn name(&self, station: StationId) -> String {
@@ -100,6 +100,16 @@ impl Shared<'_> {
         AgentError::Silent { station: self.name(station), seconds, doing }
     }
 
+    /// An activity of which its station speaks.
+    ///
+    /// # Errors
+    /// If it has none of that number: it is never taken for another one, or for one of another
+    /// station.
+    pub(super) fn activity(&self, station: StationId, id: ActivityId) -> Result<Activity, AgentError> {
+        let not_its = || AgentError::NotIts { station: self.name(station), activity: id };
+        self.activities.at(station, id).ok_or_else(not_its)
+    }
+
     /// A message that a phase with a question looks at: an error if a station failed or did not answer in time, `None` if
     /// the input is no answer.
     pub(super) fn heard(
@@ -108,6 +118,9 @@ impl Shared<'_> {
         now: Now,
         input: Input,
     ) -> Result<Option<(StationId, FromAgent)>, AgentError> {
+        if let Input::Message(station, message) = &input {
+            message.activities().into_iter().try_for_each(|id| self.activity(*station, id).map(drop))?;
+        }
         let message = match input {
             Input::Message(station, FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }) => {
                 return Err(AgentError::Refused { station: self.name(station), what });
@@ -129,31 +142,35 @@ impl Shared<'_> {
         }
     }
 
-    pub(super) fn tell_loads(&self, order: &ToAgent, out: &mut Vec<Output>) {
-        out.extend(self.loads.stations().into_iter().map(|station| Output::Tell(station, order.clone())));
+    /// Tells those of which this is true to stop: one order for all of a station.
+    pub(super) fn stop(&self, is: impl Fn(ActivityKind) -> bool, out: &mut Vec<Output>) {
+        let stops = self.activities.by_station(is).into_iter();
+        out.extend(stops.map(|(station, activities)| Output::Tell(station, ToAgent::Stop { activities })));
     }
 
-    /// Gives every end its base time.
+    /// Gives every activity its base time.
     pub(super) fn start(&mut self, now: Now, out: &mut Vec<Output>) {
         // A load that starts before the first packet must still have its start before it.
         let at = now.tai + self.loads.lead();
-        if let Some(first) = self.streams.first() {
-            let base = base_of(first, at, self.ahead);
-            for station in self.loads.stations() {
-                let base = self.at_station(station, base);
-                out.push(Output::Tell(station, ToAgent::StartLoads { base }));
+        let of_streams: Vec<_> = self.streams.iter().map(|ordered| base_of(ordered, at, self.ahead)).collect();
+        // What belongs to no stream starts with the first one, or as soon as it may.
+        let of_others = of_streams.first().copied().unwrap_or(at + self.ahead);
+        for turn in StartTurn::ALL {
+            // One order for all of a station that start together: each order takes time, and the
+            // base time comes nearer.
+            let mut starts: Vec<(StationId, Instant<Tai>, Vec<ActivityId>)> = Vec::new();
+            for Activity { id, station, kind } in self.activities.of(|kind| kind.turn() == turn) {
+                let base = kind.stream().map_or(of_others, |stream| of_streams[stream]);
+                match starts.iter_mut().find(|(at, other, _)| (*at, *other) == (station, base)) {
+                    Some((.., activities)) => activities.push(id),
+                    None => starts.push((station, base, vec![id])),
+                }
             }
+            out.extend(starts.into_iter().map(|(station, base, activities)| {
+                Output::Tell(station, ToAgent::Start { activities, base: self.at_station(station, base) })
+            }));
         }
-        // The sender begins last.
-        for side in [Side::Rx, Side::Reply, Side::Tx] {
-            for (i, ordered) in self.streams.iter().enumerate().filter(|(_, s)| s.sides().any(|of| of == side)) {
-                let base = base_of(ordered, at, self.ahead);
-                self.bases[i] = Some(base);
-                let station = ordered.station(side);
-                let base = self.at_station(station, base);
-                out.push(Output::Tell(station, ToAgent::Start { stream: ordered.number(), side, base }));
-            }
-        }
+        self.bases = of_streams.into_iter().map(Some).collect();
     }
 
     /// The same moment on the clock of a station's host.
@@ -172,9 +189,8 @@ impl Shared<'_> {
 
     /// A stamp that the experiment names is had or refused; one of the usual ones may lack.
     pub(super) fn has_named_stamps(&self) -> Result<(), TrialError> {
-        for ordered in self.streams.iter().filter(|ordered| ordered.stream.stamps_named) {
-            let end = |side| self.ready.get(&(ordered.number(), side));
-            let absent = ordered.sides().filter_map(end).flat_map(|end| &end.absent);
+        for (i, ordered) in self.streams.iter().enumerate().filter(|(_, ordered)| ordered.stream.stamps_named) {
+            let absent = ordered.sides().filter_map(|side| self.ready(i, side)).flat_map(|end| &end.absent);
             if let Some((point, why)) = absent.into_iter().next() {
                 return Err(TrialError::CannotDo(format!(
                     "stream `{}`: `stamps` names {point}, and it cannot be had: {why}; leave it out, or use a device that has it",

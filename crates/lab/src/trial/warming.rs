@@ -67,9 +67,8 @@ impl Warming {
         out: &mut Vec<Output>,
     ) -> Result<bool, TrialError> {
         let heard = shared.heard(&mut self.asked, now, input)?;
-        let number = shared.number(self.at);
         match (self.step, heard) {
-            (Step::Send, Some((_, FromAgent::Warmed { stream, stamped }))) if stream == number => {
+            (Step::Send, Some((_, FromAgent::Warmed { activity, stamped }))) if self.asked.awaits(activity) => {
                 self.ask_status(shared, Side::Rx, Step::Far { stamped }, now, out);
             }
             (Step::Far { stamped }, Some((_, message))) => {
@@ -105,10 +104,13 @@ impl Warming {
                 let is_busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
                 // A connection is made by the first.
                 let once = (is_busy || stream.port.traits().is_connection) && shared.warmups[self.at].sent == 0;
-                if !shared.is_stopped && (is_in_time || once) {
-                    let order = ToAgent::WarmUp { stream: ordered.number(), count: PACKETS, apart: APART };
-                    out.push(Output::Tell(ordered.from, order));
-                    self.asked = Awaited::new([ordered.from], DOING, ANSWER, now.monotonic);
+                if let Some(sender) = shared.activities.end(self.at, Side::Tx)
+                    && !shared.is_stopped
+                    && (is_in_time || once)
+                {
+                    let order = ToAgent::WarmUp { activity: sender.id, count: PACKETS, apart: APART };
+                    out.push(Output::Tell(sender.station, order));
+                    self.asked = Awaited::new([sender], DOING, ANSWER, now.monotonic);
                     self.step = Step::Send;
                     return false;
                 }
@@ -123,22 +125,21 @@ impl Warming {
     }
 
     fn ask_status(&mut self, shared: &Shared<'_>, side: Side, step: Step, now: Now, out: &mut Vec<Output>) {
-        let ordered = &shared.streams[self.at];
-        let station = ordered.station(side);
-        out.push(Output::Tell(station, ToAgent::WarmStatus { stream: ordered.number(), side }));
-        self.asked = Awaited::new([station], DOING, ANSWER, now.monotonic);
+        let end = shared.activities.end(self.at, side);
+        out.extend(end.map(|end| Output::Tell(end.station, ToAgent::WarmStatus { activity: end.id })));
+        self.asked = Awaited::new(end, DOING, ANSWER, now.monotonic);
         self.step = step;
     }
 
     /// What the message says of this end of the present stream.
-    fn status(&self, shared: &Shared<'_>, end: Side, message: &FromAgent) -> Result<Option<Warm>, TrialError> {
+    fn status(&self, shared: &Shared<'_>, side: Side, message: &FromAgent) -> Result<Option<Warm>, TrialError> {
         let ordered = &shared.streams[self.at];
-        let FromAgent::WarmStatus { stream, side, received, unstamped, last_stamped, napi_id, answers_stamped, .. } =
+        let FromAgent::WarmStatus { activity, received, unstamped, last_stamped, napi_id, answers_stamped, .. } =
             *message
         else {
             return Ok(None);
         };
-        if stream != ordered.number() || side != end {
+        if !self.asked.awaits(activity) {
             return Ok(None);
         }
         let wait = if side == Side::Rx { ordered.stream.rx.wait } else { ordered.stream.tx.wait };
@@ -158,7 +159,7 @@ impl Warming {
     fn end_round(&mut self, shared: &mut Shared<'_>, stamped: u32, far: Warm, near: Option<(Side, Warm)>, now: Now) {
         let ordered = &shared.streams[self.at];
         let wants = |side: Side, points: &[Point]| {
-            let end = shared.ready.get(&(ordered.number(), side));
+            let end = shared.ready(self.at, side);
             let is_absent = |point| end.is_some_and(|end| end.absent.iter().any(|(absent, _)| absent == point));
             points.iter().any(|point| ordered.stream.stamps.contains(point) && !is_absent(point))
         };

@@ -5,10 +5,11 @@
 use super::{clocks, stream};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::live::Digest;
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::{self, Collected, EndId, EndReady, FromAgent, ToAgent};
+use tardy_engine::message::{self, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent};
 use tardy_engine::order::{
     AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder, ThreadOrder,
 };
@@ -22,7 +23,6 @@ use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::Point;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
@@ -70,7 +70,7 @@ fn another_protocol() -> Vec<u8> {
     // Behind the length and the word `tardy`.
     bytes[9..13].copy_from_slice(&(message::PROTOCOL + 1).to_le_bytes());
     bytes.insert(0, GREETING | ORDERS);
-    said(bytes, &[ToAgent::StopSending])
+    said(bytes, &[ToAgent::Connect])
 }
 
 fn short(kind: Kind) -> Stream {
@@ -113,7 +113,7 @@ fn orders() -> Vec<ToAgent> {
         replies,
     };
     let load = LoadOrder {
-        at: at(),
+        at: LoadAt { load: 0, instance: 1, peer: true },
         name: "bulk".into(),
         kind: LoadKind::TcpRr { size: 64, reply_size: 128 },
         thread: thread(),
@@ -136,32 +136,32 @@ fn orders() -> Vec<ToAgent> {
         }),
         EndOrder::Reflect(ReflectOrder { receive: receive(Kind::Reflected, false), send: send(Kind::Reflected, true) }),
     ];
+    let ends = ends.into_iter().map(ActivityOrder::End);
+    let activities = (0..).map(ActivityId).zip(ends.chain([ActivityOrder::Load(load)])).collect();
     let base = Instant::from_ns(1_000_000_000);
     vec![
         ToAgent::Measure(vec![RulerOrder { thread: thread(), sends: true }]),
-        ToAgent::Prepare { ends, loads: vec![load] },
-        ToAgent::WarmUp { stream: 0, count: 10, apart: Nanos(500_000) },
-        ToAgent::WarmStatus { stream: 0, side: Side::Rx },
-        ToAgent::ConnectLoads,
-        ToAgent::StartLoads { base },
-        ToAgent::Start { stream: 0, side: Side::Tx, base },
-        ToAgent::StopSending,
-        ToAgent::Finish { stream: 0, side: Side::Reply, expected: 6, linger: Nanos(200_000_000) },
-        ToAgent::StopLoads,
-        ToAgent::CollectLoads,
-        ToAgent::Collect { stream: 0, side: Side::Tx },
+        ToAgent::Prepare { activities },
+        ToAgent::Connect,
+        ToAgent::WarmUp { activity: TX, count: 10, apart: Nanos(500_000) },
+        ToAgent::WarmStatus { activity: RX },
+        ToAgent::Start { activities: vec![TX, LOAD], base },
+        ToAgent::Finish { activity: RX, expected: 6, linger: Nanos(200_000_000) },
+        ToAgent::Stop { activities: vec![LOAD] },
+        ToAgent::Collect { activity: TX },
     ]
 }
 
-fn at() -> LoadAt {
-    LoadAt { load: 0, instance: 1, peer: true }
-}
+/// The activities of a trial: the ends of its stream, and a load.
+const TX: ActivityId = ActivityId(0);
+const RX: ActivityId = ActivityId(1);
+const BACK: ActivityId = ActivityId(2);
+const LOAD: ActivityId = ActivityId(4);
 
 /// One of each answer but those that hand over a half.
 fn answers() -> Vec<FromAgent> {
     let ready = EndReady {
-        stream: 0,
-        side: Side::Tx,
+        activity: TX,
         thread: ThreadRecord { tid: 7, affinity: vec![1], ..ThreadRecord::default() },
         absent: vec![(Point::TxHw, "the device gives no such stamp".into())],
         error_queue_bytes: 212_992,
@@ -170,10 +170,10 @@ fn answers() -> Vec<FromAgent> {
     vec![
         FromAgent::Ruler(vec![RulerRecord { station: "a".into(), stamp_ns: 22, ..RulerRecord::default() }]),
         FromAgent::Ready { ends: vec![ready], clocks: clocks() },
-        FromAgent::Warmed { stream: 0, stamped: 10 },
+        FromAgent::Connected,
+        FromAgent::Warmed { activity: TX, stamped: 10 },
         FromAgent::WarmStatus {
-            stream: 0,
-            side: Side::Rx,
+            activity: RX,
             received: 10,
             unstamped: 1,
             last_stamped: true,
@@ -181,43 +181,41 @@ fn answers() -> Vec<FromAgent> {
             answered: 9,
             answers_stamped: 8,
         },
-        FromAgent::LoadsConnected,
-        FromAgent::Progress { stream: 0, side: Side::Rx, digest },
-        FromAgent::Done { stream: 0, side: Side::Tx, packets: 6 },
-        FromAgent::LoadOutput { at: at(), bytes: b"a line\n".to_vec() },
-        FromAgent::LoadSide { at: at(), record: Box::new(SideRecord { sends: 3, ..SideRecord::default() }) },
-        FromAgent::LoadsCollected,
+        FromAgent::Progress { activity: RX, digest },
+        FromAgent::Done { activity: TX, packets: 6 },
+        FromAgent::LoadOutput { activity: LOAD, bytes: b"a line\n".to_vec() },
+        FromAgent::Collected {
+            activity: LOAD,
+            summary: Box::new(ActivitySummary::Load(SideRecord { sends: 3, ..SideRecord::default() })),
+        },
         FromAgent::Failed("no such device".into()),
-        FromAgent::Broke { end: of(Side::Tx), why: "the connection of stream 0: refused".into() },
+        FromAgent::Broke { activity: TX, why: "the connection of stream 0: refused".into() },
     ]
-}
-
-fn of(side: Side) -> EndId {
-    EndId { stream: 0, side }
 }
 
 /// What the ends of a trial on a simulated path hand over, in the order in which [`super::trial`] takes it.
 fn halves(kind: Kind) -> Vec<FromAgent> {
     let trial = sim::trial(&short(kind), 0, 7, Nanos(123), &Shaper::None);
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
-    let (tx, rx, back) = (of(Side::Tx), of(Side::Rx), of(Side::Reply));
-    let rest = |end, sent, arrived, thread, gaps| {
+    let rest = |activity, sent, arrived, thread, gaps| {
         let (clocks, own) = (clocks(), Default::default());
-        let rest = Box::new(Collected { sent, arrived, gaps, thread, clocks, tcp: None, own });
-        FromAgent::Collected { end, rest }
+        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own };
+        FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(rest)) }
     };
-    let rows = FromAgent::SenderPiece { end: tx, rows: sent };
-    let mut told = vec![rows, rest(tx, Some(tx_counters), None, tx_thread, None)];
+    let rows = FromAgent::SenderPiece { activity: TX, rows: sent };
+    let mut told = vec![rows, rest(TX, Some(tx_counters), None, tx_thread, None)];
     let (answers, answered) = match &reply {
-        Some(reply) => (Some(FromAgent::SenderPiece { end: rx, rows: reply.sent.clone() }), Some(reply.tx_counters)),
+        Some(reply) => {
+            (Some(FromAgent::SenderPiece { activity: RX, rows: reply.sent.clone() }), Some(reply.tx_counters))
+        }
         None => (None, None),
     };
     told.extend(answers);
-    told.push(FromAgent::ArrivalPiece { end: rx, arrivals });
-    told.push(rest(rx, answered, Some(rx_counters), rx_thread, gaps));
+    told.push(FromAgent::ArrivalPiece { activity: RX, arrivals });
+    told.push(rest(RX, answered, Some(rx_counters), rx_thread, gaps));
     if let Some(reply) = reply {
-        told.push(FromAgent::ArrivalPiece { end: back, arrivals: reply.arrivals });
-        told.push(rest(back, None, Some(reply.rx_counters), reply.thread.unwrap_or_default(), reply.gaps));
+        told.push(FromAgent::ArrivalPiece { activity: BACK, arrivals: reply.arrivals });
+        told.push(rest(BACK, None, Some(reply.rx_counters), reply.thread.unwrap_or_default(), reply.gaps));
     }
     told
 }
