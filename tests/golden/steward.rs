@@ -178,10 +178,12 @@ fn a_steward_of_another_build_and_one_that_is_none_are_refused() {
         error.starts_with("b: its steward is tardy 0.1.0 (build 4567), and this is tardy 0.1.0 (build 0123)"),
         "{error}"
     );
-    let error = met(|_orders, mut answers| drop(answers.write_all(b"Last login: Mon Nov 23\n")))
-        .err()
-        .expect("no steward")
-        .to_string();
+    let login = |mut orders: PipeReader, mut answers: PipeWriter| {
+        let _ = answers.write_all(b"Last login: Mon Nov 23\n");
+        // It reads on: if it were gone before the greeting reaches it, the connection would be lost.
+        let _ = message::read_frame(&mut orders);
+    };
+    let error = met(login).err().expect("no steward").to_string();
     assert!(error.starts_with("b: not a message of this protocol"), "{error}");
     let error = met(|_orders, _answers| ()).err().expect("nobody").to_string();
     assert!(error.starts_with("b: the connection to its steward is lost"), "{error}");
