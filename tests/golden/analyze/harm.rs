@@ -74,6 +74,41 @@ fn a_realtime_task_in_step_with_the_tick_hid_behind_softirqs() {
 }
 
 #[test]
+fn a_realtime_thread_of_the_kernels_that_takes_packets_in_was_called_a_stranger() {
+    // With threaded interrupts the softirq of the stream's own packets runs in `irq/…`, of policy FIFO.
+    let taken_in = |name: &str| {
+        verdicts(|record| {
+            busy(record, 1, 900, name, 0.5);
+            record.after.cpus.get_mut(&1).expect("a CPU").softirq_ns += part(0.5).expect("a time");
+            record.after.tasks.get_mut(&900).expect("the task").realtime = true;
+            ctl(record).rx.wait_ns = part(0.48);
+        })
+    };
+    for name in ["irq/24-eth0", "ktimers/1", "ksoftirqd/1", "napi/eth0-3"] {
+        assert!(taken_in(name).iter().all(|verdict| verdict.level != Level::Invalid), "{name}: {:?}", taken_in(name));
+    }
+    assert!(taken_in("irqbalance").iter().any(|verdict| verdict.level == Level::Invalid));
+}
+
+#[test]
+fn a_realtime_task_that_wandered_to_a_cpu_was_charged_to_it_whole() {
+    let level = |came_from: u32| {
+        let found = verdicts(|record| {
+            busy(record, 1, 900, "above", 0.5);
+            record.after.cpus.get_mut(&1).expect("a CPU").softirq_ns += part(0.46).expect("a time");
+            let task = record.after.tasks.get_mut(&900).expect("the task");
+            task.realtime = true;
+            let earlier = TaskTime { cpu: came_from, run_ns: 0, ..task.clone() };
+            record.before.tasks.insert(900, earlier);
+            ctl(record).rx.wait_ns = part(0.48);
+        });
+        found.into_iter().find(|verdict| verdict.id == "competing-cpu").map(|verdict| verdict.level)
+    };
+    assert_eq!(level(1), Some(Level::Invalid), "it was there all the time");
+    assert_ne!(level(0), Some(Level::Invalid), "it may have run elsewhere");
+}
+
+#[test]
 fn the_weight_follows_from_the_wait_whatever_the_policy() {
     let level = |policy: &str, waited: f64| {
         only(|record| {

@@ -95,11 +95,21 @@ fn is_own(evidence: &Evidence<'_>, name: &str) -> bool {
     name.starts_with("tardy-") && before.other_runs == 0 && after.other_runs == 0
 }
 
-/// What other tasks of a realtime policy ran that were last on a CPU.
+/// Threads of the kernel's that take packets and timers in, of a realtime policy on a kernel with PREEMPT_RT or threaded interrupts. What they run
+/// is time of interrupts and softirqs.
+const INTAKE: [&str; 4] = ["irq/", "ktimers/", "ksoftirqd/", "napi/"];
+
+/// What other tasks of a realtime policy ran on a CPU: those that were on it at both readings, or are new. One that wanders may have run elsewhere.
 fn realtime_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
     let strange = strange(evidence);
-    let tasks =
-        evidence.after().tasks.iter().filter(|(tid, task)| task.realtime && task.cpu == cpu && strange(**tid, task));
+    let before = &evidence.before().tasks;
+    let stayed = |tid: &u32, task: &TaskTime| {
+        before.get(tid).filter(|earlier| earlier.start == task.start).is_none_or(|earlier| earlier.cpu == cpu)
+    };
+    let tasks = evidence.after().tasks.iter().filter(|(tid, task)| {
+        let takes_in = INTAKE.iter().any(|prefix| task.name.starts_with(prefix));
+        task.realtime && task.cpu == cpu && !takes_in && stayed(tid, task) && strange(**tid, task)
+    });
     tasks.map(|(tid, task)| task_ns(evidence, *tid, task, elapsed_ns)).fold(0, i64::saturating_add)
 }
 
