@@ -29,9 +29,11 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
     }
     let trials = run.trials()?;
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
-    for some in trials.chunks(workers) {
-        let records: Vec<TrialRecord> =
-            some.iter().map(|id| run.record(&id.cell, id.n)).collect::<Result<_, StoreError>>()?;
+    let mut left = &trials[..];
+    while !left.is_empty() {
+        let records = side_by_side(run, left, workers)?;
+        let (some, later) = left.split_at(records.len());
+        left = later;
         let mut under_way: Vec<UnderWay<'_>> = Vec::new();
         for (id, record) in some.iter().zip(&records) {
             judge.run.extend(observer::judge(record));
@@ -80,10 +82,32 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
     Ok(judged)
 }
 
-/// Trials that are looked through at the same time: each takes some 60 MB.
+/// Trials that are looked through at the same time, at most.
 const MOST_WORKERS: usize = 8;
+/// Streams that are looked through at the same time: each takes some 60 MB. One trial may have more.
+const MOST_STREAMS: usize = 8;
+/// Bytes that the records of trials which are held at the same time take as JSON. One trial's may be longer.
+const MOST_RECORDS: u64 = 8 << 20;
 /// Trials with fewer packets are not worth a thread.
 const WORTH_A_THREAD: u64 = 100_000;
+
+/// The records of the next trials: as many as can be looked through side by side in the memory that one large trial takes.
+fn side_by_side(run: &RunFolder, trials: &[TrialId], workers: usize) -> Result<Vec<TrialRecord>, StoreError> {
+    let (mut records, mut streams, mut bytes) = (Vec::new(), 0, 0);
+    for id in &trials[..trials.len().min(workers)] {
+        bytes += run.record_bytes(&id.cell, id.n)?;
+        if !records.is_empty() && bytes > MOST_RECORDS {
+            break;
+        }
+        let record = run.record(&id.cell, id.n)?;
+        streams += record.streams.len();
+        if !records.is_empty() && streams > MOST_STREAMS {
+            break;
+        }
+        records.push(record);
+    }
+    Ok(records)
+}
 
 /// A trial that is looked through.
 struct UnderWay<'a> {

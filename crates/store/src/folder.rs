@@ -233,6 +233,16 @@ impl RunFolder {
         self.read_json(&self.finished(cell, n)?.join(RECORD))
     }
 
+    /// How long `trial.json` of a finished trial is, in bytes.
+    ///
+    /// # Errors
+    /// As [`RunFolder::record`].
+    pub fn record_bytes(&self, cell: &str, n: u32) -> Result<u64, StoreError> {
+        let below = self.finished(cell, n)?.join(RECORD);
+        let about = self.folder.file(&below)?.metadata();
+        about.map(|about| about.len()).map_err(StoreError::io("read", &self.path().join(below)))
+    }
+
     /// Opens `samples.parquet` of a finished trial.
     ///
     /// # Errors
