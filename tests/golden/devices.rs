@@ -58,7 +58,7 @@ fn simulated_devices_are_born_in_their_namespaces_and_go_before_them() {
 fn a_path_that_this_machine_lacks_costs_its_cells_and_names_the_mend() {
     let lacks = |path: &str, simulates| {
         let found = FactsByHost::from(Facts { simulates, ..Facts::default() });
-        Kinds::default().cannot(&with(path).cells[0].setup, &found)
+        Kinds::default().refusal(&with(path).cells[0].setup, &found)
     };
     let why = lacks("kind = \"netdevsim\"", false).expect("it is not there");
     assert!(why.contains("tardy guest fetch --with netdevsim"), "{why}");
@@ -85,14 +85,14 @@ fn only_the_guest_that_needs_a_device_gets_it() {
 #[test]
 fn a_qemu_without_igb_is_refused_by_its_version() {
     let igb = load(&ready_made("igb").expect("it is there"), &[]).expect("it loads");
-    let says = |version: &str| devices::possible(&igb, version).err().map(|error: GuestError| error.to_string());
+    let says = |version: &str| devices::check(&igb, version).err().map(|error: GuestError| error.to_string());
     let why = says("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)").expect("too old");
     assert!(why.contains("igb") && why.contains("8.0") && why.contains("7.2.22"), "{why}");
     assert!(says("something else").is_some(), "what it is must be known");
     for new in ["QEMU emulator version 8.0.0", "QEMU emulator version 10.0.13 (Debian 1:10.0.13+ds)"] {
         assert_eq!(says(new), None);
     }
-    assert!(devices::possible(&with("kind = \"veth\""), "QEMU emulator version 7.2.22").is_ok());
+    assert!(devices::check(&with("kind = \"veth\""), "QEMU emulator version 7.2.22").is_ok());
 }
 
 #[test]

@@ -15,8 +15,9 @@ use std::time::Duration;
 use tardy_host::state::Reader;
 use tardy_lab::command::Command;
 use tardy_lab::connection::{Carrier, Connection};
-use tardy_lab::coordinator::{Options, possible, run};
+use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::ask::{Ask, Observe, Observed};
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::place::Place;
 use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError};
@@ -28,14 +29,15 @@ use tardy_lab::path::{Ends, InGuest, Laid, LinkEnd, PathError, PathId, PathMetho
 use tardy_lab::plan::plan_of;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::slot::ClaimError;
-use tardy_lab::station::{Life, Offer, PlannedStation, StationMethods};
+use tardy_lab::station::{Offer, PlannedStation, StationMethods};
 use tardy_lab::step::{Question, Step};
 use tardy_lab::undo::{PutBack, UndoError};
 use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;
 use tardy_model::sample::{Batch, Outcome};
+use tardy_model::station::{Life, StationKind, StationTraits};
 use tardy_model::trial::TrialRecord;
-use tardy_spec::experiment::{Experiment, Setup, Station};
+use tardy_spec::experiment::{Experiment, Setup};
 
 const VERSION: &str = "two hosts";
 
@@ -62,10 +64,9 @@ rx = { cpu = "any", policy = "other" }
 
 /// A station that is a thread of this process.
 const STATION: StationMethods = StationMethods {
-    name: "thread",
-    life: Life::SetUp,
+    traits: StationTraits { name: "thread", life: Life::SetUp },
     build: |names, host, station| PlannedStation {
-        kind: Station::Netns,
+        kind: StationKind::Netns,
         steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
         offer: Offer::Netns(Place::netns_of(host, &names.netns(station))),
         agent: Command::new("agent", &[station]),
@@ -83,8 +84,11 @@ thread_local! {
 }
 
 /// The same, but for the whole run.
-const STANDING: StationMethods =
-    StationMethods { name: "thread", life: Life::Run, build: STATION.build, connect: STATION.connect };
+const STANDING: StationMethods = StationMethods {
+    traits: StationTraits { name: "thread", life: Life::Run },
+    build: STATION.build,
+    connect: STATION.connect,
+};
 
 /// The next of the loopback's addresses.
 static NEXT: AtomicU8 = AtomicU8::new(1);
@@ -118,7 +122,7 @@ fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> 
     Ok(Laid { steps, keepers, read_back, ends, ..Laid::default() })
 }
 
-const PATH: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
+const PATH: PathMethods = PathMethods { refusal: |_| None, lay, guest: InGuest::NOTHING };
 
 fn kinds() -> Kinds {
     Kinds { path: |_| &PATH, station: |_| &STATION }
@@ -266,7 +270,7 @@ fn experiment_of(text: &str) -> Experiment {
     let source = tardy_spec::Source { name: "open-kinds.toml".into(), text: text.to_owned() };
     let mut experiment = tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
     for cell in &mut experiment.cells {
-        cell.setup.stations.insert("c".to_owned(), Station::Netns);
+        cell.setup.stations.insert("c".to_owned(), StationKind::Netns);
         cell.setup.streams[1].from = "c".to_owned();
     }
     experiment
@@ -283,9 +287,9 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
     let ran_at_the_end = idle.ran_at_the_end.clone();
     let mut hosts = Hosts::here(&mut idle);
     let experiment = experiment();
-    let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let options = Options { version: VERSION, stop: &stop, kinds: kinds() };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let [steps, looks, put_back] = did.get();
@@ -304,16 +308,17 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
 }
 
 /// Why a run over the test's path fails whose program ends at this look at the host; 0 is before it is ready.
-fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3]) {
+fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3], Vec<Option<String>>) {
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle { ends_at: Some(look), ..Idle::new(&did) };
     let mut hosts = Hosts::here(&mut idle);
     let experiment = experiment();
-    let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let options = Options { version: VERSION, stop: &stop, kinds: kinds() };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
-    (ended.failed.expect("it fails").to_string(), did.get())
+    let failed = kept.trials.iter().map(|(record, _)| record.failed.clone()).collect();
+    (ended.failed.expect("it fails").to_string(), did.get(), failed)
 }
 
 #[test]
@@ -326,8 +331,8 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };
     let mut hosts = Hosts::here(&mut idle);
-    let found = possible(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
-    let options = Options { version: VERSION, stop: &stop, kinds };
+    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     drop(hosts);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
@@ -353,10 +358,12 @@ fn a_path_whose_program_ends_is_not_measured_on() {
     let needs = "the path needs it as long as packets are under way";
     let words =
         format!("`forwarder` (a forwarder of the test's) ended with exit status: 3; it said: no such device: {needs}");
-    let (why, [steps, looks, put_back]) = failure_of_one_that_ends_at(0);
+    let (why, [steps, looks, put_back], trials) = failure_of_one_that_ends_at(0);
     assert_eq!((why, steps, looks, put_back), (words.clone(), 4, 0, 1), "nothing is measured");
-    let (why, [_, looks, put_back]) = failure_of_one_that_ends_at(1);
-    assert_eq!((why, put_back), (words, 1));
+    assert_eq!(trials, []);
+    let (why, [_, looks, put_back], trials) = failure_of_one_that_ends_at(1);
+    assert_eq!((why, put_back), (words.clone(), 1));
+    assert_eq!(trials, [Some(words)], "the trial under way is kept as one that broke");
     assert!(looks > 1, "the trial under way is finished");
 }
 
@@ -388,7 +395,7 @@ fn each_of_many_ends_knows_all_others_in_a_vlan() {
             Ok(Laid { ends: Ends::of(PathId::FIRST, ends), ..Laid::default() })
         };
     static MANY: std::sync::OnceLock<PathMethods> = std::sync::OnceLock::new();
-    MANY.get_or_init(|| PathMethods { cannot: |_| None, lay: only_first, guest: InGuest::NOTHING });
+    MANY.get_or_init(|| PathMethods { refusal: |_| None, lay: only_first, guest: InGuest::NOTHING });
     let kinds = Kinds { path: |_| MANY.get().expect("it is set"), station: |_| &STATION };
     let plan = plan_of(&kinds, &experiment.cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("a plan");
     let addresses: Vec<IpAddr> = plan.ends.values().map(|end| end.vlans[&7].address).collect();

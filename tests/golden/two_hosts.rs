@@ -10,7 +10,7 @@ use std::time::Duration;
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
-use tardy_engine::sender::SenderHalf;
+use tardy_engine::sender::SentRows;
 use tardy_lab::agent::Agent;
 use tardy_lab::connection::{Carrier, Connection};
 use tardy_lab::host::clocks::{Compared, OffsetSource, Unknown};
@@ -100,7 +100,7 @@ fn shift(column: &mut [MaybeNanos], by_ns: i64) {
     column.iter_mut().for_each(|cell| *cell = MaybeNanos::from(cell.get().map(|ns| ns + by_ns)));
 }
 
-fn shift_sent(half: &mut SenderHalf, by_ns: i64) {
+fn shift_sent(half: &mut SentRows, by_ns: i64) {
     for column in [&mut half.scheduled, &mut half.wakeup, &mut half.send] {
         shift(column, by_ns);
     }
@@ -249,7 +249,7 @@ fn as_on_one_host(halves: &Halves) -> Halves {
 
 #[test]
 fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
-    let Ran { streams, result, bases } = run(Stations::compared_by(Known(Vec::new())));
+    let Ran { streams, result, bases } = run(Stations::compared_by(Box::new(Known(Vec::new()))));
     let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
     assert_eq!((streams.len(), ran.len()), (2, 2));
     for (stream, ran) in streams.iter().zip(&ran) {
@@ -310,7 +310,7 @@ impl OffsetSource for KnownOnce {
 
 #[test]
 fn one_failed_comparison_behind_a_trial_discarded_all_that_was_measured() {
-    let Ran { streams, result, .. } = run(Stations::compared_by(KnownOnce(false)));
+    let Ran { streams, result, .. } = run(Stations::compared_by(Box::new(KnownOnce(false))));
     let Err(broken) = result else { panic!("nobody knows how the clocks drifted") };
     assert!(broken.error.to_string().ends_with("cannot be compared: the test forgot"), "{}", broken.error);
     assert_eq!(broken.had.len(), streams.len());
@@ -324,7 +324,7 @@ fn one_failed_comparison_behind_a_trial_discarded_all_that_was_measured() {
 
 #[test]
 fn the_packets_of_a_host_whose_clock_drifts_are_due_by_that_clock() {
-    let Ran { streams, result, .. } = run(Stations::compared_by(Known(Vec::new())));
+    let Ran { streams, result, .. } = run(Stations::compared_by(Box::new(Known(Vec::new()))));
     let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
     let of_other = |(stream, _): &(&Stream, &StreamHalves)| stream.from == "b";
     let (stream, ran) = streams.iter().zip(&ran).find(of_other).expect("one sends from there");

@@ -29,12 +29,12 @@ const CAN: TsInfo = TsInfo { flags: 0x45, phc: 1, rx_filters: 0b11 };
 const OFF: HwStamp = HwStamp { flags: 0, tx: 0, rx: 0 };
 
 /// A machine with two cards beside the one that it is reached by.
-fn machine() -> nic::Found {
+fn machine() -> nic::NicTables {
     let link = |name: &str, mac: &str, flags: &[&str]| {
         json!({"ifname": name, "flags": flags, "mtu": 1500, "min_mtu": 68, "max_mtu": 9216, "operstate": "DOWN",
                "link_type": "ether", "address": mac, "inet6_addr_gen_mode": "eui64", "altnames": [format!("{name}-alt")]})
     };
-    nic::Found {
+    nic::NicTables {
         links: json!([
             {"ifname": "lo", "link_type": "loopback", "address": "00:00:00:00:00:00", "flags": ["UP"], "max_mtu": 0},
             link("eth0", "52:54:00:12:34:56", &["UP"]),
@@ -62,7 +62,7 @@ fn push(list: &mut Value, row: Value) {
     list.as_array_mut().expect("a list").push(row);
 }
 
-fn why(of: &nic::Found, device: &str, take: bool) -> String {
+fn why(of: &nic::NicTables, device: &str, take: bool) -> String {
     match of.nic(device).and_then(|nic| nic.may_be_taken(1500, take)) {
         Ok(()) => "free".to_owned(),
         Err(error) => error.to_string(),
@@ -80,13 +80,13 @@ fn a_device_in_use_is_not_taken() {
     assert_eq!(why(&free, "lo", true), "`lo` is the loopback: name a network card");
     assert!(why(&free, "eth0", true).starts_with("`eth0` carries the default route: "), "whatever else it has");
 
-    let with = |change: &dyn Fn(&mut nic::Found)| {
+    let with = |change: &dyn Fn(&mut nic::NicTables)| {
         let mut changed = machine();
         change(&mut changed);
         (why(&changed, "enp1s0", false), why(&changed, "enp1s0", true))
     };
     let both = |says: &str| (says.to_owned(), says.to_owned());
-    let addressed = |row: Value| move |m: &mut nic::Found| push(&mut m.addresses[1]["addr_info"], row.clone());
+    let addressed = |row: Value| move |m: &mut nic::NicTables| push(&mut m.addresses[1]["addr_info"], row.clone());
     assert_eq!(
         with(&addressed(json!({"local": "192.0.2.1", "prefixlen": 24, "scope": "global"}))),
         (

@@ -264,7 +264,7 @@ fn stamps_of_the_device_stand_beside_the_drivers_and_those_that_do_not_come_are_
         assert_eq!((half.tx_kernel[seq as usize].get(), half.tx_hw[seq as usize].get()), (driver, device), "{seq}");
     }
     // On the way to the coordinator they stay where they are.
-    let mut whole = tardy_engine::sender::SenderHalf::default();
+    let mut whole = tardy_engine::sender::SentRows::default();
     half.pieces(64).for_each(|piece| whole.append(piece));
     assert_eq!(whole.tx_hw, half.tx_hw);
 }

@@ -9,7 +9,8 @@ use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_engine::dropped::unreported;
 use tardy_engine::halves::join;
 use tardy_engine::port::sim;
-use tardy_lab::coordinator::{Options, possible, run};
+use tardy_lab::coordinator::{Options, check, run};
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::kinds::Kinds;
@@ -61,11 +62,11 @@ struct Trial {
 
 fn trial(experiment: &Experiment) -> Trial {
     let stop = AtomicBool::new(false);
-    let options = Options { version: "0", stop: &stop, kinds: Kinds::default() };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let mut kept = Kept::default();
-    let found = possible(experiment, &mut hosts).expect("nothing stands against a simulation");
+    let found = check(experiment, &mut hosts).expect("nothing stands against a simulation");
     let ended = run(experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let (record, mut streams) = kept.0.remove(0);

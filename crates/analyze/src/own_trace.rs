@@ -41,7 +41,7 @@ const KEPT: usize = 4096;
 
 /// What a test found, whether it is a trace or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct Difference {
     /// The chance of so much if these packets are like all others, of this test alone.
     pub p_value: f64,
     /// How much longer the affected packets take, the median over all comparisons, ns.
@@ -136,7 +136,7 @@ impl OwnTracePass {
 
 impl CellTrace {
     /// Every test that could be made, by stream and metric.
-    pub fn tests(&self) -> impl Iterator<Item = (&str, Metric, Place, Found)> {
+    pub fn tests(&self) -> impl Iterator<Item = (&str, Metric, Place, Difference)> {
         self.streams.iter().flat_map(|(stream, of)| {
             let by_metric = of.metrics.iter().enumerate();
             let tests = by_metric.flat_map(|(at, metric)| of.tests(at).into_iter().map(|found| (*metric, found)));
@@ -175,7 +175,7 @@ impl CellTrace {
 
 impl StreamTrace {
     /// Every test of a metric that could be made.
-    fn tests(&self, at: usize) -> Vec<(Place, Found)> {
+    fn tests(&self, at: usize) -> Vec<(Place, Difference)> {
         let Some(metric) = self.by_metric.get(at) else { return Vec::new() };
         let [first, last] = &metric.edges;
         let edges = [(Place::First, first.test()), (Place::Last, last.test())];
@@ -194,7 +194,7 @@ struct Trace<'a> {
     stream: &'a str,
     metric: Metric,
     place: Place,
-    found: Found,
+    found: Difference,
     /// The chance for the whole run: of any of its tests to show as much.
     p_value: f64,
     /// Printed figures that it moves.
@@ -250,7 +250,7 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
 }
 
 /// The printed figures that so many packets, so much longer, move.
-fn spoils(found: &Found, place: Place, result: &MetricResult, least_ns: f64) -> Vec<&'static str> {
+fn spoils(found: &Difference, place: Place, result: &MetricResult, least_ns: f64) -> Vec<&'static str> {
     let figures = &result.figures;
     let share = (found.packets as f64 / result.count.max(1) as f64).min(1.0);
     let share = found.class.map_or(share, |(modulus, _)| 1.0 / modulus as f64);

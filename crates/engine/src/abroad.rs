@@ -2,7 +2,7 @@
 //! What another host recorded, brought to the coordinator's clock. Pure.
 
 use crate::receiver::Arrival;
-use crate::sender::SenderHalf;
+use crate::sender::SentRows;
 use tardy_model::offset::Offset;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
@@ -29,7 +29,7 @@ impl<'a> Host<'a> {
 
     /// Fills in when each packet was due, of an end that paces by its own clock: its schedule begins where that clock was told to begin, and
     /// drifts with it. `base` is what the coordinator's clock showed when that was ordered.
-    pub(crate) fn due(&self, half: &mut SenderHalf, base: Instant<Tai>, cycle: Nanos) {
+    pub(crate) fn due(&self, half: &mut SentRows, base: Instant<Tai>, cycle: Nanos) {
         if half.scheduled.is_empty() {
             let first = self.offset.first.to_there(base).ns();
             let due = |row: usize| first.saturating_add((row as i64 + i64::from(half.first)).saturating_mul(cycle.0));
@@ -42,7 +42,7 @@ impl<'a> Host<'a> {
     }
 
     /// The rows of one of its ends that sends.
-    pub(crate) fn sent(&self, half: &mut SenderHalf) {
+    pub(crate) fn sent(&self, half: &mut SentRows) {
         let each = |column: &mut Vec<MaybeNanos>, here: &dyn Fn(i64) -> i64| {
             column.iter_mut().for_each(|cell| *cell = MaybeNanos::from(cell.get().map(here)));
         };

@@ -85,6 +85,8 @@ impl Station {
         let mut tell = |told: FromAgent| message::send(to, &told);
         let obeyed = match order {
             ToAgent::Measure(threads) => {
+                // What a refused trial made ready must not run beside it.
+                self.activities = Activities::default();
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));
             }

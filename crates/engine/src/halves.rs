@@ -4,7 +4,7 @@
 use crate::abroad::Host;
 use crate::matcher::{Match, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
-use crate::sender::{SenderCounters, SenderHalf};
+use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::TAG;
@@ -21,7 +21,7 @@ use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplyHalves {
     /// The reflector's sending, row by packet number.
-    pub sent: SenderHalf,
+    pub sent: SentRows,
     /// Events of it.
     pub tx_counters: SenderCounters,
     /// The replies that arrived.
@@ -42,7 +42,7 @@ pub struct ReplyHalves {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Halves {
     /// Sender's rows.
-    pub sent: SenderHalf,
+    pub sent: SentRows,
     /// Sender's events.
     pub tx_counters: SenderCounters,
     /// Sender's thread.

@@ -3,7 +3,7 @@
 //! answered, it is a request with its reply, and received once the reply has come.
 
 use crate::receiver::Arrival;
-use crate::sender::{SenderHalf, Sending};
+use crate::sender::{Sending, SentRows};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
@@ -18,7 +18,7 @@ pub struct Match<'a> {
     /// Received later than scheduled + this: late.
     pub deadline: Nanos,
     /// The sender's half.
-    pub sent: &'a SenderHalf,
+    pub sent: &'a SentRows,
     /// The receiver's half, in the order of arrival.
     pub arrivals: &'a [Arrival],
     /// From the sender's REALTIME to TAI.
@@ -30,7 +30,7 @@ pub struct Match<'a> {
     /// Who stamps which point; a point that is not in here gets no column.
     pub sources: &'a [(Point, Source)],
     /// The reflector's sending, row by packet number, and the replies in the order of their arrival.
-    pub reply: Option<(&'a SenderHalf, &'a [Arrival])>,
+    pub reply: Option<(&'a SentRows, &'a [Arrival])>,
 }
 
 /// Two clocks read one after the other, and their rounding, may disagree by so much.
@@ -112,8 +112,9 @@ impl Match<'_> {
         });
         let points = [Point::RxKernel, Point::Receive];
         let ends = self.reply.is_none();
-        let taken =
-            self.receive(&mut batch, self.arrivals, &self.rx, points, ends, |row| self.sent.sending[row].sent());
+        let taken = self.receive(&mut batch, self.arrivals, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
+            self.sent.sending[row].sent()
+        });
         unmatched += taken.strangers;
         let mut reply = ReplyMatched::default();
         if let Some((sent, arrivals)) = self.reply {
@@ -121,7 +122,9 @@ impl Match<'_> {
             (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
             let points = [Point::ReplyRxKernel, Point::ReplyReceive];
             // A reply stands for its request even where the reflector's half is gone.
-            let taken = self.receive(&mut batch, arrivals, &self.tx, points, true, |row| self.sent.sending[row].sent());
+            // A reply comes to the host that the packet's instant is of.
+            let was_sent = |row: usize| self.sent.sending[row].sent();
+            let taken = self.receive(&mut batch, arrivals, (&self.tx, 0), points, true, was_sent);
             reply.duplicates = taken.duplicates;
             reply.unmatched += taken.strangers;
         }
@@ -143,7 +146,7 @@ impl Match<'_> {
 
     /// The stamps of a sending half into rows: send call, queue discipline, driver. Returns how many driver stamps are missing,
     /// and how many tx stamps fit no packet.
-    fn sending(&self, batch: &mut Batch, half: &SenderHalf, clock: &Conversion, points: [Point; 3]) -> (u64, u64) {
+    fn sending(&self, batch: &mut Batch, half: &SentRows, clock: &Conversion, points: [Point; 3]) -> (u64, u64) {
         let [send, sched, driver] = points;
         let mut unmatched = 0;
         self.put(batch, send, |row| half.send.get(row)?.get());
@@ -172,7 +175,7 @@ impl Match<'_> {
         &self,
         batch: &mut Batch,
         arrivals: &[Arrival],
-        clock: &Conversion,
+        (clock, hosts_bound_ns): (&Conversion, i64),
         points: [Point; 2],
         ends: bool,
         was_sent: impl Fn(usize) -> bool,
@@ -211,7 +214,7 @@ impl Match<'_> {
                 column[row] = MaybeNanos::some(app);
             }
             // Two clocks that may disagree make no packet early.
-            if kernel.unwrap_or(app) < -self.hosts_bound_ns {
+            if kernel.unwrap_or(app) < -hosts_bound_ns {
                 batch.flags[row].set(Flags::EARLY);
             }
             if !ends {

@@ -7,7 +7,7 @@ use crate::activity::{ActivityId, ActivityOrder};
 use crate::live::Digest;
 use crate::order::RulerOrder;
 use crate::receiver::{Arrival, ReceiverCounters};
-use crate::sender::{SenderCounters, SenderHalf};
+use crate::sender::{SenderCounters, SentRows};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
@@ -203,7 +203,7 @@ pub enum FromAgent {
         /// The end that recorded it.
         activity: ActivityId,
         /// Its next rows.
-        rows: SenderHalf,
+        rows: SentRows,
     },
     /// Part of what arrived at an end that receives.
     ArrivalPiece {

@@ -3,14 +3,14 @@
 //! error queue until the trial is over (`stamps.rs`).
 
 mod counters;
-mod half;
 mod own;
+mod rows;
 mod stamps;
 mod trial;
 
 pub use counters::SenderCounters;
-pub use half::{SenderHalf, Sending};
 pub use own::OwnLog;
+pub use rows::{Sending, SentRows};
 pub(crate) use stamps::STRETCH;
 
 use crate::keys::{Keys, UNMEASURED};
@@ -33,7 +33,7 @@ pub struct Sender {
     payload: Vec<u8>,
     /// Of the trial's packets.
     heads: Heads,
-    half: SenderHalf,
+    half: SentRows,
     keys: Keys,
     /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
     in_trial: bool,
@@ -86,7 +86,7 @@ impl Sender {
         // One row more than there are packets: those of a lead-in are recorded there.
         let column = |wanted: bool| if wanted { vec![MaybeNanos::NONE; count + 1] } else { Vec::new() };
         let [send, sched, driver] = order.points();
-        let half = SenderHalf {
+        let half = SentRows {
             first: 0,
             sending: vec![Sending::default(); count + 1],
             scheduled: column(!order.replies && !order.order.kind.is_scheduled()),
@@ -436,7 +436,7 @@ impl Sender {
     }
 
     /// The half, when the trial is over.
-    pub fn finish(mut self) -> SenderHalf {
+    pub fn finish(mut self) -> SentRows {
         self.truncate(self.order.order.count);
         self.half
     }

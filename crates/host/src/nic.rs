@@ -255,7 +255,7 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
         }
     };
     let links = ask("ip", &["-j", "-d", "link", "show"])?;
-    let found = Found {
+    let found = NicTables {
         addresses: ask("ip", &["-j", "addr", "show"])?,
         routes: ask("ip", &["-j", "route", "show", "table", "all"])?,
         qdiscs: ask("tc", &["-j", "qdisc", "show"])?,
@@ -276,7 +276,7 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
 
 /// What `ip -j` and `tc -j` told of all devices.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct NicTables {
     /// `ip -j -d link show`.
     pub links: Value,
     /// `ip -j addr show`.
@@ -295,7 +295,7 @@ fn text(of: &Value, key: &str) -> String {
     of[key].as_str().unwrap_or_default().to_owned()
 }
 
-impl Found {
+impl NicTables {
     /// One device out of it; driver and stamping are not known from here.
     ///
     /// # Errors

@@ -86,7 +86,7 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
     };
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         // A guest's own devices are not taken here: the run refuses that by itself.
-        let is_refused = Kinds::default().cannot(&cell.setup, &Facts::default().into()).is_some();
+        let is_refused = Kinds::default().refusal(&cell.setup, &Facts::default().into()).is_some();
         if let Some([a, b]) = cell.setup.path.devices().filter(|_| !is_refused) {
             add(Need::Nics { a: a.to_owned(), b: b.to_owned() });
         }

@@ -3,16 +3,17 @@
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
 mod around;
+mod check;
 mod links;
-mod possible;
 mod preflight;
 mod record;
 mod standing;
 mod tasks;
 
-pub use possible::{found, memory, possible};
+pub use check::{check, look, memory};
 
 use crate::host::HostId;
+use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
 use crate::kinds::Kinds;
 use crate::loads::{self, Loads};
@@ -55,6 +56,8 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
     /// What the kinds of paths and stations do.
     pub kinds: Kinds,
+    /// Compares the hosts' clocks, for each path anew; [`one_host`](crate::host::clocks::one_host) where there is one.
+    pub clocks: fn() -> Box<dyn OffsetSource>,
 }
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
@@ -77,7 +80,7 @@ struct Run<'a, 'h> {
 }
 
 /// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was built in every case. `found` is what
-/// [`possible`] gave for it.
+/// [`check`] gave for it.
 pub fn run(
     experiment: &Experiment,
     found: FactsByHost,
@@ -115,7 +118,7 @@ impl Run<'_, '_> {
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-            if let Some(why) = self.options.kinds.cannot(&cell.setup, &self.found) {
+            if let Some(why) = self.options.kinds.refusal(&cell.setup, &self.found) {
                 self.refuse(cell, why);
             }
         }
@@ -262,14 +265,14 @@ impl Run<'_, '_> {
         }
         let read_back = self.hosts.read_back(&plan.read_back)?;
         self.tell_commands();
-        let mut stations = Stations::default();
+        let mut stations = Stations::compared_by((self.options.clocks)());
         let mut entries = BTreeMap::new();
         for (name, station) in &plan.stations {
             let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
             let (id, inbox) = stations.next_place(name)?;
             let agent = self.agent_of(name, station, id, inbox)?;
             let (netns, agent_is) = (place.netns.clone(), agent.version.clone());
-            entries.insert(name.clone(), StationEntry { kind: kind.name.to_owned(), netns, agent: agent_is });
+            entries.insert(name.clone(), StationEntry { kind: kind.traits.name.to_owned(), netns, agent: agent_is });
             stations.push(agent, place.host);
         }
         let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
@@ -284,14 +287,14 @@ impl Run<'_, '_> {
             }
             if !self.refused.contains(&turn.cell.id) {
                 keepers.check()?;
-                self.trial(&mut stations, plan, turn)?;
+                self.trial(&mut stations, keepers, plan, turn)?;
             }
         }
         keepers.check()?;
         if last && !self.stopped() {
             self.measure(&mut stations, plan, true)?;
         }
-        self.keep_standing(stations, plan);
+        self.keep_standing(stations, plan)?;
         Ok(())
     }
 
@@ -345,7 +348,13 @@ impl Run<'_, '_> {
         Ok(threads)
     }
 
-    fn trial(&mut self, stations: &mut Stations, plan: &Plan, turn: &Turn<'_>) -> Result<(), RunError> {
+    fn trial(
+        &mut self,
+        stations: &mut Stations,
+        keepers: &mut Keepers,
+        plan: &Plan,
+        turn: &Turn<'_>,
+    ) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
         let (chosen, _) = place(&cell.setup, &self.found)?;
         self.tell(What::Trial { cell: cell.id.clone(), n: *n, order: *order, of: self.of });
@@ -374,7 +383,16 @@ impl Run<'_, '_> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
         };
+        // Nothing is known of what a path did whose program had ended, so the trial is kept as one that broke.
+        let broke = keepers.check().err();
         match result {
+            Ok(ran) if broke.is_some() => {
+                let failed = broke.as_ref().map(ToString::to_string);
+                let ran = named(ran.into_iter().map(Some).collect());
+                let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, ..Beside::default() };
+                self.keep(turn, nonce, states, failed, ran, beside)?;
+                broke.map_or(Ok(()), |error| Err(error.into()))
+            }
             Ok(ran) => {
                 // Behind the trial, so that nobody waits for it before the first packet; the trial's record holds what it found.
                 let (observer, failed) = match self.observe(stations, plan, cell, &chosen) {

@@ -5,7 +5,8 @@ use crate::machine::FactsByHost;
 use crate::path::{self, PathMethods};
 use crate::station::{self, StationMethods};
 use tardy_model::path::PathKind;
-use tardy_spec::experiment::{Setup, Station};
+use tardy_model::station::StationKind;
+use tardy_spec::experiment::Setup;
 
 /// What each kind of path and of station does.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +14,7 @@ pub struct Kinds {
     /// Of paths.
     pub path: fn(PathKind) -> &'static PathMethods,
     /// Of stations.
-    pub station: fn(Station) -> &'static StationMethods,
+    pub station: fn(StationKind) -> &'static StationMethods,
 }
 
 impl Default for Kinds {
@@ -26,8 +27,8 @@ impl Default for Kinds {
 impl Kinds {
     /// Why no path of the set-up's kind can be had on the stations' hosts, where a cell that asks for it should not cost the others; `None`
     /// if it may be.
-    pub fn cannot(&self, setup: &Setup, found: &FactsByHost) -> Option<String> {
-        let cannot = (self.path)(setup.path.kind).cannot;
-        setup.stations.keys().find_map(|name| cannot(&found[station::host_of(setup, name)]))
+    pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Option<String> {
+        let refusal = (self.path)(setup.path.kind).refusal;
+        setup.stations.keys().find_map(|name| refusal(&found[station::host_of(setup, name)]))
     }
 }

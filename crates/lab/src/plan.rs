@@ -13,12 +13,13 @@ use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{self, Life, NoStation, PlannedStation, StationId};
+use crate::station::{self, NoStation, PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
+use tardy_model::station::{Life, StationKind};
 use tardy_model::time::{Instant, Tai};
-use tardy_spec::experiment::{Setup, Station};
+use tardy_spec::experiment::Setup;
 use thiserror::Error;
 
 /// What is done for one cell.
@@ -90,7 +91,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
     if let Some(name) = setup.stations.keys().find(|name| !usable(name)) {
         return Err(PlanError::StationName { name: name.clone() });
     }
-    let build = |(name, kind): (&String, &Station)| {
+    let build = |(name, kind): (&String, &StationKind)| {
         (name.clone(), ((kinds.station)(*kind).build)(names, station::host_of(setup, name), name))
     };
     let stations: BTreeMap<String, PlannedStation> = setup.stations.iter().map(build).collect();
@@ -112,7 +113,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .chain(queued_back)
         .chain(shaped.read_back);
     let read_back = read_back.collect();
-    let is_built = |station: &&PlannedStation| (kinds.station)(station.kind).life == Life::SetUp;
+    let is_built = |station: &&PlannedStation| (kinds.station)(station.kind).traits.life == Life::SetUp;
     let built = stations.values().filter(is_built).flat_map(|station| station.steps.clone());
     let standing = stations.values().filter(|station| !is_built(station)).flat_map(|station| station.steps.clone());
     let standing: Vec<Step> = standing.collect();

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tardy_model::harmless;
 use thiserror::Error;
 
 /// A killed process may take so long to go; so may the last command of a killed run.
@@ -132,6 +133,12 @@ pub struct PutBack {
 }
 
 impl PutBack {
+    /// The same as another host said it: no word of it breaks out of a line.
+    pub(crate) fn of_elsewhere(self) -> PutBack {
+        let blanked = |all: Vec<String>| all.iter().map(|text| harmless::blanked(text)).collect();
+        PutBack { notes: blanked(self.notes), lost: blanked(self.lost), ..self }
+    }
+
     /// Adds what was put back elsewhere.
     pub(crate) fn add(&mut self, other: PutBack) {
         self.steps += other.steps;

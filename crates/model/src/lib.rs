@@ -38,6 +38,7 @@ pub mod result;
 pub mod sample;
 pub mod schema;
 pub mod shaper;
+pub mod station;
 pub mod stream;
 pub mod time;
 pub mod trial;

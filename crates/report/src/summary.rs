@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, CpuPlacement, CpuUser, ExpectationResult, Results, StreamResult};
+use tardy_model::stream::UNDER_TEST;
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
@@ -156,7 +157,7 @@ pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
 pub(crate) fn ruler(picture: &Picture<'_>) -> String {
     let all = &picture.manifest.ruler;
     let names = &picture.facts.streams;
-    let stream = names.iter().find(|name| *name == "ctl").or(names.first());
+    let stream = names.iter().find(|name| *name == UNDER_TEST).or(names.first());
     let sender = stream.map(|name| format!("{name}.tx"));
     let mut its: Vec<&RulerRecord> =
         all.iter().filter(|record| sender.as_ref().is_some_and(|sender| record.threads.contains(sender))).collect();

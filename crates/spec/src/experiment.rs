@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Stream, all_simulated};
 use tardy_model::validity::Validity;
 
@@ -46,7 +47,7 @@ pub struct Cell {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Stations by name.
-    pub stations: BTreeMap<String, Station>,
+    pub stations: BTreeMap<String, StationKind>,
     /// How they are joined.
     pub path: Path,
     /// The sender's queue discipline.
@@ -69,13 +70,6 @@ impl Setup {
     pub fn has_ipv6(&self) -> bool {
         self.streams.iter().any(|stream| stream.ip == Ip::Ipv6)
     }
-}
-
-/// A place where traffic starts or ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Station {
-    /// A fresh network namespace.
-    Netns,
 }
 
 /// How two stations are joined. What its kind is, is in [`PathTraits`]; here is what the experiment says of it.

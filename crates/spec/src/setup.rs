@@ -4,7 +4,7 @@
 use crate::cell::{Table, View};
 use crate::check;
 use crate::error::{At, Problem, Reason};
-use crate::experiment::{Path, Setup, Softirq, Station};
+use crate::experiment::{Path, Setup, Softirq};
 use crate::load;
 use crate::schema::{Value, show_duration};
 use crate::shaper;
@@ -17,6 +17,7 @@ use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
@@ -113,7 +114,7 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
     Ok(Path { kind, mtu, queues: None, named: Some([a, b]), take })
 }
 
-fn stations(view: &View<'_>, path: PathTraits) -> Result<BTreeMap<String, Station>, Problem> {
+fn stations(view: &View<'_>, path: PathTraits) -> Result<BTreeMap<String, StationKind>, Problem> {
     let (names, most) = (view.stations(), path.most_stations);
     if let Some(first_beyond) = names.get(most) {
         let joins = if most == 2 { "two".to_owned() } else { format!("at most {most}") };
@@ -132,10 +133,9 @@ fn stations(view: &View<'_>, path: PathTraits) -> Result<BTreeMap<String, Statio
         .iter()
         .map(|named| {
             let table = view.table("station.*", Some(named));
-            match table.get("kind", text)?.as_str() {
-                "netns" => Ok((named.name.clone(), Station::Netns)),
-                other => Err(no_such(&table, "station", other)),
-            }
+            let word = table.get("kind", text)?;
+            let kind = StationKind::of(&word).ok_or_else(|| no_such(&table, "station", &word))?;
+            Ok((named.name.clone(), kind))
         })
         .collect()
 }

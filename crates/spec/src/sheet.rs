@@ -3,7 +3,7 @@
 
 use crate::error::{At, Origin, Problem, Reason};
 use crate::near;
-use crate::schema::{self, Found, Value};
+use crate::schema::{self, KeyOrTable, Value};
 use crate::tree::{self, Node, Toml, WrittenKey};
 use std::collections::BTreeMap;
 use tardy_model::validity;
@@ -189,8 +189,8 @@ impl Sheet {
             path.push("level".to_owned());
         }
         match schema::lookup(&path) {
-            Found::Unknown => Err(unknown(&path, &key.at)),
-            Found::Table => match &node.value {
+            KeyOrTable::Unknown => Err(unknown(&path, &key.at)),
+            KeyOrTable::Table => match &node.value {
                 Toml::Table(rows) => {
                     rows.iter().try_for_each(|(key, node)| self.walk(&path, key, node, leaves)).map_err(|problem| {
                         not_built(&path, rows).filter(|_| problem.reason == Reason::UnknownKey).unwrap_or(problem)
@@ -207,7 +207,7 @@ impl Sheet {
                     Err(Problem::new(Reason::Value, &node.at, message, format!("write {header}, its keys below it")))
                 }
             },
-            Found::Key(schema) => {
+            KeyOrTable::Key(schema) => {
                 if schema.pattern == "expect.*.*" {
                     let metric = path.last().map_or("", String::as_str);
                     schema::metric(metric).map_err(|wrong| {
@@ -383,7 +383,7 @@ fn both(first: &str, second: &str, at: &At) -> Problem {
 fn not_built(table: &[String], rows: &[(WrittenKey, Node)]) -> Option<Problem> {
     let (key, node) = rows.iter().find(|(key, _)| key.text == "kind")?;
     let path: Vec<String> = table.iter().chain([&key.text]).cloned().collect();
-    let Found::Key(schema) = schema::lookup(&path) else { return None };
+    let KeyOrTable::Key(schema) = schema::lookup(&path) else { return None };
     schema.kind.read(&path.join("."), node).err().filter(|problem| problem.reason == Reason::NotBuilt)
 }
 
@@ -408,8 +408,9 @@ fn other_word(above: &[String], wrong: &str) -> Option<String> {
 /// A key that the table does not have.
 fn unknown(path: &[String], at: &At) -> Problem {
     // The first segment that fits nothing is the wrong one.
-    let depth =
-        (1..=path.len()).find(|depth| matches!(schema::lookup(&path[..*depth]), Found::Unknown)).unwrap_or(path.len());
+    let depth = (1..=path.len())
+        .find(|depth| matches!(schema::lookup(&path[..*depth]), KeyOrTable::Unknown))
+        .unwrap_or(path.len());
     let (above, wrong) = (&path[..depth - 1], path[depth - 1].as_str());
     let shown = path[..depth].join(".");
     if above.is_empty() && schema::LATER.contains(&wrong) {

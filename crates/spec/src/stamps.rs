@@ -81,7 +81,7 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) -> Result<
         let table = view.table("stream.*", Some(named));
         let stream = streams.iter().find(|stream| stream.name == named.name && stream.stamps_named);
         let Some(stream) = stream else { continue };
-        if let Some((point, why)) = stream.stamps.iter().find_map(|point| Some((point, cannot(*point, path, stream)?)))
+        if let Some((point, why)) = stream.stamps.iter().find_map(|point| Some((point, refusal(*point, path, stream)?)))
         {
             let message = format!("`{}`: there is no `{point}` here: {why}", table.key("stamps"));
             let help = "leave it out; stamps that are not named are taken where the machine has them";
@@ -92,7 +92,7 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) -> Result<
 }
 
 /// Why nothing can stamp the point; `None` if something may.
-fn cannot(point: Point, path: &Path, stream: &Stream) -> Option<String> {
+fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
     let of_sending = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
     let of_kernel = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(of_sending);
     let joined =

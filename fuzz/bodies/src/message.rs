@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use tardy_engine::halves::{Halves, ReplyHalves, join};
 use tardy_engine::message::{self, ActivitySummary, EndSummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
-use tardy_engine::sender::SenderHalf;
+use tardy_engine::sender::SentRows;
 use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::Frames;
 use tardy_lab::guest::relay;
@@ -99,7 +99,7 @@ fn messages<M: Serialize + DeserializeOwned + PartialEq + Debug>(mut from: &[u8]
 /// What one end handed over.
 #[derive(Default)]
 struct Handed {
-    sent: SenderHalf,
+    sent: SentRows,
     arrivals: Vec<Arrival>,
     rest: Option<EndSummary>,
 }

@@ -11,6 +11,7 @@ use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::{self, FrameKind, Frames};
 use tardy_lab::guest::relay::{self, Heard, Relay};
 use tardy_lab::guest::watch::most_bytes;
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::kinds::Kinds;
@@ -103,10 +104,10 @@ fn with_programs() -> tardy_spec::experiment::Experiment {
 fn run(sink: &mut dyn Sink) {
     let stop = AtomicBool::new(false);
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { version: "0", stop: &stop, kinds: Kinds::default() };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(folder.path(), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = coordinator::possible(&simulated(), &mut hosts).expect("it can be run");
+    let found = coordinator::check(&simulated(), &mut hosts).expect("it can be run");
     let ended = coordinator::run(&simulated(), found, &mut hosts, &options, sink);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
 }

@@ -3,7 +3,7 @@
 
 use super::R1;
 use crate::wire;
-use tardy_lab::shaper::{cannot_offload, possible, refused_offload};
+use tardy_lab::shaper::{check, offload_refusal, with_the_kernels_refusal};
 use tardy_model::shaper::{frame_time, wire_bytes};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Setup;
@@ -43,7 +43,7 @@ const WIRE: &str = "priority = 3\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \
 fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     let setup = |rate: &str| stream(&format!("{WIRE}[shaper]\n{R1}{rate}"));
     let at = |speed: Option<i64>| wire::found(|nic| nic.speed_mbit = speed);
-    let refused = |setup: &Setup, speed| possible(setup, &at(speed)).err().map(|error| error.to_string());
+    let refused = |setup: &Setup, speed| check(setup, &at(speed)).err().map(|error| error.to_string());
     assert_eq!(refused(&setup(""), Some(1_000)), None);
     let slow = refused(&setup(""), Some(100)).expect("refused");
     assert!(slow.contains("enp1s0 runs at 100Mbit and `shaper.port_rate` is 1Gbit"), "{slow}");
@@ -56,7 +56,7 @@ fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     assert_eq!(refused(&stream(WIRE), Some(100)), None);
     // veth says 10 Gbit/s, whatever it does.
     let virtual_one = wire::found(|nic| (nic.speed_mbit, nic.kind) = (Some(10_000), Some("veth".to_owned())));
-    assert_eq!(possible(&setup(""), &virtual_one), Ok(()));
+    assert_eq!(check(&setup(""), &virtual_one), Ok(()));
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn credits_are_kept_without_a_clock_and_gates_are_not() {
         }
     });
     let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
-    assert!(cannot_offload(&gates, &without).expect("it says why").contains("needs a device with a PTP clock"));
+    assert!(offload_refusal(&gates, &without).expect("it says why").contains("needs a device with a PTP clock"));
     let credits = "kind = \"cbs\"\nclasses = 2\ncbs.classes = [0]\ncbs.idleslope = \"20Mbit\"\ncbs.offload = true\n";
-    assert_eq!(cannot_offload(&stream(&format!("{WIRE}[shaper]\n{credits}")), &without), None, "its driver is asked");
-    let veth = cannot_offload(&stream(&format!("[shaper]\n{credits}")), &without).expect("it says why");
+    assert_eq!(offload_refusal(&stream(&format!("{WIRE}[shaper]\n{credits}")), &without), None, "its driver is asked");
+    let veth = offload_refusal(&stream(&format!("[shaper]\n{credits}")), &without).expect("it says why");
     assert!(!veth.contains("clock"), "{veth}");
 }
 
@@ -80,7 +80,7 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     let setup = stream(&format!("{WIRE}[shaper]\n{credits}"));
     let refused = |on, switchable| {
         let found = wire::found(|nic| nic.tc_offload = Some(Feature { on, switchable }));
-        refused_offload(&setup, &found, "tc qdisc replace", "Error: not supported.")
+        with_the_kernels_refusal(&setup, &found, "tc qdisc replace", "Error: not supported.")
     };
     let kernels = "`tc qdisc replace`: Error: not supported.";
     let mend = "; hw-tc-offload of enp1s0 is off, and its driver may ask for it: ethtool -K enp1s0 hw-tc-offload on";
@@ -88,13 +88,13 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     // What is on, or cannot be switched, is not the mend.
     assert_eq!([refused(true, true), refused(false, false)], [kernels, kernels]);
     let silent = wire::found(|nic| nic.tc_offload = None);
-    assert_eq!(refused_offload(&setup, &silent, "tc qdisc replace", "Error: not supported."), kernels);
+    assert_eq!(with_the_kernels_refusal(&setup, &silent, "tc qdisc replace", "Error: not supported."), kernels);
     let clockless = wire::found(|nic| {
         nic.can = Err("not asked".to_owned());
         nic.tc_offload = Some(Feature { on: false, switchable: true });
     });
     let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
-    let both = refused_offload(&gates, &clockless, "tc", "Error: no.");
+    let both = with_the_kernels_refusal(&gates, &clockless, "tc", "Error: no.");
     assert!(both.contains("has is unknown: not asked; the kernel: Error: no.") && both.ends_with(mend), "{both}");
 }
 

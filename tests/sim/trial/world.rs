@@ -8,7 +8,7 @@ use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::live::Digest;
 use tardy_engine::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, ToAgent};
 use tardy_engine::receiver::Arrival;
-use tardy_engine::sender::SenderHalf;
+use tardy_engine::sender::SentRows;
 use tardy_lab::agent::AgentError;
 use tardy_lab::loads::Loads;
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -252,7 +252,7 @@ impl World {
         let EndId { stream, side } = end;
         let packets = self.packets.get(&stream).copied().unwrap_or(0);
         let is_whole = [
-            side == Side::Rx || self.say(at, FromAgent::SenderPiece { activity, rows: SenderHalf::only_sent(packets) }),
+            side == Side::Rx || self.say(at, FromAgent::SenderPiece { activity, rows: SentRows::only_sent(packets) }),
             side == Side::Tx || self.say(at, FromAgent::ArrivalPiece { activity, arrivals: arrivals(end, packets) }),
             self.say(at, FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary(end))) }),
         ];

@@ -6,7 +6,7 @@
 //! where they do at every distance that is tried, nothing is told.
 
 use super::chance::{fisher, median};
-use super::{Found, KEPT};
+use super::{Difference, KEPT};
 use tardy_model::sample::MaybeNanos;
 
 /// Neighbours that a packet is ranked among, at most.
@@ -155,7 +155,7 @@ impl EdgePool {
     }
 
     /// What was found; `None` where it cannot be told.
-    pub fn test(&self) -> Option<Found> {
+    pub fn test(&self) -> Option<Difference> {
         let at = (0..SPACINGS.len()).find(|at| !self.hangs_together(*at))?;
         let trials = self.ranked[at];
         if trials < LEAST_TRIALS {
@@ -166,7 +166,7 @@ impl EdgePool {
         let with: Vec<(i64, i64)> = self.values.iter().filter_map(|(value, of)| Some((*value, of[at]?))).collect();
         let mut differences: Vec<i64> = with.iter().map(|(value, beside)| value.saturating_sub(*beside)).collect();
         let (least_ns, greatest_ns) = self.ends_ns?;
-        Some(Found {
+        Some(Difference {
             p_value: (2.0 * upper.min(lower)).min(1.0),
             difference_ns: median(&mut differences)?,
             affected_ns: median(&mut with.iter().map(|(value, _)| *value).collect::<Vec<_>>())?,

@@ -5,7 +5,7 @@
 //! if an interval lies within the time that packets of the trial usually take, however long it took itself.
 
 use super::chance::{binomial_tail, median};
-use super::{Found, KEPT};
+use super::{Difference, KEPT};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tardy_model::point::{Metric, Point};
@@ -73,11 +73,11 @@ impl IntervalPool {
     }
 
     /// What was found, of so many affected packets; `None` where there was nothing to compare.
-    pub fn test(&self, packets: u64) -> Option<Found> {
+    pub fn test(&self, packets: u64) -> Option<Difference> {
         let (least_ns, greatest_ns) = self.ends_ns?;
         let chance = |count| binomial_tail(self.comparisons, count, CHANCE);
         let mut differences: Vec<i64> = self.kept.iter().map(|(own, beside)| own.saturating_sub(*beside)).collect();
-        Some(Found {
+        Some(Difference {
             p_value: (2.0 * chance(self.above).min(chance(self.below))).min(1.0),
             difference_ns: median(&mut differences)?,
             affected_ns: median(&mut self.kept.iter().map(|(own, _)| *own).collect::<Vec<_>>())?,

@@ -6,7 +6,7 @@
 //! place in a block, and a drift within the blocks favours none.
 
 use super::chance::{binomial_tail, median};
-use super::{Found, KEPT};
+use super::{Difference, KEPT};
 use tardy_model::sample::MaybeNanos;
 
 /// Rows of a trial that are looked at.
@@ -82,7 +82,7 @@ impl ResiduePool {
     }
 
     /// What was found; `None` where it cannot be told.
-    pub fn test(&self) -> Option<Found> {
+    pub fn test(&self) -> Option<Difference> {
         if self.blocks < LEAST_BLOCKS.max(self.modulus as u64) {
             return None;
         }
@@ -94,7 +94,7 @@ impl ResiduePool {
         let middle =
             |of: fn(&(i64, i64, i64)) -> i64| median(&mut self.medians[class].iter().map(of).collect::<Vec<_>>());
         let affected_ns = middle(|(_, of_class, _)| *of_class)?;
-        Some(Found {
+        Some(Difference {
             p_value: (p * 2.0 * self.modulus as f64).min(1.0),
             difference_ns: middle(|(difference, ..)| *difference)?,
             affected_ns,

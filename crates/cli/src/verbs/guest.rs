@@ -229,8 +229,8 @@ fn written(args: &Asked) -> Result<BTreeSet<String>> {
 
 /// Refuses what the guest cannot do. With one processor nothing runs on a different one: who writes so on the command line or in a file
 /// of their own is told. What only is so, by default or in a ready-made experiment, runs and is marked.
-pub fn possible(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
-    guest::possible(experiment).map_err(RunError::from)?;
+pub fn check(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
+    guest::check(experiment).map_err(RunError::from)?;
     if guest.mode != GuestMode::Exact {
         return Ok(());
     }
@@ -301,7 +301,7 @@ fn pack(args: &Pack) -> Result<Exit> {
     let experiment = super::load(&args.experiment)?;
     let guest = asked(&args.guest)?
         .ok_or_else(|| Failure::new(Exit::Usage, "say which guest: --in guest or --in guest:exact"))?;
-    possible(&guest, &args.experiment, &experiment)?;
+    check(&guest, &args.experiment, &experiment)?;
     let bytes = guest.archive(Some(&experiment)).map_err(RunError::from)?;
     super::write(&args.output, &bytes)?;
     Ok(Exit::Good)

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::relay::Relay;
 use tardy_lab::guest::{devices, init};
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::kinds::Kinds;
@@ -61,10 +62,10 @@ fn live(relay: &mut Relay<&File>) -> What {
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let version = identity::version();
-    let options = Options { version: &version, stop: &stop, kinds: Kinds::default() };
+    let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = match coordinator::possible(&experiment, &mut hosts) {
+    let found = match coordinator::check(&experiment, &mut hosts) {
         Ok(found) => found,
         Err(error) => return failed(error.into()),
     };

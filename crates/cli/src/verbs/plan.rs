@@ -31,7 +31,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     let guest = guest::known(&args.guest)?;
     let found = match &guest {
         Some(guest) => {
-            guest::possible(guest, &args.experiment, &experiment)?;
+            guest::check(guest, &args.experiment, &experiment)?;
             guest::script(guest, &args.experiment, &experiment, &mut out);
             out.comment("tardy does there, and this machine must not:");
             FactsByHost::from(Facts { usable: (0..guest.cpus()).collect(), ..Facts::default() })
@@ -41,7 +41,7 @@ pub fn call(args: Plan) -> Result<Exit> {
                 out.comment(&format!("{}; `tardy run` does it with {}", need.says(), need.flag()));
             }
             let mut steward = Steward::new(&super::state(), Path::new(identity::SELF), home);
-            coordinator::found(&experiment, &mut Hosts::here(&mut steward))?
+            coordinator::look(&experiment, &mut Hosts::here(&mut steward))?
         }
     };
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
@@ -94,6 +94,6 @@ fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Option<String>
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())
         }
         _ if in_guest => None,
-        _ => Kinds::default().cannot(setup, found).map(|why| format!("refused on this machine: {why}")),
+        _ => Kinds::default().refusal(setup, found).map(|why| format!("refused on this machine: {why}")),
     }
 }

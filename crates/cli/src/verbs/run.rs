@@ -19,6 +19,7 @@ use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::{Guest, GuestOptions};
 use tardy_lab::host::HostId;
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
@@ -52,10 +53,10 @@ pub fn call(args: Run) -> Result<Exit> {
     // What a guest can do is asked there; what none can, here.
     let place = match &guest {
         Some(guest) => {
-            guest::possible(guest, &args.experiment, &experiment)?;
+            guest::check(guest, &args.experiment, &experiment)?;
             Where::Inside { guest, silence }
         }
-        None => Where::Here { found: coordinator::possible(&experiment, &mut hosts)?, hosts: &mut hosts },
+        None => Where::Here { found: coordinator::check(&experiment, &mut hosts)?, hosts: &mut hosts },
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
@@ -154,7 +155,8 @@ impl Where<'_, '_> {
                 Ok(tardy_lab::guest::run(experiment, &options, sink))
             }
             Where::Here { found, hosts } => {
-                let options = Options { version: &identity::version(), stop, kinds: Kinds::default() };
+                let options =
+                    Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks: one_host };
                 Ok(coordinator::run(experiment, found, hosts, &options, sink))
             }
         }

@@ -2,7 +2,7 @@
 //! What an end binds before its thread starts, so that what cannot be had is known early: by port, the sockets and the work that is
 //! done on them. A port is compiled into its own copy of the loops; which one is chosen once, here.
 
-use super::link::{Half, Link};
+use super::link::{EndRecord, Link};
 use super::threads;
 use crate::order::{EndOrder, ReceiveOrder, SendOrder};
 use crate::port::packet::{PacketReceive, PacketSend};
@@ -15,7 +15,7 @@ use tardy_sys::SysError;
 use tardy_sys::udp::Waker;
 
 /// What an end does on its thread.
-type Work = Box<dyn FnOnce(&Shared, &Link) -> Half + Send>;
+type Work = Box<dyn FnOnce(&Shared, &Link) -> EndRecord + Send>;
 
 /// An end that may begin.
 pub(super) struct Bound {

@@ -2,7 +2,7 @@
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
 
 use super::bind::{self, Bound};
-use super::link::{Command, Event, Half, Link};
+use super::link::{Command, EndRecord, Event, Link};
 use super::{advice, hardware};
 use crate::activity::ActivityId;
 use crate::live::Digest;
@@ -41,7 +41,7 @@ pub struct End {
     moved: (u64, u64),
     napi: Option<mpsc::Receiver<u32>>,
     napi_id: std::cell::Cell<u32>,
-    thread: Option<JoinHandle<Half>>,
+    thread: Option<JoinHandle<EndRecord>>,
     tid: u32,
     cpus_seen: Vec<u32>,
     /// What a receiving thread had used when the trial began: it runs since before the warm-up.
@@ -171,7 +171,7 @@ impl End {
     }
 
     /// Waits for the thread, which was told to stop; `None` if it broke.
-    fn join(&mut self) -> Option<Half> {
+    fn join(&mut self) -> Option<EndRecord> {
         let thread = self.thread.take()?;
         // A poke that comes before the call that it is to end is lost.
         while self.is_poked && !thread.is_finished() {
@@ -281,9 +281,9 @@ impl Drop for End {
 fn start(
     side: &str,
     stream: u8,
-    run: impl FnOnce() -> Half + Send + 'static,
+    run: impl FnOnce() -> EndRecord + Send + 'static,
     ready: &mpsc::Receiver<Result<ThreadRecord, SysError>>,
-) -> Result<Result<(JoinHandle<Half>, ThreadRecord), SysError>, String> {
+) -> Result<Result<(JoinHandle<EndRecord>, ThreadRecord), SysError>, String> {
     let name = format!("tardy-{side}{stream}");
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name(name.clone());
     let handle = thread.spawn(run).map_err(|error| format!("thread {name} could not be started: {error}"))?;

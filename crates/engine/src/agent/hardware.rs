@@ -3,7 +3,7 @@
 //! clock is read beside CLOCK_REALTIME before the trial and behind it; between the two readings it is taken to run evenly.
 
 use crate::order::{EndOrder, SendOrder};
-use crate::sender::{SenderCounters, SenderHalf};
+use crate::sender::{SenderCounters, SentRows};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::PhcReading;
@@ -39,7 +39,7 @@ pub(super) fn settled(mut order: EndOrder) -> EndOrder {
 
 /// Turns the device's instants of a half into CLOCK_REALTIME. Where the clock was set meanwhile, or could not be read, there are none.
 pub(super) fn convert(
-    half: &mut SenderHalf,
+    half: &mut SentRows,
     counters: &mut SenderCounters,
     before: Option<PhcReading>,
     after: Option<PhcReading>,

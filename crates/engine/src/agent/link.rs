@@ -4,7 +4,7 @@
 use crate::activity::ActivityId;
 use crate::message::{FromAgent, MessageError, ToAgent};
 use crate::receiver::{Arrival, ReceiverCounters};
-use crate::sender::{SenderCounters, SenderHalf};
+use crate::sender::{SenderCounters, SentRows};
 use crate::worker::Account;
 use std::cell::Cell;
 use std::sync::mpsc;
@@ -34,9 +34,9 @@ pub(super) enum Command {
 }
 
 /// What a measuring thread leaves behind.
-pub(super) struct Half {
+pub(super) struct EndRecord {
     /// What it sent.
-    pub sent: Option<(SenderHalf, SenderCounters)>,
+    pub sent: Option<(SentRows, SenderCounters)>,
     /// What it received.
     pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
     /// Gaps of its spinning.

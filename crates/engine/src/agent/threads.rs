@@ -2,7 +2,7 @@
 //! What a measuring thread does from its start to its half: one function for each kind of end.
 
 use super::hardware;
-use super::link::{Command, Half, Link};
+use super::link::{Command, EndRecord, Link};
 use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
 use crate::port::tcp;
 use crate::port::udp::MachineTimer;
@@ -18,7 +18,7 @@ use tardy_model::stream::Wait;
 use tardy_sys::{SysError, thread};
 
 /// Sends by the schedule.
-pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> Half {
+pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> EndRecord {
     let mut account = worker::set_up(&order.thread);
     let phc = order.hardware().then(|| hardware::clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
@@ -59,11 +59,11 @@ pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, l
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
     hardware::convert(&mut half, &mut counters, before, after);
-    Half { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own }
+    EndRecord { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own }
 }
 
 /// Receives from the moment at which it is made ready.
-pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &Shared, link: &Link) -> Half {
+pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &Shared, link: &Link) -> EndRecord {
     let mut account = worker::set_up(&order.thread);
     let busy = order.wait == Wait::Busypoll;
     let mut receiver = Receiver::new(order);
@@ -77,7 +77,14 @@ pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &
     account.napi(port.napi_id());
     let thread = account.end();
     let (counters, gaps) = (receiver.counters, receiver.gaps);
-    Half { sent: None, arrived: Some((receiver.finish(), counters)), gaps, thread, tcp: None, own: Default::default() }
+    EndRecord {
+        sent: None,
+        arrived: Some((receiver.finish(), counters)),
+        gaps,
+        thread,
+        tcp: None,
+        own: Default::default(),
+    }
 }
 
 /// Receives and sends back from the moment at which it is made ready.
@@ -86,7 +93,7 @@ pub(super) fn reflect(
     (mut from, mut back): (impl ReceivePort, impl SendPort),
     shared: &Shared,
     link: &Link,
-) -> Half {
+) -> EndRecord {
     let mut account = worker::set_up(&order.receive.thread);
     let busy = order.receive.wait == Wait::Busypoll;
     let mut reflector = Reflector::new(order);
@@ -114,7 +121,7 @@ fn answer(
 }
 
 /// The same over a connection, which the other end makes.
-pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> Half {
+pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> EndRecord {
     let mut account = worker::set_up(&order.receive.thread);
     // The sockets must be opened behind this: refused, the calls are as good as those of any program with threads.
     let _ = thread::own_descriptors();
@@ -144,12 +151,19 @@ pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> 
     reflected(reflector, account, tcp)
 }
 
-fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
+fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> EndRecord {
     let thread = account.end();
     let Reflector { receiver, mut sender, .. } = reflector;
     let own = sender.own.take();
     let (counters, gaps, sent) = (receiver.counters, receiver.gaps, sender.counters);
-    Half { sent: Some((sender.finish(), sent)), arrived: Some((receiver.finish(), counters)), gaps, thread, tcp, own }
+    EndRecord {
+        sent: Some((sender.finish(), sent)),
+        arrived: Some((receiver.finish(), counters)),
+        gaps,
+        thread,
+        tcp,
+        own,
+    }
 }
 
 /// Asks over a port that needs no connection.
@@ -158,7 +172,7 @@ pub(super) fn ask_on(
     (mut to, mut from): (impl SendPort, impl ReceivePort),
     shared: &Shared,
     link: &Link,
-) -> Half {
+) -> EndRecord {
     let mut account = worker::set_up(&order.send.thread);
     let busy = order.receive.wait == Wait::Busypoll;
     let mut requester = Requester::new(order);
@@ -180,7 +194,7 @@ pub(super) fn ask_on(
 }
 
 /// Asks over TCP. It connects with the first warm-up: by then the reflector listens.
-pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> Half {
+pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> EndRecord {
     let mut account = worker::set_up(&order.send.thread);
     // As of who answers.
     let _ = thread::own_descriptors();
@@ -246,9 +260,16 @@ fn ask<S: SendPort, R: ReceivePort>(
     }
 }
 
-fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<tardy_model::trial::TcpRecord>) -> Half {
+fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<tardy_model::trial::TcpRecord>) -> EndRecord {
     let arrivals = requester.take_arrivals();
     let (counters, gaps): (ReceiverCounters, _) = (requester.counters, requester.gaps);
     let (sent, own) = (requester.sender.counters, requester.sender.own.take());
-    Half { sent: Some((requester.sender.finish(), sent)), arrived: Some((arrivals, counters)), gaps, thread, tcp, own }
+    EndRecord {
+        sent: Some((requester.sender.finish(), sent)),
+        arrived: Some((arrivals, counters)),
+        gaps,
+        thread,
+        tcp,
+        own,
+    }
 }

@@ -13,7 +13,7 @@ use crate::live::Live;
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder, launch_order};
 use crate::port::inbox;
 use crate::receiver::{Arrival, Receiver, ReceiverCounters, Shared};
-use crate::sender::{Sender, SenderCounters, SenderHalf};
+use crate::sender::{Sender, SenderCounters, SentRows};
 use qdisc::Qdisc;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -53,7 +53,7 @@ const EPOCH_NS: i64 = 1_767_225_637_000_000_000;
 
 /// What the ends of a stream recorded.
 struct Recorded {
-    sent: (SenderHalf, SenderCounters),
+    sent: (SentRows, SenderCounters),
     arrived: (Vec<Arrival>, ReceiverCounters),
     /// Of the sender or who asks, and of the receiver.
     gaps: [Option<SpinGaps>; 2],
@@ -155,7 +155,7 @@ impl Ends<'_> {
     }
 
     /// Sends the whole schedule; gives what flies, in order.
-    fn send(&self, base: Instant<Tai>) -> ((SenderHalf, SenderCounters), OwnNotes, Vec<Flying>) {
+    fn send(&self, base: Instant<Tai>) -> ((SentRows, SenderCounters), OwnNotes, Vec<Flying>) {
         let mut timer = TxTimer { world: self.world.clone(), random: self.random(1) };
         let (mut port, path) = self.tx(2, false);
         let mut sender = Sender::new(self.send_order(false));

@@ -49,7 +49,7 @@ impl Sending {
 /// The sender's half of a trial: one row per packet that was reached, raw clock values (app stamps TAI, kernel stamps
 /// REALTIME). A column that was not asked for is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SenderHalf {
+pub struct SentRows {
     /// Number of the first row's packet.
     pub first: u32,
     /// What was done.
@@ -68,7 +68,7 @@ pub struct SenderHalf {
     pub tx_hw: Vec<MaybeNanos>,
 }
 
-impl SenderHalf {
+impl SentRows {
     /// Brings the first row into this CPU's caches, with what translates its addresses: another thread wrote it long before, maybe on
     /// another CPU, and the first packet would wait for each column by itself. A line that is only read would stay shared with that
     /// CPU, so that what is there is written again.
@@ -89,7 +89,7 @@ impl SenderHalf {
     }
     /// Rows of packets of which nothing is known but that they were sent.
     pub fn only_sent(rows: u32) -> Self {
-        SenderHalf { sending: vec![Sending(Sending::SENT); rows as usize], ..SenderHalf::default() }
+        SentRows { sending: vec![Sending(Sending::SENT); rows as usize], ..SentRows::default() }
     }
     /// True if none was reached.
     pub fn is_empty(&self) -> bool {
@@ -105,11 +105,11 @@ impl SenderHalf {
     }
 
     /// Pieces of at most `rows` rows, for the way to the coordinator.
-    pub fn pieces(&self, rows: usize) -> impl Iterator<Item = SenderHalf> + '_ {
+    pub fn pieces(&self, rows: usize) -> impl Iterator<Item = SentRows> + '_ {
         (0..self.len()).step_by(rows.max(1)).map(move |from| {
             let to = (from + rows.max(1)).min(self.len());
             let cut = |column: &Vec<MaybeNanos>| column.get(from..to).map(<[_]>::to_vec).unwrap_or_default();
-            SenderHalf {
+            SentRows {
                 first: self.first + from as u32,
                 sending: self.sending[from..to].to_vec(),
                 scheduled: cut(&self.scheduled),
@@ -123,7 +123,7 @@ impl SenderHalf {
     }
 
     /// Puts the next piece behind this one.
-    pub fn append(&mut self, mut next: SenderHalf) {
+    pub fn append(&mut self, mut next: SentRows) {
         self.sending.append(&mut next.sending);
         self.scheduled.append(&mut next.scheduled);
         self.wakeup.append(&mut next.wakeup);

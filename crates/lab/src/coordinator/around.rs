@@ -5,7 +5,6 @@ use super::record::States;
 use crate::host::ask::{Observe, Observed};
 use crate::host::hosts::Hosts;
 use crate::host::{Away, HostId};
-use crate::run::RunError;
 use crate::shaper::watch::Readings;
 use crate::softirq::Watch;
 use crate::trial::Outside;
@@ -57,10 +56,20 @@ impl<'a> Around<'a, '_, '_> {
         Ok(())
     }
 
-    /// The trial is over, however it ended. One that broke before its end has states all the same, of now.
-    pub(super) fn ended(mut self) -> Result<(States, Watch<'a>, Readings<'a>), RunError> {
+    /// The trial is over, however it ended. One that broke before its end has states all the same, of now. A host that cannot be asked any more
+    /// has none; the trial itself says that it is gone.
+    ///
+    /// # Errors
+    /// If this machine itself cannot be asked.
+    pub(super) fn ended(mut self) -> Result<(States, Watch<'a>, Readings<'a>), Away> {
         while self.states.len() < 2 {
-            self.read(false).map_err(|(_, away)| away)?;
+            if self.read(false).is_err() {
+                let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
+                let (polled, commands) = (Vec::new(), Vec::new());
+                let what = Observe { moment, programs: self.programs, polled, commands };
+                let here = self.hosts.at(HostId::HERE).observe(&what)?.state;
+                self.states.push(BTreeMap::from([(HostId::HERE, here)]));
+            }
         }
         let mut both = self.states.into_iter();
         let [mut before, mut after] = [both.next().unwrap_or_default(), both.next().unwrap_or_default()];

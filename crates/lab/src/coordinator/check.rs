@@ -25,9 +25,9 @@ pub fn memory(setup: &Setup) -> u64 {
 /// devices that may be taken. Gives what was found, for the plan. The hosts keep the devices for this run.
 ///
 /// # Errors
-/// [`RunError::Place`], [`RunError::Memory`], and as [`found`].
-pub fn possible(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
-    let found = found(experiment, hosts)?;
+/// [`RunError::Place`], [`RunError::Memory`], and as [`look`].
+pub fn check(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+    let found = look(experiment, hosts)?;
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
         // The coordinator holds what both ends recorded, wherever they are.
@@ -49,10 +49,10 @@ pub fn possible(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsB
 ///
 /// # Errors
 /// [`RunError::Look`] and [`RunError::Shaper`].
-pub fn found(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+pub fn look(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
     let found = hosts.look(|host| Ask { devices: wire::asks(experiment, host) })?;
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-        shaper::possible(&cell.setup, &found)?;
+        shaper::check(&cell.setup, &found)?;
     }
     Ok(found)
 }

@@ -46,7 +46,7 @@ impl Run<'_, '_> {
         setup: &Setup,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
-        let blind = shaper::cannot_offload(setup, &self.found);
+        let blind = shaper::offload_refusal(setup, &self.found);
         if let Some(why) = blind.as_ref().filter(|_| setup.path.devices().is_some()) {
             return Ok(Some(why.clone()));
         }
@@ -62,7 +62,7 @@ impl Run<'_, '_> {
             Err(ApplyError::Failed { why, says, command })
                 if why == shaper::WHY && setup.shaper.offloads().is_some() =>
             {
-                Ok(Some(shaper::refused_offload(setup, &self.found, &command.to_string(), &says)))
+                Ok(Some(shaper::with_the_kernels_refusal(setup, &self.found, &command.to_string(), &says)))
             }
             Err(error) => Err(error.into()),
         }

@@ -6,25 +6,25 @@ use crate::agent::{Agent, AgentError, Incoming};
 use crate::names::Names;
 use crate::plan;
 use crate::run::RunError;
-use crate::station::{Life, PlannedStation, StationId, Stations};
+use crate::station::{PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
 use std::sync::mpsc;
-use tardy_spec::experiment::Station;
+use tardy_model::station::{Life, StationKind};
 
 /// The agents of stations that live for the whole run, while no path has them.
 #[derive(Default)]
 pub(super) struct Standing {
     /// Every such station that was built.
-    built: Vec<(String, Station)>,
-    agents: Vec<(String, Station, Agent)>,
+    built: Vec<(String, StationKind)>,
+    agents: Vec<(String, StationKind, Agent)>,
 }
 
 impl Standing {
-    fn has(&self, name: &str, kind: Station) -> bool {
+    fn has(&self, name: &str, kind: StationKind) -> bool {
         self.built.iter().any(|(built, of)| built == name && *of == kind)
     }
 
-    fn take(&mut self, name: &str, kind: Station) -> Option<Agent> {
+    fn take(&mut self, name: &str, kind: StationKind) -> Option<Agent> {
         let at = self.agents.iter().position(|(standing, of, _)| standing == name && *of == kind)?;
         Some(self.agents.swap_remove(at).2)
     }
@@ -32,14 +32,14 @@ impl Standing {
 
 impl Run<'_, '_> {
     fn lives_for_the_run(&self, station: &PlannedStation) -> bool {
-        (self.options.kinds.station)(station.kind).life == Life::Run
+        (self.options.kinds.station)(station.kind).traits.life == Life::Run
     }
 
     /// True if a cell that is built has a station of such a kind.
     pub(super) fn has_standing(&self) -> bool {
         let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
         let mut stations = built.flat_map(|cell| cell.setup.stations.values());
-        stations.any(|station| (self.options.kinds.station)(*station).life == Life::Run)
+        stations.any(|station| (self.options.kinds.station)(*station).traits.life == Life::Run)
     }
 
     /// Builds the stations that live for the whole run, of all cells that are not refused, and starts their agents.
@@ -95,13 +95,16 @@ impl Run<'_, '_> {
         Ok(agent)
     }
 
-    /// Keeps the agents of stations that go on living. The others end here.
-    pub(super) fn keep_standing(&mut self, stations: Stations, planned: &plan::Plan) {
-        for (agent, (name, station)) in stations.into_agents().into_iter().zip(&planned.stations) {
-            if self.lives_for_the_run(station) {
-                self.standing.agents.push((name.clone(), station.kind, agent));
-            }
+    /// Keeps the agents of stations that go on living, without what they had made ready for this path. The others end here.
+    pub(super) fn keep_standing(&mut self, mut stations: Stations, planned: &plan::Plan) -> Result<(), RunError> {
+        let lives = |station: &PlannedStation| self.lives_for_the_run(station);
+        let standing: Vec<bool> = planned.stations.values().map(lives).collect();
+        stations.release((0..).zip(&standing).filter(|(_, lives)| **lives).filter_map(|(at, _)| StationId::at(at)))?;
+        let agents = stations.into_agents().into_iter().zip(&planned.stations).zip(standing);
+        for ((agent, (name, station)), _) in agents.filter(|(_, lives)| *lives) {
+            self.standing.agents.push((name.clone(), station.kind, agent));
         }
+        Ok(())
     }
 
     /// Ends the agents that stand, and puts back what was kept for the run.

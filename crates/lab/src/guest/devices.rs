@@ -31,7 +31,7 @@ pub fn arguments(experiment: &Experiment) -> Vec<String> {
 ///
 /// # Errors
 /// [`GuestError::NotInGuest`].
-pub fn possible(experiment: &Experiment, version: &str) -> Result<(), GuestError> {
+pub fn check(experiment: &Experiment, version: &str) -> Result<(), GuestError> {
     let words = version.split_once("version ").map_or("", |(_, rest)| rest);
     let major = words.split('.').next().and_then(|major| major.parse::<u32>().ok());
     for (cell, guest) in needed(experiment) {

@@ -161,7 +161,7 @@ impl Guest {
 ///
 /// # Errors
 /// [`GuestError::NotInGuest`].
-pub fn possible(experiment: &Experiment) -> Result<(), GuestError> {
+pub fn check(experiment: &Experiment) -> Result<(), GuestError> {
     for cell in &experiment.cells {
         let path = &cell.setup.path;
         if let (Where::OnlyHere, Some([a, b])) = (path.traits().place, path.devices()) {
@@ -185,7 +185,7 @@ pub fn qemu_for(experiment: &Experiment) -> Result<String, GuestError> {
         io::ErrorKind::NotFound => GuestError::NoQemu,
         _ => GuestError::Start { source: error },
     })?;
-    devices::possible(experiment, &version)?;
+    devices::check(experiment, &version)?;
     Ok(version)
 }
 
@@ -220,7 +220,7 @@ fn try_run(
     end: &mut Ended,
 ) -> Result<(), RunError> {
     let guest = options.guest;
-    possible(experiment)?;
+    check(experiment)?;
     let version = qemu_for(experiment)?;
     let archive = guest.archive(Some(experiment))?;
     // The links on the way are those of now, whatever somebody makes of them later.

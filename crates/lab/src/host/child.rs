@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// So many of the last lines that it wrote on stderr are kept.
 const LAST_LINES: usize = 12;
+/// A longer line is kept as several, bytes.
+const LONGEST_LINE: u64 = 4096;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Starts `program` with the arguments of `command`, whose name it bears in lists of processes.
@@ -23,6 +25,8 @@ pub fn start(program: &Path, command: &Command) -> io::Result<Connection> {
     let mut process = process::Command::new(program);
     process.arg0(command.program()).args(command.argv().iter().skip(1));
     process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Ctrl-C in the terminal is for the coordinator, which ends what it started in good order.
+    process.process_group(0);
     let mut child = process.spawn()?;
     let (Some(to), Some(from), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
         return Err(io::Error::other("no pipes"));
@@ -64,12 +68,19 @@ impl Carrier for Process {
 
 fn listen(from: impl Read + Send + 'static, lines: Arc<Mutex<VecDeque<String>>>) {
     std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
+        let mut from = BufReader::new(from);
+        loop {
+            // Whatever it writes, it is read to its end: a closed pipe would end the program.
+            let mut line = Vec::new();
+            match from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
             if let Ok(mut lines) = lines.lock() {
                 if lines.len() == LAST_LINES {
                     lines.pop_front();
                 }
-                lines.push_back(line);
+                lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
         }
     });

@@ -43,6 +43,11 @@ pub trait OffsetSource {
 #[derive(Clone, Copy, Debug)]
 pub struct OneHost;
 
+/// That source, for [`Options`](crate::coordinator::Options).
+pub fn one_host() -> Box<dyn OffsetSource> {
+    Box::new(OneHost)
+}
+
 impl OffsetSource for OneHost {
     fn between(&mut self, from: HostId, of: HostId) -> Result<Compared, Unknown> {
         match from == of {

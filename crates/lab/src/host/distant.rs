@@ -8,7 +8,7 @@ use crate::command::{Command, OURSELVES};
 use crate::connection::{Carrier, Connection};
 use crate::machine::Facts;
 use crate::names::Names;
-use crate::run::Event;
+use crate::run::{Event, What};
 use crate::slot::ClaimError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
@@ -123,7 +123,8 @@ impl<R> Distant<R> {
         sent.map_err(|error| self.lost(error))?;
         match self.replies.recv_timeout(limit) {
             Ok(Ok(Reply { ran, answer })) => {
-                self.ran.extend(ran);
+                // Another host says what it ran, and nothing else of this run.
+                self.ran.extend(ran.into_iter().filter(|event| matches!(event.what, What::Commands { .. })));
                 Ok(answer)
             }
             Ok(Err(error)) => Err(self.lost(error)),
@@ -221,14 +222,14 @@ impl<R: Reach> Host for Distant<R> {
 
     fn put_back(&mut self) -> Result<PutBack, UndoError> {
         match self.ask(&Order::PutBack, ANSWER + A_STEP)? {
-            Answer::PutBack(put_back) => Ok(put_back),
+            Answer::PutBack(put_back) => Ok(put_back.of_elsewhere()),
             other => Err(self.odd(other).into()),
         }
     }
 
     fn end(&mut self) -> Result<PutBack, UndoError> {
         match self.ask(&Order::End, ANSWER + A_STEP)? {
-            Answer::PutBack(put_back) => Ok(put_back),
+            Answer::PutBack(put_back) => Ok(put_back.of_elsewhere()),
             other => Err(self.odd(other).into()),
         }
     }

@@ -33,6 +33,9 @@ use tardy_sys::{clock, process};
 /// What a load's program has started and left behind is looked for so long.
 const LEAVING: Duration = Duration::from_secs(2);
 
+/// A process that was killed is gone within this time, unless the kernel holds it.
+const DYING: Duration = Duration::from_secs(1);
+
 /// Batches of commands that were run and not yet told.
 type Log = Arc<Mutex<Vec<Event>>>;
 
@@ -44,10 +47,11 @@ pub struct Steward {
     program: PathBuf,
     /// A process in the network namespace to which devices go back.
     home: u32,
-    claim: Option<Claim>,
-    // Behind what is applied, which gives its journal up first.
+    // In this order they are dropped: what is applied is put back first, then the slot is let go of, and then the devices, which nobody may
+    // take before they are as they were.
     applied: Option<Applied<Processes<'static>>>,
     slot: Option<Slot>,
+    claim: Option<Claim>,
     reader: Option<Reader>,
     ran: Log,
 }
@@ -110,7 +114,7 @@ impl Steward {
 
 impl Host for Steward {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
-        let emulates = emulated::is_here();
+        let emulates = emulated::has_both_ports();
         let asked: Vec<_> = ask.devices.iter().filter(|device| emulates || !device.only_emulated).collect();
         // Two runs at once must not both believe a device free, nor one read what the other has set.
         let claim = self.claim.get_or_insert_default();
@@ -125,7 +129,7 @@ impl Host for Steward {
             steering,
             tx_queues: nics.iter().filter_map(queues).collect(),
             nics,
-            simulates: netdevsim::is_here(),
+            simulates: netdevsim::has_simulator(),
             emulates,
             release: facts::release(),
             available_bytes: state::available_bytes(),
@@ -170,11 +174,15 @@ impl Host for Steward {
             self.apply(&[])?;
         }
         let program = if command.program() == OURSELVES { self.program.clone() } else { command.program().into() };
-        let connection =
+        let mut connection =
             child::start(&program, command).map_err(|source| ApplyError::Start { command: command.clone(), source })?;
-        if let (Some(pid), Some(applied)) = (connection.carrier.pid(), &mut self.applied) {
-            // Dropped, the connection's orders end, and so does the process.
-            applied.note_process(pid)?;
+        if let (Some(pid), Some(applied)) = (connection.carrier.pid(), &mut self.applied)
+            && let Err(error) = applied.note_process(pid)
+        {
+            // One that is in no journal must not run.
+            connection.carrier.kill();
+            let _ = connection.carrier.ended(DYING);
+            return Err(error.into());
         }
         Ok(connection)
     }

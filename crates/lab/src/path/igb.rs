@@ -17,7 +17,7 @@ const PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,h
                      -device igb,netdev=port0,addr=2,mac=02:74:64:ff:00:00 -device igb,netdev=port1,addr=4,mac=02:74:64:ff:00:01";
 
 pub(super) const KIND: PathMethods = PathMethods {
-    cannot: |facts| (!facts.emulates).then(|| WHY_NOT.to_owned()),
+    refusal: |facts| (!facts.emulates).then(|| WHY_NOT.to_owned()),
     lay,
     guest: InGuest { modules: || &["igb"], arguments: PORTS, since: Some((8, "two ports of igb")) },
 };

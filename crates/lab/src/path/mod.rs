@@ -24,7 +24,7 @@ use tardy_spec::experiment::Setup;
 pub struct PathMethods {
     /// Why none of this kind can be had on a host, by what is known of it (`Facts`), where a cell that asks for it should not cost the others;
     /// `None` if it may be. What only the kernel can say fails in its step, and ends the run.
-    pub cannot: fn(&Facts) -> Option<String>,
+    pub refusal: fn(&Facts) -> Option<String>,
     /// Plans the path of a set-up between stations that are built before it. Pure: what cannot be done is found when the steps are applied,
     /// and what they did is put back by their inverses. An error ends the run before anything is touched.
     pub lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,

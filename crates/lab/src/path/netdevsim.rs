@@ -22,7 +22,7 @@ pub const DRIVER: &str = crate::inverse::SIMULATED;
 const BUS: &str = crate::inverse::SIMULATED_BUS;
 
 /// True if this kernel has it, and it can join two of its devices (Linux 6.9).
-pub fn is_here() -> bool {
+pub fn has_simulator() -> bool {
     Path::new(BUS).join("link_device").exists()
 }
 
@@ -30,7 +30,7 @@ const WHY_NOT: &str = "path netdevsim needs the kernel's module of that name, of
      netdevsim` builds it for a guest, then `--in guest:exact`";
 
 pub(super) const KIND: PathMethods = PathMethods {
-    cannot: |found| (!found.simulates).then(|| WHY_NOT.to_owned()),
+    refusal: |found| (!found.simulates).then(|| WHY_NOT.to_owned()),
     lay,
     guest: InGuest { modules, ..InGuest::NOTHING },
 };

@@ -61,7 +61,7 @@ impl<'a> Joint<'a> {
     }
 }
 
-pub(super) const KIND: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
+pub(super) const KIND: PathMethods = PathMethods { refusal: |_| None, lay, guest: InGuest::NOTHING };
 
 /// Plans the pair.
 ///

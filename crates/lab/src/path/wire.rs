@@ -85,7 +85,7 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: StampsAsked) -> Option<HwStamp
     (to != now).then_some(to)
 }
 
-pub(super) const KIND: PathMethods = PathMethods { cannot: |_| None, lay, guest: InGuest::NOTHING };
+pub(super) const KIND: PathMethods = PathMethods { refusal: |_| None, lay, guest: InGuest::NOTHING };
 
 /// Plans the wire: each device into its station's namespace.
 ///

@@ -118,7 +118,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Shaped {
 ///
 /// # Errors
 /// If a device has too few queues, or its link another rate. A link that does not tell its rate, as one that is down, is believed.
-pub fn possible(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
+pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
     if let Some(asked) = setup.shaper.port_bit_s() {
         for (station, device) in devices(setup) {
             // What a virtual device tells is no wire's.
@@ -141,7 +141,7 @@ pub fn possible(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
 }
 
 /// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
-pub fn cannot_offload(setup: &Setup, found: &FactsByHost) -> Option<String> {
+pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Option<String> {
     let what = setup.shaper.offloads()?;
     // Gates and launch times go by the device's clock; credits go by none.
     let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
@@ -163,8 +163,8 @@ pub fn cannot_offload(setup: &Setup, found: &FactsByHost) -> Option<String> {
 
 /// What a refusal of the kernel's says to who asked for an offload: the command, its words, and what of the devices is known to stand
 /// against it. Many drivers take no queue discipline over unless they are told that they may.
-pub fn refused_offload(setup: &Setup, found: &FactsByHost, command: &str, says: &str) -> String {
-    let mut all = match cannot_offload(setup, found) {
+pub fn with_the_kernels_refusal(setup: &Setup, found: &FactsByHost, command: &str, says: &str) -> String {
+    let mut all = match offload_refusal(setup, found) {
         Some(blind) => format!("{blind}; the kernel: {says}"),
         None => format!("`{command}`: {says}"),
     };

@@ -60,8 +60,8 @@ impl Stations {
     }
 
     /// None yet; `clocks` compares those of their hosts.
-    pub fn compared_by(clocks: impl OffsetSource + 'static) -> Self {
-        Stations { clocks: Box::new(clocks), ..Stations::default() }
+    pub fn compared_by(clocks: Box<dyn OffsetSource>) -> Self {
+        Stations { clocks, ..Stations::default() }
     }
 
     /// Takes in the next one, on its host.
@@ -106,10 +106,10 @@ impl Stations {
         self.agents.iter().filter_map(|agent| Some((agent.station(), agent.pid()?)))
     }
 
-    /// The first station on a host, and its name.
-    pub(crate) fn on(&self, host: HostId) -> (StationId, String) {
-        let at = self.hosts.iter().position(|of| *of == host).unwrap_or_default();
-        (StationId(at as u16), self.agents.get(at).map_or_else(String::new, |agent| agent.station().to_owned()))
+    /// The first station on a host, and its name; `None` if none is there.
+    pub(crate) fn on(&self, host: HostId) -> Option<(StationId, String)> {
+        let at = self.hosts.iter().position(|of| *of == host)?;
+        Some((StationId(at as u16), self.agents.get(at)?.station().to_owned()))
     }
 
     /// The names of all.
@@ -157,6 +157,20 @@ impl Stations {
             }
         }
         Ok(taken)
+    }
+
+    /// Has these stations let go of what they made ready.
+    ///
+    /// # Errors
+    /// A station's.
+    pub(crate) fn release(&mut self, those: impl Iterator<Item = StationId>) -> Result<(), AgentError> {
+        let those: Vec<StationId> = those.collect();
+        for station in &those {
+            self[*station].tell(&ToAgent::Prepare { activities: Vec::new() })?;
+        }
+        let limit = Duration::from_nanos(ANSWER.0 as u64);
+        let is_ready = |_, message| matches!(message, FromAgent::Ready { .. }).then_some(());
+        self.answers(&those, "letting go of the last path", limit, is_ready).map(drop)
     }
 
     /// Measures the ruler: for each station the threads that will run there. One station after the other, for on a shared

@@ -15,25 +15,18 @@ use crate::host::place::Place;
 use crate::host::{ApplyError, Host, HostId};
 use crate::names::Names;
 use crate::step::Step;
-use tardy_spec::experiment::{Setup, Station};
+use tardy_model::station::{StationKind, StationTraits};
+use tardy_spec::experiment::Setup;
 use thiserror::Error;
 
-/// How long a station lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// As long as a path: it is built before each one, and put back with it.
-    SetUp,
-    /// For the whole run: it is built once, before the first path, and put back behind the last one. Its agent serves all cells.
-    Run,
-}
-
-/// What a kind of station does, in the order of its life.
+/// What a kind of station does, in the order of its life. For each set-up the coordinator calls `build` when it plans; this touches nothing. The
+/// steps of a station that lives for a set-up are carried out before those of the path, and then `connect` is called. The agent ends and the
+/// steps are put back behind the last trial on this path, the path first. Of a station that lives for the run the same is done once, before the
+/// first path and behind the last one; `build` must plan it alike each time.
 #[derive(Debug)]
 pub struct StationMethods {
-    /// The word for `station.*.kind`.
-    pub name: &'static str,
-    /// How long it lives.
-    pub life: Life,
+    /// What it is.
+    pub traits: StationTraits,
     /// Plans what is done on its host before the path is built, under this station's name. Pure: what cannot be done is found when the
     /// steps are applied, and what they did is put back by their inverses.
     pub build: fn(Names, HostId, &str) -> PlannedStation,
@@ -43,9 +36,9 @@ pub struct StationMethods {
 }
 
 /// What stations of this kind do.
-pub fn kind(station: Station) -> &'static StationMethods {
+pub fn kind(station: StationKind) -> &'static StationMethods {
     match station {
-        Station::Netns => &netns::KIND,
+        StationKind::Netns => &netns::KIND,
     }
 }
 
@@ -53,7 +46,7 @@ pub fn kind(station: Station) -> &'static StationMethods {
 pub(crate) fn host_of(setup: &Setup, station: &str) -> HostId {
     match setup.stations.get(station) {
         // A namespace is the coordinator's machine's.
-        Some(Station::Netns) | None => HostId::HERE,
+        Some(StationKind::Netns) | None => HostId::HERE,
     }
 }
 
@@ -77,7 +70,7 @@ impl Offer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedStation {
     /// Its kind.
-    pub kind: Station,
+    pub kind: StationKind,
     /// Steps that build it.
     pub steps: Vec<Step>,
     /// What it offers to a path.

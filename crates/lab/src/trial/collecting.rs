@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
-use tardy_engine::sender::SenderHalf;
+use tardy_engine::sender::SentRows;
 use tardy_model::offset::EndOffsets;
 use tardy_model::point::Point;
 use tardy_model::stream::Side;
@@ -20,8 +20,8 @@ use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos};
 use tardy_model::trial::OwnNotes;
 
 /// What one end hands over.
-struct Half {
-    sent: SenderHalf,
+struct HandedOver {
+    sent: SentRows,
     arrivals: Vec<Arrival>,
     rest: EndSummary,
 }
@@ -34,7 +34,7 @@ const SALVAGE: Nanos = Nanos(3_000_000_000);
 /// The end that hands over now.
 struct Present {
     end: Activity,
-    sent: SenderHalf,
+    sent: SentRows,
     arrivals: Vec<Arrival>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Collecting {
     present: Option<Present>,
     asked: Awaited,
     /// What was handed over, by stream.
-    halves: Vec<BTreeMap<Side, Half>>,
+    halves: Vec<BTreeMap<Side, HandedOver>>,
     /// Stations that do not answer any more.
     lost: BTreeSet<StationId>,
     /// Why the trial has no whole result.
@@ -111,7 +111,7 @@ impl Collecting {
             out.push(Output::Tell(end.station, ToAgent::Collect { activity: end.id }));
             let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
             self.asked = Awaited::new([end], DOING, limit, now.monotonic);
-            self.present = Some(Present { end, sent: SenderHalf::default(), arrivals: Vec::new() });
+            self.present = Some(Present { end, sent: SentRows::default(), arrivals: Vec::new() });
             return;
         }
     }
@@ -129,8 +129,12 @@ impl Collecting {
         }
         let is_its = from.is_none_or(|of| of == station);
         if self.failed.is_some() && !is_its {
-            // What happens to another station changes nothing for this one.
-            return false;
+            // What happens to another station changes nothing for this one, but that time passes.
+            if let Some((silent, ..)) = self.asked.silent(now.monotonic) {
+                self.lost.insert(silent);
+                self.ask_next(now, out);
+            }
+            return self.is_over();
         }
         if let Input::Message(of, FromAgent::Broke { why, .. }) = input {
             // It says why there is less of this end, and hands over what there is when it is asked.
@@ -158,7 +162,7 @@ impl Collecting {
                     if let (Some(Present { sent, arrivals, .. }), ActivityKind::End { stream, side }) =
                         (self.present.take(), kind)
                     {
-                        self.halves[stream].insert(side, Half { sent, arrivals, rest });
+                        self.halves[stream].insert(side, HandedOver { sent, arrivals, rest });
                     }
                     self.ask_next(now, out);
                 }
@@ -182,22 +186,25 @@ impl Collecting {
 impl Shared<'_> {
     /// What the stations that still answered had recorded of a stream; `None` if it never began, or nothing is left of it.
     /// Whoever keeps it must say that half of it is gone: it is not a trial.
-    fn salvaged(&self, i: usize, halves: BTreeMap<Side, Half>) -> Option<StreamHalves> {
+    fn salvaged(&self, i: usize, halves: BTreeMap<Side, HandedOver>) -> Option<StreamHalves> {
         if self.bases[i].is_none() || halves.is_empty() {
             return None;
         }
-        let reached = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq + 1).max();
+        let count = self.streams[i].stream.count;
+        let seqs = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq);
+        // A number that no packet of the stream has makes no rows.
+        let reached = seqs.filter(|seq| *seq < count).max().map(|seq| seq + 1);
         let lacks_sender = !halves.contains_key(&Side::Tx);
         let mut ran = self.joined(i, halves);
         if lacks_sender {
             // The sender's rows went with it: rows are made for what arrived to stand in.
-            ran.halves.sent = SenderHalf::only_sent(reached.unwrap_or(0));
+            ran.halves.sent = SentRows::only_sent(reached.unwrap_or(0));
         }
         Some(ran)
     }
 
     /// The stream's halves; an end that is not there left nothing.
-    fn joined(&self, i: usize, mut halves: BTreeMap<Side, Half>) -> StreamHalves {
+    fn joined(&self, i: usize, mut halves: BTreeMap<Side, HandedOver>) -> StreamHalves {
         let ordered = &self.streams[i];
         let end = |side| self.ready(i, side);
         let gone = |side| {
@@ -213,7 +220,7 @@ impl Shared<'_> {
                 tcp: None,
                 own: Default::default(),
             };
-            Half { sent: SenderHalf::default(), arrivals: Vec::new(), rest }
+            HandedOver { sent: SentRows::default(), arrivals: Vec::new(), rest }
         };
         let mut absent: BTreeMap<_, _> =
             ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
@@ -222,7 +229,7 @@ impl Shared<'_> {
         let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
         let mut rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
         // A connection has its queue's size only when it is made.
-        let queue = |half: &Half, side| {
+        let queue = |half: &HandedOver, side| {
             let told = end(side).map_or(0, |end| end.error_queue_bytes);
             half.rest.sent.map_or(told, |sent| told.max(sent.queue_bytes))
         };

@@ -110,8 +110,9 @@ impl Stations {
                     }
                     Output::Look => {
                         if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
-                            let (station, name) = self.on(host);
-                            inputs.push_back(Input::Unseen(station, AgentError::Host { station: name, source }));
+                            // Every host of a run has a station, or nobody would have asked it.
+                            let at = self.on(host).ok_or_else(|| NoStation(host.to_string()))?;
+                            inputs.push_back(Input::Unseen(at.0, AgentError::Host { station: at.1, source }));
                         }
                         let (compared, failed) = self.compare_clocks();
                         inputs.extend(failed.into_iter().map(|(station, error)| Input::Unseen(station, error)));

@@ -104,7 +104,7 @@ impl Key {
 pub(crate) const LATER: &[&str] = &[];
 
 /// What a dotted key is in the table.
-pub(crate) enum Found {
+pub(crate) enum KeyOrTable {
     /// A key.
     Key(&'static Key),
     /// A table of keys.
@@ -114,19 +114,19 @@ pub(crate) enum Found {
 }
 
 /// Looks a path up. A literal segment is preferred to `*`.
-pub(crate) fn lookup(path: &[String]) -> Found {
+pub(crate) fn lookup(path: &[String]) -> KeyOrTable {
     let fits = |key: &Key| {
         let mut segments = key.segments();
         path.iter().all(|part| segments.next().is_some_and(|segment| segment == "*" || segment == part))
     };
-    let mut found = Found::Unknown;
+    let mut found = KeyOrTable::Unknown;
     for key in KEYS.iter().filter(|key| fits(key)) {
         if key.segments().count() > path.len() {
-            return Found::Table;
+            return KeyOrTable::Table;
         }
         match found {
-            Found::Key(earlier) if !earlier.pattern.ends_with('*') => {}
-            _ => found = Found::Key(key),
+            KeyOrTable::Key(earlier) if !earlier.pattern.ends_with('*') => {}
+            _ => found = KeyOrTable::Key(key),
         }
     }
     found

@@ -9,7 +9,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tardy_judge::Judge;
-use tardy_lab::coordinator::{Options, possible, run};
+use tardy_lab::coordinator::{Options, check, run};
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::kinds::Kinds;
@@ -179,10 +180,11 @@ fn write(path: &Path) {
     folder.write_manifest(&manifest).expect("written");
     folder.append_commands("ip link show\n").expect("written");
     let mut keep = Keep { folder: &folder, judge: Judge::new(&experiment), apart: Judge::new(&experiment) };
-    let options = Options { version: "0.1.0", stop: &AtomicBool::new(false), kinds: Kinds::default() };
+    let options =
+        Options { version: "0.1.0", stop: &AtomicBool::new(false), kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(path, Path::new(""), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = possible(&experiment, &mut hosts).expect("nothing stands against a simulation");
+    let found = check(&experiment, &mut hosts).expect("nothing stands against a simulation");
     let ended = run(&experiment, found, &mut hosts, &options, &mut keep);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     folder.write_results(&keep.judge.finish(&manifest).results).expect("written");

@@ -88,7 +88,7 @@ impl Ends<'_> {
 type Replies = (Vec<crate::receiver::Arrival>, crate::receiver::ReceiverCounters, Option<tardy_model::trial::SpinGaps>);
 
 fn recorded(
-    sent: (crate::sender::SenderHalf, crate::sender::SenderCounters),
+    sent: (crate::sender::SentRows, crate::sender::SenderCounters),
     reflector: Reflector,
     (arrivals, rx_counters, gaps): Replies,
     tx_gaps: Option<tardy_model::trial::SpinGaps>,
