@@ -119,8 +119,8 @@ impl PacketReceive {
 impl ReceivePort for PacketReceive {
     #[inline]
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
-        let call = |socket: &mut UdpRx, sleeps| socket.receive(&mut self.inbox, sleeps, many);
-        let received = self.waits.receive(&mut self.socket, call);
+        let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
+        let received = self.socket.receive(&mut self.inbox, sleeps, many);
         if let Ok(Received::Packets(packets)) = received {
             (0..packets).for_each(|n| self.inbox.open(n, self.ethertype));
         }

@@ -148,7 +148,8 @@ impl SendPort for TcpSend {
 impl ReceivePort for TcpReceive {
     #[inline(always)]
     fn receive(&mut self, _many: bool) -> Result<Received, i32> {
-        match self.waits.receive(&mut self.socket, |socket, sleeps| socket.receive(&mut self.inbox, sleeps)) {
+        let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
+        match self.socket.receive(&mut self.inbox, sleeps) {
             // A peer that has ended is no error here: who answers need not know how many will ask.
             Err(libc::ESHUTDOWN) => {
                 self.closed = true;

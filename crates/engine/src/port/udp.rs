@@ -147,7 +147,8 @@ impl UdpReceive {
 impl ReceivePort for UdpReceive {
     #[inline]
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
-        self.waits.receive(&mut self.socket, |socket, sleeps| socket.receive(&mut self.inbox, sleeps, many))
+        let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
+        self.socket.receive(&mut self.inbox, sleeps, many)
     }
     #[inline(always)]
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
