@@ -29,13 +29,11 @@ pub const ID: &str = "own-trace";
 pub const MOST_P: f64 = 0.001;
 /// A difference up to this share of the metric's median is no trace.
 pub const LEAST_SHARE: f64 = 0.05;
-/// Of each n-th round trip a difference is none up to n times this, and up to [`CACHES`] times at least. The kernel fills and empties its
-/// caches of packet heads by sixteen and by sixty-four, and the round trip at which it does so takes longer, whoever makes it: of a C loop
-/// each 16th takes up to 0.9 µs longer (`bench caches`). To fetch the stamps of so many packets takes more: each is a message to be received,
-/// for 200 ns or more on the fastest machine that was measured.
+/// Of each n-th round trip a difference up to n times this is no trace of tardy. The kernel fills and empties its caches of packet heads
+/// by sixteen and by sixty-four, and the round trip at which it does so takes longer, whoever makes it: in a C loop each 16th takes up
+/// to 0.9 µs longer (`bench caches`). To fetch the stamps of n packets takes more: each is a message to be received, which takes
+/// 200 ns or more on the fastest machine that was measured.
 pub const CACHES_NS: i64 = 150;
-/// The least batch of these caches. What each 16th takes longer shows in each 8th too.
-const CACHES: i64 = 16;
 /// Comparisons of which values are kept, for a cell's metric.
 const KEPT: usize = 4096;
 
@@ -60,6 +58,8 @@ pub struct Difference {
     pub greatest_ns: i64,
     /// Modulus and remainder.
     pub class: Option<(u64, u64)>,
+    /// A modulus of which one remainder alone makes this difference: that is the batch that it comes from.
+    pub from_each: Option<u64>,
 }
 
 /// Which packets are compared with the others.
@@ -182,7 +182,8 @@ impl StreamTrace {
         let [own, forced] = self.intervals.affected;
         let beside = |of: usize, packets: u64| self.intervals.metrics.get(at).and_then(|pools| pools[of].test(packets));
         let intervals = [(Place::Interval, beside(0, own)), (Place::Forced, beside(1, forced))];
-        let residues = metric.residues.iter().map(|pool| (Place::Residue, pool.test()));
+        let finer = metric.residues.iter().skip(1).map(Some).chain([None]);
+        let residues = metric.residues.iter().zip(finer).map(|(pool, finer)| (Place::Residue, pool.test(finer)));
         edges.into_iter().chain(intervals).chain(residues).filter_map(|(place, found)| Some((place, found?))).collect()
     }
 }
@@ -228,7 +229,8 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         let middle = result.figures.quantiles.p50_ns.unwrap_or(found.others_ns).unsigned_abs() as f64;
         let stamps = metric.points().len().max(2) as i64;
         let least = (stamps * stamp_ns) as f64;
-        let by_kernel = found.class.map_or(0, |(n, _)| (n as i64).max(CACHES) * CACHES_NS);
+        let batch = found.from_each.or(found.class.map(|(n, _)| n)).unwrap_or(0);
+        let by_kernel = batch as i64 * CACHES_NS;
         let difference = found.difference_ns.unsigned_abs() as f64;
         if p_value >= MOST_P || difference <= least.max(by_kernel as f64).max(middle * LEAST_SHARE) {
             continue;

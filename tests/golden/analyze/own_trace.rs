@@ -473,6 +473,25 @@ fn the_kernels_caches_of_packet_heads_were_called_tardys_own_trace() {
     assert_eq!((told_by(16, 3_200), told_by(64, 12_800)), (1, 1), "on a machine that is three times as fast");
 }
 
+#[test]
+fn what_tardy_does_at_each_eighth_round_trip_hid_below_what_the_kernel_does_at_each_16th() {
+    let told_by = |by: fn(u32) -> i64| {
+        let slow = |_: u32, values: &mut Vec<Option<i64>>| {
+            for (ns, seq) in values.iter_mut().zip(0..) {
+                *ns = ns.map(|ns| 12_000 + ns % 100 + by(seq));
+            }
+        };
+        let cell = cell("all", &[ROUND_TRIP], &trials(9_600, true, slow));
+        let told = judge([(&cell.result, &cell.own_trace)], 16);
+        told.first().map(|verdict| (number(verdict, "remainder"), number(verdict, "modulus")))
+    };
+    let both = told_by(|seq| if seq % 8 == 3 { 1_500 } else { 0 });
+    assert_eq!(both, Some((3, 8)), "eight stamps take as long");
+    // Both halves of each eighth differ, but by one batch of sixteen much more than by the other.
+    assert_eq!(told_by(|seq| [0, 2_200, 300][usize::from(seq % 16 == 3) + 2 * usize::from(seq % 16 == 11)]), None);
+    assert_eq!(told_by(|seq| if seq % 8 == 3 { 1_100 } else { 0 }), None, "eight stamps take longer");
+}
+
 /// Work of 15 µs that begins with each 40th packet, which it holds up by `by`.
 fn held_up(reason: OwnReason, by: i64) -> Vec<(TrialRecord, Batch)> {
     let slow = |_: u32, values: &mut Vec<Option<i64>>| {

@@ -176,6 +176,7 @@ impl EdgePool {
             least_ns,
             greatest_ns,
             class: None,
+            from_each: None,
         })
     }
 }

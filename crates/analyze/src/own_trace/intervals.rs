@@ -87,6 +87,7 @@ impl IntervalPool {
             least_ns,
             greatest_ns,
             class: None,
+            from_each: None,
         })
     }
 }
