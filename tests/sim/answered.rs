@@ -7,6 +7,7 @@ use tardy_analyze::packets::{Packets, Reach};
 use tardy_engine::halves::join;
 use tardy_engine::port::sim::{self, TO_DRIVER_NS};
 use tardy_engine::requester::longest_wait;
+use tardy_model::frame::LEAD;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
@@ -157,6 +158,22 @@ fn a_request_without_a_reply_is_lost_after_its_timeout_and_the_next_goes_out() {
     // Two waits of half of it.
     assert_eq!(waited.map(|ns| ns / 10_000_000), Some(30));
     assert_eq!(spans(&batch, "send..reply_receive")[3], None);
+}
+
+#[test]
+fn a_request_that_met_sleeping_machines_was_told_by_nothing() {
+    let after_silence = |drop: Vec<u32>, stamps: Option<Vec<Point>>| {
+        let mut stream = pingpong(Sim { drop, ..Sim::default() });
+        stream.stamps = stamps.unwrap_or(stream.stamps);
+        run(&stream).1.reply.expect("answered").counters.after_silence
+    };
+    let in_one_stretch = Some(vec![Point::Send, Point::ReplyReceive]);
+    assert_eq!(after_silence(vec![], None), 0);
+    assert_eq!(after_silence(vec![3, 4, 500], in_one_stretch.clone()), 3, "the one behind each that was lost");
+    assert_eq!(after_silence(vec![999], in_one_stretch.clone()), 0, "none is behind the last");
+    // All requests of the lead-ins are lost, of which there is one before each stretch of four.
+    assert_eq!(after_silence(vec![LEAD], in_one_stretch), 1);
+    assert_eq!(after_silence(vec![LEAD], None), 250);
 }
 
 #[test]

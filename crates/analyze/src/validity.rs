@@ -5,6 +5,7 @@
 //! decides whether it may be left out of its cell: [`Spoils`].
 
 mod advance;
+mod after_silence;
 mod causality;
 mod clock_step;
 pub(crate) mod competing_cpu;
@@ -79,7 +80,7 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 35] = [
+pub const RULES: [Rule; 36] = [
     failed::RULE,
     late_start::RULE,
     receiver_broke::RULE,
@@ -96,6 +97,7 @@ pub const RULES: [Rule; 35] = [
     send_errors::RULE,
     launch_drops::RULE,
     loss::RULE,
+    after_silence::RULE,
     vlan_tags::RULE,
     vlan_pcp::RULE,
     recorder::RULE,

@@ -39,6 +39,8 @@ pub struct ReceiverCounters {
     pub socket_drops: u64,
     /// errno that ended the loop, 0 if none did.
     pub broken_errno: i32,
+    /// Requests that went out after the last one in flight had been given up, at the end that asks.
+    pub after_silence: u64,
 }
 
 impl ReceiverCounters {

@@ -289,6 +289,7 @@ impl Requester {
             if at.lead_in > 0 {
                 at.lead_in -= 1;
             } else if at.next < at.until {
+                self.counters.after_silence += u64::from(std::mem::take(&mut at.fell_silent));
                 self.ask(timer, to, at, false);
                 continue;
             } else if at.lead_out > 0 {
@@ -376,6 +377,7 @@ impl Requester {
         }
         if at.beside > 0 && now.ns() - at.beside_since_ns > self.order.timeout.min(LEAD_LIMIT).0 {
             (at.beside, at.lead_in, at.lead_out, at.fillers) = (0, 0, 0, 0);
+            at.fell_silent |= at.waiting == 0;
         }
         while at.oldest < at.next {
             match self.states[at.oldest as usize] {
@@ -384,6 +386,7 @@ impl Requester {
                     at.gave_up_ns = now.ns();
                     at.waiting -= 1;
                     at.settled += 1;
+                    at.fell_silent |= at.waiting + at.beside == 0;
                 }
                 State::Waiting(_) => break,
                 State::Unsent | State::Answered | State::GivenUp => {}

@@ -370,6 +370,9 @@ pub struct Counters {
     pub forced_drains: u64,
     /// Arrivals that had no place in the recorder.
     pub records_dropped: u64,
+    /// Requests of a ping-pong that went out after the last one in flight had been given up.
+    #[serde(default)]
+    pub after_silence: u64,
     /// Packets dropped at the receiving socket's buffer (SO_RXQ_OVFL).
     pub socket_drops: u64,
     /// Sent packets whose driver stamp never came.

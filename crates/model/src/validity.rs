@@ -64,6 +64,7 @@ pub const RULES: &[RuleDefault] = &[
     fact("send-errors"),
     fact("launch-drops"),
     fact("loss"),
+    condition("after-silence", Level::Note),
     fact("vlan-tags"),
     fact("vlan-pcp"),
     fact("recorder"),

@@ -136,6 +136,12 @@ fn stamps_that_lack() {
 }
 
 #[test]
+fn requests_that_met_sleeping_machines_are_a_note() {
+    let behind = verdict(|record, _| ctl(record).counters.after_silence = 2);
+    assert_is(&behind, "after-silence", Level::Note, "2 requests of ctl went out after the one before was given up");
+}
+
+#[test]
 fn stamps_that_start_late_are_told_instead_of_coverage() {
     let late = verdict(|record, packets| {
         packets[..300].iter_mut().for_each(|packet| packet.rx_kernel = None);

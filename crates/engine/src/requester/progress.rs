@@ -18,6 +18,8 @@ pub(super) struct Progress {
     pub(super) fillers: u32,
     /// When the stretch's last request was settled, TAI, ns; 0 before it.
     pub(super) ended_ns: i64,
+    /// The last request in flight was given up, and none has gone out since: whoever answers may have fallen asleep.
+    pub(super) fell_silent: bool,
     /// When the latest request was given up, TAI, ns.
     pub(super) gave_up_ns: i64,
     /// Where several are in flight: replies of the stretch, the sum of their round trips, and the mean of those of the stretch before, ns.
@@ -65,6 +67,7 @@ impl Progress {
     pub(super) fn asked_beside(&mut self, now: Instant<Tai>, went_out: bool) {
         if went_out {
             self.beside += 1;
+            self.fell_silent = false;
             self.beside_since_ns = now.ns();
         } else {
             // The trial's will meet the same, and count it.

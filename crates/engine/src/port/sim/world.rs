@@ -154,7 +154,10 @@ impl SendPort for TxPort {
         let tags = self.tags();
         let sim = &self.world.sim;
         let is_test = |frame: &Frame| matches!(frame.kind, PacketKind::Test | PacketKind::Reply) && frame.seq != LEAD;
-        let frame = Frame::read(payload).ok().filter(is_test);
+        let frame = Frame::read(payload).ok();
+        // By its number one of a lead-in can be dropped too.
+        let dropped = frame.is_some_and(|frame| frame.kind == PacketKind::Test && sim.drop.contains(&frame.seq));
+        let frame = frame.filter(is_test);
         // Every packet takes the same number of draws, so that one fault does not move another's place.
         let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
         let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
@@ -166,8 +169,7 @@ impl SendPort for TxPort {
             tags,
         };
         let mut path = self.path.borrow_mut();
-        if !leaves || lost || frame.is_some_and(|frame| frame.kind == PacketKind::Test && sim.drop.contains(&frame.seq))
-        {
+        if !leaves || lost || dropped {
             return Ok(key);
         }
         if held && self.held.is_none() {
