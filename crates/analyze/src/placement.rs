@@ -18,14 +18,30 @@ const MOST_USERS: usize = 10;
 pub struct Placements {
     threads: BTreeMap<String, Placement>,
     softirq: BTreeMap<String, SoftirqPlacement>,
-    cpus: BTreeMap<u32, CpuPlacement>,
-    /// Who else ran on each CPU, by name: a trial's record may name very many.
-    others: BTreeMap<u32, BTreeMap<String, CpuUser>>,
+    /// By host, the coordinator's first, and number.
+    cpus: BTreeMap<(Option<String>, u32), OneCpu>,
 }
 
-/// What a CPU of the coordinator's host did during a trial; `None` if one of the readings lacks it.
-pub(crate) fn work(record: &TrialRecord, cpu: u32) -> Option<CpuWork> {
-    work_between([&record.before, &record.after], cpu)
+/// One CPU of one host.
+#[derive(Clone, Debug, Default)]
+struct OneCpu {
+    sum: CpuPlacement,
+    /// Who else ran on it, by name: a trial's record may name very many.
+    others: BTreeMap<String, CpuUser>,
+}
+
+/// The other host that a station is on, by the threads that receive there; `None` for the coordinator's.
+pub(crate) fn host<'a>(record: &'a TrialRecord, station: &SoftirqRecord) -> Option<&'a str> {
+    let (stream, end) = station.receivers.first()?.rsplit_once('.')?;
+    let offsets = &record.streams.get(stream)?.offsets;
+    let offset = if end == "rx" { &offsets.rx } else { &offsets.tx };
+    Some(offset.as_ref()?.host.as_str())
+}
+
+/// What a CPU of a station's host did during a trial; `None` if one of the readings lacks it.
+pub(crate) fn work_at(record: &TrialRecord, station: &SoftirqRecord, cpu: u32) -> Option<CpuWork> {
+    let there = host(record, station).and_then(|name| record.hosts.get(name));
+    work_between(there.map_or([&record.before, &record.after], |[before, after]| [before, after]), cpu)
 }
 
 /// What a CPU did between two readings of its host's state; `None` if one of them lacks it.
@@ -34,9 +50,11 @@ pub(crate) fn work_between([before, after]: [&MachineState; 2], cpu: u32) -> Opt
 }
 
 /// Adds who used the CPU in a trial. Of one trial not known: the sum is not known either.
-fn used(sum: &mut CpuPlacement, others: &mut BTreeMap<String, CpuUser>, record: &TrialRecord) {
+fn used(OneCpu { sum, others }: &mut OneCpu, record: &TrialRecord) {
     let (results, coverage, settings) = (BTreeMap::new(), BTreeMap::new(), Validity::default());
-    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings, of: Of::Here };
+    let host = sum.host.clone();
+    let of = host.as_deref().map_or(Of::Here, Of::Host);
+    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings, of };
     let used = cpu_use::of(&evidence, sum.cpu);
     sum.others_ns = sum.others_ns.zip(used.as_ref()).map(|(sum, used)| sum.saturating_add(used.others_ns));
     let Some(used) = used else { return };
@@ -73,15 +91,26 @@ impl Placements {
         for (station, softirq) in &record.placement.softirq {
             self.station(station, softirq, record);
         }
-        for cpu in record.after.work.keys() {
-            let Some(work) = work(record, *cpu) else { continue };
-            let none = CpuPlacement { cpu: *cpu, others_ns: Some(0), ..CpuPlacement::default() };
-            let sum = self.cpus.entry(*cpu).or_insert(none);
-            sum.net_rx += work.net_rx;
-            sum.net_tx += work.net_tx;
-            sum.packets += work.packets;
-            sum.interrupts += work.interrupts;
-            used(sum, self.others.entry(*cpu).or_default(), record);
+        self.cpus_of(None, [&record.before, &record.after], record);
+        for (host, [before, after]) in &record.hosts {
+            self.cpus_of(Some(host), [before, after], record);
+        }
+    }
+
+    /// Adds what the CPUs of a host did between two readings of its state.
+    fn cpus_of(&mut self, host: Option<&String>, states: [&MachineState; 2], record: &TrialRecord) {
+        for cpu in states[1].work.keys() {
+            let Some(work) = work_between(states, *cpu) else { continue };
+            let one = self.cpus.entry((host.cloned(), *cpu)).or_insert_with(|| {
+                let none =
+                    CpuPlacement { host: host.cloned(), cpu: *cpu, others_ns: Some(0), ..CpuPlacement::default() };
+                OneCpu { sum: none, others: BTreeMap::new() }
+            });
+            one.sum.net_rx += work.net_rx;
+            one.sum.net_tx += work.net_tx;
+            one.sum.packets += work.packets;
+            one.sum.interrupts += work.interrupts;
+            used(one, record);
         }
     }
 
@@ -96,7 +125,7 @@ impl Placements {
             napi_switches: None,
         });
         sum.packets += softirq.packets;
-        if let Some(work) = softirq.cpu.and_then(|cpu| work(record, cpu)) {
+        if let Some(work) = softirq.cpu.and_then(|cpu| work_at(record, softirq, cpu)) {
             *sum.packets_on_cpu.get_or_insert(0) += work.packets;
         }
         let ran = softirq.threads.iter().filter(|thread| thread.switches > 0);
@@ -137,14 +166,15 @@ impl Placements {
     }
 
     /// Writes them into the cell's results.
-    pub fn finish(mut self, into: &mut CellResult) {
+    pub fn finish(self, into: &mut CellResult) {
         into.placement = self.threads.into_values().collect();
         into.softirq = self.softirq.into_values().collect();
-        into.cpus = self.cpus.into_values().collect();
-        for cpu in &mut into.cpus {
-            cpu.others = self.others.remove(&cpu.cpu).unwrap_or_default().into_values().collect();
-            cpu.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));
-            cpu.others.truncate(MOST_USERS);
-        }
+        let cpus = self.cpus.into_values().map(|OneCpu { mut sum, others }| {
+            sum.others = others.into_values().collect();
+            sum.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));
+            sum.others.truncate(MOST_USERS);
+            sum
+        });
+        into.cpus = cpus.collect();
     }
 }

@@ -353,7 +353,7 @@ pub(crate) fn cpus(cell: &CellResult, separator: Option<char>) -> Option<Table> 
         let share = |ns: Option<i64>| summary::share_of(ns, c.elapsed_ns);
         let used = [Some(c.irq_ns), Some(c.softirq_ns), c.others_ns].map(share);
         let used = used.into_iter().chain([summary::users(c).join(", ")]).filter(|_| known);
-        table.rows.push([c.cpu.to_string()].into_iter().chain(counts).chain(used).collect());
+        table.rows.push([summary::cpu(c)].into_iter().chain(counts).chain(used).collect());
     }
     (!table.rows.is_empty()).then_some(table)
 }

@@ -187,6 +187,11 @@ pub(crate) fn share_of(ns: Option<i64>, elapsed_ns: i64) -> String {
     known.map_or(figure::ABSENT.to_owned(), |ns| figure::share(ns as f64 / elapsed_ns as f64))
 }
 
+/// A CPU's number, behind the name of its host where that is not the coordinator's.
+pub(crate) fn cpu(of: &CpuPlacement) -> String {
+    of.host.as_ref().map_or_else(|| of.cpu.to_string(), |host| format!("{host}:{}", of.cpu))
+}
+
 /// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who explains less than a tenth of it is left
 /// out. Where they ran for longer than that CPU was used, some of it was elsewhere: then only the names are known.
 pub(crate) fn users(cpu: &CpuPlacement) -> Vec<String> {

@@ -5,6 +5,8 @@ use super::fixture::{BASE_NS, healthy_packets, record};
 use super::validity::{assert_is, ctl, judge};
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
 use tardy_model::offset::{Offset, OffsetReading};
+use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord};
+use tardy_model::time::ClockReading;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 
@@ -68,6 +70,51 @@ fn a_hypervisor_that_takes_a_cpu_of_another_host_is_told_with_the_host() {
     steal(record.hosts.get_mut("rig").expect("a host")[1].cpus.get_mut(&CPU).expect("a CPU"));
     let told = verdicts(&record);
     assert_is(&told[0], "steal", Level::Invalid, "on rig: the hypervisor took");
+}
+
+#[test]
+fn packets_that_another_host_took_in_were_looked_for_on_this_ones_cpu_of_that_number() {
+    let took = |here: u64, there: u64| {
+        let mut record = two_hosts();
+        let softirq = SoftirqRecord {
+            device: "tardy0-1".into(),
+            by: SoftirqBy::Rps,
+            asked: CpuAsked { cpu: CPU.to_string(), of: None },
+            cpu: Some(CPU),
+            packets: u64::from(COUNT),
+            receivers: vec!["ctl.rx".into()],
+            threads: Vec::new(),
+        };
+        record.placement.softirq.insert("b".into(), softirq);
+        let mut set = |after: bool, host: Option<&str>, packets| {
+            let states = record.hosts.get_mut(host.unwrap_or_default());
+            let state = match (states, after) {
+                (Some(states), after) => &mut states[usize::from(after)],
+                (None, false) => &mut record.before,
+                (None, true) => &mut record.after,
+            };
+            state.work.insert(CPU, CpuWork { packets, ..CpuWork::default() });
+        };
+        for (host, packets) in [(None, here), (Some("rig"), there)] {
+            set(false, host, 7);
+            set(true, host, 7 + packets);
+        }
+        let cell = judge(&record, &healthy_packets(1, COUNT as usize));
+        cell.verdicts.iter().filter(|verdict| verdict.id == "softirq").count()
+    };
+    assert_eq!((took(0, 10_000), took(10_000, 0)), (0, 1));
+}
+
+#[test]
+fn a_clock_of_another_host_that_was_set_was_looked_at_by_no_rule() {
+    let told = |set: fn(&mut ClockReading)| {
+        let mut record = two_hosts();
+        set(&mut record.hosts.get_mut("rig").expect("a host")[1].clocks);
+        let told = verdicts(&record);
+        told.first().map(|verdict| (verdict.id.clone(), verdict.evidence["at"].clone()))
+    };
+    assert_eq!(told(|clocks| clocks.realtime_ns += 1_000_000), Some(("clock-step".into(), "rig".into())));
+    assert_eq!(told(|clocks| clocks.tai_offset_s += 1), Some(("tai-offset".into(), "rig".into())));
 }
 
 #[test]

@@ -13,12 +13,6 @@ pub(super) const RULE: Rule = Rule { id: "clock-step", spoils: Spoils::Measuring
 const SLACK_NS: i64 = 1_000;
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let record = evidence.record;
-    let machine = ("machine".to_owned(), [record.before.clocks, record.after.clocks]);
-    let stations = record
-        .streams
-        .iter()
-        .flat_map(|(stream, s)| [(format!("{stream}.tx"), s.tx_clocks), (format!("{stream}.rx"), s.rx_clocks)]);
     let step = |(at, [before, after]): (String, [ClockReading; 2])| {
         let difference = |r: &ClockReading| r.realtime_ns.saturating_sub(r.monotonic_ns);
         let step = difference(&after).saturating_sub(difference(&before));
@@ -27,7 +21,7 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let allowed = brackets.saturating_add(SLACK_NS);
         (step.saturating_abs() > allowed).then_some((at, step, allowed))
     };
-    let steps = std::iter::once(machine).chain(stations).filter_map(step);
+    let steps = evidence.clocks().filter_map(step);
     let Some((at, step_ns, allowed_ns)) = steps.max_by_key(|(_, step, _)| step.saturating_abs()) else {
         return Vec::new();
     };

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::StreamResult;
+use tardy_model::time::ClockReading;
 use tardy_model::trial::{Counters, SpinGaps, StreamRecord, TagRecord, TrialRecord};
 use tardy_model::validity::Validity;
 use tardy_model::verdict::{Level, Verdict};
@@ -152,6 +153,18 @@ impl<'a> Evidence<'a> {
             Of::Trial | Of::Here => None,
         };
         other.map_or([&self.record.before, &self.record.after], |[before, after]| [before, after])
+    }
+
+    /// What reads clocks in a trial, each machine and each end of a stream, with its readings before the trial and behind it.
+    pub(super) fn clocks(&self) -> impl Iterator<Item = (String, [ClockReading; 2])> + use<'a> {
+        let record = self.record;
+        let here = ("machine".to_owned(), [record.before.clocks, record.after.clocks]);
+        let hosts = record.hosts.iter().map(|(host, [before, after])| (host.clone(), [before.clocks, after.clocks]));
+        let ends = record
+            .streams
+            .iter()
+            .flat_map(|(stream, of)| [(format!("{stream}.tx"), of.tx_clocks), (format!("{stream}.rx"), of.rx_clocks)]);
+        std::iter::once(here).chain(hosts).chain(ends)
     }
 
     /// The ways of every stream's packets.

@@ -40,8 +40,10 @@ fn not_pinned(station: &SoftirqRecord) -> Option<String> {
 /// A CPU that took in fewer packets than came to the stations that asked for it.
 fn elsewhere(evidence: &Evidence<'_>, station: &SoftirqRecord) -> Option<(String, u64, u64)> {
     let cpu = station.cpu?;
-    let took = placement::work(evidence.record, cpu)?.packets;
-    let there = evidence.record.placement.softirq.values().filter(|other| other.cpu == Some(cpu));
+    let took = placement::work_at(evidence.record, station, cpu)?.packets;
+    let host = |of| placement::host(evidence.record, of);
+    let all = evidence.record.placement.softirq.values();
+    let there = all.filter(|other| other.cpu == Some(cpu) && host(other) == host(station));
     let came = there.map(|other| other.packets).fold(0, u64::saturating_add);
     let says = || format!("CPU {cpu} took in {took} packets, and at least {came} came to who asked for it");
     ((took as f64) < came as f64 * MOST).then(|| (says(), took, came))

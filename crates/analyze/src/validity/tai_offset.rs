@@ -12,16 +12,8 @@ pub(super) const RULE: Rule = Rule { id: "tai-offset", spoils: Spoils::Measuring
 const HALF_A_SECOND_NS: i64 = 500_000_000;
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let record = evidence.record;
-    let stations = record.streams.iter().flat_map(|(stream, s)| {
-        [
-            (format!("{stream}.tx"), s.tx_clocks[0], s.tx_clocks[1]),
-            (format!("{stream}.rx"), s.rx_clocks[0], s.rx_clocks[1]),
-        ]
-    });
-    let machine = ("machine".to_owned(), record.before.clocks, record.after.clocks);
-    let changed = std::iter::once(machine).chain(stations).find(|(_, a, b)| a.tai_offset_s != b.tai_offset_s);
-    let Some((at, before, after)) = changed else { return Vec::new() };
+    let changed = evidence.clocks().find(|(_, [before, after])| before.tai_offset_s != after.tai_offset_s);
+    let Some((at, [before, after])) = changed else { return Vec::new() };
     // MONOTONIC jumps never: it shows which of the two did.
     let tai = |reading: ClockReading| reading.tai_ns.saturating_sub(reading.monotonic_ns);
     let jumped = if tai(after).saturating_sub(tai(before)).saturating_abs() > HALF_A_SECOND_NS {

@@ -74,6 +74,9 @@ pub struct CpuUser {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "cpu")]
 pub struct CpuPlacement {
+    /// The host that it is of; left out for the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Number of the CPU.
     pub cpu: u32,
     /// NET_RX softirqs.

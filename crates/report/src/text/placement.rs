@@ -20,7 +20,7 @@ pub(super) fn draw(cell: &CellResult, page: &mut Page) {
     table(["thread", "CPU", "ran on", "moved", "waited", "policy"], rows.collect(), page);
     let work = cell.cpus.iter().map(|cpu| {
         let count = |n| figure::count(n, SPACE);
-        let name = format!("CPU {}", cpu.cpu);
+        let name = format!("CPU {}", summary::cpu(cpu));
         [name, count(cpu.packets), count(cpu.net_rx), count(cpu.net_tx), count(cpu.interrupts), others(cpu)]
     });
     let work: Vec<_> = work.filter(|row| row[1..5].iter().any(|count| count != "0") || !row[5].is_empty()).collect();
