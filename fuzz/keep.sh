@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus that reach what the ones there do not, the
+# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus/TARGET.tar that reach what the ones there do not, the
 # smallest first and not too many, for they are committed and every `make test` goes through them. What was found beside is shrunk to
 # what adds something.
 #
@@ -11,10 +11,12 @@ cd "$(dirname "$0")/.."
 : "${TARDY_CACHE:=$PWD/.cache}"
 [ $# -gt 0 ] || set -- experiment frame message run_folder samples
 
-# A target's inputs in fuzz/corpus together, bytes and number; the golden layer holds the sum of all.
+# A target's kept inputs together, bytes and number; the golden layer holds the sum of all.
 BYTES=65536
 INPUTS=300
 
+pack="${CARGO_TARGET_DIR:-$TARDY_CACHE/target}/x86_64-unknown-linux-gnu/release/examples/seeds"
+[ -x "$pack" ] || { echo "fuzz: what makes the archives is not built: cargo build --release --locked --workspace --examples" >&2; exit 3; }
 built="$TARDY_CACHE/fuzz/target/x86_64-unknown-linux-gnu/release"
 TMPDIR=$(mktemp -d /dev/shm/tardy-fuzz.XXXXXX 2>/dev/null || mktemp -d)
 export TMPDIR
@@ -24,9 +26,10 @@ trap 'exit 130' INT TERM
 for name in "$@"; do
   [ -x "$built/$name" ] || { echo "fuzz: $name is not built: fuzz/run.sh 0 $name" >&2; exit 3; }
   grown="$TARDY_CACHE/fuzz/corpus/$name"
-  ours="fuzz/corpus/$name"
+  ours="$TMPDIR/ours"
   merged="$TMPDIR/merged"
-  mkdir -p "$grown" "$merged"
+  mkdir -p "$grown" "$merged" "$ours"
+  tar -xf "fuzz/corpus/$name.tar" -C "$ours"
   cp "$ours"/* "$merged"
   log="$TARDY_CACHE/fuzz/$name.keep.log"
   # What is in the first folder stays; of the second comes what adds something.
@@ -49,7 +52,8 @@ for name in "$@"; do
       bytes=$((bytes + size)) inputs=$((inputs + 1)) new=$((new + 1))
     fi
   done <"$TMPDIR/list"
-  rm -rf "$merged"
-  printf '%-12s %4s new of %4s that add something; fuzz/corpus/%s has %s inputs, %s bytes\n' "$name" "$new" \
+  "$pack" pack "$name" "$ours"
+  rm -rf "$merged" "$ours"
+  printf '%-12s %4s new of %4s that add something; fuzz/corpus/%s.tar has %s inputs, %s bytes\n' "$name" "$new" \
     "$(find "$grown" -type f | wc -l)" "$name" "$inputs" "$bytes"
 done

@@ -6,7 +6,7 @@
 #
 #   fuzz/run.sh [SECONDS [TARGET...]]        0 s: the corpus once, nothing new
 #
-# Seeds are in fuzz/corpus/TARGET; what libFuzzer finds beside them grows in $TARDY_CACHE/fuzz/corpus/TARGET, and fuzz/keep.sh
+# Seeds are in fuzz/corpus/TARGET.tar; what libFuzzer finds beside them grows in $TARDY_CACHE/fuzz/corpus/TARGET, and fuzz/keep.sh
 # makes seeds of it; an input that fails is kept in $TARDY_CACHE/fuzz/artifacts/TARGET and its path is printed. Run the target on it to
 # see it fail again.
 set -eu
@@ -44,14 +44,16 @@ for name in "$@"; do
   grown="$TARDY_CACHE/fuzz/corpus/$name"
   kept="$TARDY_CACHE/fuzz/artifacts/$name"
   log="$TARDY_CACHE/fuzz/$name.log"
-  mkdir -p "$grown" "$kept" "fuzz/corpus/$name"
+  seeds="$TMPDIR/seeds/$name"
+  mkdir -p "$grown" "$kept" "$seeds"
+  tar -xf "fuzz/corpus/$name.tar" -C "$seeds"
   # 0 seconds would be no limit; no runs beyond the corpus is what is meant.
   if [ "$seconds" = 0 ]; then limit=-runs=0; else limit=-max_total_time=$seconds; fi
   echo "== fuzz $name, $seconds s"
   outcome=ok
   # The address space is bounded too: one allocation by an untrusted length must fail here and not take the machine down.
   if ! (ulimit -v $((MEMORY * 2 * 1024)) && "$CARGO_TARGET_DIR/$target/release/$name" $limit -rss_limit_mb=$MEMORY \
-    -timeout=$PATIENCE -max_len=$LONGEST -print_final_stats=1 -artifact_prefix="$kept/" "$grown" "fuzz/corpus/$name") \
+    -timeout=$PATIENCE -max_len=$LONGEST -print_final_stats=1 -artifact_prefix="$kept/" "$grown" "$seeds") \
     >"$log" 2>&1; then
     outcome=FAILED
     failed=1
@@ -63,7 +65,7 @@ for name in "$@"; do
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
   peak=$(sed -n 's/^stat::peak_rss_mb: *//p' "$log" | tail -n 1)
   cov=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
-  corpus=$(find "$grown" "fuzz/corpus/$name" -type f | wc -l)
+  corpus=$(find "$grown" "$seeds" -type f | wc -l)
   lines="$lines$(printf '%-12s %10s %8s %8s %8s  %s' "$name" "${runs:-?}" "${cov:-?}" "$corpus" "${peak:-?}" "$outcome")
 "
 done

@@ -7,27 +7,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use tardy_fuzz_bodies::corpus::{self, Inputs};
 use tardy_fuzz_bodies::{experiment, frame, message, run_folder, samples};
 
 fn fuzz() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz")).to_owned()
 }
 
-fn inputs(target: &str) -> Vec<PathBuf> {
-    let folder = fuzz().join("corpus").join(target);
-    let mut paths: Vec<_> = fs::read_dir(folder).expect("a corpus").flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+fn inputs(target: &str) -> Inputs {
+    corpus::read(target).unwrap_or_else(|error| panic!("{}: {error}", corpus::archive(target).display()))
 }
 
 fn replay(target: &str, input: impl Fn(&str, &[u8])) {
-    let paths = inputs(target);
-    assert!(paths.len() >= 3, "{target} has {} inputs", paths.len());
-    for path in paths {
+    let inputs = inputs(target);
+    assert!(inputs.len() >= 3, "{target} has {} inputs", inputs.len());
+    for (name, bytes) in inputs {
         // The last one that is printed is the one that failed.
-        println!("{}", path.display());
-        let name = path.file_name().expect("a name").to_string_lossy();
-        input(&name, &fs::read(&path).expect("an input"));
+        println!("{target}: {name}");
+        input(&name, &bytes);
     }
 }
 
@@ -49,10 +46,9 @@ fn the_corpus_of_fuzz_target_message_holds() {
 #[test]
 fn the_corpus_of_fuzz_target_message_does_not_stay_behind_the_protocol() {
     let write = "cargo build --release --locked --workspace --example seeds, and run it";
-    let mut kinds = BTreeSet::new();
+    let (mut kinds, inputs) = (BTreeSet::new(), inputs("message"));
     for (name, bytes) in message::seeds::seeds() {
-        let kept = fs::read(fuzz().join("corpus/message").join(name)).unwrap_or_default();
-        assert!(kept == bytes, "{name} is not what this protocol would say: {write}");
+        assert!(inputs.get(name) == Some(&bytes), "{name} is not what this protocol would say: {write}");
         let broken = ["a_false_length", "another_protocol"].contains(&name);
         assert_eq!(message::input(&bytes) == 0, broken, "{name}");
         kinds.extend(bytes.first().filter(|_| !broken).copied());
@@ -60,12 +56,11 @@ fn the_corpus_of_fuzz_target_message_does_not_stay_behind_the_protocol() {
     assert_eq!(kinds, BTreeSet::from([0, 2, 3, 4]), "answers, orders, orders behind a greeting, a guest");
     // What a fuzzer found beside them is mostly broken, as it should be; but if nothing of it reaches a message any more, it was
     // found on the way to an older protocol.
-    let paths = inputs("message");
-    let heard = paths.iter().filter(|path| message::input(&fs::read(path).expect("an input")) > 0).count();
+    let heard = inputs.values().filter(|input| message::input(input) > 0).count();
     assert!(
         heard >= 40,
         "{heard} of {} inputs hold a message of this protocol: {write}; then fuzz/run.sh",
-        paths.len()
+        inputs.len()
     );
 }
 
@@ -109,10 +104,10 @@ fn the_corpus_of_fuzz_target_samples_holds() {
 #[test]
 fn the_corpus_of_fuzz_target_samples_does_not_stay_behind_the_format() {
     let write = "cargo build --release --locked --workspace --example seeds, and run it";
+    let inputs = inputs("samples");
     for (seeds, is_whole) in [(samples::seeds::whole(), true), (samples::seeds::broken(), false)] {
         for (name, bytes) in seeds {
-            let kept = fs::read(fuzz().join("corpus/samples").join(name)).unwrap_or_default();
-            assert!(kept == bytes, "{name} is not what the codec would write: {write}");
+            assert!(inputs.get(name) == Some(&bytes), "{name} is not what the codec would write: {write}");
             assert_eq!(samples::input(&bytes), is_whole, "{name}");
         }
     }
@@ -125,9 +120,9 @@ fn each_fuzz_target_has_its_corpus_and_all_of_it_stays_small() {
         entries.map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned()).collect()
     };
     assert_eq!(folder("targets"), folder("corpus"));
-    let paths: Vec<PathBuf> = folder("corpus").iter().flat_map(|target| inputs(target)).collect();
-    let bytes: u64 = paths.iter().map(|path| path.metadata().expect("an input").len()).sum();
-    assert!(bytes < 300 << 10, "{bytes} bytes in {} inputs", paths.len());
+    let all: Vec<Vec<u8>> = folder("corpus").iter().flat_map(|target| inputs(target).into_values()).collect();
+    let bytes: usize = all.iter().map(Vec::len).sum();
+    assert!(bytes < 300 << 10, "{bytes} bytes in {} inputs", all.len());
 }
 
 /// What a lock file says each of our crates depends on, without versions.

@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the seeds of targets `message` and `samples` into the corpus: once more whenever a
-//! message, and with it the protocol, or the packing of samples has changed.
+//! Writes the seeds of targets `message` and `samples` into their archives: once more whenever a message, and with it the protocol, or
+//! the packing of samples has changed. With `pack TARGET FOLDER` it makes the target's archive of the inputs in a folder.
 
-use std::io::Result;
-use std::path::{Path, PathBuf};
+use std::io::{Error, Result};
+use tardy_fuzz_bodies::corpus::{self, Inputs};
 use tardy_fuzz_bodies::{message, samples};
 
-fn corpus(target: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../corpus")).join(target)
+/// Puts the seeds in the place of those of their names; returns all inputs of the target.
+fn write(target: &str, seeds: Vec<(&str, Vec<u8>)>) -> Result<Inputs> {
+    let mut inputs = corpus::read(target)?;
+    inputs.extend(seeds.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)));
+    corpus::write(target, &inputs)?;
+    Ok(inputs)
 }
 
-fn write(target: &str, seeds: Vec<(&str, Vec<u8>)>) -> Result<()> {
-    seeds.into_iter().try_for_each(|(name, bytes)| std::fs::write(corpus(target).join(name), bytes))
-}
-
-/// How many of a target's inputs are such, and how many there are.
-fn count(target: &str, is_such: impl Fn(&[u8]) -> bool) -> Result<(usize, usize)> {
-    let inputs: Vec<_> = std::fs::read_dir(corpus(target))?.collect::<Result<_>>()?;
-    let mut such = 0;
-    for input in &inputs {
-        such += usize::from(is_such(&std::fs::read(input.path())?));
-    }
-    Ok((such, inputs.len()))
+fn pack(target: &str, folder: &str) -> Result<()> {
+    let input = |entry: Result<std::fs::DirEntry>| {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok((name, std::fs::read(&path)?))
+    };
+    let inputs = std::fs::read_dir(folder)?.map(input).collect::<Result<Inputs>>()?;
+    corpus::write(target, &inputs)
 }
 
 fn main() -> Result<()> {
-    write("message", message::seeds::seeds())?;
-    write("samples", [samples::seeds::whole(), samples::seeds::broken()].concat())?;
-    let (heard, all) = count("message", |input| message::input(input) > 0)?;
-    println!("{heard} of {all} inputs of target message hold a message of this protocol");
-    let (whole, all) = count("samples", samples::input)?;
-    println!("{whole} of {all} inputs of target samples are whole files");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["pack", target, folder] => return pack(target, folder),
+        [] => {}
+        _ => return Err(Error::other("seeds takes no argument, or: pack TARGET FOLDER")),
+    }
+    let inputs = write("message", message::seeds::seeds())?;
+    let heard = inputs.values().filter(|input| message::input(input) > 0).count();
+    println!("{heard} of {} inputs of target message hold a message of this protocol", inputs.len());
+    let inputs = write("samples", [samples::seeds::whole(), samples::seeds::broken()].concat())?;
+    let whole = inputs.values().filter(|input| samples::input(input)).count();
+    println!("{whole} of {} inputs of target samples are whole files", inputs.len());
     Ok(())
 }
