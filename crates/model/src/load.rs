@@ -3,8 +3,8 @@
 
 use crate::machine::ThreadRecord;
 use crate::stream::{CpuChoice, Policy};
+use crate::tcp::TcpRecord;
 use crate::time::Nanos;
-use crate::trial::TcpRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

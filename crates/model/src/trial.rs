@@ -10,6 +10,7 @@ use crate::placement::PlacementRecord;
 use crate::point::{Metric, Point, Source};
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
+pub use crate::tcp::TcpRecord;
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,21 +75,6 @@ pub struct ObserverRecord {
     pub low_ns: i64,
     /// Its greatest one.
     pub high_ns: i64,
-}
-
-/// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TcpRecord {
-    /// Segments sent again.
-    pub retransmits: u64,
-    /// Retransmission timeouts; `None` before Linux 6.7.
-    pub timeouts: Option<u64>,
-    /// Greatest segment that is sent, bytes.
-    pub mss: u32,
-    /// The kernel's own smoothed estimate of the round trip, µs.
-    pub rtt_us: u32,
-    /// The retransmission timeout at the end, µs.
-    pub rto_us: u32,
 }
 
 /// The replies of a stream in one trial.

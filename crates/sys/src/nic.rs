@@ -28,7 +28,7 @@ impl TsInfo {
     }
     /// Stamps in the receiving NIC of every packet, not only of PTP's.
     pub fn rx_all(&self) -> bool {
-        self.rx_hardware() && self.rx_filters & (1 << crate::hwtstamp::RX_ALL) != 0
+        self.rx_hardware() && self.rx_filters & (1 << libc::HWTSTAMP_FILTER_ALL) != 0
     }
     /// Stamps in the sending driver.
     pub fn tx_software(&self) -> bool {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel says of a TCP connection.
+
+use serde::{Deserialize, Serialize};
+
+/// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpRecord {
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts; `None` before Linux 6.7.
+    pub timeouts: Option<u64>,
+    /// Greatest segment that is sent, bytes.
+    pub mss: u32,
+    /// The kernel's own smoothed estimate of the round trip, µs.
+    pub rtt_us: u32,
+    /// The retransmission timeout at the end, µs.
+    pub rto_us: u32,
+}
