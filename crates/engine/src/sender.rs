@@ -3,64 +3,28 @@
 //! error queue until the trial is over (`stamps.rs`).
 
 mod counters;
+mod memory;
 mod own;
+mod room;
 mod rows;
 mod stamps;
 mod trial;
 
 pub use counters::SenderCounters;
+pub use memory::Sender;
 pub use own::OwnLog;
 pub use rows::{Sending, SentRows};
 pub(crate) use stamps::STRETCH;
 
-use crate::keys::{Keys, UNMEASURED};
+use crate::keys::UNMEASURED;
 use crate::live::Live;
-use crate::order::{SendOrder, StreamOrder};
+use crate::order::StreamOrder;
 use crate::port::{BATCH, SendPort, Timer};
 use crate::schedule::{Schedule, base_time};
-use stamps::Room;
-use tardy_model::frame::{Frame, Heads, LEAD, PacketKind};
-use tardy_model::point::Point;
+use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::{OwnReason, SpinGaps};
-
-/// A sender ready to run: all memory is allocated and touched.
-pub struct Sender {
-    order: SendOrder,
-    /// The packets of a batch, one behind the other; the first place is also that of a packet by itself.
-    payload: Vec<u8>,
-    /// Of the trial's packets.
-    heads: Heads,
-    half: SentRows,
-    keys: Keys,
-    /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
-    in_trial: bool,
-    /// The trial's schedule, by which a launch time tells its packet.
-    schedule: Option<Schedule>,
-    next_key: u32,
-    /// Warm-up packets whose stamps came back, before the queue discipline and in the driver.
-    warm_stamps: [u32; 2],
-    /// The key of the latest such stamp before a queue discipline.
-    warm_sched: Option<u32>,
-    /// Stamps that were asked for and have not come.
-    outstanding: u32,
-    /// Stamps that come back for each packet.
-    stamps: u32,
-    /// When the latest packet was answered.
-    answered_at: Option<Instant<Tai>>,
-    /// The errno by which a send call told that the connection is over, 0 if none did.
-    pub(crate) connection_ended: i32,
-    /// What the error queue holds.
-    room: Room,
-    /// What the thread did for tardy itself in the trial.
-    pub own: OwnLog,
-    /// Gaps in the spinning stretch.
-    pub gaps: Option<SpinGaps>,
-    /// Events.
-    pub counters: SenderCounters,
-}
+use tardy_model::trial::OwnReason;
 
 /// What is known of the instant of a packet that goes out now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,54 +44,6 @@ const LONG_WAIT: Nanos = Nanos(200_000_000);
 const QUIET: (Nanos, Nanos) = (Nanos(1_000_000), Nanos(20_000_000));
 
 impl Sender {
-    /// Allocates for the order.
-    pub fn new(order: SendOrder) -> Self {
-        let count = order.order.count as usize;
-        // One row more than there are packets: those of a lead-in are recorded there.
-        let column = |wanted: bool| if wanted { vec![MaybeNanos::NONE; count + 1] } else { Vec::new() };
-        let [send, sched, driver] = order.points();
-        let half = SentRows {
-            first: 0,
-            sending: vec![Sending::default(); count + 1],
-            scheduled: column(!order.replies && !order.order.kind.is_scheduled()),
-            wakeup: column(!order.replies && order.order.wants(Point::Wakeup)),
-            send: column(order.order.wants(send)),
-            tx_sched: column(order.order.wants(sched)),
-            tx_kernel: column(order.order.wants(driver)),
-            tx_hw: column(order.hardware()),
-        };
-        // Written once, so that no page fault waits for the loop.
-        let mut payload = vec![1; usize::from(order.size()) * BATCH];
-        payload.fill(0);
-        let stamps = order.stamps();
-        let side = if order.replies { Side::Rx } else { Side::Tx };
-        let noted = if stamps > 0 { order.order.count } else { 0 };
-        let keys = Keys::new(noted);
-        let StreamOrder { stream, nonce, .. } = order.order;
-        let heads =
-            Heads::new(if order.replies { PacketKind::Reply } else { PacketKind::Test }, stream, order.size(), nonce);
-        Sender {
-            order,
-            payload,
-            heads,
-            half,
-            keys,
-            in_trial: false,
-            schedule: None,
-            next_key: 1,
-            warm_stamps: [0; 2],
-            warm_sched: None,
-            outstanding: 0,
-            stamps,
-            answered_at: None,
-            connection_ended: 0,
-            room: Room::new(u64::MAX, 0),
-            own: OwnLog::new(side, noted),
-            gaps: None,
-            counters: SenderCounters::default(),
-        }
-    }
-
     /// Writes packet `seq` of the trial at place `n` of the payloads.
     #[inline(always)]
     fn packet_at(&mut self, n: usize, seq: u32) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `camera`: frames at a fixed rate, each a burst of datagrams, from → to.
 
+use super::order::LoadOrder;
+use super::udp;
 use super::watch::Watch;
-use super::{LoadOrder, Work, udp};
+use super::work::Work;
 use tardy_model::time::Nanos;
 use tardy_sys::datagrams::{Batch, Datagrams, MOST};
 

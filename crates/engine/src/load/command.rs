@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `command`: a program of the user's, started, watched, stopped, its output kept.
 
+use super::listeners;
+use super::order::LoadOrder;
 use super::watch::{LIMIT, Watch};
-use super::{LoadOrder, Work, listeners};
+use super::work::Work;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_model::harmless;

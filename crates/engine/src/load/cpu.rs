@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cpu`: computes for a share of each period, measured by the thread's own CPU clock.
 
-use super::Work;
 use super::watch::Watch;
+use super::work::Work;
 use std::hint::black_box;
 use tardy_model::time::Nanos;
 use tardy_sys::thread;

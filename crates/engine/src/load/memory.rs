@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `memory`: copies back and forth within a working set.
 
-use super::Work;
 use super::watch::Watch;
+use super::work::Work;
 use std::hint::black_box;
 
 /// So much is copied between two looks at the clock.

@@ -17,30 +17,15 @@ mod tcp_stream;
 mod udp;
 mod udp_flood;
 mod watch;
+mod work;
 
 pub use command::MARK;
 pub use order::{LoadAt, LoadOrder};
 pub use side::LoadSide;
 pub use watch::Watch;
+pub use work::Work;
 
-use std::sync::atomic::AtomicBool;
 use tardy_model::load::LoadKind;
-
-/// One side of one instance of a load. It is made ready on the control thread; the rest happens on its own.
-pub trait Work: Send {
-    /// Makes the connection, or starts what must be there before the other side works. The other side is ready.
-    fn connect(&mut self, _stop: &AtomicBool) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// True for a side that only answers: it works at once and not from the load's start.
-    fn answers(&self) -> bool {
-        false
-    }
-
-    /// Works until the end, and fills the record.
-    fn run(&mut self, watch: &mut Watch);
-}
 
 /// Makes a side ready: sockets, memory, programs found.
 fn open(order: &LoadOrder) -> Result<Box<dyn Work>, String> {

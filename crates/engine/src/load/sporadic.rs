@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sporadic`: bursts over TCP with gaps between them, both drawn from the trial's own randomness, from → to.
 
+use super::order::LoadOrder;
+use super::tcp;
 use super::watch::Watch;
-use super::{LoadOrder, Work, tcp};
+use super::work::Work;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_model::load::Distribution;

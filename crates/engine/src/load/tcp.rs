@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kinds over TCP share: a side that calls or answers, and then sends or receives bulk.
 
+use super::order::LoadOrder;
 use super::watch::{LIMIT, NAP, Watch};
-use super::{LoadOrder, Work};
+use super::work::Work;
 use crate::port::tcp::record;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tcp_maerts`: bulk over TCP, to → from. The station that calls receives, as one that fetches data does.
 
-use super::{LoadOrder, Work, tcp};
+use super::order::LoadOrder;
+use super::tcp;
+use super::work::Work;
 
 pub(super) fn open(order: &LoadOrder, size: u64) -> Result<Box<dyn Work>, String> {
     match order.at.peer {

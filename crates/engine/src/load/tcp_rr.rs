@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tcp_rr`: request and response over TCP, one in flight.
 
+use super::order::LoadOrder;
+use super::tcp;
 use super::watch::Watch;
-use super::{LoadOrder, Work, tcp};
+use super::work::Work;
 use tardy_sys::tcp::Tcp;
 
 pub(super) fn open(order: &LoadOrder, size: u64, reply_size: u64) -> Result<Box<dyn Work>, String> {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tcp_stream`: bulk over TCP, from → to.
 
-use super::{LoadOrder, Work, tcp};
+use super::order::LoadOrder;
+use super::tcp;
+use super::work::Work;
 
 pub(super) fn open(order: &LoadOrder, size: u64, rate: Option<u64>) -> Result<Box<dyn Work>, String> {
     match order.at.peer {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kinds over UDP share: the pair of sockets, sending in batches, receiving until it is quiet behind the end.
 
+use super::order::LoadOrder;
 use super::watch::{LIMIT, Watch};
-use super::{LoadOrder, Work};
+use super::work::Work;
 use std::io;
 use tardy_sys::datagrams::{Batch, Datagrams};
 

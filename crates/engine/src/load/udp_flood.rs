@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `udp_flood`: datagrams at a rate, or as many as go, from → to.
 
+use super::order::LoadOrder;
+use super::udp;
 use super::watch::{NAP, Watch};
-use super::{LoadOrder, Work, udp};
+use super::work::Work;
 use tardy_model::load::Rate;
 use tardy_model::time::Nanos;
 use tardy_sys::clock;

@@ -8,7 +8,9 @@
 //! between two packets, a closed loop pauses every [`STRETCH`] requests with nothing in flight, and the rest waits until the halves
 //! are collected, for which the queue has room. What does not fit is taken in between, and each such stretch of work is noted.
 
-use super::{Sender, Sending};
+use super::memory::Sender;
+use super::room::Room;
+use super::rows::Sending;
 use crate::keys::UNMEASURED;
 use crate::port::{DRAIN, SendPort, Timer, TxPoint, TxStamp, queue};
 use tardy_model::sample::MaybeNanos;
@@ -25,23 +27,6 @@ const LATEST_MIDDLE: Nanos = Nanos(1_000_000);
 /// of the kernel's allocator (14 heads of messages, 16 of their records): what is freed by then serves the next ones. With more, the
 /// requests at which the allocator changes its slab take longer, each time in the same places.
 pub(crate) const STRETCH: u32 = 4;
-
-/// What the error queue has room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
-    /// Stamps that it holds.
-    stamps: u64,
-    /// The stamps of the whole trial fit in.
-    is_enough: bool,
-}
-
-impl Room {
-    /// Of a queue of `bytes` for a trial that brings `stamps` stamps.
-    pub(super) fn new(bytes: u64, stamps: u64) -> Self {
-        let holds = bytes / queue::STAMP_BYTES;
-        Room { stamps: holds, is_enough: stamps <= holds }
-    }
-}
 
 impl Sender {
     /// Looks how much room the port's error queue has. To be called when the trial begins.
