@@ -2,17 +2,19 @@
 //! `[shaper]`: the values of one cell become a queue discipline.
 
 mod check;
+mod rest;
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::{Value, show_duration};
-use crate::values::{flag, integer, span, text};
+use crate::values::{flag, integer, rate, span, text};
+use rest::Cell;
 use tardy_model::load::Load;
 use tardy_model::shaper::{
     Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,
 };
-use tardy_model::stream::{Stream, all_simulated};
+use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 
 /// Keys of `[shaper]` and the kinds that have them; `kind` itself belongs to all.
@@ -41,20 +43,6 @@ const BELONGS: [(&str, &[&str]); 19] = [
 /// True if the key, without `shaper.`, has a meaning for a queue discipline of this kind.
 pub(crate) fn belongs(field: &str, kind: &str) -> bool {
     BELONGS.iter().find(|(key, _)| *key == field).is_none_or(|(_, kinds)| kinds.contains(&kind))
-}
-
-/// What the rest of the cell says, for the checks.
-#[derive(Clone, Copy)]
-struct Cell<'a> {
-    path: &'a Path,
-    streams: &'a [Stream],
-    loads: &'a [Load],
-}
-
-impl Cell<'_> {
-    fn is_simulated(&self) -> bool {
-        all_simulated(self.streams)
-    }
 }
 
 /// The queue discipline of one cell.
@@ -222,10 +210,6 @@ fn taprio(table: &Table<'_>, cell: &Cell<'_>) -> Result<Taprio, Problem> {
     let taprio = Taprio { classes, schedule, mode, port_bit_s: table.get("port_rate", rate)?, etf };
     check::windows(table, cell, &taprio)?;
     Ok(taprio)
-}
-
-fn rate(value: &Value) -> Option<u64> {
-    integer(value).and_then(|rate| u64::try_from(rate).ok())
 }
 
 fn cbs(table: &Table<'_>, cell: &Cell<'_>) -> Result<Cbs, Problem> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table itself.
 
-use super::Default::{Flag, Float, Integer, List, None, Required, Text};
-use super::{Key, Kind};
+use super::key::Default::{Flag, Float, Integer, List, None, Required, Text};
+use super::key::{self, Key};
+use super::kind::Kind;
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::MOST_INSTANCES;
@@ -39,7 +40,7 @@ const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"]
 /// What a verdict may be set to weigh.
 pub(super) const LEVELS: &[&str] = &["note", "warning", "invalid"];
 
-const fn key(pattern: &'static str, kind: Kind, default: super::Default, doc: &'static str) -> Key {
+const fn key(pattern: &'static str, kind: Kind, default: key::Default, doc: &'static str) -> Key {
     Key::new(pattern, kind, default, doc)
 }
 

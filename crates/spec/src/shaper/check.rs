@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of a queue discipline cannot work, found before anything is touched.
 
-use super::{Cell, rate};
+use super::rest::Cell;
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::schema::show_duration;
-use crate::values::integer;
+use crate::values::{integer, rate};
 use tardy_model::gates::Gates;
 use tardy_model::load::LoadKind;
 use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time, show_rate};
