@@ -2,8 +2,9 @@
 //! A comparison of two runs, for a terminal and as JSON. What differed in the machine and in what was asked comes first: it
 //! may be the reason of all that follows.
 
+use crate::error::ReportError;
 use crate::figure::{self, ABSENT, SPACE, Unit, grouped};
-use crate::{Options, ReportError};
+use crate::options::Options;
 use std::fmt::Write as _;
 use tardy_model::comparison::{
     CellComparison, Claim, Compared, Comparison, Difference, FigureComparison, INFINITE, MetricComparison,

@@ -4,7 +4,9 @@
 //! empty because packets were lost.
 
 use crate::column::in_order;
-use crate::{Options, Picture, ReportError};
+use crate::error::ReportError;
+use crate::options::Options;
+use crate::picture::Picture;
 use tardy_model::harmless;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
 

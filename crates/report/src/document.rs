@@ -5,7 +5,8 @@
 use crate::block::{Block, Table};
 use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
 use crate::figure::{self, SPACE, Unit};
-use crate::{Facts, Picture, summary};
+use crate::picture::{Facts, Picture};
+use crate::summary;
 use std::collections::BTreeMap;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};

@@ -3,7 +3,9 @@
 
 use crate::block::{Block, Table};
 use crate::document;
-use crate::{Options, Picture, ReportError};
+use crate::error::ReportError;
+use crate::options::Options;
+use crate::picture::Picture;
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
     let mut out = String::new();

@@ -2,102 +2,17 @@
 //! Reference results: tables that engineers measured by hand, on other hardware, set beside a run that names one. They never judge
 //! a run. A table is a constant in [`tables`]; `docs/reference-results.md` tells of each.
 
+mod table;
 mod tables;
 
-use crate::Picture;
 use crate::block::{Block, Table};
 use crate::column::title;
-use crate::figure::{self, Unit};
+use crate::figure;
+use crate::picture::Picture;
+use table::{Reference, Row, Stat};
 use tables::TABLES;
-use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};
+use tardy_model::result::{CellResult, LoadResult, StreamResult};
 use tardy_model::stream::UNDER_TEST;
-
-/// A table.
-struct Reference {
-    /// As `reference` names it.
-    id: &'static str,
-    /// What it is of.
-    about: &'static str,
-    /// Of its times.
-    unit: Unit,
-    /// The metrics that its times are of.
-    metrics: &'static [&'static str],
-    /// What it has of each metric.
-    stats: &'static [Stat],
-    /// Figures that are no times and that no run has, by title.
-    others: &'static [&'static str],
-    rows: &'static [Row],
-}
-
-/// A figure of a metric.
-#[derive(Clone, Copy)]
-enum Stat {
-    Min,
-    Mean,
-    Max,
-    Stddev,
-}
-
-/// What most tables have.
-const STATS: [Stat; 4] = [Stat::Min, Stat::Mean, Stat::Max, Stat::Stddev];
-
-impl Stat {
-    const fn name(self) -> &'static str {
-        match self {
-            Stat::Min => "min",
-            Stat::Mean => "avg",
-            Stat::Max => "max",
-            Stat::Stddev => "stddev",
-        }
-    }
-
-    fn show(self, metric: &MetricResult, unit: Unit) -> Option<String> {
-        let figures = &metric.figures;
-        match self {
-            Stat::Min => figures.min_ns.map(|ns| unit.fixed(ns)),
-            Stat::Max if metric.is_unbounded() => Some(figure::INFINITE.to_owned()),
-            Stat::Max => figures.max_ns.map(|ns| unit.fixed(ns)),
-            Stat::Mean => figures.mean_ns.map(|ns| unit.fixed_f64(ns)),
-            Stat::Stddev => figures.stddev_ns.map(|ns| unit.fixed_f64(ns)),
-        }
-    }
-}
-
-/// One condition.
-struct Row {
-    /// The cell that is run for it; what else a cell may be called that is.
-    cells: &'static [&'static str],
-    /// Each metric's, then the others.
-    figures: &'static [f64],
-    transactions_s: Option<f64>,
-    load: Option<Bulk>,
-}
-
-impl Row {
-    /// Without rates.
-    const fn of(cells: &'static [&'static str], figures: &'static [f64]) -> Row {
-        Row { cells, figures, transactions_s: None, load: None }
-    }
-
-    fn title(&self) -> String {
-        self.cells.first().map_or_else(String::new, |name| title(name))
-    }
-
-    fn cell<'a>(&self, picture: &Picture<'a>) -> Option<&'a CellResult> {
-        let cells: &'a [CellResult] = &picture.results.cells;
-        cells.iter().find(|cell| self.cells.contains(&cell.id.as_str()))
-    }
-}
-
-/// What the bulk traffic beside it did.
-struct Bulk {
-    mbit_s: f64,
-    bytes: u64,
-    receives: u64,
-    bytes_a_receive: f64,
-    sends: u64,
-    bytes_a_send: f64,
-}
 
 /// What stands above and in the table of a run that names one.
 pub(crate) struct Beside {

@@ -4,7 +4,7 @@
 
 use crate::column::{Column, Value, cell_unit, lead, point_of, title};
 use crate::figure::{self, Unit};
-use crate::{Facts, Picture};
+use crate::picture::{Facts, Picture};
 use std::collections::BTreeSet;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::Manifest;

@@ -4,7 +4,8 @@
 //! Metrics are named as in the files' own columns and in the SQL view of `tardy schema samples`. Where something decides when packets
 //! are to leave, five columns more tell it of each packet.
 
-use super::{ExportError, Source};
+use super::error::ExportError;
+use super::source::Source;
 use crate::csv::quoted;
 use std::collections::BTreeSet;
 use std::io::Write;

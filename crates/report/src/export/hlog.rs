@@ -6,7 +6,8 @@
 //! +infinity in the results, so that every percentile has the same rank; where there are such, `…/received` holds the others
 //! alone. A negative value is counted at 0. Comments, and the notes that come back, say how many.
 
-use super::{ExportError, Source};
+use super::error::ExportError;
+use super::source::Source;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;

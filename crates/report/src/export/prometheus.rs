@@ -4,7 +4,8 @@
 //!
 //! A percentile that falls on a lost packet is `+Inf`; one that is not resolved, or a figure that could not be had, is `NaN`.
 
-use super::{ExportError, Source};
+use super::error::ExportError;
+use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use tardy_model::harmless;

@@ -5,7 +5,7 @@
 use super::share::share;
 use super::timed;
 use crate::column::{in_order, lead_of, point_of, title};
-use crate::{Facts, Picture};
+use crate::picture::{Facts, Picture};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;

@@ -9,8 +9,11 @@ mod timed;
 use crate::block::{Block, Table};
 use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
 use crate::document;
+use crate::error::ReportError;
 use crate::figure::{self, THIN};
-use crate::{Options, Picture, ReportError, summary};
+use crate::options::Options;
+use crate::picture::Picture;
+use crate::summary;
 use tardy_model::result::{CellResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of the reference results, as `docs/reference-results.md` has them. Whoever adds a table adds it to [`TABLES`].
 
-use super::{Bulk, Reference, Row, STATS, Stat};
+use super::table::{Bulk, Reference, Row, STATS, Stat};
 use crate::figure::Unit;
 
 pub(super) static TABLES: [Reference; 6] = [R1, R2, R2_LOAD, R3, R4, R5];

@@ -2,10 +2,15 @@
 //! A cell's block: its metrics, the shape of the leading one, what became of the packets, what is to be said.
 
 use super::layout::{Layout, indent};
+use super::outcomes::outcomes;
 use super::page::{Ink, Page, columns, wrap};
+use super::remark::remark;
 use crate::column::{Column, cell_unit, in_order, lead, received_only, title};
 use crate::figure::{self, SPACE, Unit};
-use crate::{Picture, loads, sparkline, summary};
+use crate::loads;
+use crate::picture::Picture;
+use crate::sparkline::sparkline;
+use crate::summary;
 use tardy_model::result::{CellResult, LoadResult, MetricResult, QUANTILES, StreamResult};
 
 /// Where the outcomes begin, if there is room.
@@ -65,8 +70,8 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
     if !remarks.is_empty() && rows {
         page.blank();
     }
-    for remark in remarks {
-        super::remark(&remark, 2, LABEL, page);
+    for found in remarks {
+        remark(&found, 2, LABEL, page);
     }
 }
 
@@ -189,7 +194,7 @@ fn absent(label: &str, why: &str, indent: usize, layout: &Layout, page: &mut Pag
 
 /// The sparkline of the leading metric, named unless it is the usual one, and the outcomes.
 fn shape(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamResult, indent: usize, page: &mut Page) {
-    let parts = super::outcomes(stream);
+    let parts = outcomes(stream);
     let outcomes = parts.join("   ");
     let lead = lead(stream);
     let bars = lead.map(|metric| (picture.bars)(&cell.id, name, metric)).unwrap_or_default();

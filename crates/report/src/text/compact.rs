@@ -4,12 +4,14 @@
 use super::cell::of_load;
 use super::layout::UNIT;
 use super::page::{Ink, Page, columns};
+use super::remark::remark;
 use crate::bins::Scale;
 use crate::column::{Column, title, unit};
 use crate::document;
 use crate::figure::{self, SPACE};
+use crate::picture::{Bars, Picture};
+use crate::sparkline;
 use crate::summary::{self, Remark};
-use crate::{Bars, Picture, sparkline};
 use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
 use tardy_model::verdict::Level;
 
@@ -39,8 +41,8 @@ pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
     }
     loads(cells, page);
     page.blank();
-    for remark in remarks(picture) {
-        super::remark(&remark, 2, 11, page);
+    for found in remarks(picture) {
+        remark(&found, 2, 11, page);
     }
 }
 

@@ -5,13 +5,18 @@ mod cell;
 mod classes;
 mod compact;
 mod layout;
+mod outcomes;
 mod page;
 mod placement;
+mod remark;
 
+use crate::error::ReportError;
 use crate::figure::{self, SPACE};
-use crate::{Options, Picture, ReportError, summary};
+use crate::options::Options;
+use crate::picture::Picture;
+use crate::summary;
 use page::{Ink, Page};
-use tardy_model::result::{Outcomes, StreamResult};
+use remark::remark;
 use tardy_model::verdict::Level;
 
 /// More cells than this are compared in one table instead of a block each.
@@ -59,40 +64,6 @@ fn head(picture: &Picture<'_>, page: &mut Page) {
         page.spread(&parts[0], &elapsed, Ink::Plain);
         page.labelled(2, "", 0, &parts[1..].join("   "), Ink::Plain);
     }
-}
-
-fn remark(remark: &summary::Remark, indent: usize, label: usize, page: &mut Page) {
-    let ink = match remark.level {
-        Level::Invalid => Ink::Bad,
-        Level::Warning => Ink::Doubtful,
-        Level::Ok | Level::Note => Ink::Plain,
-    };
-    page.labelled(indent, &remark.label, label, &remark.says, ink);
-}
-
-/// What became of the packets, and how many of them have their stamps.
-fn outcomes(stream: &StreamResult) -> [String; 2] {
-    let Outcomes { lost, not_sent, early, late, duplicate, reordered, .. } = stream.outcomes;
-    // Three are always shown, for their zero is news; the others when there is something.
-    let counts = [
-        ("lost", lost, true),
-        ("not_sent", not_sent, false),
-        ("early", early, false),
-        ("late", late, true),
-        ("duplicate", duplicate, false),
-        ("reordered", reordered, true),
-    ];
-    let counts: Vec<String> = counts
-        .into_iter()
-        .filter(|(_, n, always)| *always || *n > 0)
-        .map(|(name, n, _)| format!("{name} {}", figure::count(n, SPACE)))
-        .collect();
-    let stamps = match crate::column::least_coverage(stream) {
-        None => figure::ABSENT.to_owned(),
-        Some((share, _)) if share >= 1.0 => figure::share(share),
-        Some((share, metric)) => format!("{} ({metric})", figure::share(share)),
-    };
-    [counts.join("  "), format!("stamps {stamps}")]
 }
 
 fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Page) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines of a given width: wrapping with a hanging indent, right edges, colour.
 
-use crate::Options;
+use crate::options::Options;
 
 /// What a colour means. Nothing is coloured for beauty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
