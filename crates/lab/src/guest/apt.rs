@@ -5,11 +5,11 @@
 
 use super::cached;
 use super::sha256;
+use crate::host::tool::Tool;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Suites whose lines in the machine's configuration can be told to name another.
 const SUITES: &[&str] =
@@ -249,7 +249,7 @@ impl Package {
     /// Unpacks it into a folder; nothing is installed.
     pub(super) fn unpack(&self, into: &Path) -> Result<(), FetchError> {
         let doing = format!("unpacking {}", self.name);
-        said(&doing, Command::new("dpkg-deb").arg("-x").arg(&self.path).arg(into)).map(|_| ())
+        said(&doing, Tool::new("dpkg-deb").args(["-x"]).path(&self.path).path(into)).map(|_| ())
     }
 }
 
@@ -329,32 +329,28 @@ impl Apt {
 
     fn call_in(&self, folder: &Path, doing: &str, program: &str, args: &[&str]) -> Result<String, FetchError> {
         let at = |folder: &str| self.root.join(folder).display().to_string();
-        let mut command = Command::new(program);
-        command.args(["-q", "-o", "Dir::Etc::sourcelist=/dev/null"]);
-        command.args(["-o", &format!("Dir::Etc::sourceparts={}", at("parts"))]);
-        command.args(["-o", &format!("Dir::State::Lists={}", at("lists"))]);
-        command.args(["-o", &format!("Dir::Cache={}", at("cache"))]);
-        command.args(["-o", "Acquire::Languages=none"]);
+        let mut options = vec![
+            "Dir::Etc::sourcelist=/dev/null".to_owned(),
+            format!("Dir::Etc::sourceparts={}", at("parts")),
+            format!("Dir::State::Lists={}", at("lists")),
+            format!("Dir::Cache={}", at("cache")),
+            "Acquire::Languages=none".to_owned(),
+        ];
         // Whatever the machine's configuration allows: what is unsigned does not come in.
         for key in ["APT::Get::AllowUnauthenticated", "Acquire::AllowInsecureRepositories"]
             .iter()
             .chain(&["Acquire::AllowWeakRepositories", "Acquire::AllowDowngradeToInsecureRepositories"])
         {
-            command.args(["-o", &format!("{key}=false")]);
+            options.push(format!("{key}=false"));
         }
-        said(doing, command.args(args).current_dir(folder))
+        let options = options.iter().flat_map(|option| ["-o", option]);
+        said(doing, Tool::new(program).args(["-q"]).args(options).args(args).within(folder))
     }
 }
 
-pub(super) fn said(doing: &str, command: &mut Command) -> Result<String, FetchError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let failed = |says: String| FetchError::Program { doing: doing.to_owned(), program: program.clone(), says };
-    let output = command.env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        let says = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(says.trim().lines().collect::<Vec<_>>().join(" / ")));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+pub(super) fn said(doing: &str, tool: Tool) -> Result<String, FetchError> {
+    let program = tool.program();
+    tool.run().map_err(|says| FetchError::Program { doing: doing.to_owned(), program, says })
 }
 
 /// The value of a field in what `apt-cache show` prints first.

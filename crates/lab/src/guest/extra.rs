@@ -9,12 +9,11 @@ use super::elf::Elf;
 use super::fetch::{WORK, note};
 use super::kernel::{self, BuiltModule, Debian, Fetched};
 use super::sha256;
+use crate::host::tool::{self, Tool};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 /// Such modules.
 #[derive(Debug, PartialEq, Eq)]
@@ -173,11 +172,8 @@ pub fn build(
         return Err(ExtraError::TooOld { name: extra.name, since, release: release(&fetched).to_owned(), why });
     }
     for (program, package) in NEEDED {
-        match Command::new(program).arg("--version").output() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ExtraError::NoProgram { program, package });
-            }
-            _ => {}
+        if !tool::is_there(program) {
+            return Err(ExtraError::NoProgram { program, package });
         }
     }
     cached::sweep(cache, WORK);
@@ -260,7 +256,7 @@ fn build_in(
         name: extra.name.to_owned(),
         source: format!("{} {}", package.name, package.version),
         source_sha256: package.sha256,
-        compiler: said("asking the compiler for its version", Command::new("gcc").arg("--version"))?
+        compiler: said("asking the compiler for its version", Tool::new("gcc").args(["--version"]))?
             .lines()
             .next()
             .unwrap_or_default()
@@ -302,11 +298,10 @@ fn sources(work: &Path, package: &Package, extra: &Extra, into: &Path, layout: L
     if !packed.is_file() {
         return Err(layout(&format!("usr/src/{name}.tar.xz")));
     }
-    let mut tar = Command::new("tar");
-    tar.arg("-xJf").arg(&packed).arg("-C").arg(&inner).args(["--strip-components=1", "--wildcards"]);
-    tar.args(["--no-wildcards-match-slash", "--anchored"]);
-    tar.args(extra.sources.iter().map(|source| format!("{name}/{source}")));
-    said(&format!("taking {} out of the kernel's source", extra.name), &mut tar)?;
+    let tar = Tool::new("tar").args(["-xJf"]).path(&packed).args(["-C"]).path(&inner);
+    let tar = tar.args(["--strip-components=1", "--wildcards", "--no-wildcards-match-slash", "--anchored"]);
+    let tar = tar.args(extra.sources.iter().map(|source| format!("{name}/{source}")));
+    said(&format!("taking {} out of the kernel's source", extra.name), tar)?;
     for source in extra.sources {
         let folder = inner.join(Path::new(source).parent().unwrap_or(Path::new("")));
         for entry in fs::read_dir(&folder).map_err(file("list", &folder))?.flatten() {
@@ -359,17 +354,14 @@ fn compile(work: &Path, root: &Path, release: &str, module: &Path, layout: Layou
         return Err(layout("a Makefile of the headers that names its common part"));
     }
     fs::write(&makefile, here).map_err(file("write", &makefile))?;
-    let mut make = Command::new("make");
-    make.arg("-C").arg(&headers).arg(format!("M={}", module.display()));
+    let make = Tool::new("make").args(["-C"]).path(&headers).args([format!("M={}", module.display())]);
     // The compiler is this machine's, not the one that the kernel was built with: it may not know an option that only aligns
     // functions. Without the image there is nothing to make type information of.
-    make.args(["CC=gcc", "HOSTCC=gcc", "CROSS_COMPILE=", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT="]);
-    make.args(["CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES="]);
+    let make = make.args(["CC=gcc", "HOSTCC=gcc", "CROSS_COMPILE=", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT="]);
+    let make = make.args(["CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES="]);
     // Nothing of where it was built stands in it.
-    make.arg(format!("KCFLAGS=-ffile-prefix-map={}/=", work.display())).arg("modules");
+    let make = make.args([format!("KCFLAGS=-ffile-prefix-map={}/=", work.display())]).args(["modules"]);
     // What is set for another build is not meant for this one.
-    for name in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARCH", "KBUILD_OUTPUT", "O", "CFLAGS", "LDFLAGS"] {
-        make.env_remove(name);
-    }
-    Ok(said("compiling the module", &mut make).map(|_| ())?)
+    let other = ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARCH", "KBUILD_OUTPUT", "O", "CFLAGS", "LDFLAGS"];
+    Ok(said("compiling the module", make.without(&other)).map(|_| ())?)
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hosts: machines with their own kernel, CPUs and clocks. Each has one steward, which looks at the machine, carries out steps and puts
 //! them back. The steward of the coordinator's machine is in the coordinator itself; that of another one is the hidden verb `steward`,
-//! which is spoken to over two byte streams. Programs are started here and in `station` only.
+//! which is spoken to over two byte streams. Programs are started here only: those of a plan by [`runner`], the ones that live on by
+//! [`child`] and [`qemu`], those that fetch and build for guests by `tool`.
 
 pub mod applied;
 pub mod ask;
@@ -19,6 +20,7 @@ pub mod qemu;
 pub mod runner;
 pub mod serve;
 pub mod steward;
+pub(crate) mod tool;
 
 pub use away::Away;
 pub use error::{ApplyError, LookError};

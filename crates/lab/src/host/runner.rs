@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one place that starts programs. A narrow trait, so that everything above it can be tried without a machine.
+//! The one place that starts the programs of a plan. A narrow trait, so that everything above it can be tried without a machine.
 
 use crate::command::{Batch, Command, OURSELVES, Process};
 use crate::slot::Slot;
