@@ -2,6 +2,7 @@
 //! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
 //! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
 
+mod agents;
 mod around;
 mod check;
 mod links;
@@ -9,13 +10,13 @@ mod preflight;
 mod record;
 mod standing;
 mod tasks;
+mod under_way;
 
 pub use check::{check, look, memory};
+pub use under_way::Options;
 
 use crate::host::HostId;
-use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
-use crate::kinds::Kinds;
 use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
 use crate::names::Names;
@@ -31,53 +32,25 @@ use crate::softirq::{self, Watch};
 use crate::station::{StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
+use agents::Standing;
 use around::Around;
 use rand::Rng;
 use record::{Beside, States};
-use standing::Standing;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use tardy_engine::live::Digest;
 use tardy_engine::order::{RulerOrder, ThreadOrder};
 use tardy_engine::port;
-use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::StationEntry;
-use tardy_model::stream::{Kind, Port, Side, Stream, live};
+use tardy_model::stream::{Kind, Side, Stream, live};
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
-use tardy_spec::experiment::{self, Cell, Experiment, Shaper};
+use tardy_spec::experiment::{Cell, Experiment, Shaper};
 use tardy_sys::clock;
-
-/// What a run needs beside the experiment.
-pub struct Options<'a> {
-    /// Version and build, as every agent must greet with.
-    pub version: &'a str,
-    /// Set by a signal: finish what was begun and stop.
-    pub stop: &'a AtomicBool,
-    /// What the kinds of paths and stations do.
-    pub kinds: Kinds,
-    /// Compares the hosts' clocks, for each path anew; [`one_host`](crate::host::clocks::one_host) where there is one.
-    pub clocks: fn() -> Box<dyn OffsetSource>,
-}
+use under_way::Run;
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);
-
-/// The run under way.
-struct Run<'a, 'h> {
-    experiment: &'a Experiment,
-    options: &'a Options<'a>,
-    sink: &'a mut dyn Sink,
-    hosts: &'a mut Hosts<'h>,
-    refused: Vec<String>,
-    found: FactsByHost,
-    standing: Standing,
-    measured: bool,
-    ruler: Vec<RulerRecord>,
-    /// Paths and ports on which it is known what tx stamps add.
-    observed: Vec<(experiment::Path, Vec<Port>)>,
-    of: u32,
-}
 
 /// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was built in every case. `found` is what
 /// [`check`] gave for it.
@@ -100,21 +73,6 @@ pub fn run(
 }
 
 impl Run<'_, '_> {
-    fn stopped(&self) -> bool {
-        self.options.stop.load(Relaxed)
-    }
-
-    /// Something happened just now.
-    fn tell(&mut self, what: What) {
-        self.sink.event(Event::now(what));
-    }
-
-    /// This machine cannot run a cell; the others go on.
-    fn refuse(&mut self, cell: &Cell, why: String) {
-        self.refused.push(cell.id.clone());
-        self.tell(What::Refused { cell: cell.id.clone(), why });
-    }
-
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
@@ -237,10 +195,6 @@ impl Run<'_, '_> {
         }
         self.tell(What::TornDown);
         result
-    }
-
-    fn tell_commands(&mut self) {
-        self.hosts.ran().into_iter().for_each(|event| self.sink.event(event));
     }
 
     /// Has the path's programs run meanwhile. They end before anything is put back.

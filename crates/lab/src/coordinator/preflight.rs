@@ -2,11 +2,12 @@
 //! Before the first packet every queue discipline of the experiment is tried once, on a path of its own that is taken down again: what
 //! this kernel refuses must not show when half of the cells are measured.
 
-use super::{Run, RunError};
+use super::under_way::Run;
 use crate::host::{ApplyError, HostId};
 use crate::names::Names;
 use crate::orders::built_alike;
 use crate::plan;
+use crate::run::RunError;
 use crate::shaper;
 use crate::undo::UndoError;
 use tardy_model::shaper::Shaper;

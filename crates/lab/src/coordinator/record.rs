@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the halves of a trial to its record: joined, with what else was seen of it, and handed to the sink.
 
-use super::{Run, tasks};
+use super::tasks;
+use super::under_way::Run;
 use crate::orders::Turn;
 use crate::run::RunError;
 use crate::shaper::launching;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stations that live for the whole run: built before the first path, taken into each path's stations, and put back behind the last one.
 
-use super::Run;
+use super::agents::Standing;
+use super::under_way::Run;
 use crate::agent::{Agent, AgentError, Incoming};
 use crate::names::Names;
 use crate::plan;
@@ -9,26 +10,7 @@ use crate::run::RunError;
 use crate::station::{PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
 use std::sync::mpsc;
-use tardy_model::station::{Life, StationKind};
-
-/// The agents of stations that live for the whole run, while no path has them.
-#[derive(Default)]
-pub(super) struct Standing {
-    /// Every such station that was built.
-    built: Vec<(String, StationKind)>,
-    agents: Vec<(String, StationKind, Agent)>,
-}
-
-impl Standing {
-    fn has(&self, name: &str, kind: StationKind) -> bool {
-        self.built.iter().any(|(built, of)| built == name && *of == kind)
-    }
-
-    fn take(&mut self, name: &str, kind: StationKind) -> Option<Agent> {
-        let at = self.agents.iter().position(|(standing, of, _)| standing == name && *of == kind)?;
-        Some(self.agents.swap_remove(at).2)
-    }
-}
+use tardy_model::station::Life;
 
 impl Run<'_, '_> {
     fn lives_for_the_run(&self, station: &PlannedStation) -> bool {

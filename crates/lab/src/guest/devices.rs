@@ -2,7 +2,7 @@
 //! Devices of a guest's that an experiment needs, and only its guest gets: modules beside those that every guest has, and network
 //! devices of QEMU's. Pure.
 
-use super::GuestError;
+use super::error::GuestError;
 use crate::path::{self, InGuest};
 use std::collections::BTreeMap;
 use tardy_model::path::PathKind;

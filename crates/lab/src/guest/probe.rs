@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried, and the answer kept.
 
+use super::error::{GuestError, file};
 use super::folder;
 use super::frame::{FrameKind, Frames};
+use super::options::GuestOptions;
+use super::parts::{Guest, MEMORY_MIB};
 use super::qemu::{Accelerator, VirtualMachine};
 use super::sha256;
-use super::{Guest, GuestError, GuestOptions, MEMORY_MIB, file};
 use crate::host::qemu::Qemu;
 use crate::journal::Journal;
 use crate::run::RunError;

@@ -3,12 +3,13 @@
 //! or falls silent, with the end of its console.
 
 use super::console::{self, ConsoleEnd, Means};
+use super::error::{GuestError, file};
 use super::expected::Expected;
 use super::folder;
 use super::frame::{FrameKind, Frames};
+use super::options::GuestOptions;
 use super::qemu;
 use super::relay::{self, Heard, Untold};
-use super::{GuestError, GuestOptions, file};
 use crate::coordinator;
 use crate::host::qemu::Qemu;
 use crate::run::{Ended, Event, RunError, Sink, What};

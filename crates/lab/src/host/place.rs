@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where something is: a host and, on it, a network namespace. A place also knows how a command of a plan gets there.
 
-use super::HostId;
+use super::id::HostId;
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
 

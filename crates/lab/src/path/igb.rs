@@ -3,7 +3,8 @@
 //! They are taken as the devices of a wire are.
 
 use super::link::{Laid, PathError};
-use super::{InGuest, PathMethods, PlannedStations, wire};
+use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::wire;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use tardy_spec::experiment::Setup;

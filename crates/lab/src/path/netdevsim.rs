@@ -5,8 +5,8 @@
 //! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's choice.
 
 use super::link::{Ends, Laid, PathError, PathId};
+use super::methods::{InGuest, PathMethods, PlannedStations};
 use super::veth::{self, Joint};
-use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::guest::extra;
 use crate::inverse::{Action, Inverse};

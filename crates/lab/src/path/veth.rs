@@ -3,7 +3,7 @@
 //! ever shows on the host.
 
 use super::link::{Ends, Laid, LinkEnd, NO_IPV6, PathError, PathId};
-use super::{InGuest, PathMethods, PlannedStations};
+use super::methods::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};

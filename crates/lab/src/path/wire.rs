@@ -7,8 +7,8 @@
 //! physical one would land in the machine's first namespace.
 
 use super::link::{Ends, Laid, PathError, PathId};
+use super::methods::{InGuest, PathMethods, PlannedStations};
 use super::veth::{self, Joint};
-use super::{InGuest, PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::HostId;
 use crate::host::ask::DeviceAsk;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! cbs below mqprio: the classes that are named send no faster than `idleslope` in the long run.
 
-use super::{children, mqprio, step, words};
+use super::mqprio;
+use super::tc::{children, step, words};
 use crate::path::LinkEnd;
 use crate::step::Step;
 use tardy_model::shaper::Cbs;

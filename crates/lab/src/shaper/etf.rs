@@ -2,7 +2,7 @@
 //! etf: each packet is held until `delta` before its launch time. Its parameters cannot be changed while it stands; a fresh device
 //! has none yet.
 
-use super::{step, words};
+use super::tc::{step, words};
 use crate::path::LinkEnd;
 use crate::step::Step;
 use tardy_model::shaper::Etf;

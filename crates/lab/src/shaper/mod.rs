@@ -9,10 +9,10 @@ pub mod mqprio;
 pub mod none;
 pub mod read_back;
 pub mod taprio;
+mod tc;
 pub mod watch;
 
 use crate::host::HostId;
-use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::path::{Ends, LinkEnd};
 use crate::station;
@@ -20,15 +20,12 @@ use crate::step::{Question, Step};
 use std::collections::BTreeSet;
 use tardy_host::nic::Nic;
 use tardy_model::path::{DeviceClock, Where};
-use tardy_model::shaper::{Classes, Shaper, show_rate};
+use tardy_model::shaper::{Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_spec::experiment::Setup;
+pub use tc::{ROOT, WHY};
 use thiserror::Error;
 
-/// Why a step of the plan is taken; by this a refusal is known to be the queue discipline's.
-pub const WHY: &str = "the queue discipline of a device that streams leave by";
-/// The root's handle.
-pub const ROOT: &str = "100:";
 /// A schedule begins so long after it was planned, at the earliest: building takes less.
 const AHEAD: Nanos = Nanos(500_000_000);
 
@@ -194,42 +191,4 @@ fn devices(setup: &Setup) -> Vec<(&str, &str)> {
 fn nics<'f>(setup: &'f Setup, found: &'f FactsByHost) -> impl Iterator<Item = &'f Nic> {
     let devices = devices(setup).into_iter();
     devices.filter_map(|(station, device)| found[station::host_of(setup, station)].nics.get(device))
-}
-
-/// The one step that sets the root and its children. Gone with the root are its children.
-fn step(end: &LinkEnd, root: &[String], children: Vec<Vec<String>>) -> Vec<Step> {
-    let device = end.device.as_str();
-    let tc = |place: &[&str], words: &[String]| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        end.place.tc(&[&["qdisc", "replace", "dev", device], place, &words[..]].concat())
-    };
-    let mut does = vec![tc(&["root", "handle", ROOT], root)];
-    for child in &children {
-        let [parent, words @ ..] = &child[..] else { continue };
-        does.push(tc(&["parent", parent], words));
-    }
-    let undoes = vec![Inverse::within(&end.place, Action::DeleteQdisc { device: device.to_owned() })];
-    vec![Step::new(&end.place, WHY, does).undone_by(undoes)]
-}
-
-/// Words of a command.
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
-}
-
-/// Classes as tc is told them.
-fn classes(classes: &Classes) -> String {
-    let map: Vec<String> = classes.map.iter().map(u8::to_string).collect();
-    let queues: Vec<String> = classes.queues.iter().map(|of| format!("{}@{}", of.count, of.offset)).collect();
-    format!("num_tc {} map {} queues {}", classes.count(), map.join(" "), queues.join(" "))
-}
-
-/// Places below the root that serve these classes, as tc writes them: in hexadecimal.
-fn places<'a>(classes: &'a Classes, at: &'a [u8]) -> impl Iterator<Item = String> + 'a {
-    at.iter().flat_map(|class| classes.minors(*class)).map(|minor| format!("{ROOT}{minor:x}"))
-}
-
-/// What hangs below the root: a place, then the words.
-fn children(at: &[u8], of: &Classes, child: &str) -> Vec<Vec<String>> {
-    places(of, at).map(|place| [vec![place], words(child)].concat()).collect()
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! mqprio: traffic classes with queues of their own, and etf below those that are named.
 
-use super::{children, classes, etf, step, words};
+use super::etf;
+use super::tc::{children, classes, step, words};
 use crate::path::LinkEnd;
 use crate::step::Step;
 use tardy_model::shaper::{Classes, Mqprio};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel made of a queue discipline, by `tc -j -s qdisc`: what differs from what was asked for, and what its counters say.
 
-use super::{ROOT, places};
+use super::tc::{ROOT, places};
 use crate::path::LinkEnd;
 use crate::step::Question;
 use serde_json::Value;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! taprio: gates that open by a schedule, kept by the kernel, by launch times with etf below, or by the device.
 
-use super::{children, classes, etf, step, words};
+use super::etf;
+use super::tc::{children, classes, step, words};
 use crate::path::LinkEnd;
 use crate::step::Step;
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network namespace as a station: it is made for the path and deleted with it. Its agent is a child process inside it.
 
-use super::{Offer, PlannedStation, StationMethods};
+use super::methods::StationMethods;
+use super::planned::{Offer, PlannedStation};
 use crate::command::{Command, OURSELVES};
 use crate::host::HostId;
 use crate::host::place::Place;

@@ -3,8 +3,8 @@
 
 use super::activities::{Activity, ActivityKind};
 use super::awaited::Awaited;
+use super::outcome::{Broken, StreamHalves, TrialError};
 use super::shared::{Input, Now, Output, Shared};
-use super::{Broken, StreamHalves, TrialError};
 use crate::agent::AgentError;
 use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -10,11 +10,11 @@
 use super::activities::{Activities, ActivityKind};
 use super::awaited::Awaited;
 use super::collecting::Collecting;
+use super::outcome::{Broken, StreamHalves, TrialError};
 use super::running::Running;
 use super::shared::Shared;
 pub use super::shared::{Input, Now, Output};
 use super::warming::Warming;
-use super::{Broken, StreamHalves, TrialError};
 use crate::agent::AgentError;
 use crate::loads::Loads;
 use crate::orders::Ordered;

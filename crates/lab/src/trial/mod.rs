@@ -6,6 +6,7 @@ mod activities;
 mod awaited;
 mod collecting;
 pub mod machine;
+mod outcome;
 mod running;
 mod shared;
 mod warming;
@@ -16,50 +17,14 @@ use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{NoStation, Stations};
 use machine::{Input, Now, Output, TrialMachine};
+pub use outcome::{Broken, StreamHalves, TrialError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
 use tardy_model::stream::Side;
-use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::time::Nanos;
 use tardy_sys::clock;
-
-/// Both halves of one stream.
-pub struct StreamHalves {
-    /// Scheduled instant of packet 0.
-    pub base: Instant<Tai>,
-    /// What both stations recorded.
-    pub halves: Halves,
-}
-
-/// Why a trial has no whole result.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// A station failed.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    /// This machine cannot do what the cell asks for; other cells may go on.
-    #[error("{0}")]
-    CannotDo(String),
-    /// A station that is not there.
-    #[error(transparent)]
-    Station(#[from] NoStation),
-}
-
-/// What is left of a trial in which a station failed.
-pub struct Broken {
-    /// Why.
-    pub error: TrialError,
-    /// What the others had recorded; a half that is gone is empty.
-    pub had: Vec<Option<StreamHalves>>,
-}
-
-impl From<NoStation> for Broken {
-    fn from(error: NoStation) -> Broken {
-        Broken { error: error.into(), had: Vec::new() }
-    }
-}
 
 /// What is to be done on the hosts themselves, which no station can do.
 pub trait Outside {

@@ -2,8 +2,8 @@
 //! Warming up: packets that no sample comes of, until every stamp that the trial wants flows, or a stream's limit has passed.
 //! Each round warms all streams, so that none has gone cold again when the last one is warm.
 
-use super::TrialError;
 use super::awaited::Awaited;
+use super::outcome::TrialError;
 use super::shared::{Input, Now, Output, Shared};
 use crate::station::ANSWER;
 use tardy_engine::message::{FromAgent, ToAgent};

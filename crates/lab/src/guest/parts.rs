@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a guest is made of: the machine that QEMU is to be, and the archive that its kernel unpacks.
+
+use super::error::{GuestError, file};
+use super::initramfs::Archive;
+use super::kernel::Kernel;
+use super::qemu::{Accelerator, VirtualMachine};
+use super::{devices, elf, init, modules, programs, unpack};
+use crate::coordinator;
+use std::fs;
+use std::path::PathBuf;
+use tardy_model::manifest::GuestMode;
+use tardy_spec::experiment::{self, Experiment};
+
+/// What a guest is made of, beside the experiment.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// How its time goes.
+    pub mode: GuestMode,
+    /// What it boots.
+    pub kernel: Kernel,
+    /// The file that QEMU is given: the kernel's image, or what is inside.
+    pub boots: unpack::Boots,
+    /// More words for its kernel.
+    pub append: String,
+    /// TAI − UTC in it, seconds.
+    pub tai_offset_s: i32,
+    /// The program that it runs: this one.
+    pub program: PathBuf,
+    /// QEMU filters its own system calls.
+    pub sandbox: bool,
+}
+
+/// Memory of a guest that measures next to nothing: kernel, initramfs twice while it is unpacked, programs.
+pub(super) const MEMORY_MIB: u64 = 256;
+/// Processors of a guest in real time, at most.
+const CPUS: usize = 4;
+
+impl Guest {
+    /// Its processors: one in exact time, else as many as here, up to a few.
+    pub fn cpus(&self) -> u32 {
+        match self.mode {
+            GuestMode::Exact => 1,
+            GuestMode::RealTime => tardy_host::cpus::usable().len().clamp(1, CPUS) as u32,
+        }
+    }
+
+    /// The machine that the experiment needs.
+    pub fn machine(&self, experiment: &Experiment, accelerator: Accelerator) -> VirtualMachine {
+        let needed = experiment.cells.iter().map(|cell| coordinator::memory(&cell.setup)).max().unwrap_or(0) >> 20;
+        // In steps, so that a little more of something is no other machine.
+        let more = (needed + needed / 2) / 64 * 64;
+        VirtualMachine {
+            mode: self.mode,
+            accelerator,
+            cpus: self.cpus(),
+            memory_mib: MEMORY_MIB + more,
+            kernel: self.boots.path.display().to_string(),
+            append: self.append.clone(),
+            sandbox: self.sandbox,
+        }
+    }
+
+    /// The initramfs. Its bytes follow from the programs, the kernel's modules and the experiment alone.
+    ///
+    /// # Errors
+    /// If something that goes in cannot be read.
+    pub fn archive(&self, experiment: Option<&Experiment>) -> Result<Vec<u8>, GuestError> {
+        let mut archive = Archive::default();
+        for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/modules", "/usr/bin"] {
+            archive.folder(folder);
+        }
+        for (path, to) in [
+            ("/bin", "usr/bin"),
+            ("/sbin", "usr/bin"),
+            ("/usr/sbin", "bin"),
+            ("/usr/lib64", "lib/x86_64-linux-gnu"),
+            ("/lib", "usr/lib"),
+            ("/var/run", "../run"),
+            ("/usr/bin/modprobe", "/init"),
+        ] {
+            archive.link(path, to);
+        }
+        // The kernel opens it for its first process, before that can mount anything.
+        archive.device("/dev/console", 5, 1);
+        let program = fs::read(&self.program).map_err(file("read", &self.program))?;
+        archive.file("/init", elf::Elf::loaded(&program).unwrap_or(program), true);
+        let steers = |experiment: &Experiment| {
+            experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
+        };
+        programs::pack(experiment.is_some_and(steers), &mut archive)?;
+        if let Some(folder) = &self.kernel.modules {
+            let own = experiment.map(devices::modules).unwrap_or_default();
+            modules::pack(folder, self.kernel.sums.as_ref(), &[modules::WANTED, &own].concat(), &mut archive)?;
+        }
+        let orders = serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == GuestMode::Exact))
+            .unwrap_or_default();
+        archive.file(init::ORDERS, orders, false);
+        if let Some(experiment) = experiment {
+            archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);
+        }
+        Ok(archive.bytes())
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a trial ends with: both halves of each stream, or why it has no whole result and what is left of it.
+
+use crate::agent::AgentError;
+use crate::station::NoStation;
+use tardy_engine::halves::Halves;
+use tardy_model::time::{Instant, Tai};
+
+/// Both halves of one stream.
+pub struct StreamHalves {
+    /// Scheduled instant of packet 0.
+    pub base: Instant<Tai>,
+    /// What both stations recorded.
+    pub halves: Halves,
+}
+
+/// Why a trial has no whole result.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// A station failed.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// This machine cannot do what the cell asks for; other cells may go on.
+    #[error("{0}")]
+    CannotDo(String),
+    /// A station that is not there.
+    #[error(transparent)]
+    Station(#[from] NoStation),
+}
+
+/// What is left of a trial in which a station failed.
+pub struct Broken {
+    /// Why.
+    pub error: TrialError,
+    /// What the others had recorded; a half that is gone is empty.
+    pub had: Vec<Option<StreamHalves>>,
+}
+
+impl From<NoStation> for Broken {
+    fn from(error: NoStation) -> Broken {
+        Broken { error: error.into(), had: Vec::new() }
+    }
+}
