@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command's flags as a synopsis and as a section, from the definitions that also read the command line.
 
-use super::Block;
+use super::document::Block;
 use clap::{Arg, ArgAction, Command};
 
 /// A space at which no line is broken.

@@ -4,47 +4,19 @@
 //!
 //! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
 
+mod document;
 mod flags;
 pub mod markdown;
 mod pages;
 pub mod reference;
 pub mod roff;
 
+pub use document::{Block, Document, Section};
 pub use pages::{PAGES, Page, RUN_FOLDER};
 
 use crate::exit::Exit;
 use clap::Command;
 use std::fmt::Write as _;
-
-/// A page.
-pub struct Document {
-    /// `tardy-run`.
-    pub name: String,
-    /// What it is for, in one line.
-    pub about: String,
-    /// Its sections.
-    pub sections: Vec<Section>,
-}
-
-/// A section of a page.
-pub struct Section {
-    /// As in a man page's heading, in small letters.
-    pub title: &'static str,
-    /// What stands in it.
-    pub blocks: Vec<Block>,
-}
-
-/// A piece of a section.
-pub enum Block {
-    /// A paragraph.
-    Text(String),
-    /// A heading within the section.
-    Group(String),
-    /// A term and what it means.
-    Term(String, String),
-    /// What a command does, and the command.
-    Command(String, String),
-}
 
 /// The pages of `tardy` and of each of its verbs.
 pub fn documents(command: &Command) -> Vec<Document> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs, one file each.
+//! The verbs, one file each, and what several of them do alike.
 
 mod agent;
+mod call;
 mod compare;
 mod completions;
 mod export;
@@ -17,32 +18,14 @@ mod schema;
 mod steward;
 mod undo;
 
-use crate::args::{Experiment, Verb};
+pub use call::call;
+
+use crate::args::Experiment;
 use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tardy_store::StoreError;
-
-/// Calls the verb.
-pub fn call(verb: Verb) -> Result<Exit> {
-    match verb {
-        Verb::Run(args) => run::call(args),
-        Verb::Plan(args) => plan::call(args),
-        Verb::Report(args) => report::call(args),
-        Verb::Compare(args) => compare::call(&args),
-        Verb::Export(args) => export::call(&args),
-        Verb::Guest(args) => guest::call(args),
-        Verb::Undo(args) => undo::call(&args),
-        Verb::Schema(args) => schema::call(&args),
-        Verb::Man(args) => man::call(&args),
-        Verb::Notices => notices::call(),
-        Verb::Completions(args) => completions::call(&args),
-        Verb::Agent(args) => agent::call(args),
-        Verb::Steward => steward::call(),
-        Verb::Hwtstamp(args) => hwtstamp::call(&args),
-    }
-}
 
 /// Prints to stdout. A reader that has seen enough (`| head`) is no error.
 fn print(text: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiment file's keys, from the table that reads it.
 
-use super::{Chapter, start, table};
+use super::chapter::{Chapter, start, table};
 use crate::manual::markdown::escaped;
 use std::fmt::Write;
 use tardy_spec::schema::KEYS;

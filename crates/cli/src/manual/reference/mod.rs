@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reference chapters of the book, made from the definitions that the program itself uses: nothing here can go stale.
 
+mod chapter;
 mod experiment;
 mod schemas;
 mod verdicts;
 
+pub use chapter::Chapter;
+
 use super::{RUN_FOLDER, documents, markdown};
 use crate::exit::Exit;
+use chapter::{start, table};
 use clap::Command;
 use std::fmt::Write;
-
-/// A chapter: file name and Markdown.
-pub type Chapter = (String, String);
 
 /// All chapters, and `SUMMARY.md`, which lists them in the order of reading. `command` has been built.
 pub fn chapters(command: &Command) -> Vec<Chapter> {
@@ -28,21 +29,6 @@ pub fn chapters(command: &Command) -> Vec<Chapter> {
 
 fn title(text: &str) -> &str {
     text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default()
-}
-
-fn start(title: &str, says: &str) -> String {
-    format!("{}# {title}\n\n{says}\n", markdown::HEAD)
-}
-
-/// A table: a heading, then rows.
-fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |fields: &mut dyn Iterator<Item = String>| format!("| {} |\n", fields.collect::<Vec<_>>().join(" | "));
-    let mut out = line(&mut heading.iter().map(|field| (*field).to_owned()));
-    out += &line(&mut heading.iter().map(|_| "---".to_owned()));
-    for row in rows {
-        out += &line(&mut row.into_iter().map(|field| field.replace('|', "\\|").replace('\n', " ")));
-    }
-    out
 }
 
 fn exits() -> Chapter {

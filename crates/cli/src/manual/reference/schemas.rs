@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results, manifest and samples, from the schemas that `tardy schema` prints.
 
-use super::{Chapter, start, table};
+use super::chapter::{Chapter, start, table};
 use crate::manual::markdown::escaped;
 use serde_json::Value;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verdicts' ids: the rules as they are registered, each with what the method's chapter says first about it.
 
-use super::{Chapter, start, table};
+use super::chapter::{Chapter, start, table};
 use std::fmt::Write;
 use tardy_analyze::validity::{RULES, Spoils};
 
