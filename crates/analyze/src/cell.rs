@@ -7,9 +7,14 @@
 //! trial's path failed and every trial, or a strict majority, was measured well. What is certain of the packets is kept of every
 //! finished trial, in the pool or not ([`crate::seen`]).
 
+mod counting;
 mod gates;
 mod pool;
 mod verdicts;
+
+pub use crate::delta::delta_of;
+pub(crate) use counting::most_were_measured_well;
+pub use counting::{counted, pooled};
 
 use crate::clusters::INFINITE;
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
@@ -21,6 +26,7 @@ use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
 use crate::seen::Certain;
 use crate::validity::{is_valid, judge_trial, path_failed, was_measured_well};
+use counting::counts;
 use gates::Classes;
 use pool::{Pool, stream_result};
 use std::borrow::Borrow;
@@ -348,36 +354,4 @@ impl CellAnalysis {
         self.placements.finish(&mut result);
         CellAnswer { result, expectations, histograms, own_trace: self.own_trace }
     }
-}
-
-/// The trials whose rows a cell's figures are of.
-pub fn counted(trials: &[TrialResult]) -> Vec<u32> {
-    in_figures(trials).map(|trial| trial.n).collect()
-}
-
-/// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the path's doing.
-fn counts(trial: &TrialResult) -> bool {
-    trial.valid || path_failed(&trial.verdicts)
-}
-
-/// True if the measuring was sound in a strict majority of the trials.
-pub(crate) fn most_were_measured_well(trials: &[TrialResult]) -> bool {
-    2 * trials.iter().filter(|trial| was_measured_well(&trial.verdicts)).count() > trials.len()
-}
-
-/// The trials that a cell's figures are of.
-pub fn pooled(cell: &CellResult) -> impl Iterator<Item = &TrialResult> {
-    in_figures(&cell.trials)
-}
-
-/// Those that count; all of them where none does.
-fn in_figures(trials: &[TrialResult]) -> impl Iterator<Item = &TrialResult> {
-    let some_count = trials.iter().any(counts);
-    trials.iter().filter(move |trial| counts(trial) == some_count)
-}
-
-/// The stamp that `delta` is of: `rx_kernel`, or `rx_xdp` where packets never reach the kernel's stack.
-pub fn delta_of(stream: &StreamRecord) -> Point {
-    let has = |point: Point| stream.sources.contains_key(&point);
-    if !has(Point::RxKernel) && has(Point::RxXdp) { Point::RxXdp } else { Point::RxKernel }
 }

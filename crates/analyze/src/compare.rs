@@ -5,51 +5,15 @@
 
 mod facts;
 mod figures;
+mod leaves;
 pub mod phases;
 mod qdiscs;
+mod run;
 
-use phases::Phases;
-use std::collections::BTreeMap;
-use std::path::Path;
+pub use run::Run;
+use run::print;
 use tardy_model::FORMAT;
-use tardy_model::comparison::{CellComparison, Compared, Comparison};
-use tardy_model::manifest::Manifest;
-use tardy_model::result::{CellResult, Results};
-
-/// All that is looked at of one run.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// Its folder, as it was named.
-    pub name: &'a str,
-    /// The folder that the name leads to; `None` if that is not known.
-    pub folder: Option<&'a Path>,
-    /// What the machine and the tools were.
-    pub manifest: &'a Manifest,
-    /// What it found.
-    pub results: &'a Results,
-    /// The experiment's keys with their values.
-    pub keys: &'a BTreeMap<String, String>,
-    /// The phase of each stream of each finished trial, ns.
-    pub phases: &'a Phases,
-}
-
-impl Run<'_> {
-    fn compared(&self) -> Compared {
-        Compared {
-            run: self.name.to_owned(),
-            name: self.results.name.clone(),
-            started_utc: self.manifest.started_utc.clone(),
-            valid: self.results.valid,
-            fingerprint: print(self).cloned(),
-            trials: self.results.cells.iter().map(|cell| cell.trials.len() as u32).sum(),
-            validity: self.results.validity.clone(),
-        }
-    }
-
-    fn cell(&self, id: &str) -> Option<&CellResult> {
-        self.results.cells.iter().find(|cell| cell.id == id)
-    }
-}
+use tardy_model::comparison::{CellComparison, Comparison};
 
 /// Compares run B with run A.
 pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
@@ -66,12 +30,6 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
         differences,
         cells,
     }
-}
-
-/// A run's fingerprint. One over no cell's, as a run without a finished trial may have it, is equal to any other such one and says
-/// nothing.
-fn print<'a>(run: &Run<'a>) -> Option<&'a String> {
-    run.results.fingerprint.as_ref().filter(|_| run.results.cells.iter().any(|cell| cell.fingerprint.is_some()))
 }
 
 /// True if both fingerprints are equal; `None` unless there are two.
@@ -95,7 +53,7 @@ fn cell(id: &str, a: &Run<'_>, b: &Run<'_>) -> CellComparison {
     for (name, of_a) in &in_a.streams {
         let Some(of_b) = in_b.streams.get(name) else { continue };
         let judged = in_a.valid && in_b.valid;
-        let pairs = compared.identical.map(|_| phases::pairs(name, [(a, in_a), (b, in_b)]));
+        let pairs = compared.identical.map(|_| phases::pairs(name, [(a.phases, in_a), (b.phases, in_b)]));
         compared.pairs = compared.pairs.max(pairs.as_ref().map_or(0, |pairs| pairs.len() as u32));
         compared.streams.insert(name.clone(), figures::stream(name, [of_a, of_b], pairs.as_deref(), judged));
     }

@@ -12,6 +12,7 @@ pub mod clusters;
 pub mod compare;
 mod counts;
 pub mod coverage;
+mod delta;
 pub mod digest;
 pub mod distribution;
 pub mod envelope;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! May a trial's numbers be used at all? Each rule looks at the measured evidence and says nothing when all is well.
 //!
-//! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is [`Level::Invalid`]. What made it invalid
+//! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is [`Level::Invalid`](tardy_model::verdict::Level::Invalid). What made it invalid
 //! decides whether it may be left out of its cell: [`Spoils`].
 
 mod advance;
 mod after_silence;
 mod causality;
+mod clock_jump;
 mod clock_step;
 pub(crate) mod competing_cpu;
 mod coverage;
@@ -33,6 +34,7 @@ mod receiver_broke;
 mod recorder;
 mod recorder_delay;
 mod rt_bandwidth;
+mod rules;
 mod send_errors;
 mod shaper;
 mod shared_cpu;
@@ -43,15 +45,12 @@ mod vlan_pcp;
 mod vlan_tags;
 mod warmup;
 
-use crate::coverage::CoverageByBurst;
 pub use evidence::{Evidence, Of};
-use std::collections::BTreeMap;
-use tardy_model::result::StreamResult;
-use tardy_model::trial::TrialRecord;
-use tardy_model::validity::Validity;
-use tardy_model::verdict::{Figure, Level, Verdict};
+pub use rules::{RULES, is_valid, judge_trial, path_failed, was_measured_well};
 
-/// What a rule's [`Level::Invalid`] says of the trial. Losing the worst must not improve a figure, so a trial is left out for
+use tardy_model::verdict::Verdict;
+
+/// What a rule's [`Level::Invalid`](tardy_model::verdict::Level::Invalid) says of the trial. Losing the worst must not improve a figure, so a trial is left out for
 /// how it was measured, never for what was found in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoils {
@@ -77,80 +76,4 @@ pub struct Rule {
     pub spoils: Spoils,
     /// Judges a trial.
     pub judge: fn(&Evidence<'_>) -> Vec<Verdict>,
-}
-
-/// All rules, in the order in which their verdicts are told: the gravest causes first.
-pub const RULES: [Rule; 36] = [
-    failed::RULE,
-    late_start::RULE,
-    receiver_broke::RULE,
-    interrupted::RULE,
-    tai_offset::RULE,
-    clock_step::RULE,
-    causality::RULE,
-    policy::RULE,
-    shaper::RULE,
-    no_gates::RULE,
-    load::RULE,
-    softirq::RULE,
-    rate::RULE,
-    send_errors::RULE,
-    launch_drops::RULE,
-    loss::RULE,
-    after_silence::RULE,
-    vlan_tags::RULE,
-    vlan_pcp::RULE,
-    recorder::RULE,
-    recorder_delay::RULE,
-    queue_overflow::RULE,
-    late_stamps::RULE,
-    coverage::RULE,
-    warmup::RULE,
-    advance::RULE,
-    narrow_windows::RULE,
-    rt_bandwidth::RULE,
-    steal::RULE,
-    competing_cpu::RULE,
-    shared_cpu::RULE,
-    other_runs::RULE,
-    pm_qos::RULE,
-    launch_ignored::RULE,
-    moved_point::RULE,
-    foreign::RULE,
-];
-
-/// Judges one trial by every rule, as `settings` have it.
-pub fn judge_trial(
-    record: &TrialRecord,
-    results: &BTreeMap<String, StreamResult>,
-    coverage: &BTreeMap<String, CoverageByBurst>,
-    settings: &Validity,
-) -> Vec<Verdict> {
-    let by = |rule: &Rule, settings: &Validity| {
-        (rule.judge)(&Evidence { record, results, coverage, settings, of: Of::Trial })
-    };
-    RULES.iter().flat_map(|rule| settings.weigh(rule.id, |settings| by(rule, settings))).collect()
-}
-
-/// True if no verdict forbids the numbers.
-pub fn is_valid(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().all(|verdict| verdict.level < Level::Invalid)
-}
-
-/// True if the path or the load made the trial invalid, whatever else did too: it must not be left out.
-pub fn path_failed(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().any(|verdict| verdict.level >= Level::Invalid && is_by_path(verdict))
-}
-
-/// True if the path or the load did all that is invalid here: the measuring was sound.
-pub fn was_measured_well(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().all(|verdict| verdict.level < Level::Invalid || is_by_path(verdict))
-}
-
-fn is_by_path(verdict: &Verdict) -> bool {
-    match RULES.iter().find(|rule| rule.id == verdict.id).map(|rule| rule.spoils) {
-        Some(Spoils::Path) => true,
-        Some(Spoils::Told) => verdict.evidence.get(SPOILS) == Some(&Figure::from("path")),
-        Some(Spoils::Measuring) | None => false,
-    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cell's verdicts from its trials': what spoilt it, what was left out, what is worth knowing.
 
-use super::counts;
+use super::counting::counts;
 use crate::says;
 use crate::validity::{RULES, competing_cpu};
 use std::cmp::Ordering;

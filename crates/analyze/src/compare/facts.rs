@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What differed in the machine, the programs and the experiment: the manifest leaf by leaf, and the experiment key by key.
 
-use super::Run;
-use serde_json::Value;
+use super::leaves::flatten;
+use super::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::comparison::{Difference, Group};
 
@@ -87,20 +87,5 @@ fn placed(key: &str) -> (Group, String) {
         // As the key of the experiment, which a file may leave out.
         "seed" => (Group::Experiment, key.to_owned()),
         _ => found.unwrap_or_else(|| (Group::Machine, key.to_owned())),
-    }
-}
-
-/// Leaves by dotted name. A list is one leaf.
-pub(super) fn flatten(name: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(rows) => {
-            for (key, value) in rows {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                flatten(name, value, leaves);
-            }
-        }
-        Value::Null => {}
-        Value::String(text) => _ = leaves.insert(name, text.clone()),
-        other => _ = leaves.insert(name, other.to_string()),
     }
 }

@@ -3,7 +3,6 @@
 //! deterministic draw. What may be said of B against A rests on the signs of many such differences, for nothing is known of how
 //! they are distributed.
 
-use super::Run;
 use std::collections::BTreeMap;
 use tardy_model::comparison::{Claim, INFINITE, PhaseComparison, is_infinite};
 use tardy_model::result::{CellResult, TrialResult};
@@ -58,8 +57,8 @@ pub struct Drawn {
 }
 
 /// Trials of one cell that can be set beside each other: valid ones in which the stream has the same phase.
-pub(super) fn pairs<'a>(stream: &str, [(a, in_a), (b, in_b)]: [(&Run<'_>, &'a CellResult); 2]) -> Vec<Pair<'a>> {
-    let phase = |run: &Run<'_>, n: u32| run.phases.of(&in_a.id, n, stream);
+pub(super) fn pairs<'a>(stream: &str, [(a, in_a), (b, in_b)]: [(&Phases, &'a CellResult); 2]) -> Vec<Pair<'a>> {
+    let phase = |phases: &Phases, n: u32| phases.of(&in_a.id, n, stream);
     let other = |trial: &'a TrialResult| {
         let beside = in_b.trials.iter().find(|other| other.n == trial.n)?;
         let phase_ns = phase(a, trial.n).filter(|of_a| phase(b, trial.n) == Some(*of_a))?;

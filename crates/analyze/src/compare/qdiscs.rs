@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue disciplines as they were read back, as facts to compare: kind and options of each, without what every run has anew.
 
+use super::leaves::flatten;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::comparison::Group;
@@ -24,7 +25,7 @@ pub(super) fn facts(manifest: &Manifest) -> Vec<((Group, String), String)> {
             let name = format!("{cell}{station} {device} {place} {kind}");
             facts.push(((Group::Qdisc, name.clone()), "set".to_owned()));
             let mut options = BTreeMap::new();
-            super::facts::flatten("options".to_owned(), &qdisc["options"], &mut options);
+            flatten("options".to_owned(), &qdisc["options"], &mut options);
             aligned(&mut options);
             facts.extend(options.into_iter().map(|(key, value)| ((Group::Qdisc, format!("{name} {key}")), value)));
         }

@@ -5,7 +5,7 @@
 use super::edge::{self, OfTrial};
 use super::intervals::{self, Intervals, value};
 use super::residues;
-use crate::cell::delta_of;
+use crate::delta::delta_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tardy_model::point::{Metric, Point};

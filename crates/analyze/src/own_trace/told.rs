@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of tardy in words: one verdict for each stream and kind of place, of which the clearest metric speaks.
 
-use super::{ID, MOST_P, Place, Trace};
+use super::cell::StreamTrace;
+use super::{Difference, ID, MOST_P, Place};
 use crate::says;
 use std::collections::BTreeMap;
+use tardy_model::point::Metric;
 use tardy_model::verdict::{Figure, Level, Verdict};
+
+/// A trace of tardy in one metric of one cell.
+#[derive(Debug)]
+pub(super) struct Trace<'a> {
+    pub(super) cell: &'a str,
+    pub(super) stream: &'a str,
+    pub(super) metric: Metric,
+    pub(super) place: Place,
+    pub(super) found: Difference,
+    /// The chance for the whole run: of any of its tests to show as much.
+    pub(super) p_value: f64,
+    /// Printed figures that it moves.
+    pub(super) spoils: Vec<&'static str>,
+    pub(super) of: &'a StreamTrace,
+}
 
 /// The verdicts. The gravest come first.
 pub(super) fn verdicts(traces: Vec<Trace<'_>>, tests: u64, stamp_ns: i64) -> Vec<Verdict> {

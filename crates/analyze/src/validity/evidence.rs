@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rules look at, and the questions that several of them ask of it.
 
-use super::{clock_step, tai_offset};
-use crate::cell::delta_of;
 use crate::coverage::{Bursts, CoverageByBurst};
+use crate::delta::delta_of;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::point::{Metric, Point};
@@ -191,12 +190,6 @@ impl<'a> Evidence<'a> {
     /// CPUs on which a measuring thread was seen.
     pub(super) fn cpus(&self) -> BTreeSet<u32> {
         self.threads().flat_map(|thread| thread.cpus()).collect()
-    }
-
-    /// True if a clock jumped during the trial, which `clock-step` or `tai-offset` tells: spans and pairs across the jump are
-    /// no evidence of anything else.
-    pub(super) fn clock_jumped(&self) -> bool {
-        [tai_offset::RULE, clock_step::RULE].iter().any(|rule| !(rule.judge)(self).is_empty())
     }
 
     /// True if something broke during the trial, which `failed` tells: what became of the packets and their stamps is then not
