@@ -1,225 +1,142 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Within a crate modules do not import each other in a ring: who reads one file need not read all of them.
+//! Within a crate files do not import each other in a ring: who reads one file need not read all of them.
+//!
+//! The rule. A file imports another one if it names what that one declares, in a `use` or in any other path. What a name means is
+//! followed through every `pub use` to the file that declares it. So a parent does not import its child by `mod child;`, nor by
+//! giving its names on (a facade) without naming them itself. A child may take what its parent declares, unless the parent imports the
+//! child, in whatever number of steps. Where the parent does, as one that has the list of all kinds does, what the children need stands in a
+//! file of its own beside them, and they take it from there: a child that takes it by way of its parent depends on its parent too.
+//!
+//! A type may have methods in other files than the one that declares it. That one imports such a file if it calls a method by a name
+//! that no other type of the crate has; what a method of an ambiguous name belongs to only a compiler knows.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+mod graph;
+mod module;
 
-/// A module's path in its crate; that of `lib.rs` is empty.
-type Module = Vec<String>;
+use graph::Graph;
+use module::Files;
+use std::path::Path;
 
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
-
-/// Every file of a crate with its module.
-fn modules(folder: &Path, of: &Module, found: &mut BTreeMap<Module, PathBuf>) {
+/// The files of a crate below its `src`.
+fn files(folder: &Path, prefix: &str, found: &mut Files) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name").to_owned();
-        let inner: Module = of.iter().cloned().chain([name.clone()]).collect();
+        let (path, name) = (entry.path(), entry.file_name().into_string().expect("a name"));
         if path.is_dir() {
-            modules(&path, &inner, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let is_parents = ["lib", "main", "mod"].contains(&name.as_str());
-            found.insert(if is_parents { of.clone() } else { inner }, path);
+            files(&path, &format!("{prefix}{name}/"), found);
+        } else if name.ends_with(".rs") {
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            found.insert(format!("{prefix}{name}"), text);
         }
     }
 }
 
-/// Reads a tree of paths, as behind `use`, that begins at `text`, and adds each path to `found`; returns what follows.
-fn tree<'a>(mut text: &'a str, prefix: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
-    let mut path = prefix.to_vec();
-    loop {
-        text = text.trim_start();
-        if let Some(mut rest) = text.strip_prefix('{') {
-            loop {
-                rest = rest.trim_start();
-                if let Some(behind) = rest.strip_prefix('}') {
-                    return behind;
-                }
-                if rest.is_empty() {
-                    return rest;
-                }
-                let before = rest.len();
-                rest = tree(rest, &path, found).trim_start();
-                rest = rest.strip_prefix(',').unwrap_or(rest);
-                if rest.len() == before {
-                    // What is no path ends the list.
-                    return rest;
-                }
-            }
-        }
-        let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
-        if end == 0 {
-            found.push(path);
-            return text.strip_prefix('*').unwrap_or(text);
-        }
-        path.push(text[..end].to_owned());
-        text = &text[end..];
-        match text.strip_prefix("::") {
-            Some(rest) => text = rest,
-            None => {
-                found.push(path);
-                // Another name for it changes nothing.
-                let other = text.trim_start().strip_prefix("as ").map(str::trim_start);
-                return other.map_or(text, |other| {
-                    let end = other.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(other.len());
-                    &other[end..]
-                });
-            }
-        }
-    }
+/// The rings of a crate as they are told, a line each.
+fn told(graph: &Graph) -> Vec<String> {
+    let ring = |ring: &Vec<graph::Import>| ring.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    graph.rings().iter().map(ring).collect()
 }
 
-/// The paths that a file uses: behind `use`, and wherever one begins at the crate, a parent or the module itself.
-fn named(text: &str) -> Vec<Vec<String>> {
-    let code: String =
-        text.lines().map(|line| line.split("//").next().unwrap_or_default()).fold(String::new(), |mut code, line| {
-            code.push_str(line);
-            code.push('\n');
-            code
-        });
-    let mut found = Vec::new();
-    for start in ["crate::", "super::", "self::", "use "] {
-        for (at, _) in code.match_indices(start) {
-            let before = &code[..at];
-            let is_word = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || "_:$".contains(c));
-            // What a module only passes on it does not use.
-            let passes_on =
-                start == "use " && ["pub ", "pub(crate) ", "pub(super) "].iter().any(|public| before.ends_with(public));
-            if !is_word && !passes_on {
-                let from = if start == "use " { at + start.len() } else { at };
-                tree(&code[from..], &[], &mut found);
-            }
-        }
-    }
-    found
-}
-
-/// The modules of a crate, and names that a module has of another one (`pub use`).
-#[derive(Default)]
-struct Crate {
-    files: BTreeMap<Module, PathBuf>,
-    passed_on: BTreeMap<(Module, String), Module>,
-}
-
-/// The module that a path leads to from module `from`, if it is one of the crate's. A name that its module only passes on leads to where
-/// it comes from.
-fn led_to(from: &Module, path: &[String], of: &Crate) -> Option<Module> {
-    let all = &of.files;
-    let (mut at, rest): (Module, &[String]) = match path.first()?.as_str() {
-        "crate" => (Vec::new(), &path[1..]),
-        "self" => (from.clone(), &path[1..]),
-        "super" => {
-            let ups = path.iter().take_while(|word| *word == "super").count();
-            (from[..from.len().checked_sub(ups)?].to_vec(), &path[ups..])
-        }
-        first => {
-            let child: Module = from.iter().cloned().chain([first.to_owned()]).collect();
-            (all.contains_key(&child).then(|| from.clone())?, path)
-        }
-    };
-    for word in rest {
-        at.push(word.clone());
-        if !all.contains_key(&at) {
-            at.pop();
-            return Some(of.passed_on.get(&(at.clone(), word.clone())).cloned().unwrap_or(at));
-        }
-    }
-    Some(at)
-}
-
-/// What a module passes on of its children: each name with the child.
-fn passed_on(module: &Module, text: &str, files: &BTreeMap<Module, PathBuf>) -> Vec<((Module, String), Module)> {
-    let mut found = Vec::new();
-    for start in ["pub use ", "pub(crate) use ", "pub(super) use "] {
-        for (at, _) in text.match_indices(start) {
-            let mut paths = Vec::new();
-            tree(&text[at + start.len()..], &[], &mut paths);
-            for path in paths.iter().filter(|path| path.len() > 1) {
-                let child: Module = module.iter().chain(&path[..path.len() - 1]).cloned().collect();
-                if files.contains_key(&child) {
-                    found.push(((module.clone(), path[path.len() - 1].clone()), child));
-                }
-            }
-        }
-    }
-    found
-}
-
-/// A ring that can be reached from `at`, as the modules on it.
-fn ring(
-    at: &Module,
-    uses: &BTreeMap<Module, BTreeSet<Module>>,
-    way: &mut Vec<Module>,
-    done: &mut BTreeSet<Module>,
-) -> Option<Vec<Module>> {
-    if let Some(place) = way.iter().position(|module| module == at) {
-        return Some(way[place..].to_vec());
-    }
-    if !done.insert(at.clone()) {
-        return None;
-    }
-    way.push(at.clone());
-    let found = uses.get(at).into_iter().flatten().find_map(|next| ring(next, uses, way, done));
-    way.pop();
-    found
-}
-
-/// What each module of a crate uses of the others. A module may use what stands in its parents: they are read first.
-fn uses(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
-    let mut all = Crate::default();
-    modules(folder, &Vec::new(), &mut all.files);
-    let text = |path: &PathBuf| std::fs::read_to_string(path).expect("a source file");
-    all.passed_on = all.files.iter().flat_map(|(module, path)| passed_on(module, &text(path), &all.files)).collect();
-    let of = |(module, path): (&Module, &PathBuf)| {
-        let led = named(&text(path)).into_iter().filter_map(|path| led_to(module, &path, &all));
-        (module.clone(), led.filter(|to| !module.starts_with(to)).collect())
-    };
-    all.files.iter().map(of).collect()
+/// The graph of a made-up crate: the files' names with their texts, its root first.
+fn made_up(texts: &[(&str, &str)]) -> Graph {
+    let files = texts.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
+    Graph::of(&files, texts[0].0)
 }
 
 #[test]
 fn eleven_files_of_one_crate_imported_each_other_in_a_ring() {
-    for name in ["engine", "lab", "report", "spec", "parquet", "store", "judge"] {
-        let uses = uses(&root().join("crates").join(name).join("src"));
-        let edges: usize = uses.values().map(BTreeSet::len).sum();
-        assert!(edges > 2, "{name}: only {edges} imports were found");
-        let mut done = BTreeSet::new();
-        let found = uses.keys().find_map(|module| ring(module, &uses, &mut Vec::new(), &mut done));
-        let told = found.map(|ring| ring.iter().map(|module| module.join("::")).collect::<Vec<_>>().join(" → "));
-        assert_eq!(told, None, "crate {name}: move what they share into a file of its own");
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates"));
+    let (mut imports, mut rings) = (0, Vec::new());
+    for of in std::fs::read_dir(crates).expect("crates").flatten() {
+        let name = of.file_name().into_string().expect("a name");
+        let mut all = Files::new();
+        files(&of.path().join("src"), "", &mut all);
+        let root = ["lib.rs", "main.rs"].into_iter().find(|root| all.contains_key(*root)).expect("a root");
+        let graph = Graph::of(&all, root);
+        assert!(graph.files.iter().eq(all.keys()), "{name}: a file that no `mod` leads to is not looked at");
+        imports += graph.len();
+        rings.extend(told(&graph).into_iter().map(|ring| format!("{name}: {ring}")));
     }
+    assert!(imports > 1_000, "only {imports} imports were found");
+    assert!(rings.is_empty(), "move what they share into a file of its own: {rings:#?}");
 }
 
 #[test]
-fn paths_are_read_however_they_are_written() {
-    let text = "use crate::a::{self, b::C, d::{E, F as G}};\nuse child::{One, Two};\npub use child::Three;\n// use crate::no::No;\n\
-                fn f() { super::super::x::y(); crate::z::w(); }";
-    let words = |path: &Vec<String>| path.join("::");
-    let found: BTreeSet<String> = named(text).iter().map(words).collect();
-    for path in ["crate::a::self", "crate::a::b::C", "crate::a::d::E", "crate::a::d::F", "child::One", "child::Two"] {
-        assert!(found.contains(path), "{path}: {found:?}");
-    }
-    assert!(!found.contains("child::Three"), "passed on and not used: {found:?}");
-    assert!(found.contains("super::super::x::y") && found.contains("crate::z::w"), "{found:?}");
-    assert!(!found.iter().any(|path| path.contains("no")), "{found:?}");
-    let module = |path: &str| -> Module { path.split("::").map(str::to_owned).collect() };
-    let files: BTreeMap<Module, PathBuf> =
-        ["a", "a::b", "c", "c::d"].map(|path| (module(path), PathBuf::new())).into_iter().collect();
-    let passed_on = passed_on(&module("a"), "pub use b::{C, E};", &files).into_iter().collect();
-    let all = Crate { files, passed_on };
-    let led = |from: &str, path: &str| led_to(&module(from), &module(path), &all).map(|to| to.join("::"));
-    assert_eq!(led("c::d", "crate::a::b::C").as_deref(), Some("a::b"));
-    assert_eq!(led("c::d", "crate::a::E").as_deref(), Some("a::b"), "`a` only passes it on");
-    assert_eq!(led("c::d", "super::e").as_deref(), Some("c"));
-    assert_eq!(led("c", "d::E").as_deref(), Some("c::d"));
-    assert_eq!(led("c", "std::fs"), None);
-    // A ring is found wherever one begins.
-    let uses: BTreeMap<Module, BTreeSet<Module>> = [("x", "a"), ("a", "b"), ("b", "c"), ("c", "a")]
-        .map(|(from, to)| (module(from), BTreeSet::from([module(to)])))
-        .into_iter()
-        .collect();
-    let found = ring(&module("x"), &uses, &mut Vec::new(), &mut BTreeSet::new()).expect("a ring");
-    assert_eq!(found, [module("a"), module("b"), module("c")]);
+fn a_parent_used_the_child_that_took_a_type_from_it() {
+    let ring = made_up(&[
+        ("lib.rs", "mod trial;"),
+        ("trial.rs", "mod machine;\nuse machine::Machine;\npub struct Broken;\nfn run() { Machine::begin(); }"),
+        ("trial/machine.rs", "use super::Broken;\npub struct Machine(Broken);"),
+    ]);
+    let told_of =
+        "trial.rs imports trial/machine.rs (`Machine::begin`), trial/machine.rs imports trial.rs (`super::Broken`)";
+    assert_eq!(told(&ring), [told_of]);
+    let mended = made_up(&[
+        ("lib.rs", "mod trial;"),
+        (
+            "trial.rs",
+            "mod machine; mod outcome;\nuse machine::Machine;\npub use outcome::Broken;\nfn run() -> Broken { Machine::begin() }",
+        ),
+        ("trial/machine.rs", "use super::outcome::Broken;\npub struct Machine(Broken);"),
+        ("trial/outcome.rs", "pub struct Broken;"),
+    ]);
+    assert_eq!(told(&mended), [""; 0]);
+    assert!(mended.has("trial.rs", "trial/machine.rs") && mended.has("trial/machine.rs", "trial/outcome.rs"));
+}
+
+#[test]
+fn a_child_that_takes_by_way_of_its_parent_depends_on_it() {
+    let lists = "mod a; mod kind;\npub use kind::Kind;\nconst ALL: [Kind; 1] = [a::KIND];";
+    let child = "use super::Kind; pub const KIND: Kind = Kind;";
+    let ring = made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")]);
+    assert_eq!(told(&ring), ["a.rs imports lib.rs (`super::Kind`), lib.rs imports a.rs (`a::KIND`)"]);
+    // One that has the list and of which nothing is taken back is none; nor is one that only gives names on.
+    let child = "use super::kind::Kind; pub const KIND: Kind = Kind;";
+    assert_eq!(told(&made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")])), [""; 0]);
+    let facade = "mod a; mod kind;\npub use a::KIND; pub(crate) use kind::*;\npub struct Other;";
+    let child = "use super::{Kind, Other}; pub const KIND: Kind = Kind(Other);";
+    let graph = made_up(&[("lib.rs", facade), ("a.rs", child), ("kind.rs", "pub struct Kind;")]);
+    assert!(graph.has("a.rs", "kind.rs") && graph.has("a.rs", "lib.rs"));
+}
+
+#[test]
+fn a_ring_is_found_wherever_it_begins_and_however_it_is_written() {
+    let graph = made_up(&[
+        ("main.rs", "mod x; mod a; mod b; mod c;\nfn main() { x::start() }"),
+        ("x/mod.rs", "pub fn start() { crate::a::one(); }"),
+        ("a.rs", "use crate::{b::{self, Two as Other}, x};\npub fn one() { b::two(); }"),
+        ("b.rs", "pub fn two() { let it = vec![super::c::THREE]; }\npub struct Two;"),
+        ("c.rs", "mod inner { pub const FOUR: u8 = crate::a::one(); }\npub const THREE: u8 = 3;"),
+    ]);
+    let ring =
+        "a.rs imports b.rs (`b::two`), b.rs imports c.rs (`super::c::THREE`), c.rs imports a.rs (`crate::a::one`)";
+    assert_eq!(told(&graph), [ring]);
+    assert!(!graph.has("a.rs", "x/mod.rs"), "the name of a module is not yet an import of what stands in it");
+}
+
+#[test]
+fn comments_and_strings_import_nothing() {
+    let graph = made_up(&[
+        ("lib.rs", "mod a; mod b;"),
+        (
+            "a.rs",
+            "//! See [`crate::b::Two`].\n/// crate::b::Two\npub const ONE: &str = \"crate::b::Two\"; // crate::b::Two",
+        ),
+        ("b.rs", "use crate::a::ONE;\npub struct Two;"),
+    ]);
+    assert_eq!((told(&graph).len(), graph.len()), (0, 1));
+}
+
+#[test]
+fn a_type_called_its_methods_in_the_file_of_a_child() {
+    let ends = "mod answered;\npub struct Ends;\nfn trial(ends: Ends) { ends.reflected(); ends.size(); }";
+    let answered = "use super::Ends;\nimpl<'a> Ends { pub fn reflected(&self) {} pub fn size(&self) {} }";
+    let other = "pub struct Order;\nimpl Order { pub fn size(&self) {} }";
+    let graph = made_up(&[("lib.rs", ends), ("answered.rs", answered)]);
+    assert_eq!(
+        told(&graph),
+        ["answered.rs imports lib.rs (`super::Ends`), lib.rs imports answered.rs (`Ends::reflected`)"]
+    );
+    // Of a method that another type has as well it is not known.
+    let ends = "mod answered; mod other;\npub struct Ends;\nfn trial(order: other::Order) { order.size(); }";
+    assert_eq!(told(&made_up(&[("lib.rs", ends), ("answered.rs", answered), ("other.rs", other)])), [""; 0]);
 }
