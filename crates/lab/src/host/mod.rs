@@ -22,7 +22,7 @@ pub mod steward;
 
 pub use away::Away;
 pub use error::{ApplyError, LookError};
-pub use id::{CpuId, HostId};
+pub use id::{CpuId, HostId, OtherHosts};
 
 use crate::command::Command;
 use crate::connection::Connection;

@@ -4,10 +4,12 @@
 //! Nothing outside this folder and `host` knows whether an agent is a child process, a thread, or a program in another machine.
 
 mod all;
+mod host;
 pub mod netns;
 
 pub(crate) use all::ANSWER;
 pub use all::Stations;
+pub use host::host_of;
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -15,9 +17,8 @@ use crate::host::place::Place;
 use crate::host::{ApplyError, Host, HostId};
 use crate::names::Names;
 use crate::step::Step;
+use std::fmt;
 use tardy_model::station::{StationKind, StationTraits};
-use tardy_spec::experiment::Setup;
-use thiserror::Error;
 
 /// What a kind of station does, in the order of its life. For each set-up the coordinator calls `build` when it plans; this touches nothing. The
 /// steps of a station that lives for a set-up are carried out before those of the path, and then `connect` is called. The agent ends and the
@@ -39,14 +40,6 @@ pub struct StationMethods {
 pub fn kind(station: StationKind) -> &'static StationMethods {
     match station {
         StationKind::Netns => &netns::KIND,
-    }
-}
-
-/// The host of a station.
-pub(crate) fn host_of(setup: &Setup, station: &str) -> HostId {
-    match setup.stations.get(station) {
-        // A namespace is the coordinator's machine's.
-        Some(StationKind::Netns) | None => HostId::HERE,
     }
 }
 
@@ -80,7 +73,7 @@ pub struct PlannedStation {
 }
 
 /// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StationId(u16);
 
 impl StationId {
@@ -90,7 +83,8 @@ impl StationId {
     }
 }
 
-/// A station that an experiment names and does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no station `{0}`: write a section [station.{0}]")]
-pub struct NoStation(pub String);
+impl fmt::Display for StationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "station {}", self.0)
+    }
+}
