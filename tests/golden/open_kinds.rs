@@ -196,7 +196,12 @@ impl Host for Idle {
     }
 
     fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
-        let says = |command: &Command| ReadBack { cell: None, command: command.to_string(), says: Json::default() };
+        let says = |command: &Command| ReadBack {
+            cell: None,
+            qdiscs_of: None,
+            command: command.to_string(),
+            says: Json::default(),
+        };
         Ok(commands.iter().map(says).collect())
     }
 

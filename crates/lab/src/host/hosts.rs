@@ -94,7 +94,10 @@ impl<'h> Hosts<'h> {
         let mut answers = Vec::with_capacity(questions.len());
         for same in questions.chunk_by(|one, next| one.host == next.host) {
             let commands: Vec<_> = same.iter().map(|question| question.command.clone()).collect();
-            answers.extend(self.at(same[0].host)?.read_back(&commands)?);
+            let says = self.at(same[0].host)?.read_back(&commands)?;
+            // A host is asked by commands alone: what an answer is about is known here.
+            let about = same.iter().map(|question| question.qdiscs_of.clone());
+            answers.extend(says.into_iter().zip(about).map(|(says, qdiscs_of)| ReadBack { qdiscs_of, ..says }));
         }
         Ok(answers)
     }

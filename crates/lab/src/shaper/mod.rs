@@ -18,6 +18,7 @@ use crate::path::{Ends, LinkEnd};
 use crate::step::{Question, Step};
 use std::collections::BTreeSet;
 use tardy_host::nic::Nic;
+use tardy_model::manifest::QdiscsOf;
 use tardy_model::path::{DeviceClock, Where};
 use tardy_model::shaper::{Classes, Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -109,10 +110,16 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Shaped {
         Shaper::Cbs(cbs) => cbs::set(cbs, end),
     });
     let steps = steps.collect();
-    let read_back = match setup.shaper {
-        Shaper::None => none::read_back(ends),
-        _ => ends.values().map(read_back::question).collect(),
+    let question = match setup.shaper {
+        Shaper::None => none::question,
+        _ => read_back::question,
     };
+    let ask = |(station, end): (&String, &LinkEnd)| {
+        // A device that was there before has the name that it has in every run.
+        let device = if setup.path.traits().devices.are_made() { QdiscsOf::MADE } else { &end.device };
+        question(end).for_qdiscs_of(QdiscsOf { station: station.clone(), device: device.to_owned() })
+    };
+    let read_back = ends.iter().map(ask).collect();
     Shaped { steps, read_back, begins }
 }
 
