@@ -11,6 +11,7 @@ use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::order::{EndOrder, ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_model::load::LoadKind;
 use tardy_model::stream::{Kind, Policy, Port, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 
 const LOAD: ActivityId = ActivityId(3);
@@ -83,7 +84,7 @@ fn receiver() -> ActivityOrder {
     let port = free.local_addr().expect("an address").port();
     ActivityOrder::End(EndOrder::Receive(ReceiveOrder {
         order: StreamOrder {
-            stream: 5,
+            stream: StreamId::numbered(5),
             nonce: 7,
             kind: Kind::Cyclic,
             port: Port::Udp,

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use tardy_analyze::compare::phases::{self, Drawn, Phases};
 use tardy_analyze::compare::{Run, compare};
 use tardy_model::comparison::{Claim, Comparison, Group, INFINITE, PhaseComparison};
-use tardy_model::manifest::{Manifest, ReadBack};
+use tardy_model::manifest::{Manifest, QdiscsOf, ReadBack};
 use tardy_model::result::Results;
 use tardy_model::verdict::Figure;
 use tardy_report::Options;
@@ -301,6 +301,7 @@ fn rx_kernel_that_a_launch_time_moved_is_not_set_beside_the_usual_one() {
 fn a_seed_and_a_queue_discipline_that_differ_are_told() {
     let read = |namespace: &str, delta: u64, base: u64, sent: u64| ReadBack {
         cell: Some("all".to_owned()),
+        qdiscs_of: None,
         command: format!(
             "tc -n {namespace} -j -s qdisc show dev {}-0",
             namespace.replacen('-', "", 1).trim_end_matches("-a")
@@ -322,6 +323,16 @@ fn a_seed_and_a_queue_discipline_that_differ_are_told() {
     // Counters, the handle that the kernel gives, and whole cycles of the base time are every run's own.
     let again = with(7, read("tardy-3-a", 200_000, 1_700_000_000_005_000_000, 9));
     assert_eq!(compared(&a, &again).differences, []);
+    // A run that says whose they are is like an older one, whose commands alone tell it.
+    let of = |station: &str, device: &str| Some(QdiscsOf { station: station.to_owned(), device: device.to_owned() });
+    let said =
+        ReadBack { qdiscs_of: of("a", QdiscsOf::MADE), ..read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5) };
+    assert_eq!(compared(&a, &with(7, said.clone())).differences, []);
+    // What is said counts, whatever the command is called: a namespace need not bear the station's name.
+    let renamed = ReadBack { command: "tc -n elsewhere -j -s qdisc show dev eth7".to_owned(), ..said.clone() };
+    assert_eq!(compared(&a, &with(7, renamed)).differences, []);
+    let moved = ReadBack { qdiscs_of: of("b", QdiscsOf::MADE), ..said };
+    assert!(compared(&a, &with(7, moved)).differences.iter().any(|row| row.key.starts_with("all b link root taprio")));
     let b = with(8, read("tardy-0-a", 150_000, 1_700_000_000_000_200_000, 5));
     let compared = compared(&a, &b);
     let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.b.as_deref())).collect();

@@ -58,7 +58,7 @@ fn simulated_devices_are_born_in_their_namespaces_and_go_before_them() {
 fn a_path_that_this_machine_lacks_costs_its_cells_and_names_the_mend() {
     let lacks = |path: &str, simulates| {
         let found = FactsByHost::from(Facts { simulates, ..Facts::default() });
-        Kinds::default().refusal(&with(path).cells[0].setup, &found)
+        Kinds::default().refusal(&with(path).cells[0].setup, &found).expect("its stations are there")
     };
     let why = lacks("kind = \"netdevsim\"", false).expect("it is not there");
     assert!(why.contains("tardy guest fetch --with netdevsim"), "{why}");

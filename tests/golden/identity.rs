@@ -32,10 +32,10 @@ fn two_builds_of_one_version_measured_one_run() {
     for (theirs, is_other) in [("0.1.0 (build 4567)", true), ("0.1.0", true), (ours, false)] {
         let program = agent_of(folder.path(), theirs);
         let stations = Stations::default();
-        let (id, inbox) = stations.next_place("a").expect("there is room for one");
+        let voice = stations.next_place("a").expect("there is room for one");
         let connection =
             child::start(&program, &Command::new("tardy", &["agent", "--netns", "tardy-0-a"])).expect("it starts");
-        let mut agent = Agent::over(connection, "a", id, inbox, ours);
+        let mut agent = Agent::over(connection, "a", Some(voice), ours);
         match agent.greet(ours) {
             Err(error @ AgentError::OtherBuild { .. }) => {
                 assert!(is_other, "{error}");

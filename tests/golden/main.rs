@@ -21,6 +21,7 @@ mod loads;
 mod loss;
 mod manual;
 mod names;
+mod not_found;
 mod observer;
 mod open_kinds;
 mod placement;

@@ -24,6 +24,7 @@ use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError};
 use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::{LinkNumber, Names};
+use tardy_lab::not_found::NotFound;
 use tardy_lab::path::keeper::Keeper;
 use tardy_lab::path::{Ends, InGuest, Laid, LinkEnd, PathError, PathId, PathMethods, PlannedStations};
 use tardy_lab::plan::plan_of;
@@ -35,7 +36,7 @@ use tardy_lab::undo::{PutBack, UndoError};
 use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;
 use tardy_model::sample::{Batch, Outcome};
-use tardy_model::station::{Life, StationKind, StationTraits};
+use tardy_model::station::{Life, StationHost, StationKind, StationTraits};
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::{Experiment, Setup};
 
@@ -64,7 +65,7 @@ rx = { cpu = "any", policy = "other" }
 
 /// A station that is a thread of this process.
 const STATION: StationMethods = StationMethods {
-    traits: StationTraits { name: "thread", life: Life::SetUp },
+    traits: StationTraits { name: "thread", life: Life::SetUp, host: StationHost::Coordinators },
     build: |names, host, station| PlannedStation {
         kind: StationKind::Netns,
         steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
@@ -85,7 +86,7 @@ thread_local! {
 
 /// The same, but for the whole run.
 const STANDING: StationMethods = StationMethods {
-    traits: StationTraits { name: "thread", life: Life::Run },
+    traits: StationTraits { name: "thread", life: Life::Run, host: StationHost::Coordinators },
     build: STATION.build,
     connect: STATION.connect,
 };
@@ -115,7 +116,7 @@ fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> 
         PathId::numbered(1),
         last.map(|name| (name.clone(), end_of(stations, names, &name, stations.len()))),
     ));
-    let place = ends.values().next().map(|end| end.place.clone()).unwrap_or_default();
+    let place = ends.values().next().map(|end| end.place.clone()).expect("it has stations");
     let steps = vec![Step::new(&place, "a path of the test's", vec![Command::new("path", &[])])];
     let read_back = vec![Question::at(&place, Command::new("show", &["path"]))];
     let keepers = vec![Keeper { place, why: "a forwarder of the test's", command: Command::new("forwarder", &[]) }];
@@ -195,7 +196,12 @@ impl Host for Idle {
     }
 
     fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
-        let says = |command: &Command| ReadBack { cell: None, command: command.to_string(), says: Json::default() };
+        let says = |command: &Command| ReadBack {
+            cell: None,
+            qdiscs_of: None,
+            command: command.to_string(),
+            says: Json::default(),
+        };
         Ok(commands.iter().map(says).collect())
     }
 
@@ -374,8 +380,8 @@ fn a_station_has_an_end_on_each_path_that_leads_to_it() {
     let device = |station: &str, path| plan.ends.on(station, path).map(|end| end.device.as_str());
     assert_eq!((device("c", PathId::FIRST), device("c", PathId::numbered(1))), (Some("tardy0-2"), Some("tardy0-3")));
     assert_eq!((device("a", PathId::FIRST), device("a", PathId::numbered(1))), (Some("tardy0-0"), None));
-    assert_eq!(plan.ends.get("c").map(|end| end.device.as_str()), Some("tardy0-2"), "packets take the first");
-    assert_eq!((plan.ends.len(), plan.ends.get("d")), (4, None));
+    assert_eq!(plan.ends.at("c").map(|end| end.device.as_str()), Ok("tardy0-2"), "packets take the first");
+    assert_eq!((plan.ends.len(), plan.ends.at("d")), (4, Err(NotFound::End("d".to_owned()))));
     let script = plan.script();
     let keeper = "# a forwarder of the test's: forwarder";
     for line in ["station a", "station b", "station c", "path", "show path", "# agent c", keeper] {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};
-use tardy_lab::host::HostId;
+use tardy_lab::host::{CpuId, HostId};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::built_alike;
@@ -24,6 +24,10 @@ fn load(body: &str) -> Result<Experiment, String> {
 
 fn setup(body: &str) -> Setup {
     load(body).expect("it loads").cells[0].setup.clone()
+}
+
+fn cpu(number: u32) -> Option<CpuId> {
+    Some(CpuId { host: HostId::HERE, cpu: number })
 }
 
 fn two_cpus() -> FactsByHost {
@@ -87,14 +91,14 @@ fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
         let nic = tardy_host::nic::Nic {
             name: name.to_owned(),
             mac: "02:00:00:00:00:01".to_owned(),
-            ..super::wire::found(|_| ())[HostId::HERE].nics["enp1s0"].clone()
+            ..super::wire::found(|_| ()).here().nics["enp1s0"].clone()
         };
         (name.to_owned(), nic)
     };
     let found = |steering: Steering| Facts {
         nics: [nic("eth1"), nic("eth2")].into(),
         steering: [("eth2".to_owned(), steering)].into(),
-        ..two_cpus()[HostId::HERE].clone()
+        ..two_cpus().here().clone()
     };
     let lines = |steering: Steering| -> Vec<String> {
         let script = plan(&setup(body), Names::FIRST, &found(steering).into()).expect("it can be planned").script();
@@ -161,7 +165,7 @@ fn cpus_that_are_not_there() {
     setup.streams[0].tx.cpu = CpuChoice::Auto;
     let (chosen, _) = place(&setup, &one).expect("they share it");
     let (all, short) = meant(&setup, &chosen, &one).expect("so does softirq");
-    assert_eq!((all["b"].cpu, all["b"].by), (Some(0), SoftirqBy::Rps));
+    assert_eq!((all["b"].cpu, all["b"].by), (cpu(0), SoftirqBy::Rps));
     assert_eq!(short, ["station `b`: a CPU other than the receiver's was asked for softirq and there is one"]);
 }
 
@@ -185,7 +189,7 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
     let reflected = setup("reflect = true\n[station.a]\nsoftirq = \"same\"\n[station.b]\n");
     let (chosen, _) = place(&reflected, &two_cpus()).expect("placed");
     let (all, _) = meant(&reflected, &chosen, &two_cpus()).expect("meant");
-    assert_eq!((all["a"].cpu, all["a"].asked.of.as_deref()), (Some(1), Some("ctl.reply")));
+    assert_eq!((all["a"].cpu, all["a"].asked.of.as_deref()), (cpu(1), Some("ctl.reply")));
     let napi = load("[path]\nkind = \"wire\"\na = \"x\"\nb = \"y\"\nnapi = true\n").expect_err("not on a wire");
     assert!(napi.contains("`path.napi` has no meaning on path `wire`"), "{napi}");
     let words = load("[station.a]\n[station.b]\nsoftirq = \"sam\"\n").expect_err("no word");

@@ -84,7 +84,7 @@ ip netns del tardy-0-a
 fn the_script_is_the_plan_then_its_inverse() {
     let plan = two();
     assert_eq!(plan.script(), SCRIPT);
-    let b = &plan.ends["b"];
+    let b = plan.ends.at("b").expect("an end");
     assert_eq!(
         (b.place.netns().expect("a namespace"), b.device.as_str(), b.address.to_string().as_str()),
         ("tardy-0-b", "tardy0-1", "198.18.0.2")

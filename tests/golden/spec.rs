@@ -332,9 +332,11 @@ fn two_realtime_spinners_never_share_a_cpu() {
     }
     let streams = good(&second("rx = { wait = \"spin\", policy = \"fifo:80\" }"), &[]).cells[0].setup.streams.clone();
     assert!(spins_realtime(&streams[1], Side::Rx) && !spins_realtime(&streams[1], Side::Tx));
-    assert_eq!(clash(&streams, |_, _| Some(0)), Some(((1, Side::Rx), (2, Side::Rx))));
-    assert_eq!(clash(&streams, |stream, _| Some(stream)), None);
-    assert_eq!(clash(&streams, |_, _| None::<u32>), None);
+    let numbered = || streams.iter().zip(0..);
+    let one_cpu = clash(numbered(), |_, _: &u32, _| Some(7));
+    assert_eq!(one_cpu, Some((7, (&streams[1], Side::Rx), (&streams[2], Side::Rx))));
+    assert_eq!(clash(numbered(), |_, number: &u32, _| Some(*number)), None);
+    assert_eq!(clash(numbered(), |_, _: &u32, _| None::<u32>), None);
 }
 
 #[test]

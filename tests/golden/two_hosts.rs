@@ -220,10 +220,10 @@ fn run(mut stations: Stations) -> Ran {
     let mut loads = Loads::of(&setup, &plan, &[], &mut random).expect("none");
     let (ordered_bases, bases) = mpsc::channel();
     for (name, host) in [("a", HostId::HERE), ("b", OTHER)] {
-        let (id, inbox) = stations.next_place(name).expect("there is room");
+        let voice = stations.next_place(name).expect("there is room");
         let pipes = if host == OTHER { ahead(agent(), ordered_bases.clone()) } else { agent() };
         let connection = Connection { from: Box::new(pipes.0), to: Box::new(pipes.1), carrier: Box::new(Thread) };
-        let mut agent = Agent::over(connection, name, id, inbox, VERSION);
+        let mut agent = Agent::over(connection, name, Some(voice), VERSION);
         agent.greet(VERSION).expect("it greets");
         stations.push(agent, host);
     }

@@ -35,7 +35,7 @@ fn vlan_devices_lie_over_both_ends_and_go_before_them() {
     let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
     let place = |line: &str| undo.iter().position(|have| have == line).expect(line);
     assert!(place("ip -n tardy-0-a link del dev tdy0-0.100") < place("ip -n tardy-0-a link del dev tardy0-0"));
-    let vlan = &plan.ends["b"].vlans[&100];
+    let vlan = &plan.ends.at("b").expect("an end").vlans[&100];
     assert_eq!((vlan.device.as_str(), vlan.address.to_string()), ("tdy0-1.100", "198.18.0.10".to_owned()));
     // No name and no address of a slot meets another's.
     let last = Names::of(SLOTS - 1).expect("the last slot");

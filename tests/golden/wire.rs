@@ -227,7 +227,10 @@ const BY_DEVICES: &str = "metrics = [\"tx_hw..rx_hw\"]";
 fn the_script_of_a_wire_gives_back_what_it_takes() {
     let plan = wire(BY_DEVICES, |_| ());
     assert_eq!(plan.script(), SCRIPT);
-    assert_eq!((plan.ends["a"].device.as_str(), plan.ends["b"].device.as_str()), ("enp1s0", "enp2s0"));
+    assert_eq!(
+        (plan.ends.at("a").expect("an end").device.as_str(), plan.ends.at("b").expect("an end").device.as_str()),
+        ("enp1s0", "enp2s0")
+    );
     let error = tardy_lab::plan::plan(&setup(""), Names::FIRST, &FactsByHost::default()).expect_err("not looked at");
     assert_eq!(error, PlanError::Path(PathError::Unread { device: "enp1s0".to_owned() }));
 }
@@ -323,7 +326,8 @@ fn a_mount_namespace_of_its_own_is_known() {
 fn a_device_is_taken_by_each_of_its_names() {
     let claim = |experiment: &Experiment| -> Result<Claim, DeviceError> {
         let mut claim = Claim::default();
-        claim.also(asks(experiment, HostId::HERE).iter().map(|ask| ask.device.as_str())).map(|()| claim)
+        let asked = asks(experiment, HostId::HERE).expect("it joins two stations");
+        claim.also(asked.iter().map(|ask| ask.device.as_str())).map(|()| claim)
     };
     let mut one = claim(&experiment("")).expect("nobody has them");
     one.also(["enp1s0", "enp1s0-real"]).expect("nobody has it");

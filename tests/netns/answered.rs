@@ -18,6 +18,7 @@ use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{self, Overrun, Policy, Port, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_store::RunFolder;
 use tardy_sys::process::{enter_netns, signal};
@@ -334,7 +335,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
     let local = IpAddr::from(Ipv4Addr::LOCALHOST);
     let thread = ThreadOrder { cpu: None, policy: Policy::Other };
     let order = StreamOrder {
-        stream: 0,
+        stream: StreamId::FIRST,
         nonce: NONCE,
         kind: stream::Kind::Pingpong,
         port: Port::Tcp,

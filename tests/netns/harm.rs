@@ -18,6 +18,7 @@ use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::order::EndOrder;
 use tardy_model::stream::{Policy, Port};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Nanos, Tai};
 use tardy_sys::{clock, thread};
 
@@ -237,7 +238,7 @@ fn a_cpu_on_which_an_unpinned_thread_was_only_before_the_trial_is_not_judged() {
     let (_, mut order) = orders(port, 10);
     order.receive.order.port = Port::Udp;
     order.receive.order.kind = tardy_model::stream::Kind::Cyclic;
-    order.receive.order.stream = 77;
+    order.receive.order.stream = StreamId::numbered(77);
     drop(free);
     let (ours, theirs) = UnixStream::pair().expect("a connection");
     let mut answers = ours.try_clone().expect("both ways");

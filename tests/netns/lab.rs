@@ -125,7 +125,7 @@ fn what_is_built_carries_packets_and_goes_again() {
     for (i, (name, peer)) in [("a", "b"), ("b", "a")].into_iter().enumerate() {
         let says = |at: usize| -> serde_json::Value { serde_json::from_str(read[at].says.text()).expect("JSON") };
         let (link, neigh) = (says(2 * i)[0].clone(), says(2 * i + 1)[0].clone());
-        assert_eq!(link["ifname"], plan.ends[name].device);
+        assert_eq!(link["ifname"], plan.ends.at(name).expect("an end").device);
         assert_eq!(
             (&link["mtu"], &link["num_tx_queues"], &link["num_rx_queues"]),
             (&1400.into(), &4.into(), &4.into())
@@ -133,13 +133,13 @@ fn what_is_built_carries_packets_and_goes_again() {
         assert!(link["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "UP")));
         let addresses = link["addr_info"].as_array().expect("addresses");
         assert_eq!(addresses.len(), 1, "no IPv6 address of its own: {link}");
-        assert_eq!(addresses[0]["local"], plan.ends[name].address.to_string());
-        assert_eq!(neigh["dst"], plan.ends[peer].address.to_string());
+        assert_eq!(addresses[0]["local"], plan.ends.at(name).expect("an end").address.to_string());
+        assert_eq!(neigh["dst"], plan.ends.at(peer).expect("an end").address.to_string());
         assert_eq!(neigh["state"], serde_json::json!(["PERMANENT"]));
         assert_eq!(says(4 + i)[0]["kind"], "noqueue", "{:?}", read[4 + i].says);
     }
 
-    let (a, b) = (&plan.ends["a"], &plan.ends["b"]);
+    let (a, b) = (plan.ends.at("a").expect("an end"), plan.ends.at("b").expect("an end"));
     assert_eq!((received(a), received(b)), (0, 0), "no chatter");
     send_one(a, b);
     // The port is closed: a port-unreachable comes back. Two packets, no ARP beside them.
@@ -165,8 +165,8 @@ fn two_slots_stand_at_once() {
         let plan = two(slot.names());
         let mut runner = Processes::new(|_| ());
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
-        send_one(&plan.ends["b"], &plan.ends["a"]);
-        assert_eq!(received(&plan.ends["a"]), 1);
+        send_one(plan.ends.at("b").expect("an end"), plan.ends.at("a").expect("an end"));
+        assert_eq!(received(plan.ends.at("a").expect("an end")), 1);
         host.put_back().expect("it can be put back");
         slot
     };
@@ -185,7 +185,7 @@ fn a_name_that_another_has_taken_stays_the_others() {
     let state = tempfile::tempdir().expect("a temporary folder");
     let slot = Slot::claim(state.path()).expect("a slot");
     let plan = two(slot.names());
-    let taken = netns_of(&plan.ends["b"]);
+    let taken = netns_of(plan.ends.at("b").expect("an end"));
     says("ip", &["netns", "add", taken]);
     let mut runner = Processes::new(|_| ());
     let error =
@@ -242,7 +242,7 @@ fn a_run_that_is_killed_while_it_stands_is_put_back() {
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
         // An agent that does not notice that its coordinator is gone.
-        let inside = ["netns", "exec", netns_of(&plan.ends["a"]), "sleep", "600"];
+        let inside = ["netns", "exec", netns_of(plan.ends.at("a").expect("an end")), "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
         host.note_process(agent.id()).expect("it can be noted");
         println!("STANDING {}", agent.id());
@@ -320,7 +320,7 @@ fn a_name_whose_namespace_was_never_attached_does_not_stop_undo() {
             Inverse::within(&place, Action::DeleteQdisc { device: "enp1s0".to_owned() }),
             Inverse::here(Action::DeleteNamespace { name: home.clone() }),
         ];
-        let torn = Step::new(&Place::default(), "a name without a namespace", vec![does]).undone_by(undoes);
+        let torn = Step::new(&Place::of(HostId::HERE), "a name without a namespace", vec![does]).undone_by(undoes);
         let plan = Plan { steps: vec![torn], ..Plan::default() };
         let mut runner = Processes::new(|_| ());
         let _host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it is made");
@@ -346,8 +346,9 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
         let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
         let late = slot.names().netns("late");
         let does = lab::Command::new("sh", &["-c", &format!("sleep 0.5; ip netns add {late}")]);
-        let slow = Step::new(&Place::default(), "a command that is still at work when its run is killed", vec![does])
-            .undone_by(vec![Inverse::here(Action::DeleteNamespace { name: late })]);
+        let slow =
+            Step::new(&Place::of(HostId::HERE), "a command that is still at work when its run is killed", vec![does])
+                .undone_by(vec![Inverse::here(Action::DeleteNamespace { name: late })]);
         let plan = Plan { steps: vec![slow], ..Plan::default() };
         let mut runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         println!("SLOT {}", slot.number());
@@ -422,7 +423,7 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
         let runner = Processes::new(|_| ()).holding(&slot).expect("a lock to share");
         let mut runner = Dies { runner, batches: moment / 2, seen: 0, behind: moment % 2 == 1 };
         let mut host = applied(&plan.steps, slot.journal().expect("a journal"), &mut runner).expect("it can be built");
-        let inside = ["netns", "exec", netns_of(&plan.ends["a"]), "sleep", "600"];
+        let inside = ["netns", "exec", netns_of(plan.ends.at("a").expect("an end")), "sleep", "600"];
         let mut agent = Command::new("ip").args(inside).stdout(Stdio::null()).spawn().expect("ip runs");
         host.note_process(agent.id()).expect("it can be noted");
         host.put_back().expect("it can be put back");

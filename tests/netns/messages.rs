@@ -93,7 +93,7 @@ fn reflected(asked: u32, stopped: bool) -> (usize, i32, u64, Vec<PacketKind>) {
     drop(free);
     let (_, order) = orders(port, 10);
     let of = &order.receive.order;
-    let frame = Frame { kind: PacketKind::WarmUp, stream: of.stream, size: of.size, nonce: of.nonce, seq: 0 };
+    let frame = Frame { kind: PacketKind::WarmUp, stream: of.stream.number(), size: of.size, nonce: of.nonce, seq: 0 };
     let waiting = Waiting::open(&order.send, &order.receive).expect("it listens");
     let asking = std::thread::spawn(move || {
         let mut peer = TcpStream::connect(("127.0.0.1", port)).expect("a connection");

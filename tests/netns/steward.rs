@@ -85,11 +85,12 @@ fn a_path_is_built_read_watched_and_put_back_on_another_host() {
     let (here, there) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let mut steward = Steward::new(here.path(), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward).and(OTHER, "b", meet(there.path()).0);
-    let found = hosts.look(|_| Ask::default()).expect("nothing is asked for");
-    assert_eq!(found[OTHER].usable, found[HostId::HERE].usable, "it is this machine, after all");
-    assert!(found[OTHER].now.is_some() && found[OTHER].home != found[HostId::HERE].home);
-    let names = hosts.at(OTHER).claim().expect("a slot there");
-    assert_eq!(hosts.at(OTHER).claim().expect("the same"), names);
+    let found = hosts.look([HostId::HERE, OTHER].map(|id| (id, Ask::default())).into()).expect("nothing is asked for");
+    let other = found.of(OTHER).expect("it was looked at");
+    assert_eq!(other.usable, found.here().usable, "it is this machine, after all");
+    assert!(other.now.is_some() && other.home != found.here().home);
+    let names = hosts.at(OTHER).expect("a host").claim().expect("a slot there");
+    assert_eq!(hosts.at(OTHER).expect("a host").claim().expect("the same"), names);
     let plan = elsewhere(names);
     hosts.apply(&plan.steps).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(namespaces_of(names.slot()).len(), 2);
@@ -98,10 +99,10 @@ fn a_path_is_built_read_watched_and_put_back_on_another_host() {
     let read = hosts.read_back(&plan.read_back).expect("it can be read back");
     let asked: Vec<String> = plan.read_back.iter().map(ToString::to_string).collect();
     assert_eq!(read.iter().map(|read| read.command.clone()).collect::<Vec<_>>(), asked);
-    assert!(read[0].says.text().contains(&plan.ends["a"].device), "{}", read[0].says.text());
-    let end = &plan.ends["a"];
-    assert!(hosts.at(OTHER).link_is_up(end.place.netns(), &end.device).expect("it is there"));
-    let gone = hosts.at(OTHER).link_is_up(end.place.netns(), "ghost").expect_err("there is none");
+    assert!(read[0].says.text().contains(&plan.ends.at("a").expect("an end").device), "{}", read[0].says.text());
+    let end = plan.ends.at("a").expect("an end");
+    assert!(hosts.at(OTHER).expect("a host").link_is_up(end.place.netns(), &end.device).expect("it is there"));
+    let gone = hosts.at(OTHER).expect("a host").link_is_up(end.place.netns(), "ghost").expect_err("there is none");
     assert!(gone.to_string().starts_with("b: network device `ghost`"), "{gone}");
 
     let tc = end.place.tc(&["-j", "-s", "qdisc", "show", "dev", &end.device]);
@@ -205,7 +206,11 @@ fn a_killed_steward_is_told_by_its_hosts_name_and_undo_there_puts_back() {
 
 /// Programs of a path, as shell commands.
 fn keeper(script: &str) -> Keeper {
-    Keeper { place: Place::default(), why: "a program of the test's", command: Command::new("sh", &["-c", script]) }
+    Keeper {
+        place: Place::of(HostId::HERE),
+        why: "a program of the test's",
+        command: Command::new("sh", &["-c", script]),
+    }
 }
 
 #[test]
@@ -252,7 +257,7 @@ fn what_lives_for_the_run_stays_until_its_end_and_goes_with_a_killed_one() {
     steward.keep().expect("it is this machine");
     for _ in 0..2 {
         steward.apply(path).expect("a path");
-        assert!(steward.link_is_up(Some(&names.netns("a")), &plan.ends["a"].device).is_ok());
+        assert!(steward.link_is_up(Some(&names.netns("a")), &plan.ends.at("a").expect("an end").device).is_ok());
         let put = steward.put_back().expect("it can be put back");
         assert_eq!(put.steps as usize, path.len(), "the path alone");
         assert!(there("a") && there("b"));

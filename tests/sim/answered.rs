@@ -12,6 +12,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Side, Sim, Stream, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 
 /// From the send call of one end to the receive stamp of the other: driver, path, wake-up.
@@ -53,7 +54,7 @@ fn a_round_trip_is_both_ways_and_never_halved() {
 #[test]
 fn a_lost_reply_takes_nothing_from_the_interval_between_requests() {
     let stream = answered(Kind::Reflected, Sim::default());
-    let mut trial = sim::trial(&stream, 0, 7, Nanos(123), &Shaper::None);
+    let mut trial = sim::trial(&stream, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
     trial.halves.reply.as_mut().expect("it is answered").arrivals.retain(|reply| reply.seq % 10 != 3);
     let (batch, _) = join(&stream, trial.base, &trial.halves);
     assert_eq!(batch.outcome.iter().filter(|outcome| **outcome == Outcome::Lost).count(), 100);

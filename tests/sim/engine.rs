@@ -11,6 +11,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::StreamRecord;
 use tardy_sys::clock;
@@ -62,7 +63,7 @@ pub fn stream(sim: Sim) -> Stream {
 }
 
 pub fn run(stream: &Stream) -> (Batch, StreamRecord) {
-    let trial = sim::trial(stream, 0, 7, Nanos(123), &Shaper::None);
+    let trial = sim::trial(stream, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
     join(stream, trial.base, &trial.halves)
 }
 
@@ -244,7 +245,7 @@ fn the_same_seed_gives_the_same_samples_and_another_does_not() {
     };
     let stream = stream(sim);
     let draw = |nonce| {
-        let trial = sim::trial(&stream, 0, nonce, Nanos(5), &Shaper::None);
+        let trial = sim::trial(&stream, StreamId::FIRST, nonce, Nanos(5), &Shaper::None);
         join(&stream, trial.base, &trial.halves).0
     };
     assert_eq!(draw(1), draw(1));

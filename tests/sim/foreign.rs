@@ -17,6 +17,7 @@ use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Policy, Sim, Stream, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Conversion, Instant, Nanos, Realtime, Tai};
 
 const COUNT: u32 = 20_000;
@@ -167,7 +168,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         inbox: Inbox::new(usize::from(SIZE) + 1),
     };
     let order = StreamOrder {
-        stream: STREAM,
+        stream: StreamId::numbered(STREAM),
         nonce: NONCE,
         cycle: Nanos(CYCLE_NS),
         count: COUNT,
@@ -194,9 +195,15 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
     let counters = receiver.counters;
     let arrivals = receiver.finish();
     // A sender that sent them all; what it recorded is the same in both trials.
-    let sent = sim::trial(&Stream { count: COUNT, ..stream(Sim::default()) }, STREAM, NONCE, Nanos(0), &Shaper::None)
-        .halves
-        .sent;
+    let sent = sim::trial(
+        &Stream { count: COUNT, ..stream(Sim::default()) },
+        StreamId::numbered(STREAM),
+        NONCE,
+        Nanos(0),
+        &Shaper::None,
+    )
+    .halves
+    .sent;
     let conversion = Conversion { tai_minus_realtime_ns: 37_000_000_000, bound_ns: 0 };
     let points = [Point::Wakeup, Point::Send, Point::RxKernel, Point::Receive];
     let matched = Match {

@@ -12,6 +12,7 @@ use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 
 /// A clock that counts how often it is read.
@@ -131,7 +132,7 @@ fn reflector() -> Reflector {
 
 fn reflector_of(cycle: Nanos) -> Reflector {
     let order = StreamOrder {
-        stream: 1,
+        stream: StreamId::numbered(1),
         nonce: 77,
         cycle,
         count: 10,

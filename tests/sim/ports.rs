@@ -15,6 +15,7 @@ use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::{Between, OwnNotes, OwnReason};
 
@@ -56,7 +57,7 @@ impl Timer for Shown {
 
 fn order(count: u32, cycle_ns: i64) -> StreamOrder {
     StreamOrder {
-        stream: 1,
+        stream: StreamId::numbered(1),
         nonce: 77,
         cycle: Nanos(cycle_ns),
         count,

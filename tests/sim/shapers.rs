@@ -21,6 +21,7 @@ use tardy_model::result::{GateResult, StreamResult};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::{Shaper, frame_time};
 use tardy_model::stream::{Launch, Sim};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
@@ -248,7 +249,7 @@ fn launch_times_outside_every_window_are_dropped_without_a_report_and_not_taken_
     let mut sent = stream(Sim { drop: vec![1, 401, 402], ..Sim::default() });
     // Every second one falls between two windows.
     (sent.priority, sent.launch, sent.cycle) = (3, Launch::Strict, Nanos(250_000));
-    let trial = sim::trial(&sent, 0, 9, Nanos(210_000), &setup.shaper);
+    let trial = sim::trial(&sent, StreamId::FIRST, 9, Nanos(210_000), &setup.shaper);
     let (mut batch, mut record) = join(&sent, trial.base, &trial.halves);
     let lost = |batch: &Batch| batch.outcome.iter().filter(|outcome| **outcome == Outcome::Lost).count();
     let gates = Gates::of(&setup.shaper.taprio().expect("taprio").schedule, 1);

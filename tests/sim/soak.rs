@@ -14,6 +14,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Sim, Stream, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_store::samples::read::SamplesFile;
@@ -111,7 +112,13 @@ fn trials(size: &Size) {
     for n in 0..size.trials {
         let (number, draw) = (n % KINDS, n / KINDS % DRAWS);
         let mut stream = kind(number, size.seconds_each * 2_000);
-        let trial = sim::trial(&stream, 0, 1_000 + u64::from(draw), Nanos(i64::from(draw) * 77_000), &Shaper::None);
+        let trial = sim::trial(
+            &stream,
+            StreamId::FIRST,
+            1_000 + u64::from(draw),
+            Nanos(i64::from(draw) * 77_000),
+            &Shaper::None,
+        );
         let (batch, of_stream) = join(&stream, trial.base, &trial.halves);
         check(number, &stream, &batch);
         same_after_the_disk(&batch, folder.path());

@@ -11,13 +11,14 @@ use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Policy, Sim, Stream, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 
 /// The verdicts of one trial, whose halves were changed before they were joined.
 fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
-    let mut trial = sim::trial(stream, 0, 99, Nanos(321), &Shaper::None);
+    let mut trial = sim::trial(stream, StreamId::FIRST, 99, Nanos(321), &Shaper::None);
     change(&mut trial.halves);
     let (batch, record) = join(stream, trial.base, &trial.halves);
     let record = TrialRecord {

@@ -188,7 +188,7 @@ impl Sink for Recorder<'_> {
                 self.queueing.clear();
                 // Taken, so that no line of the log is made of them.
                 for read in std::mem::take(read_back) {
-                    if read.command.starts_with("tc ") {
+                    if read.qdiscs_of.is_some() {
                         self.queueing.push(read);
                     } else if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
                         self.manifest.read_back.push(read);

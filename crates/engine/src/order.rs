@@ -9,12 +9,14 @@ use tardy_model::point::Point;
 use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 
 /// How a measuring thread is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadOrder {
-    /// CPU to pin to; `None` leaves the thread free.
+    /// CPU to pin to, by its number on the host of who gets the order: an agent lives on one host.
+    /// `None` leaves the thread free.
     pub cpu: Option<u32>,
     /// Scheduling policy.
     pub policy: Policy,
@@ -32,8 +34,8 @@ pub struct RulerOrder {
 /// What both ends know of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamOrder {
-    /// Its number in the experiment.
-    pub stream: u8,
+    /// Which of the set-up.
+    pub stream: StreamId,
     /// The trial's random number.
     pub nonce: u64,
     /// What it does.
@@ -59,10 +61,10 @@ pub struct StreamOrder {
 }
 
 impl StreamOrder {
-    /// Of stream `number` of the experiment, in the trial of that nonce.
-    pub fn of(stream: &Stream, number: u8, nonce: u64) -> Self {
+    /// Of this stream of the set-up, in the trial of that nonce.
+    pub fn of(stream: &Stream, id: StreamId, nonce: u64) -> Self {
         StreamOrder {
-            stream: number,
+            stream: id,
             nonce,
             kind: stream.kind,
             port: stream.port,
@@ -204,7 +206,7 @@ impl ReceiveOrder {
     /// How the trial's packets that it receives begin.
     pub fn heads(&self) -> Heads {
         let (kind, _, size) = self.expects();
-        Heads::new(kind, self.order.stream, size, self.order.nonce)
+        Heads::new(kind, self.order.stream.number(), size, self.order.nonce)
     }
 
     /// The point of its kernel's stamps.
@@ -260,7 +262,7 @@ impl EndOrder {
     }
 
     /// The stream.
-    pub fn stream(&self) -> u8 {
+    pub fn stream(&self) -> StreamId {
         match self {
             EndOrder::Send(order) => order.order.stream,
             EndOrder::Receive(order) => order.order.stream,

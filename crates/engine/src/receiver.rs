@@ -329,8 +329,8 @@ impl Receiver {
         let StreamOrder { nonce, stream, .. } = self.order.order;
         let (_, warm_up, _) = self.order.expects();
         match Frame::read(payload) {
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.seq == PROBE => {}
-            Ok(frame) if frame.nonce == nonce && frame.stream == stream && frame.kind == warm_up => {
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream.number() && frame.seq == PROBE => {}
+            Ok(frame) if frame.nonce == nonce && frame.stream == stream.number() && frame.kind == warm_up => {
                 answer.answer(timer, receive, frame.kind, frame.seq, shared);
                 if frame.seq == PAUSE {
                     return;

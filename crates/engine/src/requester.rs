@@ -183,7 +183,7 @@ impl Requester {
     #[cold]
     fn other(&mut self, (payload, stamp): (&[u8], Option<Instant<Realtime>>), shared: &Shared, at: &mut Progress) {
         let StreamOrder { nonce, stream, .. } = self.order.send.order;
-        let is_ours = |frame: &Frame| frame.nonce == nonce && frame.stream == stream;
+        let is_ours = |frame: &Frame| frame.nonce == nonce && frame.stream == stream.number();
         match Frame::read(payload) {
             Ok(frame) if is_ours(&frame) && frame.kind == PacketKind::WarmUpReply => {
                 if frame.seq == PAUSE {

@@ -54,16 +54,11 @@ impl Sender {
     /// Writes a packet at the first place that no sample comes of.
     fn warm_frame(&mut self, kind: PacketKind, seq: u32) {
         let (StreamOrder { stream, nonce, .. }, size) = (&self.order.order, self.order.size());
-        Frame { kind, stream: *stream, size, nonce: *nonce, seq }.write(&mut self.payload[..usize::from(size)]);
+        Frame { kind, stream: stream.number(), size, nonce: *nonce, seq }.write(&mut self.payload[..usize::from(size)]);
     }
 
     fn size(&self) -> usize {
         usize::from(self.order.size())
-    }
-
-    /// The stream's number.
-    pub fn stream(&self) -> u8 {
-        self.order.order.stream
     }
 
     /// True if tx stamps are wanted, or reports of packets dropped for their launch time.

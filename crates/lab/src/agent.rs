@@ -3,12 +3,16 @@
 
 use crate::connection::{Carrier, Connection};
 use crate::host::{ApplyError, Away, clocks};
+use crate::not_found::NotFound;
 use crate::station::StationId;
 use std::io::{BufReader, BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tardy_engine::activity::ActivityId;
 use tardy_engine::message::{self, FromAgent, MessageError, ToAgent};
+
+/// Under which number an agent speaks, and where that is heard.
+pub type Voice = (StationId, mpsc::Sender<Incoming>);
 
 /// A message with the station it came from.
 pub type Incoming = (StationId, Result<FromAgent, MessageError>);
@@ -91,6 +95,9 @@ pub enum AgentError {
         /// The activity.
         activity: ActivityId,
     },
+    /// A station that nobody has taken in.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
     /// It did not answer in time.
     #[error("station `{station}` did not answer within {seconds} s while {doing}: is a realtime thread starving it?")]
     Silent {
@@ -113,8 +120,8 @@ pub struct Agent {
     carrier: Box<dyn Carrier>,
     to: Option<BufWriter<Box<dyn Write + Send>>>,
     greeting: mpsc::Receiver<Result<String, MessageError>>,
-    /// Under which number its messages come out, and where.
-    speaks: Arc<Mutex<(StationId, mpsc::Sender<Incoming>)>>,
+    /// Under which number its messages come out, and where; `None` while no path has it.
+    speaks: Arc<Mutex<Option<Voice>>>,
     /// Its version, from the greeting.
     pub version: String,
 }
@@ -126,18 +133,13 @@ const ENDING: Duration = Duration::from_secs(5);
 const DYING: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Listens to an agent: behind its greeting, its messages come out of `inbox` under its number.
-    pub fn over(
-        connection: Connection,
-        station: &str,
-        id: StationId,
-        inbox: mpsc::Sender<Incoming>,
-        version: &str,
-    ) -> Agent {
+    /// Listens to an agent: behind its greeting, its messages come out by its voice. One without a
+    /// voice is not heard until it gets one.
+    pub fn over(connection: Connection, station: &str, voice: Option<Voice>, version: &str) -> Agent {
         let Connection { from, to, carrier } = connection;
         let (heard, greeting) = mpsc::channel();
         let ours = version.to_owned();
-        let speaks = Arc::new(Mutex::new((id, inbox)));
+        let speaks = Arc::new(Mutex::new(voice));
         let theirs = speaks.clone();
         std::thread::spawn(move || {
             let mut from = BufReader::new(from);
@@ -147,18 +149,19 @@ impl Agent {
             while !over {
                 let message = message::receive(&mut from);
                 over = message.is_err();
-                let (id, inbox) = &*theirs.lock().unwrap_or_else(PoisonError::into_inner);
-                // Where nobody listens any more, somebody may do so later.
-                let _ = inbox.send((*id, message));
+                if let Some((id, inbox)) = &*theirs.lock().unwrap_or_else(PoisonError::into_inner) {
+                    // Where nobody listens any more, somebody may do so later.
+                    let _ = inbox.send((*id, message));
+                }
             }
         });
         let (station, to) = (station.to_owned(), Some(BufWriter::new(to)));
         Agent { station, carrier, to, greeting, speaks, version: String::new() }
     }
 
-    /// From now on its messages come out of another inbox, under another number.
-    pub(crate) fn speak_as(&self, id: StationId, inbox: mpsc::Sender<Incoming>) {
-        *self.speaks.lock().unwrap_or_else(PoisonError::into_inner) = (id, inbox);
+    /// From now on its messages come out by another voice.
+    pub(crate) fn speak_as(&self, voice: Voice) {
+        *self.speaks.lock().unwrap_or_else(PoisonError::into_inner) = Some(voice);
     }
 
     /// Exchanges greetings; until then nothing is known of the other side. An agent of another build is refused.

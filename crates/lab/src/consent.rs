@@ -5,9 +5,8 @@
 //! In a guest neither is asked for: it has no device of this machine, no file of the user's and no network, and its programs are
 //! those that every guest has.
 
-use crate::kinds::Kinds;
-use crate::machine::Facts;
 use tardy_model::load::LoadKind;
+use tardy_model::path::Where;
 use tardy_spec::experiment::Experiment;
 
 /// The caller's word.
@@ -86,7 +85,7 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
     };
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         // A guest's own devices are not taken here: the run refuses that by itself.
-        let is_refused = Kinds::default().refusal(&cell.setup, &Facts::default().into()).is_some();
+        let is_refused = cell.setup.path.traits().place == Where::OnlyInGuest;
         if let Some([a, b]) = cell.setup.path.devices().filter(|_| !is_refused) {
             add(Need::Nics { a: a.to_owned(), b: b.to_owned() });
         }
@@ -94,7 +93,8 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
             let LoadKind::Command { command, peer_command } = &load.kind else { continue };
             let sides = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
             for (station, argv) in sides.into_iter().filter(|(_, argv)| !argv.is_empty()) {
-                let station = station.cloned().unwrap_or_default();
+                // A side without a station is never started.
+                let Some(station) = station.cloned() else { continue };
                 add(Need::Program { load: load.name.clone(), station, argv: argv.clone() });
             }
         }

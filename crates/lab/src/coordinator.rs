@@ -15,15 +15,15 @@ mod under_way;
 pub use check::{check, look, memory};
 pub use under_way::Options;
 
-use crate::host::HostId;
 use crate::host::hosts::Hosts;
 use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::not_found::NotFound;
 use crate::observer;
 use crate::orders::{Turn, built_alike, orders, random_of, turns};
 use crate::path::keeper::Keepers;
-use crate::placement::{Placed, place};
+use crate::placement::{Placed, place, thread_on};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::watch::Readings;
@@ -39,10 +39,11 @@ use record::{Beside, States};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_engine::live::Digest;
-use tardy_engine::order::{RulerOrder, ThreadOrder};
+use tardy_engine::order::RulerOrder;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
 use tardy_model::stream::{Kind, Side, Stream, live};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment, Shaper};
@@ -76,7 +77,7 @@ impl Run<'_, '_> {
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         self.check()?;
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-            if let Some(why) = self.options.kinds.refusal(&cell.setup, &self.found) {
+            if let Some(why) = self.options.kinds.refusal(&cell.setup, &self.found)? {
                 self.refuse(cell, why);
             }
         }
@@ -115,9 +116,9 @@ impl Run<'_, '_> {
     /// Takes a slot on each host. The names of what is built are of this machine's.
     fn claim(&mut self) -> Result<Names, RunError> {
         for host in self.hosts.ids().into_iter().skip(1) {
-            self.hosts.at(host).claim()?;
+            self.hosts.at(host)?.claim()?;
         }
-        Ok(self.hosts.at(HostId::HERE).claim()?)
+        Ok(self.hosts.own().claim()?)
     }
 
     /// Tells what could not be had and was replaced.
@@ -140,9 +141,9 @@ impl Run<'_, '_> {
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let nonce: u64 = random.random();
         let (mut states, mut ran, mut shapers) = (None, Vec::new(), BTreeMap::new());
-        for (number, stream) in cell.setup.streams.iter().enumerate() {
+        for (id, stream) in StreamId::each(&cell.setup.streams).map_err(NotFound::from)? {
             let phase = launching::phase(&cell.setup, stream, &mut random);
-            let trial = port::sim::trial(stream, number as u8, nonce, phase, &cell.setup.shaper);
+            let trial = port::sim::trial(stream, id, nonce, phase, &cell.setup.shaper);
             if shaper::is_watched(&cell.setup) {
                 shapers.insert(stream.from.clone(), trial.shaper);
             }
@@ -168,7 +169,7 @@ impl Run<'_, '_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
-        self.found[HostId::HERE].now = Some(clock::now());
+        self.found.here_mut().now = Some(clock::now());
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
@@ -223,8 +224,8 @@ impl Run<'_, '_> {
         let mut entries = BTreeMap::new();
         for (name, station) in &plan.stations {
             let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
-            let (id, inbox) = stations.next_place(name)?;
-            let agent = self.agent_of(name, station, id, inbox)?;
+            let voice = stations.next_place(name)?;
+            let agent = self.agent_of(name, station, voice)?;
             let (netns, agent_is) = (place.netns.clone(), agent.version.clone());
             entries.insert(name.clone(), StationEntry { kind: kind.traits.name.to_owned(), netns, agent: agent_is });
             stations.push(agent, place.host);
@@ -276,14 +277,15 @@ impl Run<'_, '_> {
             let (chosen, _) = place(&cell.setup, &self.found)?;
             for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
                 let ends = [
-                    ("tx", &stream.from, ThreadOrder { cpu: chosen.tx, policy: stream.tx.policy }),
-                    ("rx", &stream.to, ThreadOrder { cpu: chosen.rx, policy: stream.rx.policy }),
+                    ("tx", &stream.from, chosen.tx, stream.tx.policy),
+                    ("rx", &stream.to, chosen.rx, stream.rx.policy),
                 ];
-                let reply = ThreadOrder { cpu: chosen.reply, policy: stream.reply.policy };
-                let reply = Some(("reply", &stream.from, reply)).filter(|_| stream.kind == Kind::Reflected);
-                for (end, station, order) in ends.into_iter().chain(reply) {
+                let reply = ("reply", &stream.from, chosen.reply, stream.reply.policy);
+                let reply = Some(reply).filter(|_| stream.kind == Kind::Reflected);
+                for (end, station, cpu, policy) in ends.into_iter().chain(reply) {
                     // A station of another cell's path.
                     let Ok(at) = plan.station(station) else { continue };
+                    let order = thread_on(plan.host(station)?, cpu, policy)?;
                     let threads = threads.entry(at).or_default();
                     let name = format!("{}.{end}", stream.name);
                     let sends = end == "tx";
@@ -319,16 +321,15 @@ impl Run<'_, '_> {
         let mut around = Around {
             hosts: &mut *self.hosts,
             watch: Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?,
-            readings: Readings::new(&cell.setup, &plan.ends, &self.found),
+            readings: Readings::new(&cell.setup, &plan.ends, &self.found)?,
             programs: loads.have_programs(),
             states: Vec::new(),
         };
         let sink = &mut *self.sink;
-        let mut progress = |stream: &str, side: Side, digest: Digest| {
-            let of = cell.setup.streams.iter().find(|s| s.name == stream);
-            let (count, live) = (of.map_or(0, |s| s.count), of.map(|s| live(s.kind, &s.stamps)));
-            let metric = live.filter(|(end, _)| *end == side).map(|(_, metric)| metric);
-            sink.event(Event::now(What::Progress { stream: stream.to_owned(), side, digest, count, metric }));
+        let mut progress = |stream: &Stream, side: Side, digest: Digest| {
+            let (end, metric) = live(stream.kind, &stream.stamps);
+            let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
+            sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
         let (states, watch, readings) = around.ended()?;
@@ -363,7 +364,7 @@ impl Run<'_, '_> {
                 self.refuse(cell, why);
                 Ok(())
             }
-            Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),
+            Err(Broken { error: TrialError::NotFound(error), .. }) => Err(error.into()),
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
                     let failed = Some(error.to_string());
@@ -396,7 +397,7 @@ impl Run<'_, '_> {
             Ok(records) => Ok(records),
             // The trial itself will meet the same.
             Err(Broken { error: TrialError::CannotDo(_), .. }) => Ok(Vec::new()),
-            Err(Broken { error: TrialError::Station(error), .. }) => Err(error.into()),
+            Err(Broken { error: TrialError::NotFound(error), .. }) => Err(error.into()),
             Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
         }
     }

@@ -138,7 +138,7 @@ pub struct Inverse {
 impl Inverse {
     /// In the network of the host that it is noted on.
     pub fn here(action: Action) -> Inverse {
-        Inverse { place: Place::default(), action }
+        Inverse { place: Place::of(HostId::HERE), action }
     }
 
     /// In the network namespace of a place. The inverse is noted on the place's host, where that host is "this machine".

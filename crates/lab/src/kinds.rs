@@ -2,6 +2,7 @@
 //! What the kinds of paths and stations do, as one value: the built-in ones, or those of a test that brings its own.
 
 use crate::machine::FactsByHost;
+use crate::not_found::NotFound;
 use crate::path::{self, PathMethods};
 use crate::station::{self, StationMethods};
 use tardy_model::path::PathKind;
@@ -27,8 +28,16 @@ impl Default for Kinds {
 impl Kinds {
     /// Why no path of the set-up's kind can be had on the stations' hosts, where a cell that asks for it should not cost the others; `None`
     /// if it may be.
-    pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Option<String> {
+    ///
+    /// # Errors
+    /// If the run has not looked at the host of a station.
+    pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
         let refusal = (self.path)(setup.path.kind).refusal;
-        setup.stations.keys().find_map(|name| refusal(&found[station::host_of(setup, name)]))
+        for name in setup.stations.keys() {
+            if let Some(why) = refusal(found.at(setup, name)?) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
     }
 }

@@ -18,6 +18,7 @@ mod leftover;
 pub mod loads;
 pub mod machine;
 pub mod names;
+pub mod not_found;
 pub mod observer;
 pub mod orders;
 pub mod path;

@@ -2,10 +2,12 @@
 //! The background loads of a cell: what can be known of them before anything is touched, where their threads run, the order that
 //! each side is given, and how a trial leads them over the agents.
 
+use crate::host::CpuId;
 use crate::machine::FactsByHost;
-use crate::placement::{self, Placed};
+use crate::not_found::NotFound;
+use crate::placement::{self, Placed, Taken, thread_on};
 use crate::plan::Plan;
-use crate::station::{self, NoStation, StationId};
+use crate::station::{self, StationId};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
@@ -13,7 +15,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::NoSuchCpu;
 use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
 use tardy_model::stream::CpuChoice;
@@ -31,6 +32,9 @@ pub enum LoadError {
         /// Which.
         why: NoSuchCpu,
     },
+    /// A station or a stream that is not there.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
     /// A program that is not there.
     #[error("load `{load}`: program `{program}` {why}")]
     Program {
@@ -44,7 +48,7 @@ pub enum LoadError {
 }
 
 /// The CPUs of one instance: at `from`, at `to`.
-pub type Places = [Option<u32>; 2];
+pub type Places = [Option<CpuId>; 2];
 
 /// Bytes that the loads of a cell lock into memory for themselves.
 pub fn memory(setup: &Setup) -> u64 {
@@ -92,19 +96,21 @@ fn find(program: &str) -> Result<PathBuf, String> {
 /// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the streams, in order.
 ///
 /// # Errors
-/// A number that may not be used on its station's host.
+/// A number that may not be used on its station's host, or a station that is not there.
 pub fn place(
     setup: &Setup,
     chosen: &[Placed],
     found: &FactsByHost,
 ) -> Result<(Vec<Vec<Places>>, Vec<String>), LoadError> {
-    let mut taken = placement::taken(setup, chosen);
-    let under_test = tardy_spec::under_test(&setup.streams);
-    let under_test = under_test.and_then(|stream| setup.streams.iter().position(|other| other.name == stream.name));
+    let mut taken = Taken::by(chosen);
+    let under_test = match tardy_spec::under_test(&setup.streams) {
+        Some(stream) => Some((stream, placement::placed(setup, chosen, stream)?)),
+        None => None,
+    };
+    // The CPU of the stream under test that a load at this station is set beside.
     let theirs = |station: &str| {
-        let (stream, both) = under_test.and_then(|at| Some((&setup.streams[at], chosen.get(at)?)))?;
-        let (end, cpu) = if stream.from == station { (&stream.from, both.tx) } else { (&stream.to, both.rx) };
-        cpu.filter(|_| station::host_of(setup, end) == station::host_of(setup, station))
+        let (stream, placed) = under_test?;
+        if stream.from == station { placed.tx } else { placed.rx }
     };
     let mut short = Vec::new();
     let mut places = Vec::new();
@@ -113,11 +119,13 @@ pub fn place(
         // stand on one CPU where they may, so that it disturbs one.
         let mut one = |choice: CpuChoice,
                        station: &str,
-                       own: Option<u32>,
+                       own: Option<CpuId>,
                        instance: u32|
-         -> Result<Option<u32>, LoadError> {
-            let (other, host) = (theirs(station), station::host_of(setup, station));
-            let (usable, taken) = (&found[host].usable, taken.entry(host).or_default());
+         -> Result<Option<CpuId>, LoadError> {
+            let host = station::host_of(setup, station)?;
+            let here = |cpu: Option<CpuId>| cpu.and_then(|cpu| cpu.number_on(host).ok());
+            let (other, own) = (here(theirs(station)), here(own));
+            let (usable, taken) = (&found.of(host)?.usable, taken.on(host));
             let free = |not: Option<u32>| {
                 let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
                 usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
@@ -145,21 +153,19 @@ pub fn place(
             if let Some(cpu) = cpu {
                 *taken.entry(cpu).or_default() += 1;
             }
-            Ok(cpu)
+            Ok(cpu.map(|cpu| CpuId { host, cpu }))
         };
         let mut of_load = Vec::new();
         for instance in 0..load.count {
             let to = load.to.as_ref().filter(|_| load.kind.has_peer());
-            let on_one_host = to.is_some_and(|to| station::host_of(setup, to) == station::host_of(setup, &load.from));
             // `different` looks at the end that is placed already, so the other words come first.
             let far_first = load.cpu == CpuChoice::Different && load.peer_cpu != CpuChoice::Different;
             of_load.push(if far_first {
                 let far = to.map(|to| one(load.peer_cpu, to, None, instance)).transpose()?.flatten();
-                [one(load.cpu, &load.from, far.filter(|_| on_one_host), instance)?, far]
+                [one(load.cpu, &load.from, far, instance)?, far]
             } else {
                 let near = one(load.cpu, &load.from, None, instance)?;
-                let beside = near.filter(|_| on_one_host);
-                [near, to.map(|to| one(load.peer_cpu, to, beside, instance)).transpose()?.flatten()]
+                [near, to.map(|to| one(load.peer_cpu, to, near, instance)).transpose()?.flatten()]
             });
         }
         places.push(of_load);
@@ -168,17 +174,24 @@ pub fn place(
 }
 
 /// The loads of a cell in words, and the commands that are run for them, for a plan: a line each.
-pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
+///
+/// # Errors
+/// If a load names a station that the path does not lead to.
+pub fn told(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
     let mut lines = Vec::new();
     for load in &setup.loads {
         let to = load.to.as_ref().map(|to| format!(" and {to}")).unwrap_or_default();
         lines.push(format!("load {}: {} × {} at {}{to}", load.name, load.kind.name(), load.count, load.from));
         let LoadKind::Command { command, peer_command } = &load.kind else { continue };
-        let address = |station: &str| plan.ends.get(station).map_or(String::new(), |end| end.address.to_string());
-        let (from, to) = (address(&load.from), load.to.as_deref().map_or(String::new(), address));
+        let address = |station: &str| Ok::<_, NotFound>(plan.ends.at(station)?.address.to_string());
+        let from = address(&load.from)?;
+        // A load without another side has no address there.
+        let to = load.to.as_deref().map(address).transpose()?.unwrap_or_default();
         let here = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
         for (station, words) in here.into_iter().filter(|(_, words)| !words.is_empty()) {
-            let Some(end) = station.and_then(|station| plan.ends.get(station)) else { continue };
+            // A side without a station is never started.
+            let Some(station) = station else { continue };
+            let end = plan.ends.at(station)?;
             let words: Vec<String> = words
                 .iter()
                 .map(|word| word.replace("{from}", &from).replace("{to}", &to).replace("{instance}", "1"))
@@ -187,7 +200,7 @@ pub fn told(setup: &Setup, plan: &Plan) -> Vec<String> {
             lines.push(end.place.exec(&words).to_string());
         }
     }
-    lines
+    Ok(lines)
 }
 
 /// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of the run's own.
@@ -216,37 +229,36 @@ impl Loads {
     ///
     /// # Errors
     /// If a load names a station that the path does not lead to.
-    pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Result<Loads, NoStation> {
-        let address = |station: Option<&String>| {
-            let end = station.and_then(|station| plan.ends.get(station));
-            end.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |end| end.address)
-        };
+    pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Result<Loads, NotFound> {
         let mut sides = Vec::new();
         for ((number, load), places) in setup.loads.iter().enumerate().zip(places) {
+            let near = plan.ends.at(&load.from)?.address;
+            let far = match &load.to {
+                Some(to) => plan.ends.at(to)?.address,
+                // It has no other side, and nobody asks where that would be.
+                None => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            };
             for (instance, cpus) in places.iter().enumerate() {
                 let port = (number as u32 * MOST_INSTANCES + instance as u32) % PORTS;
                 let port = FIRST_PORT.saturating_add(port as u16);
                 let seed: u64 = random.random();
-                let (near, far) = (address(Some(&load.from)), address(load.to.as_ref()));
-                let order = |peer: bool| LoadOrder {
-                    at: LoadAt { load: number as u16, instance: instance as u32, peer },
-                    name: load.name.clone(),
-                    kind: load.kind.clone(),
-                    thread: ThreadOrder {
-                        cpu: cpus[usize::from(peer)],
-                        policy: if peer { load.peer_policy } else { load.policy },
-                    },
-                    local: SocketAddr::new(if peer { far } else { near }, port),
-                    remote: SocketAddr::new(if peer { near } else { far }, port),
-                    start: load.start,
-                    stop: load.stop,
-                    send_buffer: load.send_buffer,
-                    receive_buffer: load.receive_buffer,
-                    seed,
-                };
-                sides.push((plan.station(&load.from)?, order(false)));
-                if let Some(to) = load.to.as_ref().filter(|_| load.kind.has_peer()) {
-                    sides.push((plan.station(to)?, order(true)));
+                let of_peer = load.to.as_ref().filter(|_| load.kind.has_peer()).map(|to| (to, true));
+                for (station, peer) in std::iter::once((&load.from, false)).chain(of_peer) {
+                    let policy = if peer { load.peer_policy } else { load.policy };
+                    let order = LoadOrder {
+                        at: LoadAt { load: number as u16, instance: instance as u32, peer },
+                        name: load.name.clone(),
+                        kind: load.kind.clone(),
+                        thread: thread_on(plan.host(station)?, cpus[usize::from(peer)], policy)?,
+                        local: SocketAddr::new(if peer { far } else { near }, port),
+                        remote: SocketAddr::new(if peer { near } else { far }, port),
+                        start: load.start,
+                        stop: load.stop,
+                        send_buffer: load.send_buffer,
+                        receive_buffer: load.receive_buffer,
+                        seed,
+                    };
+                    sides.push((plan.station(station)?, order));
                 }
             }
         }

@@ -2,12 +2,14 @@
 //! What of the machines a plan rests on.
 
 use crate::host::HostId;
+use crate::not_found::NotFound;
+use crate::station::host_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::ops::{Index, IndexMut};
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
 use tardy_model::time::{Instant, Tai};
+use tardy_spec::experiment::Setup;
 
 /// What of one host a plan rests on. It is read before, so that planning stays pure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,20 +37,16 @@ pub struct Facts {
 }
 
 /// The facts of each host of a run. The coordinator's own is always among them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FactsByHost(BTreeMap<HostId, Facts>);
-
-impl Default for FactsByHost {
-    /// This machine, of which nothing is known.
-    fn default() -> FactsByHost {
-        Facts::default().into()
-    }
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FactsByHost {
+    here: Facts,
+    others: BTreeMap<HostId, Facts>,
 }
 
 impl From<Facts> for FactsByHost {
     /// A run on the coordinator's host alone.
     fn from(here: Facts) -> FactsByHost {
-        FactsByHost([(HostId::HERE, here)].into())
+        FactsByHost { here, others: BTreeMap::new() }
     }
 }
 
@@ -56,28 +54,46 @@ impl FactsByHost {
     /// Also those of another host.
     #[must_use]
     pub fn and(mut self, host: HostId, facts: Facts) -> FactsByHost {
-        self.0.insert(host, facts);
+        if host == HostId::HERE {
+            self.here = facts;
+        } else {
+            self.others.insert(host, facts);
+        }
         self
+    }
+
+    /// Those of the coordinator's own.
+    pub fn here(&self) -> &Facts {
+        &self.here
+    }
+
+    /// The same, to be brought up to date.
+    pub fn here_mut(&mut self) -> &mut Facts {
+        &mut self.here
+    }
+
+    /// Those of a host.
+    ///
+    /// # Errors
+    /// If the run has not looked at it.
+    pub fn of(&self, host: HostId) -> Result<&Facts, NotFound> {
+        match host {
+            HostId::HERE => Ok(&self.here),
+            other => self.others.get(&other).ok_or(NotFound::Host(other)),
+        }
+    }
+
+    /// Those of the host on which a station is.
+    ///
+    /// # Errors
+    /// If the set-up has no such station, or the run has not looked at its host.
+    pub fn at(&self, setup: &Setup, station: &str) -> Result<&Facts, NotFound> {
+        self.of(host_of(setup, station)?)
     }
 
     /// All, the coordinator's own first.
     pub fn iter(&self) -> impl Iterator<Item = (HostId, &Facts)> {
-        self.0.iter().map(|(host, facts)| (*host, facts))
-    }
-}
-
-impl Index<HostId> for FactsByHost {
-    type Output = Facts;
-
-    /// # Panics
-    /// If the host is none of the run's. A run looks at all its hosts before it plans.
-    fn index(&self, host: HostId) -> &Facts {
-        &self.0[&host]
-    }
-}
-
-impl IndexMut<HostId> for FactsByHost {
-    fn index_mut(&mut self, host: HostId) -> &mut Facts {
-        self.0.entry(host).or_default()
+        let others = self.others.iter().map(|(host, facts)| (*host, facts));
+        std::iter::once((HostId::HERE, &self.here)).chain(others)
     }
 }

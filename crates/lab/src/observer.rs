@@ -4,6 +4,7 @@
 //! of the medians is what the stamps add.
 
 use crate::loads::Loads;
+use crate::not_found::NotFound;
 use crate::orders;
 use crate::placement::Placed;
 use crate::plan::Plan;
@@ -16,6 +17,7 @@ use tardy_engine::halves;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Batch;
 use tardy_model::stream::Stream;
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::Setup;
@@ -33,8 +35,8 @@ const TWO_SIDED_95: f64 = 1.96;
 /// Quantiles of Student's distribution for the same, of 1 degree of freedom and on.
 const STUDENT_95: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];
 
-/// Values by trial, by the stream's number and the metric.
-type Measured = BTreeMap<(usize, Metric), Vec<Vec<i64>>>;
+/// Values by trial, by the stream and the metric.
+type Measured = BTreeMap<(StreamId, Metric), Vec<Vec<i64>>>;
 
 /// A point that a tx stamp is taken at.
 fn is_of_tx(point: Point) -> bool {
@@ -85,20 +87,23 @@ pub fn measure(
         let (_, ordered) = orders::orders(setup, plan, chosen, random)?;
         let mut loads = Loads::of(setup, plan, &[], random)?;
         let ran = stations.run(&ordered, &mut loads, stop, None, &mut |_, _, _| {})?;
-        for (at, (stream, ran)) in setup.streams.iter().zip(&ran).enumerate() {
-            let (batch, _) = halves::join(stream, ran.base, &ran.halves);
-            for metric in without.streams[at].metrics.iter().filter(|metric| is_of_both(**metric)) {
-                values[usize::from(stamped)].entry((at, *metric)).or_default().push(all_of(&batch, *metric).collect());
+        for (ordered, ran) in ordered.iter().zip(&ran) {
+            let (batch, _) = halves::join(&ordered.stream, ran.base, &ran.halves);
+            for metric in ordered.stream.metrics.iter().filter(|metric| is_of_both(**metric)) {
+                let trials = values[usize::from(stamped)].entry((ordered.id, *metric)).or_default();
+                trials.push(all_of(&batch, *metric).collect());
             }
         }
     }
     let [without_values, mut with_values] = values;
     let mut records = Vec::new();
-    for ((at, metric), bare) in without_values {
-        let stamped = with_values.remove(&(at, metric)).unwrap_or_default();
+    for ((id, metric), bare) in without_values {
+        // Without a trial of each kind there is nothing to compare.
+        let Some(stamped) = with_values.remove(&(id, metric)) else { continue };
         if let Some((added_ns, low_ns, high_ns)) = added(&stamped, &bare) {
             let packets = [&bare, &stamped].map(|trials| trials.iter().map(Vec::len).sum::<usize>() as u32);
-            let (stream, packets) = (with.streams[at].name.clone(), packets[0].min(packets[1]));
+            let (stream, packets) =
+                (id.of(&with.streams).map_err(NotFound::from)?.name.clone(), packets[0].min(packets[1]));
             records.push(ObserverRecord { stream, metric, packets, added_ns, low_ns, high_ns });
         }
     }

@@ -2,32 +2,36 @@
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
 //! randomness, where each thread runs, and the order that each end of a stream is given.
 
+use crate::host::HostId;
 use crate::machine::FactsByHost;
+use crate::not_found::NotFound;
 use crate::path::wire;
-use crate::placement::Placed;
+use crate::placement::{Placed, thread_on};
 use crate::plan::Plan;
 use crate::shaper::{self, launching};
 use crate::softirq;
-use crate::station::NoStation;
 use crate::station::StationId;
 use crate::vlan;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use tardy_engine::order::{
     AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
-use tardy_model::ethernet;
+use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Ip, Kind, Stream};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
 
 /// One stream as it is to be run in a trial.
 #[derive(Clone, Debug)]
 pub struct Ordered {
+    /// Which of the set-up.
+    pub id: StreamId,
     /// As in the experiment.
     pub stream: Stream,
     /// The sending station.
@@ -96,86 +100,109 @@ pub fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
 /// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
 const FIRST_UDP_PORT: u16 = 5_800;
 
+/// Where a stream meets the path at a station.
+struct Met {
+    host: HostId,
+    device: String,
+    address: IpAddr,
+    mac: Mac,
+}
+
+/// What the plan has for a stream at one of its stations.
+fn met(plan: &Plan, stream: &Stream, station: &str) -> Result<Met, NotFound> {
+    let (end, port) = (plan.ends.at(station)?, stream.port.traits());
+    // A tag that port `packet` writes itself needs no device of its own.
+    let (device, v4, v6) = match stream.tag.filter(|_| port.tag == TagBy::Device) {
+        Some(tag) => {
+            let vlan = end.vlan(station, tag.vlan)?;
+            (&vlan.device, vlan.address, vlan.address6)
+        }
+        None => (&end.device, end.address, end.address6),
+    };
+    let address = match stream.ip {
+        Ip::Ipv4 => v4,
+        Ip::Ipv6 => v6.map(IpAddr::from).ok_or_else(|| NotFound::Ipv6(station.to_owned()))?,
+    };
+    let mac = match ethernet::mac(&end.mac) {
+        Some(mac) => mac,
+        None if port.is_frames => {
+            let (station, device, mac) = (station.to_owned(), end.device.clone(), end.mac.clone());
+            return Err(NotFound::Mac { station, device, mac });
+        }
+        // Nothing that such a stream sends bears it.
+        None => Mac::default(),
+    };
+    Ok(Met { host: end.place.host, device: device.clone(), address, mac })
+}
+
 /// The trial's nonce, and the order of both ends of each stream.
 ///
 /// # Errors
-/// If a stream names a station that the path does not lead to.
+/// If a stream names a station that the path does not lead to, or that does not have there what the
+/// stream needs.
 pub fn orders(
     setup: &Setup,
     plan: &Plan,
     chosen: &[Placed],
     random: &mut Pcg64Mcg,
-) -> Result<(u64, Vec<Ordered>), NoStation> {
+) -> Result<(u64, Vec<Ordered>), NotFound> {
     let nonce: u64 = random.random();
-    let make = |(number, stream): (usize, &Stream)| {
+    let mut ordered = Vec::with_capacity(setup.streams.len());
+    for (id, stream) in StreamId::each(&setup.streams)? {
         let (at_from, at_to) = (plan.station(&stream.from)?, plan.station(&stream.to)?);
-        let end = |station: &str| {
-            let end = plan.ends.get(station);
-            // A tag that port `packet` writes itself needs no device of its own.
-            let tag = stream.tag.filter(|_| stream.port.traits().tag == TagBy::Device);
-            let vlan = tag.and_then(|tag| end?.vlans.get(&tag.vlan));
-            let (device, v4, v6) = match (vlan, end) {
-                (Some(vlan), _) => (vlan.device.clone(), Some(vlan.address), vlan.address6),
-                (None, Some(end)) => (end.device.clone(), Some(end.address), end.address6),
-                (None, None) => (String::new(), None, None),
-            };
-            let address = match stream.ip {
-                Ip::Ipv4 => v4,
-                Ip::Ipv6 => v6.map(IpAddr::from),
-            };
-            (address.unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED)), device)
-        };
-        let order = StreamOrder::of(stream, number as u8, nonce);
-        let port = FIRST_UDP_PORT + number as u16;
         let phase = launching::phase(setup, stream, random);
-        let ((from, from_device), (to, to_device)) = (end(&stream.from), end(&stream.to));
-        let mac = |station: &str| plan.ends.get(station).and_then(|end| ethernet::mac(&end.mac)).unwrap_or_default();
-        let placed = &chosen[number];
-        let thread = |cpu, policy| ThreadOrder { cpu, policy };
-        let (tx, rx) = (thread(placed.tx, stream.tx.policy), thread(placed.rx, stream.rx.policy));
-        let reply = thread(placed.reply, stream.reply.policy);
-        let send = |replies: bool, thread: &ThreadOrder| {
-            let (local, peer, device) = if replies { (to, from, &to_device) } else { (from, to, &from_device) };
-            SendOrder {
-                order: order.clone(),
-                thread: thread.clone(),
-                local,
-                peer,
-                port,
-                device: device.clone(),
-                macs: if replies { [mac(&stream.from), mac(&stream.to)] } else { [mac(&stream.to), mac(&stream.from)] },
-                priority: stream.priority,
-                advance: stream.tx.advance,
-                spin: stream.tx.spin,
-                overrun: stream.overrun,
-                replies,
-                launch: launch_order(stream, phase).filter(|_| !replies),
-            }
-        };
-        let receive = |replies: bool, thread: &ThreadOrder| {
-            let (local, device, wait) = match replies {
-                false => (to, &to_device, stream.rx.wait),
-                true => (from, &from_device, stream.tx.wait),
-            };
-            let (device, thread) = (device.clone(), thread.clone());
-            ReceiveOrder { order: order.clone(), thread, local, port, device, wait, replies }
-        };
-        let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
-        let ends = match stream.kind {
-            Kind::Cyclic => vec![EndOrder::Send(send(false, &tx)), EndOrder::Receive(receive(false, &rx))],
-            Kind::Reflected => {
-                vec![EndOrder::Send(send(false, &tx)), reflect(), EndOrder::Receive(receive(true, &reply))]
-            }
-            Kind::Pingpong => {
-                let (in_flight, timeout) = (stream.reply.in_flight, stream.reply.timeout);
-                let ask = AskOrder { send: send(false, &tx), receive: receive(true, &tx), in_flight, timeout };
-                vec![EndOrder::Ask(ask), reflect()]
-            }
-        };
-        Ok(Ordered { from: at_from, to: at_to, ends, phase, stream: stream.clone() })
+        let ends = ends(plan, stream, StreamOrder::of(stream, id, nonce), id.of(chosen)?, phase)?;
+        ordered.push(Ordered { id, stream: stream.clone(), from: at_from, to: at_to, ends, phase });
+    }
+    Ok((nonce, ordered))
+}
+
+/// The orders of a stream's ends, the first being who sends or asks.
+fn ends(
+    plan: &Plan,
+    stream: &Stream,
+    order: StreamOrder,
+    placed: &Placed,
+    phase: Nanos,
+) -> Result<Vec<EndOrder>, NotFound> {
+    let port = FIRST_UDP_PORT + u16::from(order.stream.number());
+    let (from, to) = (met(plan, stream, &stream.from)?, met(plan, stream, &stream.to)?);
+    let tx = thread_on(from.host, placed.tx, stream.tx.policy)?;
+    let rx = thread_on(to.host, placed.rx, stream.rx.policy)?;
+    let reply = thread_on(from.host, placed.reply, stream.reply.policy)?;
+    let send = |replies: bool, thread: &ThreadOrder| {
+        let (near, far) = if replies { (&to, &from) } else { (&from, &to) };
+        SendOrder {
+            order: order.clone(),
+            thread: thread.clone(),
+            local: near.address,
+            peer: far.address,
+            port,
+            device: near.device.clone(),
+            macs: [far.mac, near.mac],
+            priority: stream.priority,
+            advance: stream.tx.advance,
+            spin: stream.tx.spin,
+            overrun: stream.overrun,
+            replies,
+            launch: launch_order(stream, phase).filter(|_| !replies),
+        }
     };
-    let ordered: Result<Vec<Ordered>, NoStation> = setup.streams.iter().enumerate().map(make).collect();
-    Ok((nonce, ordered?))
+    let receive = |replies: bool, thread: &ThreadOrder| {
+        let (near, wait) = if replies { (&from, stream.tx.wait) } else { (&to, stream.rx.wait) };
+        let (local, device, thread) = (near.address, near.device.clone(), thread.clone());
+        ReceiveOrder { order: order.clone(), thread, local, port, device, wait, replies }
+    };
+    let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
+    Ok(match stream.kind {
+        Kind::Cyclic => vec![EndOrder::Send(send(false, &tx)), EndOrder::Receive(receive(false, &rx))],
+        Kind::Reflected => vec![EndOrder::Send(send(false, &tx)), reflect(), EndOrder::Receive(receive(true, &reply))],
+        Kind::Pingpong => {
+            let (in_flight, timeout) = (stream.reply.in_flight, stream.reply.timeout);
+            let ask = AskOrder { send: send(false, &tx), receive: receive(true, &tx), in_flight, timeout };
+            vec![EndOrder::Ask(ask), reflect()]
+        }
+    })
 }
 
 /// True if two cells need the same path.

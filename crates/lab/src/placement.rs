@@ -3,10 +3,13 @@
 
 use crate::host::{CpuId, HostId};
 use crate::machine::FactsByHost;
-use crate::station::{self, NoStation};
+use crate::not_found::NotFound;
+use crate::station;
 use std::collections::BTreeMap;
+use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::{self, Chosen, NoSuchCpu};
-use tardy_model::stream::{Kind, Side, Stream};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream};
+use tardy_model::stream_id::StreamId;
 use tardy_spec::experiment::Setup;
 use tardy_spec::placement;
 
@@ -29,9 +32,9 @@ pub enum PlaceError {
         /// Which.
         why: NoSuchCpu,
     },
-    /// A station that is not there.
+    /// A station or a stream that is not there.
     #[error(transparent)]
-    Station(#[from] NoStation),
+    NotFound(#[from] NotFound),
     /// Two spinning realtime threads would share a CPU and starve each other and the machine.
     #[error("{0}")]
     TwoSpinners(String),
@@ -41,16 +44,16 @@ pub enum PlaceError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The sender's.
-    pub tx: Option<u32>,
+    pub tx: Option<CpuId>,
     /// The receiver's or reflector's.
-    pub rx: Option<u32>,
+    pub rx: Option<CpuId>,
     /// That of who receives the replies.
-    pub reply: Option<u32>,
+    pub reply: Option<CpuId>,
 }
 
 impl Placed {
     /// That of one end.
-    pub fn of(&self, end: Side) -> Option<u32> {
+    pub fn of(&self, end: Side) -> Option<CpuId> {
         match end {
             Side::Tx => self.tx,
             Side::Rx => self.rx,
@@ -59,72 +62,109 @@ impl Placed {
     }
 }
 
-/// How many threads each CPU of each host has been given.
-pub type Taken = BTreeMap<HostId, BTreeMap<u32, u32>>;
-
-/// What the streams' threads, of which `chosen` are the CPUs, take of them.
-pub fn taken(setup: &Setup, chosen: &[Placed]) -> Taken {
-    let mut taken = Taken::new();
-    for (stream, placed) in setup.streams.iter().zip(chosen) {
-        let [from, to] = hosts(setup, stream);
-        for (host, cpu) in [(from, placed.tx), (to, placed.rx), (from, placed.reply)] {
-            if let Some(cpu) = cpu {
-                *taken.entry(host).or_default().entry(cpu).or_default() += 1;
-            }
-        }
-    }
-    taken
+/// The CPUs of one of the streams. `chosen` are those of all, in order.
+///
+/// # Errors
+/// If it is none of the set-up's, or no CPUs were chosen for it.
+pub fn placed<'c>(setup: &Setup, chosen: &'c [Placed], stream: &Stream) -> Result<&'c Placed, NotFound> {
+    Ok(StreamId::named(&setup.streams, &stream.name)?.of(chosen)?)
 }
 
-fn hosts(setup: &Setup, stream: &Stream) -> [HostId; 2] {
-    [&stream.from, &stream.to].map(|name| station::host_of(setup, name))
+/// How a thread of this host is to run: an agent is told the number that its own host has for the
+/// CPU.
+///
+/// # Errors
+/// If the CPU is another host's.
+pub fn thread_on(host: HostId, cpu: Option<CpuId>, policy: Policy) -> Result<ThreadOrder, NotFound> {
+    let cpu = cpu.map(|cpu| cpu.number_on(host)).transpose()?;
+    Ok(ThreadOrder { cpu, policy })
+}
+
+/// How many threads each CPU has been given.
+#[derive(Clone, Debug, Default)]
+pub struct Taken(BTreeMap<HostId, BTreeMap<u32, u32>>);
+
+impl Taken {
+    /// By the streams' threads, of which `chosen` are the CPUs.
+    pub fn by(chosen: &[Placed]) -> Taken {
+        let mut taken = Taken::default();
+        for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
+            *taken.on(cpu.host).entry(cpu.cpu).or_default() += 1;
+        }
+        taken
+    }
+
+    /// On one host, by its CPUs' numbers there.
+    pub fn on(&mut self, host: HostId) -> &mut BTreeMap<u32, u32> {
+        self.0.entry(host).or_default()
+    }
+
+    /// Chooses one thread's CPU on a host, `other` being the one that `same` and `different` mean
+    /// where it is of that host. Also what could not be had.
+    ///
+    /// # Errors
+    /// A CPU that the host does not have, or a host that the run has not looked at.
+    pub(crate) fn beside(
+        &mut self,
+        choice: CpuChoice,
+        other: Option<CpuId>,
+        host: HostId,
+        found: &FactsByHost,
+        wrong: impl Fn(NoSuchCpu) -> PlaceError,
+    ) -> Result<(Option<CpuId>, Option<String>), PlaceError> {
+        let usable = &found.of(host)?.usable;
+        let other = other.and_then(|other| other.number_on(host).ok());
+        let (cpu, lacking) = cpus::beside(choice, other, usable, self.on(host)).map_err(wrong)?;
+        Ok((cpu.map(|cpu| CpuId { host, cpu }), lacking))
+    }
 }
 
 /// The CPUs of both ends of a stream. Ends on two hosts have nothing to do with each other: there `same` and `different` are `auto`.
-fn both(stream: &Stream, [from, to]: [HostId; 2], found: &FactsByHost, taken: &mut Taken) -> Result<Chosen, NoSuchCpu> {
+fn both(
+    stream: &Stream,
+    [from, to]: [HostId; 2],
+    found: &FactsByHost,
+    taken: &mut Taken,
+) -> Result<([Option<CpuId>; 2], Vec<String>), PlaceError> {
+    let wrong = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
     let (tx, rx) = (stream.tx.cpu, stream.rx.cpu);
     if from == to {
-        return cpus::choose(tx, rx, &found[from].usable, taken.entry(from).or_default());
+        let Chosen { tx, rx, short } = cpus::choose(tx, rx, &found.of(from)?.usable, taken.on(from)).map_err(wrong)?;
+        return Ok(([tx, rx].map(|cpu| cpu.map(|cpu| CpuId { host: from, cpu })), short));
     }
-    let (tx, of_tx) = cpus::beside(tx, None, &found[from].usable, taken.entry(from).or_default())?;
-    let (rx, of_rx) = cpus::beside(rx, None, &found[to].usable, taken.entry(to).or_default())?;
-    Ok(Chosen { tx, rx, short: of_tx.into_iter().chain(of_rx).collect() })
+    let (tx, of_tx) = taken.beside(tx, None, from, found, wrong)?;
+    let (rx, of_rx) = taken.beside(rx, None, to, found, wrong)?;
+    Ok(([tx, rx], of_tx.into_iter().chain(of_rx).collect()))
 }
 
 /// The CPUs of a cell's threads, stream by stream, with what could not be had.
 ///
 /// # Errors
-/// A CPU that its host does not have, or two threads that would starve each other.
+/// A CPU that its host does not have, a station that is not there, or two threads that would starve
+/// each other.
 pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    let mut taken = Taken::new();
+    let mut taken = Taken::default();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
-        let failed = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
-        let [from, to] = hosts(setup, stream);
-        let both = both(stream, [from, to], found, &mut taken).map_err(failed)?;
+        let wrong = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
+        let hosts = [station::host_of(setup, &stream.from)?, station::host_of(setup, &stream.to)?];
+        let ([tx, rx], of_both) = both(stream, hosts, found, &mut taken)?;
         let (reply, lacking) = match stream.kind {
-            Kind::Reflected => {
-                let taken = taken.entry(from).or_default();
-                cpus::beside(stream.reply.cpu, both.tx, &found[from].usable, taken).map_err(failed)?
-            }
+            Kind::Reflected => taken.beside(stream.reply.cpu, tx, hosts[0], found, wrong)?,
             Kind::Cyclic | Kind::Pingpong => (None, None),
         };
-        short.extend(both.short.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
-        chosen.push(Placed { tx: both.tx, rx: both.rx, reply });
+        short.extend(of_both.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
+        chosen.push(Placed { tx, rx, reply });
     }
-    let host_of = |stream: usize, end: Side| hosts(setup, &setup.streams[stream])[usize::from(end == Side::Rx)];
-    let cpu_of = |stream: usize, end: Side| {
-        let cpu = chosen[stream].of(end)?;
-        Some(CpuId { host: host_of(stream, end), cpu })
-    };
-    if let Some((one, other)) = placement::clash(&setup.streams, cpu_of) {
-        let name = |(stream, end): (usize, Side)| format!("{}.{end}", setup.streams[stream].name);
+    let clash = placement::clash(setup.streams.iter().zip(&chosen), |_, placed, end| placed.of(end));
+    if let Some((cpu, one, other)) = clash {
+        let name = |(stream, end): (&Stream, Side)| format!("{}.{end}", stream.name);
         return Err(PlaceError::TwoSpinners(format!(
             "{} and {} would both spin with a realtime policy on CPU {} and starve each other: give them different CPUs, \
              let one wait by \"block\", or use policy \"other\"",
             name(one),
             name(other),
-            chosen[one.0].of(one.1).unwrap_or_default()
+            cpu.cpu
         )));
     }
     Ok((chosen, short))

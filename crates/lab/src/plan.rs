@@ -3,17 +3,19 @@
 //! and nothing is changed, so the plan that is shown is the plan that is run.
 
 use crate::command::Command;
+use crate::host::HostId;
 use crate::inverse::Inverse;
 use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
 use crate::path::{self, Ends, LinkEnd, PathError};
 use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{self, NoStation, PlannedStation, StationId};
+use crate::station::{self, PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
@@ -50,6 +52,9 @@ pub enum PlanError {
     /// Packets cannot be taken in where it is asked for.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// A station or a host that is not there.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
     /// The journal could not note how a step is taken back, so the step would never be done.
     #[error("the plan cannot be carried out: {why}, in what takes back \"{step}\": rename what it names")]
     Inverse {
@@ -92,12 +97,13 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         return Err(PlanError::StationName { name: name.clone() });
     }
     let build = |(name, kind): (&String, &StationKind)| {
-        (name.clone(), ((kinds.station)(*kind).build)(names, station::host_of(setup, name), name))
+        let host = station::host_of(setup, name)?;
+        Ok((name.clone(), ((kinds.station)(*kind).build)(names, host, name)))
     };
-    let stations: BTreeMap<String, PlannedStation> = setup.stations.iter().map(build).collect();
+    let stations = setup.stations.iter().map(build).collect::<Result<BTreeMap<_, _>, NotFound>>()?;
     let laid = path::lay((kinds.path)(setup.path.kind), setup, &stations, names, found)?;
     let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
-    let (queued, queued_back) = vlan::queues(setup, &laid.ends, found);
+    let (queued, queued_back) = vlan::queues(setup, &laid.ends, found)?;
     let shaped = shaper::set(setup, &laid.ends, found);
     let device = |end: &LinkEnd| {
         let show = |object| Question::at(&end.place, end.place.ip(&["-j", "-d", object, "show", "dev", &end.device]));
@@ -143,9 +149,19 @@ impl Plan {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub fn station(&self, name: &str) -> Result<StationId, NoStation> {
+    pub fn station(&self, name: &str) -> Result<StationId, NotFound> {
         let place = self.stations.keys().position(|station| station == name);
-        place.and_then(StationId::at).ok_or_else(|| NoStation(name.to_owned()))
+        let place = place.ok_or_else(|| NotFound::Station(name.to_owned()))?;
+        StationId::at(place).ok_or_else(|| NotFound::TooManyStations(name.to_owned()))
+    }
+
+    /// The host of a station.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn host(&self, name: &str) -> Result<HostId, NotFound> {
+        let station = self.stations.get(name).ok_or_else(|| NotFound::Station(name.to_owned()))?;
+        Ok(station.offer.place().host)
     }
 
     /// The inverses, in the order in which they are run.

@@ -7,16 +7,16 @@
 //! such; else receive packet steering.
 
 use crate::command::Command;
-use crate::host::HostId;
 use crate::host::place::Place;
+use crate::host::{CpuId, HostId};
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
+use crate::not_found::NotFound;
 use crate::path::Ends;
-use crate::placement::{self, PlaceError, Placed};
-use crate::station::{self, NoStation};
+use crate::placement::{self, PlaceError, Placed, Taken};
+use crate::station;
 use crate::step::{Question, Step};
 use std::collections::BTreeMap;
-use tardy_host::cpus;
 use tardy_host::softirq::Steering;
 use tardy_host::state::Moment;
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
@@ -32,7 +32,7 @@ pub struct Meant {
     /// By which means.
     pub by: SoftirqBy,
     /// On which CPU; `None` for any.
-    pub cpu: Option<u32>,
+    pub cpu: Option<CpuId>,
     /// In the experiment's words.
     pub asked: CpuAsked,
 }
@@ -43,31 +43,33 @@ pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
 /// Works out which CPU each station's packets are taken in on. `chosen` are the CPUs of the streams' threads.
 ///
 /// # Errors
-/// A CPU that does not exist, or one on which a thread would keep the kernel's from running.
+/// A CPU that does not exist, one on which a thread would keep the kernel's from running, or a
+/// stream that has no CPUs chosen.
 pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<AllMeant, PlaceError> {
-    let mut taken = placement::taken(setup, chosen);
+    let mut taken = Taken::by(chosen);
     let (mut all, mut short) = (BTreeMap::new(), Vec::new());
-    for (number, station) in setup.stations.keys().enumerate() {
+    for station in setup.stations.keys() {
         let choice = setup.softirq.cpus.get(station).copied().unwrap_or(CpuChoice::Any);
         if choice == CpuChoice::Any && !setup.softirq.napi {
             continue;
         }
         let beside = receiver_at(&setup.streams, station);
-        let other = beside.and_then(|(n, end)| chosen.get(n).and_then(|placed| placed.of(end)));
-        let failed = |why| PlaceError::Softirq { station: station.clone(), why };
-        let host = station::host_of(setup, station);
-        let taken = taken.entry(host).or_default();
-        let (cpu, lacking) = cpus::beside(choice, other, &found[host].usable, taken).map_err(failed)?;
+        let other = match beside {
+            Some((stream, end)) => placement::placed(setup, chosen, stream)?.of(end),
+            None => None,
+        };
+        let wrong = |why| PlaceError::Softirq { station: station.clone(), why };
+        let (cpu, lacking) = taken.beside(choice, other, station::host_of(setup, station)?, found, wrong)?;
         short.extend(lacking.map(|_| {
             format!("station `{station}`: a CPU other than the receiver's was asked for softirq and there is one")
         }));
         let by = match () {
             () if setup.softirq.napi => SoftirqBy::Napi,
-            () if steering(setup, number, found).is_some_and(|steering| !steering.irqs.is_empty()) => SoftirqBy::Irq,
+            () if steering(setup, station, found)?.is_some_and(|steering| !steering.irqs.is_empty()) => SoftirqBy::Irq,
             () => SoftirqBy::Rps,
         };
         let relative = matches!(choice, CpuChoice::Same | CpuChoice::Different);
-        let of = beside.filter(|_| relative).map(|(n, end)| name(&setup.streams[n], end));
+        let of = beside.filter(|_| relative).map(|(stream, end)| name(stream, end));
         all.insert(station.clone(), Meant { by, cpu, asked: CpuAsked { cpu: choice.to_string(), of } });
     }
     starved(setup, chosen, &all)?;
@@ -82,10 +84,11 @@ fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> R
             let spins = |end: &Side| placed.of(*end) == Some(cpu) && spins_realtime(stream, *end);
             if let Some(end) = Side::of(stream).find(spins) {
                 return Err(PlaceError::TwoSpinners(format!(
-                    "{} would spin with a realtime policy on CPU {cpu}, and the kernel thread that takes in the packets of \
+                    "{} would spin with a realtime policy on CPU {}, and the kernel thread that takes in the packets of \
                      station `{station}` there would never run: set station.{station}.softirq to another CPU, let the thread \
                      wait by \"block\", or use policy \"other\"",
-                    name(stream, end)
+                    name(stream, end),
+                    cpu.cpu
                 )));
             }
         }
@@ -97,10 +100,10 @@ fn name(stream: &Stream, end: Side) -> String {
     format!("{}.{end}", stream.name)
 }
 
-/// What the device of the station that comes `number`th was set to before, where it is one of the host's.
-fn steering<'f>(setup: &Setup, number: usize, found: &'f FactsByHost) -> Option<&'f Steering> {
-    let station = setup.stations.keys().nth(number)?;
-    found[station::host_of(setup, station)].steering.get(*setup.path.devices()?.get(number)?)
+/// What the device of a station was set to before, where it is one of the host's.
+fn steering<'f>(setup: &Setup, station: &str, found: &'f FactsByHost) -> Result<Option<&'f Steering>, NotFound> {
+    let steering = &found.at(setup, station)?.steering;
+    Ok(setup.device_of(station).and_then(|device| steering.get(device)))
 }
 
 /// A command that prints what these files hold, as JSON. The word behind the script says that it only shows.
@@ -136,11 +139,11 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
         read_back.push(Question::at(place, place.exec(&["ethtool", "--json", "-k", device])));
     }
     for (station, end, meant) in ends() {
-        let number = setup.stations.keys().position(|name| name == station);
-        let number = number.ok_or_else(|| NoStation(station.clone()))?;
+        let steering = steering(setup, station, found)?;
         let (place, device) = (&end.place, end.device.as_str());
         let class = format!("/sys/class/net/{device}");
-        match (meant.by, meant.cpu) {
+        let cpu = meant.cpu.map(|cpu| cpu.number_on(place.host)).transpose().map_err(NotFound::from)?;
+        match (meant.by, cpu) {
             (SoftirqBy::Napi, cpu) => {
                 let threaded = format!("{class}/threaded");
                 let on = place.shell(&format!("echo 1 >{threaded}"), &[]);
@@ -149,7 +152,7 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
                 read_back.push(show(place, &threaded));
             }
             (SoftirqBy::Irq, Some(cpu)) => {
-                let irqs = steering(setup, number, found).map(|steering| &steering.irqs).into_iter().flatten();
+                let irqs = steering.map(|steering| &steering.irqs).into_iter().flatten();
                 let (mut files, mut does, mut undoes) = (Vec::new(), Vec::new(), Vec::new());
                 for (irq, was) in irqs {
                     let file = format!("/proc/irq/{irq}/smp_affinity_list");
@@ -164,7 +167,7 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
             (SoftirqBy::Rps, Some(cpu)) => {
                 let does = format!("for q in {class}/queues/rx-*; do echo {} >$q/rps_cpus || exit; done", mask(cpu));
                 // What is set on a veth goes with it.
-                let were = steering(setup, number, found).map(|steering| &steering.queues).into_iter().flatten();
+                let were = steering.map(|steering| &steering.queues).into_iter().flatten();
                 let put = |(queue, was): (&String, &String)| {
                     let (device, queue, was) = (device.to_owned(), queue.clone(), was.clone());
                     Inverse::within(place, Action::RestoreSteering { device, queue, was })
@@ -196,7 +199,7 @@ pub fn asks(setup: &Setup) -> bool {
 
 /// True if two cells want the same of the path.
 pub fn alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
-    let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<u32>)>> {
+    let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<CpuId>)>> {
         if !asks(setup) {
             return Some(BTreeMap::new());
         }
@@ -208,12 +211,24 @@ pub fn alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     matches!((all(a), all(b)), (Some(a), Some(b)) if a == b)
 }
 
+/// A station that is watched over.
+struct Watched {
+    meant: Meant,
+    host: HostId,
+    device: String,
+}
+
+impl Watched {
+    fn is_polled(&self) -> bool {
+        self.meant.by == SoftirqBy::Napi
+    }
+}
+
 /// Watches over the placement of one trial.
 pub struct Watch<'a> {
     setup: &'a Setup,
-    meant: BTreeMap<String, Meant>,
-    /// Each station's device, and its host.
-    devices: BTreeMap<String, (HostId, String)>,
+    stations: BTreeMap<String, Watched>,
+    /// How often each kernel thread of a host had run before the trial.
     before: BTreeMap<(HostId, u32), u64>,
     threads: BTreeMap<String, Vec<NapiThread>>,
 }
@@ -222,32 +237,27 @@ impl<'a> Watch<'a> {
     /// For a trial of `setup` on a path that ends so.
     ///
     /// # Errors
-    /// As [`meant`].
+    /// As [`meant`], or if the path does not lead to a station.
     pub fn new(setup: &'a Setup, chosen: &[Placed], ends: &Ends, found: &FactsByHost) -> Result<Watch<'a>, PlaceError> {
         let (meant, _) = meant(setup, chosen, found)?;
-        let device = |station: &String| {
-            let end = ends.get(station)?;
-            Some((station.clone(), (end.place.host, end.device.clone())))
+        let watched = |(station, meant): (String, Meant)| {
+            let end = ends.at(&station)?;
+            Ok((station, Watched { meant, host: end.place.host, device: end.device.clone() }))
         };
-        let devices = meant.keys().filter_map(device).collect();
-        Ok(Watch { setup, meant, devices, before: BTreeMap::new(), threads: BTreeMap::new() })
+        let stations = meant.into_iter().map(watched).collect::<Result<_, NotFound>>()?;
+        Ok(Watch { setup, stations, before: BTreeMap::new(), threads: BTreeMap::new() })
     }
 
     /// The devices of a host whose kernel threads are to be looked at.
     pub fn polled(&self, host: HostId) -> Vec<String> {
-        let here = self.devices.iter().filter(|(station, (at, _))| *at == host && self.is_polled(station));
-        here.map(|(_, (_, device))| device.clone()).collect()
-    }
-
-    fn is_polled(&self, station: &str) -> bool {
-        self.meant[station].by == SoftirqBy::Napi
+        let here = self.stations.values().filter(|station| station.host == host && station.is_polled());
+        here.map(|station| station.device.clone()).collect()
     }
 
     /// Takes what was seen of these threads on a host, by device: just before the trial, and just behind it.
     pub fn saw(&mut self, moment: Moment, host: HostId, napi: &BTreeMap<String, Vec<NapiThread>>) {
-        for (station, (_, device)) in self.devices.iter().filter(|(_, (at, _))| *at == host) {
-            let is_polled = self.meant[station].by == SoftirqBy::Napi;
-            let threads = napi.get(device).into_iter().flatten().filter(|_| is_polled).cloned();
+        for (station, watched) in self.stations.iter().filter(|(_, watched)| watched.host == host) {
+            let threads = napi.get(&watched.device).into_iter().flatten().filter(|_| watched.is_polled()).cloned();
             match moment {
                 Moment::Before => self.before.extend(threads.map(|thread| ((host, thread.tid), thread.switches))),
                 Moment::Behind => {
@@ -271,22 +281,22 @@ impl<'a> Watch<'a> {
             let of = relative.then(|| name(stream, end.other()));
             (name(stream, end), CpuAsked { cpu: cpu.to_string(), of })
         });
-        let softirq = self.meant.iter().filter_map(|(station, meant)| {
+        let softirq = self.stations.iter().map(|(station, Watched { meant, device, .. })| {
             let at = |stream: &Stream| receives_at(stream, station);
             let receivers = self.setup.streams.iter().filter_map(|stream| Some(name(stream, at(stream)?))).collect();
             let here = self.setup.streams.iter().filter(|stream| at(stream).is_some());
             let rows = |stream: &Stream| streams.iter().find(|(name, _)| *name == stream.name).map(|(_, batch)| batch);
             let packets = here.filter_map(|stream| Some(arrived(stream, rows(stream)?))).sum();
             let record = SoftirqRecord {
-                device: self.devices.get(station)?.1.clone(),
+                device: device.clone(),
                 by: meant.by,
                 asked: meant.asked.clone(),
-                cpu: meant.cpu,
+                cpu: meant.cpu.map(|cpu| cpu.cpu),
                 packets,
                 receivers,
                 threads: self.threads.get(station).cloned().unwrap_or_default(),
             };
-            Some((station.clone(), record))
+            (station.clone(), record)
         });
         PlacementRecord { asked: asked.chain(self.of_loads()).collect(), softirq: softirq.collect() }
     }

@@ -9,6 +9,7 @@ use crate::inverse::Inverse;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
+use tardy_model::manifest::QdiscsOf;
 
 /// A text that this program is built with, or that came from another host.
 pub type Text = Cow<'static, str>;
@@ -54,6 +55,8 @@ pub struct Question {
     pub host: HostId,
     /// The command.
     pub command: Command,
+    /// Whose queue disciplines it asks for; `None` if it asks for something else.
+    pub qdiscs_of: Option<QdiscsOf>,
 }
 
 impl fmt::Display for Question {
@@ -65,6 +68,12 @@ impl fmt::Display for Question {
 impl Question {
     /// A question to the host of a place.
     pub fn at(place: &Place, command: Command) -> Question {
-        Question { host: place.host, command }
+        Question { host: place.host, command, qdiscs_of: None }
+    }
+
+    /// The same, as one for the queue disciplines of this end.
+    #[must_use]
+    pub fn for_qdiscs_of(self, end: QdiscsOf) -> Question {
+        Question { qdiscs_of: Some(end), ..self }
     }
 }

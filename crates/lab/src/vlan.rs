@@ -5,7 +5,7 @@
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
-use crate::path::link::{Ends, Laid, LinkEnd, NO_IPV6, VlanEnd};
+use crate::path::link::{Ends, Laid, LinkEnd, NO_IPV6, PathError, VlanEnd};
 use crate::step::{Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::port::TagBy;
@@ -42,20 +42,24 @@ fn arrives_at(stream: &Stream) -> impl Iterator<Item = &str> {
 }
 
 /// Adds the VLAN devices to a path that is laid: at each end one for each VLAN, which knows all other ends.
-pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
+///
+/// # Errors
+/// If the path has more ends than a VLAN has addresses for.
+pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) -> Result<(), PathError> {
     for (n, (vlan, map)) in maps(setup).into_iter().enumerate() {
         let subnet = names.vlan_subnet(laid.ends.len(), n as u8);
-        let end = |(number, link): (usize, &LinkEnd)| {
-            let number = LinkNumber::new(number)?;
+        let end = |(number, (station, link)): (usize, (&String, &LinkEnd))| {
+            let too_many = || PathError::TooManyEnds { station: station.clone(), number: number + 1 };
+            let number = LinkNumber::new(number).ok_or_else(too_many)?;
             let end = VlanEnd {
                 device: names.vlan(number, vlan),
                 address: subnet.address(number).into(),
                 address6: setup.has_ipv6().then(|| names.vlan_address6(number, vlan)),
             };
-            Some((end, link.mac.clone()))
+            Ok((end, link.mac.clone()))
         };
-        let all: Vec<(VlanEnd, String)> = laid.ends.values().enumerate().filter_map(end).collect();
-        for (at, link) in laid.ends.values_mut().enumerate().take(all.len()) {
+        let all: Vec<(VlanEnd, String)> = laid.ends.iter().enumerate().map(end).collect::<Result<_, PathError>>()?;
+        for (at, link) in laid.ends.values_mut().enumerate() {
             let near = &all[at].0;
             let others = || all.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
             laid.steps.extend(device(link, near, vlan, &map));
@@ -65,6 +69,7 @@ pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) {
             link.vlans.insert(vlan, near.clone());
         }
     }
+    Ok(())
 }
 
 /// Two steps: IPv6's own chatter is switched off by itself, for a kernel without IPv6 refuses that.
@@ -104,16 +109,16 @@ fn address<'a>(
 
 /// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device must filter by itself
 /// (ethtool's n-tuple rules); one that cannot refuses the first rule with a reason of its own.
-pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> (Vec<Step>, Vec<Question>) {
+///
+/// # Errors
+/// If nobody has counted the queues of a device.
+pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Step>, Vec<Question>), PathError> {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
-    for (number, (station, end)) in ends.iter().enumerate() {
-        if !by_priority(setup).contains(station.as_str()) {
-            continue;
-        }
-        let queues = setup.path.queues.unwrap_or_else(|| {
-            let device = setup.path.devices().and_then(|devices| devices.get(number).copied()).unwrap_or_default();
-            found[end.place.host].steering.get(device).map_or(1, |steering| steering.queues.len() as u32)
-        });
+    for (station, end) in ends.iter().filter(|(station, _)| by_priority(setup).contains(station.as_str())) {
+        let queues = match setup.path.queues {
+            Some(queues) => queues,
+            None => counted(setup, station, end, found)?,
+        };
         let device = end.device.as_str();
         let shell = |script: &str| end.place.shell(script, &[]);
         for pcp in 0..8u32 {
@@ -134,5 +139,13 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> (Vec<St
         let rules = format!(r#"printf '["%s"]\n' "$(ethtool -n {device} | paste -sd ' ' | tr -d '\\\t"')""#);
         read_back.push(Question::at(&end.place, shell(&rules)));
     }
-    (steps, read_back)
+    Ok((steps, read_back))
+}
+
+/// How many receive queues the device of a station has, which was there before the path.
+fn counted(setup: &Setup, station: &str, end: &LinkEnd, found: &FactsByHost) -> Result<u32, PathError> {
+    let device = setup.device_of(station).ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
+    let steering = found.of(end.place.host)?.steering.get(device);
+    let steering = steering.ok_or_else(|| PathError::Unread { device: device.to_owned() })?;
+    Ok(steering.queues.len() as u32)
 }

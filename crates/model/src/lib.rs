@@ -40,6 +40,7 @@ pub mod schema;
 pub mod shaper;
 pub mod station;
 pub mod stream;
+pub mod stream_id;
 pub mod tcp;
 pub mod time;
 pub mod trial;

@@ -152,6 +152,22 @@ pub struct StationEntry {
     pub agent: String,
 }
 
+/// An end of a path whose queue disciplines were read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "qdiscs_of")]
+pub struct QdiscsOf {
+    /// The station.
+    pub station: String,
+    /// The network device, by the name that each run has for it; `link` for one that the path
+    /// makes, whose own name bears the number of a slot.
+    pub device: String,
+}
+
+impl QdiscsOf {
+    /// What a device that the path makes is called.
+    pub const MADE: &str = "link";
+}
+
 /// What was read back after set-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "read_back")]
@@ -159,6 +175,10 @@ pub struct ReadBack {
     /// The cell whose path it was; only of queue disciplines, which differ from cell to cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
+    /// Whose queue disciplines it tells of; absent where it tells of something else, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qdiscs_of: Option<QdiscsOf>,
     /// The command that was run.
     pub command: String,
     /// What it printed: as it is if that was JSON, else as a text.

@@ -20,6 +20,13 @@ pub enum Life {
     Run,
 }
 
+/// On which host stations of a kind are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StationHost {
+    /// The machine on which the experiment is run.
+    Coordinators,
+}
+
 /// What a kind of station is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationTraits {
@@ -27,6 +34,8 @@ pub struct StationTraits {
     pub name: &'static str,
     /// How long it lives.
     pub life: Life,
+    /// Where they are.
+    pub host: StationHost,
 }
 
 impl StationKind {
@@ -38,7 +47,7 @@ impl StationKind {
     /// What it is.
     pub const fn traits(self) -> StationTraits {
         match self {
-            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp },
+            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp, host: StationHost::Coordinators },
         }
     }
 }

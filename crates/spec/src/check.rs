@@ -4,7 +4,7 @@
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Softirq;
-use crate::placement;
+use crate::placement::{self, StreamThread};
 use crate::schema::show_duration;
 use tardy_model::ethernet::{ETHERTYPE, TAGS};
 use tardy_model::path::{Devices, PathKind, PathTraits};
@@ -298,8 +298,7 @@ enum Slot {
 
 /// Two realtime threads that spin on one CPU: the second would never run.
 pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
-    let slot = |n: usize, end: Side| {
-        let stream = &streams[n];
+    let slot = |stream: &Stream, n: &usize, end: Side| {
         let (own, other) = match end {
             Side::Tx => (stream.tx.cpu, stream.rx.cpu),
             Side::Rx => (stream.rx.cpu, stream.tx.cpu),
@@ -307,16 +306,17 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
         };
         match (own, other) {
             (CpuChoice::Number(cpu), _) | (CpuChoice::Same, CpuChoice::Number(cpu)) => Some(Slot::Number(cpu)),
-            (CpuChoice::Same, _) | (CpuChoice::Auto, CpuChoice::Same) => Some(Slot::Shared(n)),
+            (CpuChoice::Same, _) | (CpuChoice::Auto, CpuChoice::Same) => Some(Slot::Shared(*n)),
             _ => None,
         }
     };
-    let Some(clash) = placement::clash(streams, slot) else { return Ok(()) };
-    let key = |(n, end): (usize, Side), field: &str| format!("stream.{}.{end}.{field}", streams[n].name);
-    let thread = |at: (usize, Side)| format!("`{}.{}`", streams[at.0].name, at.1);
+    let numbered = streams.iter().enumerate().map(|(n, stream)| (stream, n));
+    let Some((_, one, other)) = placement::clash(numbered, slot) else { return Ok(()) };
+    let key = |(stream, end): StreamThread<'_>, field: &str| format!("stream.{}.{end}.{field}", stream.name);
+    let thread = |(stream, end): StreamThread<'_>| format!("`{}.{end}`", stream.name);
     let mut keys = Vec::new();
-    for at in [clash.1, clash.0] {
-        let sleeps_by = match (at.1, streams[at.0].kind) {
+    for at in [other, one] {
+        let sleeps_by = match (at.1, at.0.kind) {
             (Side::Tx, Kind::Cyclic | Kind::Reflected) => key(at, "spin"),
             (Side::Reply, _) => key((at.0, Side::Tx), "wait"),
             _ => key(at, "wait"),
@@ -325,13 +325,13 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
     }
     let message = format!(
         "{} and {} both spin under a realtime policy on one CPU: one of them would never run",
-        thread(clash.0),
-        thread(clash.1)
+        thread(one),
+        thread(other)
     );
     Err(view.combination(
         &keys,
         message,
-        format!("give {} another CPU, policy = \"other\", or let it sleep", thread(clash.1)),
+        format!("give {} another CPU, policy = \"other\", or let it sleep", thread(other)),
     ))
 }
 
@@ -340,11 +340,10 @@ pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) ->
     let relative = |cpu: &CpuChoice| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
     for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| relative(choice)) {
         let key = format!("station.{station}.softirq");
-        let Some((n, end)) = placement::receiver_at(streams, station) else {
+        let Some((stream, end)) = placement::receiver_at(streams, station) else {
             let message = format!("`{key}` is \"{choice}\", and no stream's packets arrive at `{station}`");
             return Err(view.combination(&[key], message, "write a number, or leave it out".to_owned()));
         };
-        let stream = &streams[n];
         if end.cpu(stream) == CpuChoice::Any {
             let thread = format!("stream.{}.{end}.cpu", stream.name);
             let message = format!("`{key}` is \"{choice}\" as `{}.{end}`, which is not pinned", stream.name);

@@ -66,6 +66,17 @@ impl Setup {
         all_simulated(&self.streams)
     }
 
+    /// The devices that are there before the path is, each with its station; none where the path
+    /// makes its own.
+    pub fn devices(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.stations.keys().map(String::as_str).zip(self.path.devices().into_iter().flatten())
+    }
+
+    /// The device of a station that is there before the path is.
+    pub fn device_of(&self, station: &str) -> Option<&str> {
+        self.devices().find(|(at, _)| *at == station).map(|(_, device)| device)
+    }
+
     /// True if a stream needs IPv6 addresses on the path.
     pub fn has_ipv6(&self) -> bool {
         self.streams.iter().any(|stream| stream.ip == Ip::Ipv6)

@@ -14,20 +14,24 @@ pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
     spins && policy.is_realtime() && !stream.port.traits().is_simulated
 }
 
-/// The first two threads, each as number of the stream and end, that spin under a realtime policy on one CPU. `cpu_of`
-/// says which CPU a thread has, `None` if that is not known or not one.
-pub fn clash<C: PartialEq>(
-    streams: &[Stream],
-    cpu_of: impl Fn(usize, Side) -> Option<C>,
-) -> Option<((usize, Side), (usize, Side))> {
-    let mut seen: Vec<(C, (usize, Side))> = Vec::new();
-    for (n, stream) in streams.iter().enumerate() {
+/// A thread of a stream.
+pub type StreamThread<'s> = (&'s Stream, Side);
+
+/// The first two threads that spin under a realtime policy on one CPU, and that CPU. Each stream
+/// comes with what is known of it, by which `cpu_of` says which CPU a thread has; `None` if that is
+/// not known or not one.
+pub fn clash<'s, K, C: PartialEq>(
+    streams: impl Iterator<Item = (&'s Stream, K)>,
+    cpu_of: impl Fn(&'s Stream, &K, Side) -> Option<C>,
+) -> Option<(C, StreamThread<'s>, StreamThread<'s>)> {
+    let mut seen: Vec<(C, StreamThread<'s>)> = Vec::new();
+    for (stream, known) in streams {
         for end in Side::of(stream) {
-            let Some(cpu) = cpu_of(n, end).filter(|_| spins_realtime(stream, end)) else { continue };
+            let Some(cpu) = cpu_of(stream, &known, end).filter(|_| spins_realtime(stream, end)) else { continue };
             if let Some((_, earlier)) = seen.iter().find(|(taken, _)| *taken == cpu) {
-                return Some((*earlier, (n, end)));
+                return Some((cpu, *earlier, (stream, end)));
             }
-            seen.push((cpu, (n, end)));
+            seen.push((cpu, (stream, end)));
         }
     }
     None
@@ -43,10 +47,10 @@ pub fn receives_at(stream: &Stream, station: &str) -> Option<Side> {
     }
 }
 
-/// The thread that receives at a station, as number of the stream and end: of the stream under test, which is called `ctl` or
-/// stands first; else of the first stream that has one there.
-pub fn receiver_at(streams: &[Stream], station: &str) -> Option<(usize, Side)> {
-    let under_test = streams.iter().position(|stream| stream.name == UNDER_TEST);
-    let in_order = under_test.into_iter().chain(0..streams.len());
-    in_order.filter_map(|n| Some((n, receives_at(&streams[n], station)?))).next()
+/// The thread that receives at a station: of the stream under test, which is called `ctl` or stands
+/// first; else of the first stream that has one there.
+pub fn receiver_at<'s>(streams: &'s [Stream], station: &str) -> Option<StreamThread<'s>> {
+    let under_test = streams.iter().find(|stream| stream.name == UNDER_TEST);
+    let in_order = under_test.into_iter().chain(streams);
+    in_order.filter_map(|stream| Some((stream, receives_at(stream, station)?))).next()
 }

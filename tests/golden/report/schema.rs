@@ -3,7 +3,7 @@
 
 use super::sample::{many, odd, run};
 use serde_json::{Value, json};
-use tardy_model::manifest::{GuestEntry, ReadBack};
+use tardy_model::manifest::{GuestEntry, QdiscsOf, ReadBack};
 use tardy_model::result::CpuUser;
 use tardy_model::schema::{manifest, results};
 use tardy_model::validity::{RuleLimit, Setting};
@@ -123,6 +123,7 @@ fn manifest_agrees_with_its_schema() {
     let mut run = odd();
     run.manifest.read_back.push(ReadBack {
         cell: Some("all".into()),
+        qdiscs_of: Some(QdiscsOf { station: "a".into(), device: QdiscsOf::MADE.into() }),
         command: "tc -j qdisc".into(),
         says: serde_json::from_str("[{\"kind\": \"noqueue\"}]").expect("JSON"),
     });

@@ -3,6 +3,7 @@
 
 use super::R1;
 use crate::wire;
+use tardy_lab::machine::FactsByHost;
 use tardy_lab::shaper::{check, offload_refusal, with_the_kernels_refusal};
 use tardy_model::shaper::{frame_time, wire_bytes};
 use tardy_model::time::Nanos;
@@ -66,11 +67,12 @@ fn credits_are_kept_without_a_clock_and_gates_are_not() {
             can.phc = -1;
         }
     });
+    let refused = |setup: &Setup, found: &FactsByHost| offload_refusal(setup, found).expect("its stations are there");
     let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
-    assert!(offload_refusal(&gates, &without).expect("it says why").contains("needs a device with a PTP clock"));
+    assert!(refused(&gates, &without).expect("it says why").contains("needs a device with a PTP clock"));
     let credits = "kind = \"cbs\"\nclasses = 2\ncbs.classes = [0]\ncbs.idleslope = \"20Mbit\"\ncbs.offload = true\n";
-    assert_eq!(offload_refusal(&stream(&format!("{WIRE}[shaper]\n{credits}")), &without), None, "its driver is asked");
-    let veth = offload_refusal(&stream(&format!("[shaper]\n{credits}")), &without).expect("it says why");
+    assert_eq!(refused(&stream(&format!("{WIRE}[shaper]\n{credits}")), &without), None, "its driver is asked");
+    let veth = refused(&stream(&format!("[shaper]\n{credits}")), &without).expect("it says why");
     assert!(!veth.contains("clock"), "{veth}");
 }
 
@@ -80,7 +82,7 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     let setup = stream(&format!("{WIRE}[shaper]\n{credits}"));
     let refused = |on, switchable| {
         let found = wire::found(|nic| nic.tc_offload = Some(Feature { on, switchable }));
-        with_the_kernels_refusal(&setup, &found, "tc qdisc replace", "Error: not supported.")
+        with_the_kernels_refusal(&setup, &found, "tc qdisc replace", "Error: not supported.").expect("it is there")
     };
     let kernels = "`tc qdisc replace`: Error: not supported.";
     let mend = "; hw-tc-offload of enp1s0 is off, and its driver may ask for it: ethtool -K enp1s0 hw-tc-offload on";
@@ -88,13 +90,14 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     // What is on, or cannot be switched, is not the mend.
     assert_eq!([refused(true, true), refused(false, false)], [kernels, kernels]);
     let silent = wire::found(|nic| nic.tc_offload = None);
-    assert_eq!(with_the_kernels_refusal(&setup, &silent, "tc qdisc replace", "Error: not supported."), kernels);
+    let says = with_the_kernels_refusal(&setup, &silent, "tc qdisc replace", "Error: not supported.");
+    assert_eq!(says.as_deref(), Ok(kernels));
     let clockless = wire::found(|nic| {
         nic.can = Err("not asked".to_owned());
         nic.tc_offload = Some(Feature { on: false, switchable: true });
     });
     let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
-    let both = with_the_kernels_refusal(&gates, &clockless, "tc", "Error: no.");
+    let both = with_the_kernels_refusal(&gates, &clockless, "tc", "Error: no.").expect("it is there");
     assert!(both.contains("has is unknown: not asked; the kernel: Error: no.") && both.ends_with(mend), "{both}");
 }
 

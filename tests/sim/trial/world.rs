@@ -303,7 +303,7 @@ impl World {
                                 absent: Vec::new(),
                                 error_queue_bytes: 0,
                             });
-                            What::End(EndId { stream: end.stream(), side: end.side() })
+                            What::End(EndId { stream: end.stream().number(), side: end.side() })
                         }
                         ActivityOrder::Load(_) => What::Load,
                     };

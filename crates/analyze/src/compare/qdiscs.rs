@@ -6,13 +6,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::comparison::Group;
 use tardy_model::json::Json;
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::{Manifest, QdiscsOf};
 
 /// Each option of each queue discipline, by station, device and place.
 pub(super) fn facts(manifest: &Manifest) -> Vec<((Group, String), String)> {
     let mut facts = Vec::new();
     for read in &manifest.read_back {
-        let Some((station, device)) = of(&read.command) else { continue };
+        let Some(QdiscsOf { station, device }) = read.qdiscs_of.clone().or_else(|| of_older(&read.command)) else {
+            continue;
+        };
         let cell = read.cell.iter().map(|cell| format!("{cell} ")).collect::<String>();
         let Some(says) = tree(&read.says) else {
             let name = format!("{cell}{station} {device}");
@@ -39,9 +41,10 @@ fn tree(says: &Json) -> Option<Value> {
     Some(says.text()).filter(|text| text.len() <= LARGEST).and_then(|text| serde_json::from_str(text).ok())
 }
 
-/// The station and the device of a command that asks for queue disciplines. Namespaces and links have a slot's number in their
-/// names (`tardy-3-a`, `tardy3-0`), which differs where two runs were under way at once.
-fn of(command: &str) -> Option<(String, &str)> {
+/// Whose queue disciplines a command asks for, of a run whose manifest does not say it: those of
+/// its time had namespaces and links with a slot's number in their names (`tardy-3-a`, `tardy3-0`),
+/// which differs where two runs were under way at once.
+fn of_older(command: &str) -> Option<QdiscsOf> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let behind = |word: &str| words.iter().position(|known| *known == word).and_then(|at| words.get(at + 1).copied());
     if words.first() != Some(&"tc") || behind("qdisc") != Some("show") {
@@ -53,8 +56,8 @@ fn of(command: &str) -> Option<(String, &str)> {
     let device = behind("dev")?;
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let own = device.strip_prefix("tardy").and_then(|rest| rest.split_once('-'));
-    let device = if own.is_some_and(|(slot, end)| number(slot) && number(end)) { "link" } else { device };
-    Some((station.to_owned(), device))
+    let device = if own.is_some_and(|(slot, end)| number(slot) && number(end)) { QdiscsOf::MADE } else { device };
+    Some(QdiscsOf { station: station.to_owned(), device: device.to_owned() })
 }
 
 /// A base time lies in the future of each run: what stays of it is where in the cycle it begins.

@@ -15,6 +15,7 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::placement;
 use tardy_lab::plan;
+use tardy_lab::run::RunError;
 use tardy_lab::script::Script;
 use tardy_lab::{consent, coordinator, loads};
 use tardy_model::path::Where;
@@ -51,13 +52,11 @@ pub fn call(args: Plan) -> Result<Exit> {
             script.comment("port sim: nothing is built, no command is run");
         } else {
             // A CPU that is not there is told now, not by the run.
-            let (chosen, _) = placement::place(&cell.setup, &found).map_err(tardy_lab::run::RunError::from)?;
-            loads::place(&cell.setup, &chosen, &found).map_err(tardy_lab::run::RunError::from)?;
-            match missing(&cell.setup, guest.is_some(), &found) {
+            let (chosen, _) = placement::place(&cell.setup, &found).map_err(RunError::from)?;
+            loads::place(&cell.setup, &chosen, &found).map_err(RunError::from)?;
+            match missing(&cell.setup, guest.is_some(), &found)? {
                 Some(says) => script.comment(&says),
-                None => plan::plan(&cell.setup, Names::FIRST, &found)
-                    .map_err(tardy_lab::run::RunError::from)?
-                    .write_to(&mut script),
+                None => plan::plan(&cell.setup, Names::FIRST, &found).map_err(RunError::from)?.write_to(&mut script),
             }
         }
         match said.iter_mut().find(|(known, _)| *known == script) {
@@ -73,9 +72,10 @@ pub fn call(args: Plan) -> Result<Exit> {
             if !axes.is_empty() {
                 out.comment(&format!("  {}: {}", cell.id, axes.join(", ")));
             }
-            if !cell.setup.loads.is_empty() && missing(&cell.setup, guest.is_some(), &found).is_none() {
-                let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(tardy_lab::run::RunError::from)?;
-                loads::told(&cell.setup, &plan).iter().for_each(|line| out.comment(&format!("    {line}")));
+            if !cell.setup.loads.is_empty() && missing(&cell.setup, guest.is_some(), &found)?.is_none() {
+                let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(RunError::from)?;
+                let lines = loads::told(&cell.setup, &plan).map_err(RunError::from)?;
+                lines.iter().for_each(|line| out.comment(&format!("    {line}")));
             }
         }
         match guest {
@@ -88,12 +88,12 @@ pub fn call(args: Plan) -> Result<Exit> {
 }
 
 /// What is said in place of the commands where they cannot be known.
-fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Option<String> {
-    match setup.path.traits().place {
+fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Option<String>, RunError> {
+    Ok(match setup.path.traits().place {
         Where::OnlyInGuest if in_guest => {
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())
         }
         _ if in_guest => None,
-        _ => Kinds::default().refusal(setup, found).map(|why| format!("refused on this machine: {why}")),
-    }
+        _ => Kinds::default().refusal(setup, found)?.map(|why| format!("refused on this machine: {why}")),
+    })
 }

@@ -18,7 +18,6 @@ use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::{Guest, GuestOptions};
-use tardy_lab::host::HostId;
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
@@ -65,7 +64,7 @@ pub fn call(args: Run) -> Result<Exit> {
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
     if let Where::Here { found, .. } = &place {
-        manifest.machine.extend(found[HostId::HERE].nics.values().flat_map(|nic| nic.facts()));
+        manifest.machine.extend(found.here().nics.values().flat_map(|nic| nic.facts()));
     }
     folder.write_manifest(&manifest)?;
     let mut recorder = Recorder::new(&experiment, &folder, manifest);

@@ -19,6 +19,7 @@ use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::Side;
 use tardy_model::stream::{Wait, live};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::udp::Waker;
 use tardy_sys::{SysError, clock, nic, poke};
@@ -26,7 +27,7 @@ use tardy_sys::{SysError, clock, nic, poke};
 /// One end.
 pub struct End {
     activity: ActivityId,
-    stream: u8,
+    stream: StreamId,
     side: Side,
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
@@ -280,7 +281,7 @@ impl Drop for End {
 
 fn start(
     side: &str,
-    stream: u8,
+    stream: StreamId,
     run: impl FnOnce() -> EndRecord + Send + 'static,
     ready: &mpsc::Receiver<Result<ThreadRecord, SysError>>,
 ) -> Result<Result<(JoinHandle<EndRecord>, ThreadRecord), SysError>, String> {

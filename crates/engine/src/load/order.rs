@@ -32,7 +32,8 @@ pub struct LoadOrder {
     pub thread: ThreadOrder,
     /// This station's address, with the instance's port.
     pub local: SocketAddr,
-    /// The other station's, with the same port.
+    /// The other station's, with the same port; the unspecified address for a load that has no
+    /// other side, which sends nothing.
     pub remote: SocketAddr,
     /// When it starts after the base time.
     pub start: Nanos,

@@ -43,7 +43,7 @@ impl PacketSend {
         let size = usize::from(order.size()).max(HEAD);
         let kind = if order.replies { PacketKind::WarmUpReply } else { PacketKind::WarmUp };
         let mut probe = [head.as_slice(), &vec![0; size]].concat();
-        Frame { kind, stream, size: order.size(), nonce, seq: PROBE }.write(&mut probe[head.len()..]);
+        Frame { kind, stream: stream.number(), size: order.size(), nonce, seq: PROBE }.write(&mut probe[head.len()..]);
         let frames = probe.repeat(BATCH);
         Ok(PacketSend { socket, frames, head: head.len(), size, probe })
     }
@@ -98,7 +98,7 @@ impl PacketReceive {
     /// Opens the socket for the order.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;
-        let filter = filter::program(ethertype, nonce, stream);
+        let filter = filter::program(ethertype, nonce, stream.number());
         let stamp = order.order.wants(order.rx_kernel());
         let socket = packet::receiver(&order.device, &filter, tag.is_some(), stamp, 8 << 20)?;
         // A packet socket is told of no NAPI context: there is nothing that it could poll.

@@ -64,7 +64,7 @@ impl UdpSend {
         let (StreamOrder { stream, nonce, .. }, size) = (&order.order, order.size());
         let mut probe = vec![0; usize::from(size).max(HEAD)];
         let kind = if order.replies { PacketKind::WarmUpReply } else { PacketKind::WarmUp };
-        Frame { kind, stream: *stream, size, nonce: *nonce, seq: PROBE }.write(&mut probe);
+        Frame { kind, stream: stream.number(), size, nonce: *nonce, seq: PROBE }.write(&mut probe);
         UdpSend { socket, probe }
     }
 

@@ -77,8 +77,12 @@ impl Sender {
         let noted = if stamps > 0 { order.order.count } else { 0 };
         let keys = Keys::new(noted);
         let StreamOrder { stream, nonce, .. } = order.order;
-        let heads =
-            Heads::new(if order.replies { PacketKind::Reply } else { PacketKind::Test }, stream, order.size(), nonce);
+        let heads = Heads::new(
+            if order.replies { PacketKind::Reply } else { PacketKind::Test },
+            stream.number(),
+            order.size(),
+            nonce,
+        );
         Sender {
             order,
             payload,

@@ -67,7 +67,7 @@ impl<'a> Around<'a, '_, '_> {
                 let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
                 let (polled, commands) = (Vec::new(), Vec::new());
                 let what = Observe { moment, programs: self.programs, polled, commands };
-                let here = self.hosts.at(HostId::HERE).observe(&what)?.state;
+                let here = self.hosts.own().observe(&what)?.state;
                 self.states.push(BTreeMap::from([(HostId::HERE, here)]));
             }
         }
@@ -76,7 +76,7 @@ impl<'a> Around<'a, '_, '_> {
         let mut of = |host| Some([before.remove(&host)?, after.remove(&host)?]);
         let here = of(HostId::HERE);
         let ids: Vec<HostId> = self.hosts.ids().into_iter().skip(1).collect();
-        let others = ids.into_iter().filter_map(|id| Some((self.hosts.name(id)?.to_owned(), of(id)?))).collect();
+        let others = ids.into_iter().filter_map(|id| Some((id, (self.hosts.name(id)?.to_owned(), of(id)?)))).collect();
         let gone = || Away { host: HostId::HERE.to_string(), says: "its state was not read".to_owned() };
         Ok((States { here: here.ok_or_else(gone)?, others }, self.watch, self.readings))
     }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be known before anything is touched: whether an experiment can be run here, and what of the machine its plans rest on.
 
-use crate::host::HostId;
 use crate::host::ask::Ask;
 use crate::host::hosts::Hosts;
 use crate::loads;
 use crate::machine::FactsByHost;
 use crate::path::wire;
 use crate::placement::place;
+use crate::plan::PlanError;
 use crate::run::RunError;
 use crate::shaper;
+use std::collections::BTreeMap;
 use tardy_spec::experiment::{Experiment, Setup};
 
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
@@ -31,7 +32,7 @@ pub fn check(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHo
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
         // The coordinator holds what both ends recorded, wherever they are.
-        let available = found[HostId::HERE].available_bytes;
+        let available = found.here().available_bytes;
         if let Some(available) = available.filter(|available| needed > available / 10 * 9) {
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
@@ -48,9 +49,13 @@ pub fn check(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHo
 /// What of the machines a plan of the experiment rests on.
 ///
 /// # Errors
-/// [`RunError::Look`] and [`RunError::Shaper`].
+/// [`RunError::Plan`], [`RunError::Look`] and [`RunError::Shaper`].
 pub fn look(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
-    let found = hosts.look(|host| Ask { devices: wire::asks(experiment, host) })?;
+    let mut asks = BTreeMap::new();
+    for host in hosts.ids() {
+        asks.insert(host, Ask { devices: wire::asks(experiment, host).map_err(PlanError::from)? });
+    }
+    let found = hosts.look(asks)?;
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         shaper::check(&cell.setup, &found)?;
     }

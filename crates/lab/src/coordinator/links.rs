@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub fn wait_for_link(hosts: &mut Hosts<'_>, ends: &Ends, stop: &AtomicBool) -> Result<(), LookError> {
     let until = Instant::now() + LINK;
     for end in ends.values() {
-        let host = hosts.at(end.place.host);
+        let host = hosts.at(end.place.host)?;
         while !(stop.load(Relaxed) || host.link_is_up(end.place.netns(), &end.device)?) {
             if Instant::now() > until {
                 return Err(DeviceError::NoLink { device: end.device.clone(), seconds: LINK.as_secs() }.into());

@@ -3,7 +3,7 @@
 //! this kernel refuses must not show when half of the cells are measured.
 
 use super::under_way::Run;
-use crate::host::{ApplyError, HostId};
+use crate::host::ApplyError;
 use crate::names::Names;
 use crate::orders::built_alike;
 use crate::plan;
@@ -47,11 +47,11 @@ impl Run<'_, '_> {
         setup: &Setup,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
-        let blind = shaper::offload_refusal(setup, &self.found);
+        let blind = shaper::offload_refusal(setup, &self.found)?;
         if let Some(why) = blind.as_ref().filter(|_| setup.path.devices().is_some()) {
             return Ok(Some(why.clone()));
         }
-        self.found[HostId::HERE].now = Some(tardy_sys::clock::now());
+        self.found.here_mut().now = Some(tardy_sys::clock::now());
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
         let applied = self.hosts.apply(&plan.steps);
         if let Err(error) = self.hosts.put_back() {
@@ -63,7 +63,7 @@ impl Run<'_, '_> {
             Err(ApplyError::Failed { why, says, command })
                 if why == shaper::WHY && setup.shaper.offloads().is_some() =>
             {
-                Ok(Some(shaper::with_the_kernels_refusal(setup, &self.found, &command.to_string(), &says)))
+                Ok(Some(shaper::with_the_kernels_refusal(setup, &self.found, &command.to_string(), &says)?))
             }
             Err(error) => Err(error.into()),
         }

@@ -3,11 +3,11 @@
 
 use super::tasks;
 use super::under_way::Run;
+use crate::host::HostId;
 use crate::orders::Turn;
 use crate::run::RunError;
 use crate::shaper::launching;
 use crate::softirq::Watch;
-use crate::station;
 use crate::trial::StreamHalves;
 use std::collections::BTreeMap;
 use tardy_engine::{dropped, halves};
@@ -16,7 +16,6 @@ use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::ShaperRecord;
-use tardy_model::sample::Batch;
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
@@ -33,8 +32,8 @@ pub(super) struct Beside<'a> {
 /// What the machines had done before a trial and behind it.
 pub(super) struct States {
     pub(super) here: [MachineState; 2],
-    /// Other hosts, by their names.
-    pub(super) others: BTreeMap<String, [MachineState; 2]>,
+    /// Other hosts, with their names.
+    pub(super) others: BTreeMap<HostId, (String, [MachineState; 2])>,
 }
 
 impl Run<'_, '_> {
@@ -68,7 +67,7 @@ impl Run<'_, '_> {
         ran: Vec<(&Stream, Nanos, Option<StreamHalves>)>,
         beside: Beside<'_>,
     ) -> Result<(), RunError> {
-        let (mut streams, mut records, mut first) = (Vec::new(), BTreeMap::new(), None);
+        let (mut streams, mut records, mut first, mut is_cut) = (Vec::new(), BTreeMap::new(), None, false);
         // Packets that queue disciplines own to have dropped; what they report by packet is taken off.
         let mut unreported: BTreeMap<String, u64> =
             beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
@@ -82,27 +81,29 @@ impl Run<'_, '_> {
             }
             record.phase_ns = Some(phase.0);
             self.note_wake_ups(stream, &mut record);
-            let (name, sender) = (format!("{}.tx", stream.name), station::host_of(&turn.cell.setup, &stream.from));
+            let name = format!("{}.tx", stream.name);
             let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
-            record.launching =
-                launching::record(&turn.cell.setup, stream, timer, self.found[sender].release.as_deref());
+            let release = self.found.at(&turn.cell.setup, &stream.from)?.release.as_deref();
+            record.launching = launching::record(&turn.cell.setup, stream, timer, release);
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&stream.from) {
                 *left = left.saturating_sub(reported);
                 *left -= dropped::unreported(&mut batch, &mut record, *left);
             }
             first.get_or_insert((ran.base, phase));
+            is_cut |= batch.len() < stream.count as usize;
             streams.push((stream.name.clone(), batch));
             records.insert(stream.name.clone(), record);
         }
         let Some((base, phase)) = first else { return Ok(()) };
-        let cut = |(name, batch): &(String, Batch)| {
-            turn.cell.setup.streams.iter().any(|stream| stream.name == *name && batch.len() < stream.count as usize)
-        };
-        let interrupted = self.stopped() && streams.iter().any(cut);
-        tasks::keep_only_named(&mut before, &mut after, &records);
-        let mut others = others;
-        others.values_mut().for_each(|[before, after]| tasks::keep_only_named(before, after, &records));
+        let interrupted = self.stopped() && is_cut;
+        let cpus = tasks::cpus_of(&turn.cell.setup, &records)?;
+        tasks::keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
+        let mut named = BTreeMap::new();
+        for (host, (name, [mut before, mut after])) in others {
+            tasks::keep_only_named(host, [&mut before, &mut after], &cpus);
+            named.insert(name, [before, after]);
+        }
         let record = TrialRecord {
             format: tardy_model::FORMAT,
             cell: turn.cell.id.clone(),
@@ -116,7 +117,7 @@ impl Run<'_, '_> {
             before,
             after,
             streams: records,
-            hosts: others,
+            hosts: named,
             placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
             loads: beside.loads,
             shapers: beside.shapers,

@@ -3,13 +3,13 @@
 
 use super::agents::Standing;
 use super::under_way::Run;
-use crate::agent::{Agent, AgentError, Incoming};
+use crate::agent::{Agent, AgentError, Voice};
+use crate::host::ApplyError;
 use crate::names::Names;
 use crate::plan;
 use crate::run::RunError;
 use crate::station::{PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
-use std::sync::mpsc;
 use tardy_model::station::Life;
 
 impl Run<'_, '_> {
@@ -37,7 +37,7 @@ impl Run<'_, '_> {
                 self.hosts.apply(&station.steps)?;
                 self.tell_commands();
                 // Where its messages go is said when a path takes it in.
-                let agent = self.connect(name, station, StationId::default(), mpsc::channel().0)?;
+                let agent = self.connect(name, station, None)?;
                 self.standing.built.push((name.clone(), station.kind));
                 self.standing.agents.push((name.clone(), station.kind, agent));
             }
@@ -46,33 +46,23 @@ impl Run<'_, '_> {
     }
 
     /// A station's agent: the one that stands since the run began, or one that is started now.
-    pub(super) fn agent_of(
-        &mut self,
-        name: &str,
-        station: &PlannedStation,
-        id: StationId,
-        inbox: mpsc::Sender<Incoming>,
-    ) -> Result<Agent, AgentError> {
+    pub(super) fn agent_of(&mut self, name: &str, station: &PlannedStation, voice: Voice) -> Result<Agent, AgentError> {
         match self.standing.take(name, station.kind) {
             Some(agent) => {
-                agent.speak_as(id, inbox);
+                agent.speak_as(voice);
                 Ok(agent)
             }
-            None => self.connect(name, station, id, inbox),
+            None => self.connect(name, station, Some(voice)),
         }
     }
 
-    fn connect(
-        &mut self,
-        name: &str,
-        station: &PlannedStation,
-        id: StationId,
-        inbox: mpsc::Sender<Incoming>,
-    ) -> Result<Agent, AgentError> {
+    fn connect(&mut self, name: &str, station: &PlannedStation, voice: Option<Voice>) -> Result<Agent, AgentError> {
         let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
-        let connection = (kind.connect)(self.hosts.at(place.host), station)
+        let host = self.hosts.at(place.host).map_err(ApplyError::from);
+        let connection = host
+            .and_then(|host| (kind.connect)(host, station))
             .map_err(|source| AgentError::Start { station: name.to_owned(), source: Box::new(source) })?;
-        let mut agent = Agent::over(connection, name, id, inbox, self.options.version);
+        let mut agent = Agent::over(connection, name, voice, self.options.version);
         agent.greet(self.options.version)?;
         Ok(agent)
     }

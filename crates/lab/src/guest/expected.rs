@@ -165,7 +165,9 @@ impl Expected {
     }
 
     fn answers(&mut self, read_back: &[ReadBack]) -> Result<(), String> {
-        let bytes: usize = read_back.iter().map(|read| read.command.len() + read.says.text().len()).sum();
+        let about = |read: &ReadBack| read.qdiscs_of.as_ref().map_or(0, |of| of.station.len() + of.device.len());
+        let length = |read: &ReadBack| read.command.len() + read.says.text().len() + about(read);
+        let bytes: usize = read_back.iter().map(length).sum();
         if bytes > ANSWERS || read_back.len() > MOST_ANSWERS {
             let n = read_back.len();
             return Err(format!(

@@ -196,6 +196,23 @@ pub fn build(
     result
 }
 
+/// What is fetched to build a module: descriptions of packages, as apt shows them.
+struct Needed {
+    /// The package of the build tools.
+    tools: String,
+    /// The headers, the build tools, and the libraries of these.
+    packages: Vec<String>,
+    /// The source.
+    source: String,
+}
+
+impl Needed {
+    fn megabytes(&self) -> u64 {
+        let size = |shown: &String| field(shown, "Size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
+        (self.packages.iter().map(size).sum::<u64>() + size(&self.source)) / 1_000_000
+    }
+}
+
 fn build_in(
     work: &Path,
     target: &Path,
@@ -204,17 +221,38 @@ fn build_in(
     extra: &'static Extra,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(BuiltModule, Vec<Vec<u8>>), ExtraError> {
-    let (release, version) = (release(fetched), fetched.version.as_str());
+    let release = release(fetched);
+    let layout = |what: &str| ExtraError::Layout { what: what.to_owned(), kernel: which.name };
     tell(&format!("{}: reading the list of packages of {}", which.name, which.suite));
     let apt = Apt::set_up(work, which.suite)?;
+    let needed = needed(&apt, fetched, which, &layout)?;
+    let megabytes = needed.megabytes();
+    tell(&format!("{}: fetching the headers, build tools and source of {release}, {megabytes} MB", which.name));
+    // The kernel's own build tools are another thing than the machine's, so they have a root of
+    // their own.
+    let root = work.join("root");
+    for shown in &needed.packages {
+        apt.download(shown)?.unpack(&root)?;
+    }
+    let package = apt.download(&needed.source)?;
+    tell(&format!("{}: taking {} out of the source", which.name, extra.name));
+    let module = work.join("module");
+    sources(work, &package, extra, &module, &layout)?;
+    tools_run_here(&root, &needed.tools, &layout)?;
+    tell(&format!("{}: compiling {}", which.name, extra.name));
+    compile(work, &root, release, &module, &layout)?;
+    built(&module, target, release, extra, &package, &layout)
+}
+
+/// Looks for all that is needed, before the greatest of it, the source, is fetched.
+fn needed(apt: &Apt, fetched: &Fetched, which: Debian, layout: Layout<'_>) -> Result<Needed, ExtraError> {
+    let (release, version) = (release(fetched), fetched.version.as_str());
     let gone = |source| match source {
         FetchError::NoPackage { .. } => ExtraError::Gone { kernel: which.name, version: version.to_owned(), source },
         other => other.into(),
     };
-    // All that is needed is known to be there before the greatest of it, the source, is fetched.
     let headers = apt.show(&format!("linux-headers-{release}"), Some(version)).map_err(gone)?;
-    let layout = |what: &str| ExtraError::Layout { what: what.to_owned(), kernel: which.name };
-    let (major, minor) = numbers(release).unwrap_or_default();
+    let (major, minor) = numbers(release).ok_or_else(|| layout("a version in its release"))?;
     let source = apt.show(&format!("linux-source-{major}.{minor}"), Some(version)).map_err(gone)?;
     let of = |prefix: &str, end: &str| {
         depends(&headers).into_iter().find(|name| name.starts_with(prefix) && name.ends_with(end)).map(str::to_owned)
@@ -222,45 +260,40 @@ fn build_in(
     let common = of("linux-headers-", "-common").or_else(|| of("linux-headers-", "-common-rt"));
     let common = common.ok_or_else(|| layout("the common part of its headers"))?;
     let tools = of("linux-kbuild-", "").ok_or_else(|| layout("its build tools"))?;
-    let mut shown = vec![headers.clone(), apt.show(&common, Some(version)).map_err(gone)?, apt.show(&tools, None)?];
+    let mut packages = vec![headers.clone(), apt.show(&common, Some(version)).map_err(gone)?, apt.show(&tools, None)?];
     let mut at = 2;
     // The tools with the libraries that they are linked with, and theirs.
-    while let Some(of) = shown.get(at) {
-        let known = |name: &&str| shown.iter().any(|shown| field(shown, "Package") == Some(name));
+    while let Some(of) = packages.get(at) {
+        let known = |name: &&str| packages.iter().any(|shown| field(shown, "Package") == Some(name));
         let next: Vec<String> = depends(of)
             .into_iter()
             .filter(|name| !known(name) && !LEFT_OUT.contains(name))
             .map(str::to_owned)
             .collect();
         for name in next {
-            shown.push(apt.show(&name, None)?);
+            packages.push(apt.show(&name, None)?);
         }
         at += 1;
     }
-    let size = |shown: &String| field(shown, "Size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
-    let megabytes = (shown.iter().map(size).sum::<u64>() + size(&source)) / 1_000_000;
-    tell(&format!("{}: fetching the headers, build tools and source of {release}, {megabytes} MB", which.name));
-    // The kernel's own build tools are another thing than the machine's, so they have a root of their own.
-    let root = work.join("root");
-    for shown in &shown {
-        apt.download(shown)?.unpack(&root)?;
-    }
-    let package = apt.download(&source)?;
-    tell(&format!("{}: taking {} out of the source", which.name, extra.name));
-    let module = work.join("module");
-    sources(work, &package, extra, &module, &layout)?;
-    tools_run_here(&root, &tools, &layout)?;
-    tell(&format!("{}: compiling {}", which.name, extra.name));
-    compile(work, &root, release, &module, &layout)?;
+    Ok(Needed { tools, packages, source })
+}
+
+/// What came of it: the files with their places among the kernel's modules, and where they come
+/// from.
+fn built(
+    module: &Path,
+    target: &Path,
+    release: &str,
+    extra: &'static Extra,
+    package: &Package,
+    layout: Layout<'_>,
+) -> Result<(BuiltModule, Vec<Vec<u8>>), ExtraError> {
+    let compiler = said("asking the compiler for its version", Tool::new("gcc").args(["--version"]))?;
     let mut built = BuiltModule {
         name: extra.name.to_owned(),
         source: format!("{} {}", package.name, package.version),
-        source_sha256: package.sha256,
-        compiler: said("asking the compiler for its version", Tool::new("gcc").args(["--version"]))?
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
+        source_sha256: package.sha256.clone(),
+        compiler: compiler.lines().next().unwrap_or_default().to_owned(),
         modules: BTreeMap::new(),
     };
     let places = ["usr/lib/modules", "lib/modules"].map(|place| Path::new(place).join(release));

@@ -74,7 +74,7 @@ impl<R: Runner> Applied<R> {
                 // A command that finds nothing may print nothing.
                 let says = documents.next().unwrap_or(Ok(Json::default()));
                 let says = says.map_err(|source| ApplyError::ReadBack { command: command.clone(), source })?;
-                read.push(ReadBack { cell: None, command: command.to_string(), says });
+                read.push(ReadBack { cell: None, qdiscs_of: None, command: command.to_string(), says });
             }
         }
         Ok(read)

@@ -6,6 +6,7 @@ use super::devices::DeviceError;
 use super::runner::{CommandError, Failure};
 use crate::command::{Batch, Command};
 use crate::journal::JournalError;
+use crate::not_found::NotFound;
 use crate::slot::ClaimError;
 use crate::step::Text;
 use crate::undo::UndoError;
@@ -21,6 +22,9 @@ pub enum LookError {
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),
+    /// A host that the run does not have.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
 }
 
 /// A plan could not be carried out. Everything that had been done is put back, but where [`ApplyError::NotUndone`] says
@@ -85,6 +89,9 @@ pub enum ApplyError {
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),
+    /// A step for a host that the run does not have.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
     /// Undoing failed as well.
     #[error("{cause}; then {undo}")]
     NotUndone {

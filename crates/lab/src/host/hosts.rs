@@ -4,6 +4,7 @@
 use super::ask::{Ask, Observe, Observed};
 use super::{ApplyError, Away, Host, HostId, LookError};
 use crate::machine::FactsByHost;
+use crate::not_found::NotFound;
 use crate::run::Event;
 use crate::step::{Question, Step};
 use crate::undo::{PutBack, UndoError};
@@ -29,12 +30,26 @@ impl<'h> Hosts<'h> {
         self
     }
 
-    /// The host of this id. A place names no host that the run does not have: what is planned takes its hosts from here.
+    /// The host of this id.
     ///
-    /// # Panics
+    /// # Errors
     /// If it is none of the run's.
-    pub fn at(&mut self, id: HostId) -> &mut (dyn Host + 'h) {
-        if id == HostId::HERE { self.here } else { &mut *self.others.get_mut(&id).expect("a host of the run").1 }
+    pub fn at(&mut self, id: HostId) -> Result<&mut (dyn Host + 'h), NotFound> {
+        match id {
+            HostId::HERE => Ok(self.here),
+            other => self.others.get_mut(&other).map(|(_, host)| &mut **host).ok_or(NotFound::Host(other)),
+        }
+    }
+
+    /// The coordinator's own.
+    pub fn own(&mut self) -> &mut (dyn Host + 'h) {
+        self.here
+    }
+
+    /// All, this machine first.
+    fn all(&mut self) -> impl DoubleEndedIterator<Item = &mut (dyn Host + 'h)> {
+        let others = self.others.values_mut().map(|(_, host)| &mut **host);
+        std::iter::once::<&mut (dyn Host + 'h)>(self.here).chain(others)
     }
 
     /// All ids, this machine's first.
@@ -47,14 +62,15 @@ impl<'h> Hosts<'h> {
         self.others.get(&id).map(|(name, _)| name.as_str())
     }
 
-    /// Looks at each host; `ask` says what at.
+    /// Looks at each host. `asks` says what at, for each of them.
     ///
     /// # Errors
-    /// Of the first host that has not what is asked for.
-    pub fn look(&mut self, ask: impl Fn(HostId) -> Ask) -> Result<FactsByHost, LookError> {
-        let mut facts = FactsByHost::from(self.here.look(&ask(HostId::HERE))?);
+    /// Of the first host that has not what is asked for, or that nothing is said for.
+    pub fn look(&mut self, mut asks: BTreeMap<HostId, Ask>) -> Result<FactsByHost, LookError> {
+        let mut ask = |id| asks.remove(&id).ok_or(NotFound::Host(id));
+        let mut facts = FactsByHost::from(self.here.look(&ask(HostId::HERE)?)?);
         for (id, (_, host)) in &mut self.others {
-            facts = facts.and(*id, host.look(&ask(*id))?);
+            facts = facts.and(*id, host.look(&ask(*id)?)?);
         }
         Ok(facts)
     }
@@ -65,7 +81,7 @@ impl<'h> Hosts<'h> {
     /// Of the first step that fails. Its host has put back what it did; [`Hosts::put_back`] sees to the others.
     pub fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         for same in steps.chunk_by(|one, next| one.place.host == next.place.host) {
-            self.at(same[0].place.host).apply(same)?;
+            self.at(same[0].place.host)?.apply(same)?;
         }
         Ok(())
     }
@@ -78,7 +94,10 @@ impl<'h> Hosts<'h> {
         let mut answers = Vec::with_capacity(questions.len());
         for same in questions.chunk_by(|one, next| one.host == next.host) {
             let commands: Vec<_> = same.iter().map(|question| question.command.clone()).collect();
-            answers.extend(self.at(same[0].host).read_back(&commands)?);
+            let says = self.at(same[0].host)?.read_back(&commands)?;
+            // A host is asked by commands alone: what an answer is about is known here.
+            let about = same.iter().map(|question| question.qdiscs_of.clone());
+            answers.extend(says.into_iter().zip(about).map(|(says, qdiscs_of)| ReadBack { qdiscs_of, ..says }));
         }
         Ok(answers)
     }
@@ -100,7 +119,8 @@ impl<'h> Hosts<'h> {
         }
         for id in ids {
             if let Some(what) = asked.remove(&id) {
-                observed.insert(id, self.at(id).observe(&what).map_err(|away| (id, away))?);
+                let host = self.at(id).map_err(|none| (id, Away { host: id.to_string(), says: none.to_string() }))?;
+                observed.insert(id, host.observe(&what).map_err(|away| (id, away))?);
             }
         }
         Ok(observed)
@@ -108,7 +128,7 @@ impl<'h> Hosts<'h> {
 
     /// Ends on each host what programs of loads have left behind.
     pub fn end_leftovers(&mut self) {
-        self.ids().into_iter().for_each(|id| self.at(id).end_leftovers());
+        self.all().for_each(|host| host.end_leftovers());
     }
 
     /// What was applied and started on each host until now stays until [`Hosts::end`].
@@ -116,7 +136,7 @@ impl<'h> Hosts<'h> {
     /// # Errors
     /// Of the first host that cannot be asked any more.
     pub fn keep(&mut self) -> Result<(), Away> {
-        self.ids().into_iter().try_for_each(|id| self.at(id).keep())
+        self.all().try_for_each(|host| host.keep())
     }
 
     /// Puts back what was done on each host and is not kept. A host where that fails does not keep the others from it.
@@ -140,8 +160,8 @@ impl<'h> Hosts<'h> {
         each: impl Fn(&mut (dyn Host + 'h)) -> Result<PutBack, UndoError>,
     ) -> Result<PutBack, UndoError> {
         let (mut all, mut failed) = (PutBack::default(), None);
-        for id in self.ids().into_iter().rev() {
-            match each(self.at(id)) {
+        for host in self.all().rev() {
+            match each(host) {
                 Ok(put_back) => all.add(put_back),
                 Err(error) => drop(failed.get_or_insert(error)),
             }

@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use thiserror::Error;
 
 /// A host of a run. Its clock is its own, and its CPUs are numbered by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(u16);
 
 impl HostId {
@@ -51,4 +52,32 @@ pub struct CpuId {
     pub host: HostId,
     /// Its number there.
     pub cpu: u32,
+}
+
+impl CpuId {
+    /// Its number, for whoever runs on this host.
+    ///
+    /// # Errors
+    /// If it is another host's, where that number is another CPU.
+    pub fn number_on(self, host: HostId) -> Result<u32, OtherHosts> {
+        if self.host == host { Ok(self.cpu) } else { Err(OtherHosts { cpu: self, host }) }
+    }
+}
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CPU {} of {}", self.cpu, self.host)
+    }
+}
+
+/// A CPU of another host than the one that is to run something on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{cpu} is asked for on {host}, which cannot run anything there: this is a fault of tardy; report it with this message"
+)]
+pub struct OtherHosts {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Who was to run something on it.
+    pub host: HostId,
 }

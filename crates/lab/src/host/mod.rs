@@ -24,7 +24,7 @@ pub(crate) mod tool;
 
 pub use away::Away;
 pub use error::{ApplyError, LookError};
-pub use id::{CpuId, HostId};
+pub use id::{CpuId, HostId, OtherHosts};
 
 use crate::command::Command;
 use crate::connection::Connection;

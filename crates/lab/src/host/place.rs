@@ -6,7 +6,7 @@ use crate::command::Command;
 use serde::{Deserialize, Serialize};
 
 /// A host and a network namespace on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
     /// The host. A journal lies on the host that it is about, so its lines name no other one.

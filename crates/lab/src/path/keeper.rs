@@ -71,7 +71,7 @@ impl Keepers {
     pub fn start(planned: &[Keeper], hosts: &mut Hosts<'_>) -> Result<Keepers, KeeperError> {
         let mut keepers = Keepers::default();
         for keeper in planned {
-            let mut connection = hosts.at(keeper.place.host).start(&keeper.command)?;
+            let mut connection = hosts.at(keeper.place.host).map_err(ApplyError::from)?.start(&keeper.command)?;
             let from = std::mem::replace(&mut connection.from, Box::new(std::io::empty()));
             keepers.0.push((keeper.clone(), Some(connection)));
             keepers.wait_for_the_last(from)?;

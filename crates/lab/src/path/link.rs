@@ -3,11 +3,12 @@
 
 use super::keeper::Keeper;
 use crate::host::place::Place;
+use crate::names::LinkNumber;
+use crate::not_found::NotFound;
 use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::ops::Index;
 use thiserror::Error;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
@@ -32,7 +33,7 @@ pub struct LinkEnd {
 }
 
 /// A path of a set-up, by its place among them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(u16);
 
 impl PathId {
@@ -60,12 +61,16 @@ impl Ends {
         self.0.extend(other.0);
     }
 
-    /// A station's end on the first path that leads to it; `None` if none does.
-    pub fn get(&self, station: &str) -> Option<&LinkEnd> {
-        self.iter().find(|(name, _)| *name == station).map(|(_, end)| end)
+    /// A station's end on the first path that leads to it.
+    ///
+    /// # Errors
+    /// If none does.
+    pub fn at(&self, station: &str) -> Result<&LinkEnd, NotFound> {
+        let end = self.iter().find(|(name, _)| *name == station).map(|(_, end)| end);
+        end.ok_or_else(|| NotFound::End(station.to_owned()))
     }
 
-    /// A station's end on a path.
+    /// A station's end on a path; `None` if that one does not lead to it.
     pub fn on(&self, station: &str, path: PathId) -> Option<&LinkEnd> {
         self.0.get(&(station.to_owned(), path))
     }
@@ -96,13 +101,13 @@ impl Ends {
     }
 }
 
-impl Index<&str> for Ends {
-    type Output = LinkEnd;
-
-    /// # Panics
-    /// If no path leads to the station.
-    fn index(&self, station: &str) -> &LinkEnd {
-        self.get(station).unwrap_or_else(|| panic!("no path leads to station `{station}`"))
+impl LinkEnd {
+    /// Its device for a VLAN. `station` is whose end it is.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn vlan(&self, station: &str, vlan: u16) -> Result<&VlanEnd, NotFound> {
+        self.vlans.get(&vlan).ok_or_else(|| NotFound::Vlan { station: station.to_owned(), vlan })
     }
 }
 
@@ -136,6 +141,26 @@ pub enum PathError {
         /// The station.
         station: String,
     },
+    /// The experiment does not name the devices that such a path joins.
+    #[error("{kind} joins two network devices, and the experiment names none: write path.a and path.b")]
+    Unnamed {
+        /// The path's kind.
+        kind: &'static str,
+    },
+    /// More ends than the slot has names for.
+    #[error(
+        "station `{station}` has end {number} of the path, and a VLAN has room for {}: use fewer stations",
+        LinkNumber::MOST
+    )]
+    TooManyEnds {
+        /// The first one too many.
+        station: String,
+        /// Its place among them, from 1.
+        number: usize,
+    },
+    /// A station or a host that is not there.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
     /// A device was not looked at before.
     #[error("nothing is known of network device `{device}`: it was not looked at")]
     Unread {

@@ -41,6 +41,6 @@ pub fn lay(
     found: &FactsByHost,
 ) -> Result<Laid, PathError> {
     let mut laid = (methods.lay)(setup, stations, names, found)?;
-    vlan::over(setup, names, &mut laid);
+    vlan::over(setup, names, &mut laid)?;
     Ok(laid)
 }

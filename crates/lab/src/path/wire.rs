@@ -36,13 +36,20 @@ const NOT_GRANTED: &[Text] = &[
 ];
 
 /// The devices of an experiment that a host is to have, in the order of its cells.
-pub fn asks(experiment: &Experiment, host: HostId) -> Vec<DeviceAsk> {
+///
+/// # Errors
+/// If such a path does not join exactly two stations.
+pub fn asks(experiment: &Experiment, host: HostId) -> Result<Vec<DeviceAsk>, PathError> {
     let mut asks = Vec::new();
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         let path = &cell.setup.path;
         let Some([a, b]) = path.devices() else { continue };
-        let mut stations = cell.setup.stations.keys().map(|name| station::host_of(&cell.setup, name));
-        let [of_a, of_b] = [stations.next().unwrap_or_default(), stations.next().unwrap_or_default()];
+        let stations: Vec<&String> = cell.setup.stations.keys().collect();
+        let [of_a, of_b] = stations[..] else {
+            let stations = stations.into_iter().cloned().collect();
+            return Err(PathError::TwoStations { kind: path.traits().name, stations });
+        };
+        let [of_a, of_b] = [station::host_of(&cell.setup, of_a)?, station::host_of(&cell.setup, of_b)?];
         for (device, at, peer, at_peer) in [(a, of_a, b, of_b), (b, of_b, a, of_a)] {
             let ask = DeviceAsk {
                 device: device.to_owned(),
@@ -56,7 +63,7 @@ pub fn asks(experiment: &Experiment, host: HostId) -> Vec<DeviceAsk> {
             }
         }
     }
-    asks
+    Ok(asks)
 }
 
 /// What the streams ask a station's device to stamp: packets that it sends, packets that arrive.
@@ -97,10 +104,11 @@ pub(super) fn lay(
     names: Names,
     found: &FactsByHost,
 ) -> Result<Laid, PathError> {
-    let (devices, mtu) = (setup.path.devices().unwrap_or_default(), setup.path.mtu);
+    let devices = setup.path.devices().ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
+    let mtu = setup.path.mtu;
     let [a, b] = Joint::two(setup, stations, names)?;
     let nic = |device: &str, at: &Joint<'_>| {
-        let nic = found[at.place.host].nics.get(device);
+        let nic = found.of(at.place.host)?.nics.get(device);
         nic.ok_or_else(|| PathError::Unread { device: device.to_owned() })
     };
     let [near, far] = [nic(devices[0], &a)?, nic(devices[1], &b)?];
@@ -110,7 +118,8 @@ pub(super) fn lay(
     let home = names.home();
     let mut hosts = vec![a.place.host, b.place.host];
     hosts.dedup();
-    let before = hosts.into_iter().map(|host| keep(host, &home, found[host].home)).collect();
+    let keep = |host| Ok(keep(host, &home, found.of(host)?.home));
+    let before = hosts.into_iter().map(keep).collect::<Result<_, PathError>>()?;
     let mut steps = vec![take(&a, near, &home), take(&b, far, &home)];
     steps.extend([veth::quiet(&a), fit(&a, mtu), veth::end(&a, &b), veth::quiet(&b), fit(&b, mtu), veth::end(&b, &a)]);
     let asked = asked(setup);

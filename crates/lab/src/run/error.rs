@@ -6,12 +6,12 @@ use crate::guest::error::GuestError;
 use crate::host::{ApplyError, Away, LookError};
 use crate::journal::JournalError;
 use crate::loads::LoadError;
+use crate::not_found::NotFound;
 use crate::path::keeper::KeeperError;
 use crate::placement::PlaceError;
 use crate::plan::PlanError;
 use crate::shaper::ShaperError;
 use crate::slot::ClaimError;
-use crate::station::NoStation;
 use crate::undo::UndoError;
 
 /// Why a run ended before its end.
@@ -47,9 +47,9 @@ pub enum RunError {
     /// A thread cannot have its CPU.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// A station that is not there.
+    /// A station, a stream, a CPU or a host that is not there.
     #[error(transparent)]
-    Station(#[from] NoStation),
+    NotFound(#[from] NotFound),
     /// A load cannot be run here.
     #[error(transparent)]
     Load(#[from] LoadError),

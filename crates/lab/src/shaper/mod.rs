@@ -12,13 +12,13 @@ pub mod taprio;
 mod tc;
 pub mod watch;
 
-use crate::host::HostId;
 use crate::machine::FactsByHost;
+use crate::not_found::NotFound;
 use crate::path::{Ends, LinkEnd};
-use crate::station;
 use crate::step::{Question, Step};
 use std::collections::BTreeSet;
 use tardy_host::nic::Nic;
+use tardy_model::manifest::QdiscsOf;
 use tardy_model::path::{DeviceClock, Where};
 use tardy_model::shaper::{Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -74,6 +74,9 @@ pub enum ShaperError {
         /// What the experiment takes it for.
         asked: u64,
     },
+    /// A station or a host that is not there.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
 }
 
 /// Stations whose devices get the queue discipline: those that streams start from.
@@ -92,7 +95,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Shaped {
     let at: Vec<&LinkEnd> = ends.iter().filter(|(name, _)| sends.contains(name.as_str())).map(|(_, end)| end).collect();
     let begins = setup.shaper.taprio().map(|taprio| {
         let (cycle, offset) = (taprio.schedule.cycle.0.max(1), taprio.schedule.offset.0);
-        let earliest = found[HostId::HERE].now.map_or(0, Instant::ns) + AHEAD.0 - offset;
+        let earliest = found.here().now.map_or(0, Instant::ns) + AHEAD.0 - offset;
         // The first multiple of the cycle from then on, moved by what was asked for.
         Instant::from_ns((earliest + cycle - 1).div_euclid(cycle) * cycle + offset)
     });
@@ -104,22 +107,29 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Shaped {
         Shaper::Cbs(cbs) => cbs::set(cbs, end),
     });
     let steps = steps.collect();
-    let read_back = match setup.shaper {
-        Shaper::None => none::read_back(ends),
-        _ => ends.values().map(read_back::question).collect(),
+    let question = match setup.shaper {
+        Shaper::None => none::question,
+        _ => read_back::question,
     };
+    let ask = |(station, end): (&String, &LinkEnd)| {
+        // A device that was there before has the name that it has in every run.
+        let device = if setup.path.traits().devices.are_made() { QdiscsOf::MADE } else { &end.device };
+        question(end).for_qdiscs_of(QdiscsOf { station: station.clone(), device: device.to_owned() })
+    };
+    let read_back = ends.iter().map(ask).collect();
     Shaped { steps, read_back, begins }
 }
 
 /// What can be known before anything is touched.
 ///
 /// # Errors
-/// If a device has too few queues, or its link another rate. A link that does not tell its rate, as one that is down, is believed.
+/// If a device has too few queues, or its link another rate, or the run has not looked at its host.
+/// A link that does not tell its rate, as one that is down, is believed.
 pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
     if let Some(asked) = setup.shaper.port_bit_s() {
         for (station, device) in devices(setup) {
             // What a virtual device tells is no wire's.
-            let nic = found[station::host_of(setup, station)].nics.get(device).filter(|nic| nic.kind.is_none());
+            let nic = found.at(setup, station)?.nics.get(device).filter(|nic| nic.kind.is_none());
             let speed = nic.and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
             if let Some(is) = speed.map(|speed| speed as u64 * 1_000_000).filter(|is| *is != asked) {
                 return Err(ShaperError::Rate { device: device.to_owned(), is, asked });
@@ -129,7 +139,7 @@ pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
     let Some(classes) = setup.shaper.classes() else { return Ok(()) };
     let needed = classes.queues.iter().map(|of| of.offset + of.count).max().unwrap_or(0).max(2);
     for (station, device) in devices(setup) {
-        let queues = &found[station::host_of(setup, station)].tx_queues;
+        let queues = &found.at(setup, station)?.tx_queues;
         if let Some(has) = queues.get(device).copied().filter(|has| *has < needed) {
             return Err(ShaperError::Queues { kind: setup.shaper.kind(), device: device.to_owned(), needed, has });
         }
@@ -138,57 +148,64 @@ pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
 }
 
 /// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
-pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Option<String> {
-    let what = setup.shaper.offloads()?;
+///
+/// # Errors
+/// If the run has not looked at the host of a station.
+pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
+    let Some(what) = setup.shaper.offloads() else { return Ok(None) };
     // Gates and launch times go by the device's clock; credits go by none.
     let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
     if setup.path.traits().clock == DeviceClock::None {
         let name = setup.path.traits().name;
         let lacks = if by_clock { "neither a clock nor gates of its own" } else { "no queues that shape" };
-        return Some(format!("{what} needs a device that does it, and a {name} pair has {lacks}"));
+        return Ok(Some(format!("{what} needs a device that does it, and a {name} pair has {lacks}")));
     }
     if !by_clock {
         // Whether the driver does it is only known when it is asked.
-        return None;
+        return Ok(None);
     }
-    nics(setup, found).find_map(|nic| match &nic.can {
+    Ok(nics(setup, found)?.into_iter().find_map(|nic| match &nic.can {
         Ok(can) if can.phc >= 0 => None,
         Ok(_) => Some(format!("{what} needs a device with a PTP clock, and {} has none", nic.name)),
         Err(why) => Some(format!("{what} needs a device with a PTP clock; what {} has is unknown: {why}", nic.name)),
-    })
+    }))
 }
 
 /// What a refusal of the kernel's says to who asked for an offload: the command, its words, and what of the devices is known to stand
 /// against it. Many drivers take no queue discipline over unless they are told that they may.
-pub fn with_the_kernels_refusal(setup: &Setup, found: &FactsByHost, command: &str, says: &str) -> String {
-    let mut all = match offload_refusal(setup, found) {
+///
+/// # Errors
+/// If the run has not looked at the host of a station.
+pub fn with_the_kernels_refusal(
+    setup: &Setup,
+    found: &FactsByHost,
+    command: &str,
+    says: &str,
+) -> Result<String, NotFound> {
+    let mut all = match offload_refusal(setup, found)? {
         Some(blind) => format!("{blind}; the kernel: {says}"),
         None => format!("`{command}`: {says}"),
     };
     let off = |nic: &&Nic| nic.tc_offload.is_some_and(|feature| !feature.on && feature.switchable);
     // A guest's own devices are as tardy has made them.
     let may_be_told = setup.path.traits().place == Where::OnlyHere;
-    for nic in nics(setup, found).filter(off).filter(|_| may_be_told) {
+    for nic in nics(setup, found)?.into_iter().filter(off).filter(|_| may_be_told) {
         let name = &nic.name;
         all += &format!(
             "; hw-tc-offload of {name} is off, and its driver may ask for it: ethtool -K {name} hw-tc-offload on"
         );
     }
-    all
+    Ok(all)
 }
 
 /// Stations that streams start from with their devices of the host, by the experiment's names for them.
-fn devices(setup: &Setup) -> Vec<(&str, &str)> {
-    let Some(devices) = setup.path.devices() else { return Vec::new() };
+fn devices(setup: &Setup) -> impl Iterator<Item = (&str, &str)> {
     let sends = stations(setup);
-    let ends = setup.stations.keys().zip(devices);
-    ends.filter(|(station, _)| sends.contains(station.as_str()))
-        .map(|(station, device)| (station.as_str(), device))
-        .collect()
+    setup.devices().filter(move |(station, _)| sends.contains(station))
 }
 
-/// The same devices as they were found.
-fn nics<'f>(setup: &'f Setup, found: &'f FactsByHost) -> impl Iterator<Item = &'f Nic> {
-    let devices = devices(setup).into_iter();
-    devices.filter_map(|(station, device)| found[station::host_of(setup, station)].nics.get(device))
+/// The same devices as they were found; those that nobody looked at are left out.
+fn nics<'f>(setup: &Setup, found: &'f FactsByHost) -> Result<Vec<&'f Nic>, NotFound> {
+    let nic = |(station, device)| Ok(found.at(setup, station)?.nics.get(device));
+    Ok(devices(setup).map(nic).collect::<Result<Vec<_>, NotFound>>()?.into_iter().flatten().collect())
 }

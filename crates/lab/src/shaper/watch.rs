@@ -5,8 +5,8 @@ use super::{devices, is_watched, read_back, stations};
 use crate::command::Command;
 use crate::host::HostId;
 use crate::machine::FactsByHost;
+use crate::not_found::NotFound;
 use crate::path::{Ends, LinkEnd};
-use crate::station;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::json::Json;
@@ -28,21 +28,25 @@ pub struct Readings<'a> {
 
 impl<'a> Readings<'a> {
     /// None taken yet.
-    pub fn new(setup: &'a Setup, ends: &Ends, found: &FactsByHost) -> Self {
+    ///
+    /// # Errors
+    /// If the run has not looked at the host of a station.
+    pub fn new(setup: &'a Setup, ends: &Ends, found: &FactsByHost) -> Result<Self, NotFound> {
         let sends = stations(setup);
         let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
         let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
         let driver = |(station, device): (&str, &str)| {
-            let nics = &found[station::host_of(setup, station)].nics;
-            Some((station.to_owned(), nics.get(device)?.driver.clone()?))
+            let driver = found.at(setup, station)?.nics.get(device).and_then(|nic| nic.driver.clone());
+            Ok(driver.map(|driver| (station.to_owned(), driver)))
         };
+        let there = devices(setup).map(driver).collect::<Result<Vec<_>, NotFound>>()?;
         let of_made = match setup.path.traits().devices {
             Devices::Made { driver } => driver,
             Devices::There(_) | Devices::Named => None,
         };
         let made = sends.iter().filter_map(|station| Some(((*station).to_owned(), of_made?.to_owned())));
-        let drivers = devices(setup).into_iter().filter_map(driver).chain(made).collect();
-        Readings { setup, drivers, ends: watched.map(of).collect() }
+        let drivers = there.into_iter().flatten().chain(made).collect();
+        Ok(Readings { setup, drivers, ends: watched.map(of).collect() })
     }
 
     /// What a host is to be asked for each.

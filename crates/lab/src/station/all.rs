@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stations of one built path, by their [`StationId`], and one channel for what their agents say.
 
-use super::{NoStation, StationId};
-use crate::agent::{Agent, AgentError, Incoming};
+use super::StationId;
+use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, OffsetSource, OneHost};
+use crate::not_found::NotFound;
 use std::collections::BTreeMap;
-use std::ops::{Index, IndexMut};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
@@ -35,27 +35,21 @@ impl Default for Stations {
     }
 }
 
-impl Index<StationId> for Stations {
-    type Output = Agent;
-
-    fn index(&self, id: StationId) -> &Agent {
-        &self.agents[usize::from(id.0)]
-    }
-}
-
-impl IndexMut<StationId> for Stations {
-    fn index_mut(&mut self, id: StationId) -> &mut Agent {
-        &mut self.agents[usize::from(id.0)]
-    }
-}
-
 impl Stations {
+    /// The agent of a station.
+    ///
+    /// # Errors
+    /// If none of this number was taken in.
+    pub(crate) fn agent(&mut self, id: StationId) -> Result<&mut Agent, NotFound> {
+        self.agents.get_mut(usize::from(id.0)).ok_or_else(|| NotFound::Station(id.to_string()))
+    }
+
     /// The next one's number, and where its messages are to go. Stations are taken in in the order of the plan's.
     ///
     /// # Errors
     /// If there are too many.
-    pub fn next_place(&self, name: &str) -> Result<(StationId, mpsc::Sender<Incoming>), NoStation> {
-        let id = StationId::at(self.agents.len()).ok_or_else(|| NoStation(name.to_owned()))?;
+    pub fn next_place(&self, name: &str) -> Result<Voice, NotFound> {
+        let id = StationId::at(self.agents.len()).ok_or_else(|| NotFound::TooManyStations(name.to_owned()))?;
         Ok((id, self.tell.clone()))
     }
 
@@ -79,7 +73,8 @@ impl Stations {
     pub(crate) fn compare_clocks(&mut self) -> (BTreeMap<StationId, Compared>, Vec<(StationId, AgentError)>) {
         let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();
         let (mut of_stations, mut failed) = (BTreeMap::new(), Vec::new());
-        for (id, host) in (0..).map(StationId).zip(self.hosts.iter().copied()) {
+        let named = self.agents.iter().map(Agent::station).zip(self.hosts.iter().copied());
+        for (id, (station, host)) in (0..).map(StationId).zip(named) {
             if host == HostId::HERE {
                 continue;
             }
@@ -93,8 +88,7 @@ impl Stations {
                     of_stations.insert(id, compared);
                 }
                 Err(source) => {
-                    let station = self.agents[usize::from(id.0)].station().to_owned();
-                    failed.push((id, AgentError::Clocks { station, source }));
+                    failed.push((id, AgentError::Clocks { station: station.to_owned(), source }));
                 }
             }
         }
@@ -109,7 +103,7 @@ impl Stations {
     /// The first station on a host, and its name; `None` if none is there.
     pub(crate) fn on(&self, host: HostId) -> Option<(StationId, String)> {
         let at = self.hosts.iter().position(|of| *of == host)?;
-        Some((StationId(at as u16), self.agents.get(at)?.station().to_owned()))
+        Some((StationId::at(at)?, self.agents.get(at)?.station().to_owned()))
     }
 
     /// The names of all.
@@ -120,7 +114,11 @@ impl Stations {
     /// The next message within `limit`, or how the connection to a station broke; `None` when the time is up.
     pub(crate) fn next(&mut self, limit: Duration) -> Option<(StationId, Result<FromAgent, AgentError>)> {
         let (station, message) = self.inbox.recv_timeout(limit).ok()?;
-        Some((station, message.map_err(|error| self[station].explain(error))))
+        let explained = |error| match self.agent(station) {
+            Ok(agent) => agent.explain(error),
+            Err(none) => none.into(),
+        };
+        Some((station, message.map_err(explained)))
     }
 
     /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
@@ -139,12 +137,12 @@ impl Stations {
             let left = until.saturating_duration_since(Instant::now());
             match self.next(left) {
                 None => {
-                    let station = self[*first].station().to_owned();
+                    let station = self.agent(*first)?.station().to_owned();
                     return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });
                 }
                 Some((_, Err(error))) => return Err(error),
                 Some((station, Ok(FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }))) => {
-                    return Err(self[station].refused(what));
+                    return Err(self.agent(station)?.refused(what));
                 }
                 Some((_, Ok(FromAgent::Progress { .. }))) => {}
                 Some((station, Ok(message))) => {
@@ -166,7 +164,7 @@ impl Stations {
     pub(crate) fn release(&mut self, those: impl Iterator<Item = StationId>) -> Result<(), AgentError> {
         let those: Vec<StationId> = those.collect();
         for station in &those {
-            self[*station].tell(&ToAgent::Prepare { activities: Vec::new() })?;
+            self.agent(*station)?.tell(&ToAgent::Prepare { activities: Vec::new() })?;
         }
         let limit = Duration::from_nanos(ANSWER.0 as u64);
         let is_ready = |_, message| matches!(message, FromAgent::Ready { .. }).then_some(());
@@ -181,13 +179,13 @@ impl Stations {
     pub fn measure(&mut self, threads: &[(StationId, Vec<RulerOrder>)]) -> Result<Vec<RulerRecord>, AgentError> {
         let mut records = Vec::new();
         for (station, threads) in threads.iter().filter(|(_, threads)| !threads.is_empty()) {
-            self[*station].tell(&ToAgent::Measure(threads.clone()))?;
+            self.agent(*station)?.tell(&ToAgent::Measure(threads.clone()))?;
             let limit = Duration::from_nanos(ANSWER.0 as u64) + Duration::from_secs(threads.len() as u64);
             let measured = self.answers(&[*station], "measuring the ruler", limit, |_, message| match message {
                 FromAgent::Ruler(records) => Some(records),
                 _ => None,
             })?;
-            let name = self[*station].station().to_owned();
+            let name = self.agent(*station)?.station().to_owned();
             let named = measured.into_iter().flatten().map(|record| RulerRecord { station: name.clone(), ..record });
             records.extend(named);
         }

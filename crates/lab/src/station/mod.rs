@@ -4,19 +4,19 @@
 //! Nothing outside this folder and `host` knows whether an agent is a child process, a thread, or a program in another machine.
 
 mod all;
+mod host;
 mod methods;
 pub mod netns;
 mod planned;
 
 pub(crate) use all::ANSWER;
 pub use all::Stations;
+pub use host::host_of;
 pub use methods::StationMethods;
 pub use planned::{Offer, PlannedStation};
 
-use crate::host::HostId;
+use std::fmt;
 use tardy_model::station::StationKind;
-use tardy_spec::experiment::Setup;
-use thiserror::Error;
 
 /// What stations of this kind do.
 pub fn kind(station: StationKind) -> &'static StationMethods {
@@ -25,16 +25,8 @@ pub fn kind(station: StationKind) -> &'static StationMethods {
     }
 }
 
-/// The host of a station.
-pub(crate) fn host_of(setup: &Setup, station: &str) -> HostId {
-    match setup.stations.get(station) {
-        // A namespace is the coordinator's machine's.
-        Some(StationKind::Netns) | None => HostId::HERE,
-    }
-}
-
 /// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StationId(u16);
 
 impl StationId {
@@ -44,7 +36,8 @@ impl StationId {
     }
 }
 
-/// A station that an experiment names and does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no station `{0}`: write a section [station.{0}]")]
-pub struct NoStation(pub String);
+impl fmt::Display for StationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "station {}", self.0)
+    }
+}

@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::load::LoadAt;
 use tardy_model::stream::Side;
+use tardy_model::stream_id::StreamId;
 
 /// What an activity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActivityKind {
     /// An end of a stream.
     End {
-        /// The stream's place in the trial.
-        stream: usize,
+        /// The stream.
+        stream: StreamId,
         /// Which end of it.
         side: Side,
     },
@@ -64,7 +65,7 @@ impl ActivityKind {
     }
 
     /// The stream that it is an end of.
-    pub(super) fn stream(self) -> Option<usize> {
+    pub(super) fn stream(self) -> Option<StreamId> {
         match self {
             ActivityKind::End { stream, .. } => Some(stream),
             ActivityKind::Load(_) => None,
@@ -89,9 +90,9 @@ pub(super) type StationOrders = BTreeMap<StationId, Vec<(ActivityId, ActivityOrd
 impl Activities {
     /// Numbers the ends of these streams and the sides of these loads.
     pub(super) fn number(streams: &[Ordered], loads: &Loads) -> (Activities, StationOrders) {
-        let ends = streams.iter().enumerate().flat_map(|(stream, ordered)| {
+        let ends = streams.iter().flat_map(|ordered| {
             ordered.ends.iter().map(move |end| {
-                let side = end.side();
+                let (stream, side) = (ordered.id, end.side());
                 (ordered.station(side), ActivityKind::End { stream, side }, ActivityOrder::End(end.clone()))
             })
         });
@@ -113,12 +114,12 @@ impl Activities {
     }
 
     /// An end of a stream.
-    pub(super) fn end(&self, stream: usize, side: Side) -> Option<Activity> {
+    pub(super) fn end(&self, stream: StreamId, side: Side) -> Option<Activity> {
         self.of(|kind| kind == ActivityKind::End { stream, side }).next()
     }
 
     /// The ends of a stream, the first being who sends or asks.
-    pub(super) fn ends(&self, stream: usize) -> impl Iterator<Item = Activity> {
+    pub(super) fn ends(&self, stream: StreamId) -> impl Iterator<Item = Activity> {
         self.of(move |kind| kind.stream() == Some(stream))
     }
 

@@ -6,6 +6,8 @@ use super::awaited::Awaited;
 use super::outcome::{Broken, StreamHalves, TrialError};
 use super::shared::{Input, Now, Output, Shared};
 use crate::agent::AgentError;
+use crate::not_found::NotFound;
+use crate::orders::Ordered;
 use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
@@ -16,7 +18,8 @@ use tardy_model::offset::EndOffsets;
 use tardy_model::point::Point;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Stream};
-use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos};
+use tardy_model::stream_id::{NoStream, StreamId};
+use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
 
 /// What one end hands over.
@@ -44,7 +47,7 @@ pub(super) struct Collecting {
     present: Option<Present>,
     asked: Awaited,
     /// What was handed over, by stream.
-    halves: Vec<BTreeMap<Side, HandedOver>>,
+    halves: BTreeMap<StreamId, BTreeMap<Side, HandedOver>>,
     /// Stations that do not answer any more.
     lost: BTreeSet<StationId>,
     /// Why the trial has no whole result.
@@ -57,7 +60,7 @@ impl Collecting {
     /// Every end of a trial that is over.
     pub(super) fn all(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Collecting {
         let next = shared.activities.of(|kind| kind.stream().is_some());
-        Collecting::of(next.collect(), None, BTreeSet::new(), shared, now, out)
+        Collecting::of(next.collect(), None, BTreeSet::new(), now, out)
     }
 
     /// What is left of a trial that failed: the ends of streams that began. Nothing is asked of stations that are `lost`.
@@ -68,15 +71,14 @@ impl Collecting {
         now: Now,
         out: &mut Vec<Output>,
     ) -> Collecting {
-        let next = shared.activities.of(|kind| kind.stream().is_some_and(|stream| shared.bases[stream].is_some()));
-        Collecting::of(next.collect(), Some(failed), lost, shared, now, out)
+        let next = shared.activities.of(|kind| kind.stream().is_some_and(|stream| shared.bases.contains_key(&stream)));
+        Collecting::of(next.collect(), Some(failed), lost, now, out)
     }
 
     fn of(
         next: VecDeque<Activity>,
         failed: Option<TrialError>,
         lost: BTreeSet<StationId>,
-        shared: &Shared<'_>,
         now: Now,
         out: &mut Vec<Output>,
     ) -> Collecting {
@@ -84,7 +86,7 @@ impl Collecting {
             next,
             present: None,
             asked: Awaited::new([], DOING, ANSWER, now.monotonic),
-            halves: shared.streams.iter().map(|_| BTreeMap::new()).collect(),
+            halves: BTreeMap::new(),
             lost,
             failed,
         };
@@ -162,7 +164,8 @@ impl Collecting {
                     if let (Some(Present { sent, arrivals, .. }), ActivityKind::End { stream, side }) =
                         (self.present.take(), kind)
                     {
-                        self.halves[stream].insert(side, HandedOver { sent, arrivals, rest });
+                        let halves = self.halves.entry(stream).or_default();
+                        halves.insert(side, HandedOver { sent, arrivals, rest });
                     }
                     self.ask_next(now, out);
                 }
@@ -175,10 +178,20 @@ impl Collecting {
 
     /// What all of it comes to.
     pub(super) fn result(&mut self, shared: &Shared<'_>) -> Result<Vec<StreamHalves>, Broken> {
-        let halves = std::mem::take(&mut self.halves).into_iter().enumerate();
+        let mut all = std::mem::take(&mut self.halves);
+        // Of a stream whose ends handed nothing over there is nothing.
+        let each = shared.streams.iter().map(|ordered| (ordered, all.remove(&ordered.id).unwrap_or_default()));
         match self.failed.take() {
-            None => Ok(halves.map(|(i, halves)| shared.joined(i, halves)).collect()),
-            Some(error) => Err(Broken { error, had: halves.map(|(i, halves)| shared.salvaged(i, halves)).collect() }),
+            None => {
+                let whole = |(ordered, halves): (&Ordered, _)| {
+                    let base = shared.bases.get(&ordered.id).ok_or(NoStream::At(ordered.id.number().into()))?;
+                    Ok(shared.joined(ordered, *base, halves))
+                };
+                Ok(each.map(whole).collect::<Result<_, NotFound>>()?)
+            }
+            Some(error) => {
+                Err(Broken { error, had: each.map(|(ordered, halves)| shared.salvaged(ordered, halves)).collect() })
+            }
         }
     }
 }
@@ -186,16 +199,17 @@ impl Collecting {
 impl Shared<'_> {
     /// What the stations that still answered had recorded of a stream; `None` if it never began, or nothing is left of it.
     /// Whoever keeps it must say that half of it is gone: it is not a trial.
-    fn salvaged(&self, i: usize, halves: BTreeMap<Side, HandedOver>) -> Option<StreamHalves> {
-        if self.bases[i].is_none() || halves.is_empty() {
+    fn salvaged(&self, ordered: &Ordered, halves: BTreeMap<Side, HandedOver>) -> Option<StreamHalves> {
+        let base = *self.bases.get(&ordered.id)?;
+        if halves.is_empty() {
             return None;
         }
-        let count = self.streams[i].stream.count;
+        let count = ordered.stream.count;
         let seqs = halves.values().flat_map(|half| &half.arrivals).map(|arrival| arrival.seq);
         // A number that no packet of the stream has makes no rows.
         let reached = seqs.filter(|seq| *seq < count).max().map(|seq| seq + 1);
         let lacks_sender = !halves.contains_key(&Side::Tx);
-        let mut ran = self.joined(i, halves);
+        let mut ran = self.joined(ordered, base, halves);
         if lacks_sender {
             // The sender's rows went with it: rows are made for what arrived to stand in.
             ran.halves.sent = SentRows::only_sent(reached.unwrap_or(0));
@@ -204,9 +218,8 @@ impl Shared<'_> {
     }
 
     /// The stream's halves; an end that is not there left nothing.
-    fn joined(&self, i: usize, mut halves: BTreeMap<Side, HandedOver>) -> StreamHalves {
-        let ordered = &self.streams[i];
-        let end = |side| self.ready(i, side);
+    fn joined(&self, ordered: &Ordered, base: Instant<Tai>, mut halves: BTreeMap<Side, HandedOver>) -> StreamHalves {
+        let end = |side| self.ready(ordered.id, side);
         let gone = |side| {
             let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
             // Of an end that is gone there are no stamps that they would convert.
@@ -270,12 +283,12 @@ impl Shared<'_> {
             tx_gaps: tx.rest.gaps.filter(|_| ordered.stream.kind != Kind::Pingpong),
             absent,
             error_queue_bytes,
-            warmup: self.warmups[i],
+            warmup: self.warmups.get(&ordered.id).copied().unwrap_or_default(),
             reply,
             own,
             offsets: EndOffsets { tx: self.offset(ordered.from), rx: self.offset(ordered.to) },
         };
-        StreamHalves { base: self.bases[i].unwrap_or(Instant::from_ns(0)), halves }
+        StreamHalves { base, halves }
     }
 }
 

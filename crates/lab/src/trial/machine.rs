@@ -15,7 +15,6 @@ use super::running::Running;
 use super::shared::Shared;
 pub use super::shared::{Input, Now, Output};
 use super::warming::Warming;
-use crate::agent::AgentError;
 use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::{ANSWER, StationId};
@@ -24,7 +23,6 @@ use tardy_engine::live::Digest;
 use tardy_engine::message::{ActivitySummary, FromAgent, ToAgent};
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Monotonic, Nanos};
-use tardy_model::trial::WarmUp;
 
 enum Phase {
     Preparing(Awaited),
@@ -32,7 +30,7 @@ enum Phase {
     Warming(Warming),
     LookingBefore,
     Running(Running),
-    LookingBehind { failed: Option<AgentError> },
+    LookingBehind { failed: Option<TrialError> },
     CollectingLoads(Awaited),
     Collecting(Box<Collecting>),
     Over,
@@ -72,8 +70,8 @@ impl<'a> TrialMachine<'a> {
             ready: BTreeMap::new(),
             clocks: BTreeMap::new(),
             compared: Default::default(),
-            warmups: vec![WarmUp::default(); streams.len()],
-            bases: vec![None; streams.len()],
+            warmups: BTreeMap::new(),
+            bases: BTreeMap::new(),
             is_stopped: false,
         };
         let phase = Phase::Preparing(asked);
@@ -195,7 +193,7 @@ impl<'a> TrialMachine<'a> {
             asked.answered_by(station);
         }
         if asked.is_complete() {
-            let (warming, is_warm) = Warming::begin(shared, now, out);
+            let (warming, is_warm) = Warming::begin(shared, now, out)?;
             self.phase = Phase::Warming(warming);
             if is_warm {
                 self.look_before(out);
@@ -209,7 +207,7 @@ impl<'a> TrialMachine<'a> {
         match input {
             Input::Looked(compared) => {
                 self.shared.compared[0] = compared;
-                self.shared.start(now, out);
+                self.shared.start(now, out)?;
                 self.phase = Phase::Running(Running::begin(&self.shared, now, out));
                 self.step(now, Input::Tick, out)
             }
@@ -225,7 +223,7 @@ impl<'a> TrialMachine<'a> {
             Input::Looked(compared) => {
                 shared.compared[1] = compared;
                 if let Some(error) = failed.take() {
-                    return Err(error.into());
+                    return Err(error);
                 }
                 let loads = || shared.activities.of(ActivityKind::is_background);
                 out.extend(loads().map(|load| Output::Tell(load.station, ToAgent::Collect { activity: load.id })));
@@ -234,7 +232,7 @@ impl<'a> TrialMachine<'a> {
                 self.step(now, Input::Tick, out)
             }
             Input::Lost(_, error) | Input::Unseen(_, error) => {
-                failed.get_or_insert(error);
+                failed.get_or_insert(error.into());
                 Ok(())
             }
             _ => Ok(()),
@@ -272,8 +270,8 @@ impl<'a> TrialMachine<'a> {
     /// Before anything of the trial is measured: what is on its way from here on is the trial's.
     fn look_before(&mut self, out: &mut Vec<Output>) {
         // Whoever waits for its first packet is told before anything is measured.
-        if !self.shared.streams.is_empty() {
-            out.push(Output::Progress { stream: 0, side: Side::Tx, digest: Digest::default() });
+        if let Some(first) = self.shared.streams.first() {
+            out.push(Output::Progress { stream: first.id, side: Side::Tx, digest: Digest::default() });
         }
         out.push(Output::Look);
         self.phase = Phase::LookingBefore;

@@ -14,15 +14,17 @@ mod warming;
 use crate::agent::AgentError;
 use crate::host::{Away, HostId};
 use crate::loads::Loads;
+use crate::not_found::NotFound;
 use crate::orders::Ordered;
-use crate::station::{NoStation, Stations};
+use crate::station::Stations;
 use machine::{Input, Now, Output, TrialMachine};
 pub use outcome::{Broken, StreamHalves, TrialError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_engine::live::Digest;
-use tardy_model::stream::Side;
+use tardy_model::stream::{Side, Stream};
+use tardy_model::stream_id::NoStream;
 use tardy_model::time::Nanos;
 use tardy_sys::clock;
 
@@ -60,7 +62,7 @@ impl Stations {
         loads: &mut Loads,
         stop: &AtomicBool,
         mut outside: Option<&mut dyn Outside>,
-        progress: &mut dyn FnMut(&str, Side, Digest),
+        progress: &mut dyn FnMut(&Stream, Side, Digest),
     ) -> Result<Vec<StreamHalves>, Broken> {
         let ahead = if outside.is_some() { SETTLED } else { AHEAD };
         let (mut machine, mut outputs) = TrialMachine::begin(streams, loads, self.names(), ahead, now());
@@ -69,14 +71,14 @@ impl Stations {
             for output in outputs {
                 match output {
                     Output::Tell(station, order) => {
-                        if let Err(error) = self[station].tell(&order) {
+                        if let Err(error) = self.agent(station)?.tell(&order) {
                             inputs.push_back(Input::Lost(station, error));
                         }
                     }
                     Output::Look => {
                         if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
                             // Every host of a run has a station, or nobody would have asked it.
-                            let at = self.on(host).ok_or_else(|| NoStation(host.to_string()))?;
+                            let at = self.on(host).ok_or(NotFound::Host(host))?;
                             inputs.push_back(Input::Unseen(at.0, AgentError::Host { station: at.1, source }));
                         }
                         let (compared, failed) = self.compare_clocks();
@@ -88,7 +90,11 @@ impl Stations {
                             outside.end_leftovers();
                         }
                     }
-                    Output::Progress { stream, side, digest } => progress(&streams[stream].stream.name, side, digest),
+                    Output::Progress { stream, side, digest } => {
+                        let ordered = streams.iter().find(|ordered| ordered.id == stream);
+                        let ordered = ordered.ok_or(NoStream::At(stream.number().into())).map_err(NotFound::from)?;
+                        progress(&ordered.stream, side, digest);
+                    }
                 }
             }
             if let Some(result) = machine.result() {

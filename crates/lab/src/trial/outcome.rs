@@ -2,7 +2,7 @@
 //! What a trial ends with: both halves of each stream, or why it has no whole result and what is left of it.
 
 use crate::agent::AgentError;
-use crate::station::NoStation;
+use crate::not_found::NotFound;
 use tardy_engine::halves::Halves;
 use tardy_model::time::{Instant, Tai};
 
@@ -23,9 +23,9 @@ pub enum TrialError {
     /// This machine cannot do what the cell asks for; other cells may go on.
     #[error("{0}")]
     CannotDo(String),
-    /// A station that is not there.
+    /// A station, a stream or a host that is not there.
     #[error(transparent)]
-    Station(#[from] NoStation),
+    NotFound(#[from] NotFound),
 }
 
 /// What is left of a trial in which a station failed.
@@ -36,8 +36,8 @@ pub struct Broken {
     pub had: Vec<Option<StreamHalves>>,
 }
 
-impl From<NoStation> for Broken {
-    fn from(error: NoStation) -> Broken {
+impl From<NotFound> for Broken {
+    fn from(error: NotFound) -> Broken {
         Broken { error: error.into(), had: Vec::new() }
     }
 }

@@ -2,14 +2,17 @@
 //! The trial runs, until every activity that is not in the background is done: every sender, and
 //! every receiver, which has what was sent then, or will not get it.
 
+use super::TrialError;
 use super::activities::{Activity, ActivityKind};
 use super::shared::{Input, Now, Output, Shared};
 use crate::agent::AgentError;
+use crate::not_found::NotFound;
 use crate::station::ANSWER;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::activity::ActivityId;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::stream::{Kind, Side};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Monotonic, Nanos};
 
 /// A receiver waits so long for packets that were sent and have not come.
@@ -51,7 +54,7 @@ impl Running {
         now: Now,
         input: Input,
         out: &mut Vec<Output>,
-    ) -> Result<bool, AgentError> {
+    ) -> Result<bool, TrialError> {
         match input {
             Input::Message(station, FromAgent::Progress { activity, digest }) => {
                 let Activity { kind, .. } = shared.activity(station, activity)?;
@@ -69,13 +72,13 @@ impl Running {
                 self.going.remove(&activity);
                 self.heard = now.monotonic;
                 if let ActivityKind::End { stream, side: Side::Tx } = kind {
-                    finish_receivers(shared, stream, packets, out);
+                    finish_receivers(shared, stream, packets, out)?;
                 }
             }
             Input::Message(station, FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }) => {
-                return Err(AgentError::Refused { station: shared.name(station), what });
+                return Err(AgentError::Refused { station: shared.name(station), what }.into());
             }
-            Input::Lost(_, error) => return Err(error),
+            Input::Lost(_, error) => return Err(error.into()),
             Input::Message(..) | Input::Tick | Input::Stop | Input::Looked(_) | Input::Unseen(..) => {}
         }
         match self.going.first() {
@@ -83,8 +86,8 @@ impl Running {
             Some(first) if now.monotonic - self.heard > self.patience => {
                 let seconds = (self.patience.0 / 1_000_000_000) as u64;
                 let station = shared.activities.all().find(|activity| activity.id == *first);
-                let station = station.map_or_else(String::new, |activity| shared.name(activity.station));
-                Err(AgentError::Silent { station, seconds, doing: "the trial runs" })
+                let station = station.map_or_else(|| first.to_string(), |activity| shared.name(activity.station));
+                Err(AgentError::Silent { station, seconds, doing: "the trial runs" }.into())
             }
             Some(_) => Ok(false),
         }
@@ -92,8 +95,13 @@ impl Running {
 }
 
 /// The sender of a stream handed over `packets`: its receivers need not wait for more.
-fn finish_receivers(shared: &Shared<'_>, stream: usize, packets: u64, out: &mut Vec<Output>) {
-    let about = &shared.streams[stream].stream;
+fn finish_receivers(
+    shared: &Shared<'_>,
+    stream: StreamId,
+    packets: u64,
+    out: &mut Vec<Output>,
+) -> Result<(), NotFound> {
+    let about = &shared.stream(stream)?.stream;
     let linger = Nanos(LINGER.0.max(4 * about.cycle.0.min(1_000_000_000)));
     // A ping-pong is over when the end that asks says so.
     let (expected, linger) = match about.kind {
@@ -104,4 +112,5 @@ fn finish_receivers(shared: &Shared<'_>, stream: usize, packets: u64, out: &mut 
     for Activity { id: activity, station, .. } in shared.activities.ends(stream).filter(|end| end.kind != sender) {
         out.push(Output::Tell(station, ToAgent::Finish { activity, expected, linger }));
     }
+    Ok(())
 }

@@ -7,6 +7,7 @@ use super::outcome::TrialError;
 use crate::agent::AgentError;
 use crate::host::clocks::Compared;
 use crate::loads::Loads;
+use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::StationId;
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tardy_engine::message::{EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
 use tardy_model::offset::Offset;
 use tardy_model::stream::Side;
+use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
 use tardy_model::trial::WarmUp;
 
@@ -58,8 +60,8 @@ pub enum Output {
     EndLeftovers,
     /// Show live figures.
     Progress {
-        /// The stream's place in the experiment.
-        stream: usize,
+        /// The stream.
+        stream: StreamId,
         /// Which end of it.
         side: Side,
         /// The figures.
@@ -81,19 +83,31 @@ pub(super) struct Shared<'a> {
     pub(super) clocks: BTreeMap<StationId, ClockReading>,
     /// Of stations on other hosts, before the trial and behind it.
     pub(super) compared: [BTreeMap<StationId, Compared>; 2],
-    pub(super) warmups: Vec<WarmUp>,
-    pub(super) bases: Vec<Option<Instant<Tai>>>,
+    /// Of streams that were warmed.
+    pub(super) warmups: BTreeMap<StreamId, WarmUp>,
+    /// Of streams that began.
+    pub(super) bases: BTreeMap<StreamId, Instant<Tai>>,
     pub(super) is_stopped: bool,
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    /// A stream of the trial.
+    ///
+    /// # Errors
+    /// If it is none of the trial's.
+    pub(super) fn stream(&self, id: StreamId) -> Result<&'a Ordered, NotFound> {
+        let ordered = self.streams.iter().find(|ordered| ordered.id == id);
+        Ok(ordered.ok_or(NoStream::At(id.number().into()))?)
+    }
+
     /// What was said of an end of a stream when it was made ready.
-    pub(super) fn ready(&self, stream: usize, side: Side) -> Option<&EndReady> {
+    pub(super) fn ready(&self, stream: StreamId, side: Side) -> Option<&EndReady> {
         self.ready.get(&self.activities.end(stream, side)?.id)
     }
 
+    /// What a station is called, for a message; its number where nothing is known of it.
     pub(super) fn name(&self, station: StationId) -> String {
-        self.stations.get(&station).cloned().unwrap_or_default()
+        self.stations.get(&station).cloned().unwrap_or_else(|| station.to_string())
     }
 
     pub(super) fn silent(&self, station: StationId, seconds: u64, doing: &'static str) -> AgentError {
@@ -149,18 +163,24 @@ impl Shared<'_> {
     }
 
     /// Gives every activity its base time.
-    pub(super) fn start(&mut self, now: Now, out: &mut Vec<Output>) {
+    ///
+    /// # Errors
+    /// If one is an end of a stream that is none of the trial's.
+    pub(super) fn start(&mut self, now: Now, out: &mut Vec<Output>) -> Result<(), NotFound> {
         // A load that starts before the first packet must still have its start before it.
         let at = now.tai + self.loads.lead();
-        let of_streams: Vec<_> = self.streams.iter().map(|ordered| base_of(ordered, at, self.ahead)).collect();
+        let base_of = |ordered: &Ordered| base_of(ordered, at, self.ahead);
         // What belongs to no stream starts with the first one, or as soon as it may.
-        let of_others = of_streams.first().copied().unwrap_or(at + self.ahead);
+        let of_others = self.streams.first().map_or(at + self.ahead, base_of);
         for turn in StartTurn::ALL {
             // One order for all of a station that start together: each order takes time, and the
             // base time comes nearer.
             let mut starts: Vec<(StationId, Instant<Tai>, Vec<ActivityId>)> = Vec::new();
             for Activity { id, station, kind } in self.activities.of(|kind| kind.turn() == turn) {
-                let base = kind.stream().map_or(of_others, |stream| of_streams[stream]);
+                let base = match kind.stream() {
+                    Some(stream) => base_of(self.stream(stream)?),
+                    None => of_others,
+                };
                 match starts.iter_mut().find(|(at, other, _)| (*at, *other) == (station, base)) {
                     Some((.., activities)) => activities.push(id),
                     None => starts.push((station, base, vec![id])),
@@ -170,7 +190,8 @@ impl Shared<'_> {
                 Output::Tell(station, ToAgent::Start { activities, base: self.at_station(station, base) })
             }));
         }
-        self.bases = of_streams.into_iter().map(Some).collect();
+        self.bases = self.streams.iter().map(|ordered| (ordered.id, base_of(ordered))).collect();
+        Ok(())
     }
 
     /// The same moment on the clock of a station's host.
@@ -189,8 +210,8 @@ impl Shared<'_> {
 
     /// A stamp that the experiment names is had or refused; one of the usual ones may lack.
     pub(super) fn has_named_stamps(&self) -> Result<(), TrialError> {
-        for (i, ordered) in self.streams.iter().enumerate().filter(|(_, ordered)| ordered.stream.stamps_named) {
-            let absent = ordered.sides().filter_map(|side| self.ready(i, side)).flat_map(|end| &end.absent);
+        for ordered in self.streams.iter().filter(|ordered| ordered.stream.stamps_named) {
+            let absent = ordered.sides().filter_map(|side| self.ready(ordered.id, side)).flat_map(|end| &end.absent);
             if let Some((point, why)) = absent.into_iter().next() {
                 return Err(TrialError::CannotDo(format!(
                     "stream `{}`: `stamps` names {point}, and it cannot be had: {why}; leave it out, or use a device that has it",

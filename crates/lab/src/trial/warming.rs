@@ -5,11 +5,15 @@
 use super::awaited::Awaited;
 use super::outcome::TrialError;
 use super::shared::{Input, Now, Output, Shared};
+use crate::not_found::NotFound;
+use crate::orders::Ordered;
 use crate::station::ANSWER;
+use std::collections::VecDeque;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::point::Point;
 use tardy_model::stream::Side;
 use tardy_model::stream::Wait;
+use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{Instant, Monotonic, Nanos};
 
 const PACKETS: u32 = 10;
@@ -37,8 +41,8 @@ enum Step {
 
 pub(super) struct Warming {
     began: Instant<Monotonic>,
-    /// The present stream.
-    at: usize,
+    /// The streams of this round that are not done: the present one, then those behind it.
+    left: VecDeque<StreamId>,
     /// Some stream of this round is not warm yet.
     is_cold: bool,
     step: Step,
@@ -47,11 +51,19 @@ pub(super) struct Warming {
 
 impl Warming {
     /// True beside it if there is nothing to warm.
-    pub(super) fn begin(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> (Warming, bool) {
+    pub(super) fn begin(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Result<(Warming, bool), TrialError> {
         let asked = Awaited::new([], DOING, ANSWER, now.monotonic);
-        let mut warming = Warming { began: now.monotonic, at: 0, is_cold: false, step: Step::Send, asked };
-        let is_warm = warming.next(shared, now, out);
-        (warming, is_warm)
+        let left = shared.streams.iter().map(|ordered| ordered.id).collect();
+        let mut warming = Warming { began: now.monotonic, left, is_cold: false, step: Step::Send, asked };
+        let is_warm = warming.next(shared, now, out)?;
+        Ok((warming, is_warm))
+    }
+
+    /// The present stream.
+    fn present<'s>(&self, shared: &Shared<'s>) -> Result<&'s Ordered, NotFound> {
+        // Whoever is asked about a stream is asked while it is the present one.
+        let id = self.left.front().ok_or(NoStream::At(shared.streams.len()))?;
+        shared.stream(*id)
     }
 
     pub(super) fn deadline(&self) -> Instant<Monotonic> {
@@ -69,23 +81,23 @@ impl Warming {
         let heard = shared.heard(&mut self.asked, now, input)?;
         match (self.step, heard) {
             (Step::Send, Some((_, FromAgent::Warmed { activity, stamped }))) if self.asked.awaits(activity) => {
-                self.ask_status(shared, Side::Rx, Step::Far { stamped }, now, out);
+                self.ask_status(shared, Side::Rx, Step::Far { stamped }, now, out)?;
             }
             (Step::Far { stamped }, Some((_, message))) => {
                 if let Some(far) = self.status(shared, Side::Rx, &message)? {
-                    match shared.streams[self.at].replies_at() {
-                        Some(side) => self.ask_status(shared, side, Step::Near { stamped, far, side }, now, out),
+                    match self.present(shared)?.replies_at() {
+                        Some(side) => self.ask_status(shared, side, Step::Near { stamped, far, side }, now, out)?,
                         None => {
-                            self.end_round(shared, stamped, far, None, now);
-                            return Ok(self.next(shared, now, out));
+                            self.end_round(shared, stamped, far, None, now)?;
+                            return self.next(shared, now, out);
                         }
                     }
                 }
             }
             (Step::Near { stamped, far, side }, Some((_, message))) => {
                 if let Some(near) = self.status(shared, side, &message)? {
-                    self.end_round(shared, stamped, far, Some((side, near)), now);
-                    return Ok(self.next(shared, now, out));
+                    self.end_round(shared, stamped, far, Some((side, near)), now)?;
+                    return self.next(shared, now, out);
                 }
             }
             _ => {}
@@ -94,17 +106,17 @@ impl Warming {
     }
 
     /// Goes to the next stream that is to be warmed; true if there is none.
-    fn next(&mut self, shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> bool {
+    fn next(&mut self, shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Result<bool, TrialError> {
         // Twice round: the streams behind the present one, then those of a new round.
         for _ in 0..2 {
-            while let Some(ordered) = shared.streams.get(self.at) {
-                let stream = &ordered.stream;
+            while let Some(id) = self.left.front().copied() {
+                let stream = &shared.stream(id)?.stream;
                 let is_in_time = now.monotonic - self.began < stream.warmup;
                 // Busy polling can only be judged by a packet, so it takes one round at least.
                 let is_busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
                 // A connection is made by the first.
-                let once = (is_busy || stream.port.traits().is_connection) && shared.warmups[self.at].sent == 0;
-                if let Some(sender) = shared.activities.end(self.at, Side::Tx)
+                let once = (is_busy || stream.port.traits().is_connection) && !shared.warmups.contains_key(&id);
+                if let Some(sender) = shared.activities.end(id, Side::Tx)
                     && !shared.is_stopped
                     && (is_in_time || once)
                 {
@@ -112,28 +124,36 @@ impl Warming {
                     out.push(Output::Tell(sender.station, order));
                     self.asked = Awaited::new([sender], DOING, ANSWER, now.monotonic);
                     self.step = Step::Send;
-                    return false;
+                    return Ok(false);
                 }
-                self.at += 1;
+                self.left.pop_front();
             }
-            self.at = 0;
+            self.left = shared.streams.iter().map(|ordered| ordered.id).collect();
             if !std::mem::take(&mut self.is_cold) {
                 break;
             }
         }
-        true
+        Ok(true)
     }
 
-    fn ask_status(&mut self, shared: &Shared<'_>, side: Side, step: Step, now: Now, out: &mut Vec<Output>) {
-        let end = shared.activities.end(self.at, side);
+    fn ask_status(
+        &mut self,
+        shared: &Shared<'_>,
+        side: Side,
+        step: Step,
+        now: Now,
+        out: &mut Vec<Output>,
+    ) -> Result<(), TrialError> {
+        let end = shared.activities.end(self.present(shared)?.id, side);
         out.extend(end.map(|end| Output::Tell(end.station, ToAgent::WarmStatus { activity: end.id })));
         self.asked = Awaited::new(end, DOING, ANSWER, now.monotonic);
         self.step = step;
+        Ok(())
     }
 
     /// What the message says of this end of the present stream.
     fn status(&self, shared: &Shared<'_>, side: Side, message: &FromAgent) -> Result<Option<Warm>, TrialError> {
-        let ordered = &shared.streams[self.at];
+        let ordered = self.present(shared)?;
         let FromAgent::WarmStatus { activity, received, unstamped, last_stamped, napi_id, answers_stamped, .. } =
             *message
         else {
@@ -156,10 +176,17 @@ impl Warming {
     }
 
     /// Records what this round came to for the present stream, and turns to the next one.
-    fn end_round(&mut self, shared: &mut Shared<'_>, stamped: u32, far: Warm, near: Option<(Side, Warm)>, now: Now) {
-        let ordered = &shared.streams[self.at];
+    fn end_round(
+        &mut self,
+        shared: &mut Shared<'_>,
+        stamped: u32,
+        far: Warm,
+        near: Option<(Side, Warm)>,
+        now: Now,
+    ) -> Result<(), TrialError> {
+        let ordered = self.present(shared)?;
         let wants = |side: Side, points: &[Point]| {
-            let end = shared.ready(self.at, side);
+            let end = shared.ready(ordered.id, side);
             let is_absent = |point| end.is_some_and(|end| end.absent.iter().any(|(absent, _)| absent == point));
             points.iter().any(|point| ordered.stream.stamps.contains(point) && !is_absent(point))
         };
@@ -167,7 +194,7 @@ impl Warming {
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
         let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
         let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
-        let warm = &mut shared.warmups[self.at];
+        let warm = shared.warmups.entry(ordered.id).or_default();
         warm.sent += PACKETS;
         warm.received = far.received;
         warm.without_rx_stamp = if rx_wanted { far.unstamped } else { 0 };
@@ -180,7 +207,8 @@ impl Warming {
         warm.flowed = far.received > 0 && tx_flows && (!rx_wanted || far.last_stamped) && answers_flow && comes_back;
         warm.took_ns = (now.monotonic - self.began).0;
         self.is_cold |= !warm.flowed;
-        self.at += 1;
+        self.left.pop_front();
+        Ok(())
     }
 }
 

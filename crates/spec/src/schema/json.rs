@@ -133,12 +133,13 @@ fn leaf(key: &Key) -> Value {
     value
 }
 
+/// A number as text.
+const NUMBER: &str = r"[0-9][0-9_]*(\.[0-9][0-9_]*)?";
+/// The unit of a time.
+const TIME: &str = "(ns|us|µs|μs|ms|s|min|h)";
+
 fn kind(kind: &Kind) -> Value {
-    const NUMBER: &str = r"[0-9][0-9_]*(\.[0-9][0-9_]*)?";
-    const TIME: &str = "(ns|us|µs|μs|ms|s|min|h)";
-    let points = || Point::ALL.map(Point::name).join("|");
-    let metric = || format!("^(delta|transit|({0})\\.\\.({0}))$", points());
-    match kind {
+    match *kind {
         Kind::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": 100}),
         Kind::Word => json!({"type": "string", "minLength": 1}),
         Kind::Device => {
@@ -146,80 +147,87 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
         Kind::Duration { min_ns, word, .. } => {
-            let sign = if *min_ns < 0 { "-?" } else { "" };
+            let sign = if min_ns < 0 { "-?" } else { "" };
             let word = word.map(|word| format!("{word}|")).unwrap_or_default();
-            json!({"type": "string", "pattern": format!("^({word}{sign}{NUMBER}{TIME})$")})
+            text(format!("^({word}{sign}{NUMBER}{TIME})$"))
         }
-        Kind::Size { .. } => {
-            json!({"type": "string", "pattern": format!("^{NUMBER}({})$", units::SIZE_UNITS.replace(", ", "|"))})
-        }
-        Kind::Share => json!({"anyOf": [
-            {"type": "number", "minimum": 0, "maximum": 1},
-            {"type": "string", "pattern": format!("^{NUMBER} *%$")}
-        ]}),
+        Kind::Size { .. } => text(format!("^{NUMBER}({})$", one_of(units::SIZE_UNITS))),
+        Kind::Share => share_or(text(format!("^{NUMBER} *%$"))),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Choice { built, .. } => json!({"enum": built}),
         Kind::Cpu => json!({"anyOf": [
             {"enum": ["auto", "same", "different", "any"]},
             {"type": "integer", "minimum": 0, "maximum": LAST_CPU}
         ]}),
-        Kind::Policy => json!({
-            "type": "string",
-            "pattern": format!("^(other|(fifo|rr):[1-9][0-9]?|deadline:{NUMBER}{TIME}/{NUMBER}{TIME}/{NUMBER}{TIME})$")
-        }),
-        Kind::Points { word } => {
-            let known = Point::ALL.into_iter().filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp));
-            let names = known.map(Point::name).collect::<Vec<_>>();
-            json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": {"enum": names}}]})
+        Kind::Policy => {
+            text(format!("^(other|(fifo|rr):[1-9][0-9]?|deadline:{NUMBER}{TIME}/{NUMBER}{TIME}/{NUMBER}{TIME})$"))
         }
-        Kind::Metrics { word } => json!({"anyOf": [
-            {"const": word},
-            {"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": metric()}}
-        ]}),
+        Kind::Points { word } => points(word),
+        Kind::Metrics { word } => metrics(word),
         Kind::Numbers => {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
         }
-        Kind::Buffer => json!({
-            "type": "string",
-            "pattern": format!("^(default|{NUMBER}({}))$", units::SIZE_UNITS.replace(", ", "|"))
-        }),
-        Kind::Rate => json!({
-            "type": "string",
-            "pattern": format!("^{NUMBER}({})$", spread::RATE_UNITS.replace(", ", "|"))
-        }),
-        Kind::Spread { time } => {
-            let sizes = format!("({})", units::SIZE_UNITS.replace(", ", "|"));
-            let one = format!("{NUMBER}{}", if *time { TIME } else { &sizes });
-            let pattern = format!("^((fixed|exponential):{one}|uniform:{one}\\.\\.{one}|pareto:{one}/{NUMBER})$");
-            json!({"type": "string", "pattern": pattern})
-        }
-        Kind::Classes { each_of } => {
-            let item = json!({"type": "integer", "minimum": 0, "maximum": MOST_CLASSES - 1});
-            match each_of {
-                Some(many) => json!({"type": "array", "minItems": many, "maxItems": many, "items": item}),
-                None => json!({"type": "array", "uniqueItems": true, "items": item}),
-            }
-        }
-        Kind::Queues => {
-            json!({"type": "array", "items": {"type": "string", "pattern": "^ *[0-9]+ *@ *[0-9]+ *$"}})
-        }
+        Kind::Buffer => text(format!("^(default|{NUMBER}({}))$", one_of(units::SIZE_UNITS))),
+        Kind::Rate => text(format!("^{NUMBER}({})$", one_of(spread::RATE_UNITS))),
+        Kind::Spread { time } => distribution(time),
+        Kind::Classes { each_of } => classes(each_of),
+        Kind::Queues => json!({"type": "array", "items": text("^ *[0-9]+ *@ *[0-9]+ *$".to_owned())}),
         Kind::Entries => {
-            let pattern = format!("^ *(none|all|[0-9]+( *, *[0-9]+)*) +{NUMBER}{TIME} *$");
-            json!({"type": "array", "maxItems": MOST_ENTRIES, "items": {"type": "string", "pattern": pattern}})
+            let entry = text(format!("^ *(none|all|[0-9]+( *, *[0-9]+)*) +{NUMBER}{TIME} *$"));
+            json!({"type": "array", "maxItems": MOST_ENTRIES, "items": entry})
         }
         Kind::Words => {
-            json!({"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"}})
+            let word = text("^[^\\u0000-\\u001f\\u007f-\\u009f]*$".to_owned());
+            json!({"type": "array", "minItems": 1, "items": word})
         }
-        Kind::Limit => json!({"anyOf": [
-            {"type": "number", "minimum": 0, "maximum": 1},
-            {"type": "string", "pattern": format!("^{NUMBER}( *%|{TIME})$")}
-        ]}),
-        Kind::Limits => {
-            let limit = format!(r"^ *(min|mean|stddev|max|p50|p90|p99|p99\.9|p99\.99) *<=? *-?{NUMBER}{TIME} *$");
-            json!({"anyOf": [
-                {"type": "string", "pattern": limit},
-                {"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string", "pattern": limit}}
-            ]})
-        }
+        Kind::Limit => share_or(text(format!("^{NUMBER}( *%|{TIME})$"))),
+        Kind::Limits => limits(),
     }
+}
+
+/// A text of this pattern.
+fn text(pattern: String) -> Value {
+    json!({"type": "string", "pattern": pattern})
+}
+
+/// Units as a pattern has them.
+fn one_of(units: &str) -> String {
+    units.replace(", ", "|")
+}
+
+fn share_or(text: Value) -> Value {
+    json!({"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, text]})
+}
+
+fn points(word: &str) -> Value {
+    let known = Point::ALL.into_iter().filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp));
+    let names = known.map(Point::name).collect::<Vec<_>>();
+    json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": {"enum": names}}]})
+}
+
+fn metrics(word: &str) -> Value {
+    let points = Point::ALL.map(Point::name).join("|");
+    let metric = text(format!("^(delta|transit|({points})\\.\\.({points}))$"));
+    json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": metric}]})
+}
+
+/// Of times or of sizes.
+fn distribution(time: bool) -> Value {
+    let sizes = format!("({})", one_of(units::SIZE_UNITS));
+    let one = format!("{NUMBER}{}", if time { TIME } else { &sizes });
+    text(format!("^((fixed|exponential):{one}|uniform:{one}\\.\\.{one}|pareto:{one}/{NUMBER})$"))
+}
+
+/// A map of so many, or a list in which none stands twice.
+fn classes(each_of: Option<usize>) -> Value {
+    let item = json!({"type": "integer", "minimum": 0, "maximum": MOST_CLASSES - 1});
+    match each_of {
+        Some(many) => json!({"type": "array", "minItems": many, "maxItems": many, "items": item}),
+        None => json!({"type": "array", "uniqueItems": true, "items": item}),
+    }
+}
+
+fn limits() -> Value {
+    let limit = text(format!(r"^ *(min|mean|stddev|max|p50|p90|p99|p99\.9|p99\.99) *<=? *-?{NUMBER}{TIME} *$"));
+    json!({"anyOf": [limit, {"type": "array", "minItems": 1, "uniqueItems": true, "items": limit}]})
 }

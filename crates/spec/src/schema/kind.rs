@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of values: how each is read, and what is said when it is wrong.
+//! Kinds of values, and how a text of each is read.
 
-use super::schedule;
-use super::spread;
-use super::units::{self, Wrong, show_duration};
-use crate::error::{Problem, Reason};
+use super::units::{self, Wrong};
+use crate::error::Reason;
 use crate::near;
-use crate::tree::{Node, Toml};
 use tardy_model::expect::Of;
 use tardy_model::load::Distribution;
 use tardy_model::point::{Metric, Point};
@@ -131,164 +128,9 @@ pub(super) const LAST_CPU: i64 = 8191;
 /// IFNAMSIZ − 1.
 pub(super) const LONGEST_DEVICE: usize = 15;
 /// A limit of a rule is shorter than any trial of use: an hour, ns.
-const LONGEST_LIMIT: i64 = 3_600_000_000_000;
-const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";
-const LIMIT: &str = "write \"p99.9 < 80us\"";
-
-impl Kind {
-    /// Reads the value of `key`.
-    pub(crate) fn read(&self, key: &str, node: &Node) -> Result<Value, Problem> {
-        let value = |message: String, help: String| Problem::new(Reason::Value, &node.at, message, help);
-        let unit = |wrong: Wrong| value(format!("`{key}`: {}", wrong.message), wrong.help);
-        let not =
-            |wants: &str, help: &str| value(format!("`{key}` is {}; it must be {wants}", node.what()), help.to_owned());
-        Ok(match (self, &node.value) {
-            (Kind::Name, Toml::Text(text)) => Value::Text(name(key, text, node)?),
-            (Kind::Word, Toml::Text(text)) => Value::Text(text.clone()),
-            (Kind::Device, Toml::Text(text)) => Value::Text(device(key, text, node)?),
-            (Kind::Name | Kind::Word | Kind::Device, _) => return Err(not("text", &format!("write {}", quote(node)))),
-            (Kind::Integer { min, max }, Toml::Integer(number)) => {
-                Value::Integer(within(key, node, *number, (*min, *max), |n| n.to_string())?)
-            }
-            (Kind::Integer { .. }, Toml::Text(text)) if text.replace('_', "").parse::<i64>().is_ok() => {
-                return Err(not("a whole number", &format!("write {text} without quotes")));
-            }
-            (Kind::Integer { min, .. }, _) => {
-                return Err(not("a whole number", &format!("write a number, from {min}")));
-            }
-            (Kind::Duration { word, .. }, Toml::Text(text)) if *word == Some(text.as_str()) => Value::Word,
-            (Kind::Duration { min_ns, max_ns, .. }, Toml::Text(text)) => {
-                let span = units::duration(text).map_err(unit)?;
-                let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
-                Value::Span(Nanos(within(key, node, span.0, (*min_ns, *max_ns), show)?))
-            }
-            (Kind::Duration { min_ns, .. }, Toml::Integer(_) | Toml::Float(_)) => {
-                // A bare 0 is no length of time where one is needed, whatever its unit.
-                let number = node.plain().to_string();
-                let number = if number == "0" && *min_ns > 0 { "500".to_owned() } else { number };
-                let help = format!("write \"{number}us\"; units: {}", units::TIME_UNITS);
-                return Err(value(format!("`{key}` is a duration and needs a unit"), help));
-            }
-            (Kind::Duration { .. }, _) => return Err(not("a duration in quotes", "write \"500us\"")),
-            (Kind::Size { min, max }, Toml::Text(text)) => {
-                let show = |bytes: i64| format!("\"{bytes}B\"");
-                Value::Integer(within(key, node, units::size(text).map_err(unit)?, (*min, *max), show)?)
-            }
-            (Kind::Size { .. }, Toml::Integer(_) | Toml::Float(_)) => {
-                let help = format!("write \"{}B\"; units: {}", node.plain(), units::SIZE_UNITS);
-                return Err(value(format!("`{key}` is a size and needs a unit"), help));
-            }
-            (Kind::Size { .. }, _) => return Err(not("a size in quotes", "write \"64B\"")),
-            (Kind::Share, Toml::Text(text)) => Value::Share(share(key, node, units::percent(text).map_err(unit)?)?),
-            (Kind::Share, Toml::Float(number)) => Value::Share(share(key, node, *number)?),
-            (Kind::Share, Toml::Integer(number)) => Value::Share(share(key, node, *number as f64)?),
-            (Kind::Share, _) => return Err(not("a share", "write a percentage \"0.1%\" or a fraction 0.001")),
-            (Kind::Flag, Toml::Flag(flag)) => Value::Flag(*flag),
-            (Kind::Flag, _) => return Err(not("true or false", "write true or false, without quotes")),
-            (Kind::Choice { built, later }, Toml::Text(text)) => Value::Text(choice(key, node, text, built, later)?),
-            (Kind::Choice { built, .. }, _) => {
-                return Err(not("a word", &format!("write one of: \"{}\"", built.join("\", \""))));
-            }
-            (Kind::Cpu, Toml::Text(text)) => Value::Cpu(cpu(key, node, text)?),
-            (Kind::Cpu, Toml::Integer(number)) => {
-                let number = within(key, node, *number, (0, LAST_CPU), |n| n.to_string())?;
-                Value::Cpu(CpuChoice::Number(number as u32))
-            }
-            (Kind::Cpu, _) => return Err(not("a CPU", "write \"auto\", \"same\", \"different\", \"any\" or a number")),
-            (Kind::Policy, Toml::Text(text)) => Value::Policy(policy(text).map_err(unit)?),
-            (Kind::Policy, _) => return Err(not("a scheduling policy", POLICIES)),
-            (Kind::Points { word }, Toml::Text(text)) if text == word => Value::Word,
-            (Kind::Points { .. }, Toml::List(items)) => Value::Points(each(key, "point", items, point)?),
-            (Kind::Points { word }, _) => {
-                let help = format!("write [\"tx_kernel\", \"rx_kernel\"], or \"{word}\"");
-                return Err(not("a list of points", &help));
-            }
-            (Kind::Metrics { word }, Toml::Text(text)) if text == word => Value::Word,
-            (Kind::Metrics { .. }, Toml::List(items)) => {
-                Value::Metrics(each(key, "metric", items, |text| metric(text).map_err(|wrong| (Reason::Value, wrong)))?)
-            }
-            (Kind::Metrics { word }, _) => {
-                let help = format!("write [\"scheduled..rx_kernel\", \"delta\"], or \"{word}\"");
-                return Err(not("a list of metrics", &help));
-            }
-            (Kind::Numbers, Toml::List(items)) => Value::Numbers(
-                items
-                    .iter()
-                    .map(|item| match item.value {
-                        Toml::Integer(n) => within(key, item, n, (0, i64::from(u32::MAX)), |n| n.to_string()),
-                        _ => Err(numbers(key, item)),
-                    })
-                    .map(|number| number.map(|n| n as u32))
-                    .collect::<Result<_, _>>()?,
-            ),
-            (Kind::Numbers, _) => return Err(numbers(key, node)),
-            (Kind::Limits, Toml::Text(text)) => Value::Limits(vec![limit(text).map_err(unit)?]),
-            (Kind::Limits, Toml::List(items)) if !items.is_empty() => {
-                Value::Limits(each(key, "limit", items, |text| limit(text).map_err(|wrong| (Reason::Value, wrong)))?)
-            }
-            (Kind::Limits, _) => return Err(not("a limit, or a list of limits", LIMIT)),
-            (Kind::Buffer, Toml::Text(text)) if text == "default" => Value::Word,
-            (Kind::Buffer, Toml::Text(text)) => {
-                let show = |bytes: i64| format!("\"{bytes}B\"");
-                Value::Integer(within(key, node, units::size(text).map_err(unit)?, spread::BUFFER, show)?)
-            }
-            (Kind::Buffer, _) => return Err(not("a size in quotes", "write \"128KiB\" or \"default\"")),
-            (Kind::Rate, Toml::Text(text)) => {
-                let show = |bits: i64| format!("\"{bits}bit\"");
-                Value::Integer(within(key, node, spread::rate(text).map_err(unit)?, spread::RATE, show)?)
-            }
-            (Kind::Rate, _) => return Err(not("a rate in quotes", "write \"100Mbit\"")),
-            (Kind::Spread { time }, Toml::Text(text)) => Value::Spread(spread::read(text, *time).map_err(unit)?),
-            (Kind::Spread { time }, _) => return Err(not("a distribution in quotes", spread::example(*time))),
-            (Kind::Words, Toml::List(items)) if !items.is_empty() => {
-                Value::Words(items.iter().map(|item| spread::word(key, item)).collect::<Result<_, _>>()?)
-            }
-            (Kind::Words, _) => {
-                return Err(not("a program with its arguments", "write [\"iperf3\", \"-c\", \"{to}\"]"));
-            }
-            (Kind::Classes { each_of }, _) => Value::Classes(schedule::classes(key, node, *each_of)?),
-            (Kind::Queues, _) => Value::Queues(schedule::queues(key, node)?),
-            (Kind::Entries, _) => Value::Entries(schedule::entries(key, node)?),
-            (Kind::Limit, Toml::Text(text)) if !text.trim_end().ends_with('%') => {
-                let span = units::duration(text).map_err(unit)?;
-                let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
-                Value::Span(Nanos(within(key, node, span.0, (1, LONGEST_LIMIT), show)?))
-            }
-            (Kind::Limit, _) => return Kind::Share.read(key, node),
-        })
-    }
-}
-
-fn quote(node: &Node) -> String {
-    match node.value {
-        Toml::List(_) | Toml::Table(_) => "it in quotes".to_owned(),
-        _ => format!("\"{}\"", node.plain()),
-    }
-}
-
-fn numbers(key: &str, node: &Node) -> Problem {
-    let message = format!("`{key}` is {}; it must be a list of packet numbers", node.what());
-    Problem::new(Reason::Value, &node.at, message, "write [100, 101]")
-}
-
-fn name(key: &str, text: &str, node: &Node) -> Result<String, Problem> {
-    checked_name(text, 100, |c| c.is_ascii_alphanumeric() || "._-".contains(c))
-        .map_err(|wrong| Problem::new(Reason::Value, &node.at, format!("`{key}`: {}", wrong.message), wrong.help))
-}
-
-/// What the kernel takes as a device's name (`dev_valid_name` in net/core/dev.c), but for characters that a shell or iproute2
-/// would take apart.
-fn device(key: &str, text: &str, node: &Node) -> Result<String, Problem> {
-    let fits = (1..=LONGEST_DEVICE).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte))
-        && !matches!(text.as_bytes()[0], b'-' | b'.');
-    if fits {
-        return Ok(text.to_owned());
-    }
-    let message = format!("`{key}`: \"{text}\" cannot be a network device's name");
-    let help = format!("write a name as `ip link` shows it, at most {LONGEST_DEVICE} characters: \"enp1s0\"");
-    Err(Problem::new(Reason::Value, &node.at, message, help))
-}
+pub(super) const LONGEST_LIMIT: i64 = 3_600_000_000_000;
+pub(super) const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";
+pub(super) const LIMIT: &str = "write \"p99.9 < 80us\"";
 
 /// A name that can be part of a file's name: begins with a letter or digit, holds only what `allowed` says.
 pub(crate) fn checked_name(text: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Result<String, Wrong> {
@@ -313,64 +155,7 @@ pub(crate) fn checked_name(text: &str, longest: usize, allowed: impl Fn(char) ->
     wrong(format!("`{text}` holds characters that a name cannot have, or begins with one"), help)
 }
 
-fn within(
-    key: &str,
-    node: &Node,
-    number: i64,
-    (min, max): (i64, i64),
-    show: impl Fn(i64) -> String,
-) -> Result<i64, Problem> {
-    let got = show(number);
-    let help = if number < min {
-        format!("write at least {}", show(min))
-    } else if number > max {
-        format!("write at most {}", show(max))
-    } else {
-        return Ok(number);
-    };
-    Err(Problem::new(Reason::Value, &node.at, format!("`{key}` is {got}, out of its range"), help))
-}
-
-fn share(key: &str, node: &Node, share: f64) -> Result<f64, Problem> {
-    if (0.0..=1.0).contains(&share) {
-        return Ok(share);
-    }
-    let help = "write a fraction 0 to 1, or a percentage \"0%\" to \"100%\"";
-    Err(Problem::new(Reason::Value, &node.at, format!("`{key}` is {}, which is no share", node.plain()), help))
-}
-
-fn choice(key: &str, node: &Node, text: &str, built: &[&str], later: &[&str]) -> Result<String, Problem> {
-    if built.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    if later.contains(&text) {
-        let message = format!("`{key}`: `{text}` is not in this version");
-        return Err(Problem::new(Reason::NotBuilt, &node.at, message, format!("it has: {}", built.join(", "))));
-    }
-    let help = near::mend(text, built.iter().copied());
-    Err(Problem::new(Reason::Value, &node.at, format!("`{key}`: `{text}` is not known"), help))
-}
-
-fn cpu(key: &str, node: &Node, text: &str) -> Result<CpuChoice, Problem> {
-    Ok(match text {
-        "auto" => CpuChoice::Auto,
-        "same" => CpuChoice::Same,
-        "different" => CpuChoice::Different,
-        "any" => CpuChoice::Any,
-        _ => {
-            let help = match text.parse::<u32>() {
-                Ok(number) => format!("write {number} without quotes"),
-                Err(_) => match near::nearest(text, ["auto", "same", "different", "any"]) {
-                    Some(word) => format!("did you mean \"{word}\"?"),
-                    None => "write \"auto\", \"same\", \"different\", \"any\" or a number".to_owned(),
-                },
-            };
-            return Err(Problem::new(Reason::Value, &node.at, format!("`{key}`: \"{text}\" is not a CPU"), help));
-        }
-    })
-}
-
-fn policy(text: &str) -> Result<Policy, Wrong> {
+pub(super) fn policy(text: &str) -> Result<Policy, Wrong> {
     let wrong = |message: String, help: String| Wrong { message, help };
     let (name, rest) = match text.split_once(':') {
         Some((name, rest)) => (name, Some(rest)),
@@ -414,32 +199,7 @@ fn policy(text: &str) -> Result<Policy, Wrong> {
     }
 }
 
-/// Reads a list of texts, none of them twice.
-fn each<T: PartialEq>(
-    key: &str,
-    what: &str,
-    items: &[Node],
-    read: impl Fn(&str) -> Result<T, (Reason, Wrong)>,
-) -> Result<Vec<T>, Problem> {
-    let mut out = Vec::new();
-    for item in items {
-        let Toml::Text(text) = &item.value else {
-            let message = format!("`{key}`: a {what} is text, this is {}", item.what());
-            return Err(Problem::new(Reason::Value, &item.at, message, "write it in quotes"));
-        };
-        let value = read(text).map_err(|(reason, wrong)| {
-            Problem::new(reason, &item.at, format!("`{key}`: {}", wrong.message), wrong.help)
-        })?;
-        if out.contains(&value) {
-            let message = format!("`{key}`: \"{text}\" stands there twice");
-            return Err(Problem::new(Reason::Value, &item.at, message, "leave one of the two out"));
-        }
-        out.push(value);
-    }
-    Ok(out)
-}
-
-fn point(text: &str) -> Result<Point, (Reason, Wrong)> {
+pub(super) fn point(text: &str) -> Result<Point, (Reason, Wrong)> {
     let names = Point::ALL.map(Point::name);
     match text.parse::<Point>() {
         Ok(Point::Scheduled) => Err((
@@ -482,7 +242,7 @@ pub(crate) fn metric(text: &str) -> Result<Metric, Wrong> {
     })
 }
 
-fn limit(text: &str) -> Result<(Of, i64, bool), Wrong> {
+pub(super) fn limit(text: &str) -> Result<(Of, i64, bool), Wrong> {
     let wrong = |message: String, help: String| Wrong { message, help };
     let Some(at) = text.find(['<', '>', '=', '≤']) else {
         return Err(wrong(format!("\"{text}\" is not a limit"), LIMIT.into()));

@@ -12,6 +12,7 @@ mod spread;
 mod table;
 pub(crate) mod units;
 mod words;
+mod written;
 
 pub use json::json_schema;
 pub use key::{Default, Key};

@@ -24,6 +24,7 @@ use tardy_model::placement::PlacementRecord;
 use tardy_model::point::Point;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
 
@@ -86,7 +87,7 @@ fn orders() -> Vec<ToAgent> {
     let order = |kind| StreamOrder {
         tag: Some(Tag { vlan: 5, pcp: 3 }),
         stamps: vec![Point::Wakeup, Point::Send, Point::RxKernel],
-        ..StreamOrder::of(&short(kind), 0, 7)
+        ..StreamOrder::of(&short(kind), StreamId::FIRST, 7)
     };
     let send = |kind, replies| SendOrder {
         order: order(kind),
@@ -195,7 +196,7 @@ fn answers() -> Vec<FromAgent> {
 
 /// What the ends of a trial on a simulated path hand over, in the order in which [`super::trial`] takes it.
 fn halves(kind: Kind) -> Vec<FromAgent> {
-    let trial = sim::trial(&short(kind), 0, 7, Nanos(123), &Shaper::None);
+    let trial = sim::trial(&short(kind), StreamId::FIRST, 7, Nanos(123), &Shaper::None);
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
     let rest = |activity, sent, arrived, thread, gaps| {
         let (clocks, own) = (clocks(), Default::default());
@@ -232,7 +233,7 @@ fn guest() -> Vec<u8> {
     say(&mut relay, What::Trial { cell: "all".into(), n: 1, order: 0, of: 2 });
     relay.load_output(vec![("bulk.0.txt".into(), b"a line\n".to_vec())]);
     let stream = short(Kind::Cyclic);
-    let trial = sim::trial(&stream, 0, 7, Nanos(123), &Shaper::None);
+    let trial = sim::trial(&stream, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
     let (batch, record) = join(&stream, trial.base, &trial.halves);
     let machine = MachineState {
         clocks: clocks(),

@@ -15,6 +15,7 @@ use tardy_model::point::Point;
 use tardy_model::qdisc::ShaperRecord;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Policy, Sim, Stream};
+use tardy_model::stream_id::StreamId;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::WarmUp;
 
@@ -33,7 +34,7 @@ pub struct SimTrial {
 }
 
 /// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is drawn from `nonce`.
-pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos, shaper: &Shaper) -> SimTrial {
+pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &Shaper) -> SimTrial {
     let sim = stream.sim.clone();
     let base = schedule::base_time(Instant::from_ns(EPOCH_NS + 100_000_000), stream.cycle, phase);
     let span = stream.cycle.0 * i64::from(stream.count);
@@ -43,7 +44,7 @@ pub fn trial(stream: &Stream, number: u8, nonce: u64, phase: Nanos, shaper: &Sha
         step_at_ns: if sim.step == Nanos::ZERO { i64::MAX } else { base.ns() + span / 2 },
         sim,
     });
-    let order = StreamOrder::of(stream, number, nonce);
+    let order = StreamOrder::of(stream, id, nonce);
     let offset = world.sim.tai_offset_s;
     let clocks_before = world.reading(EPOCH_NS, offset);
     let qdisc = Rc::new(RefCell::new(Qdisc::new(shaper, stream, nonce)));

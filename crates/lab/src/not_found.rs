@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is named and is not there. Whoever looks a station, an end, a stream, a CPU or a host up
+//! hands this on; nothing else ever stands in for it.
+
+use crate::host::{HostId, OtherHosts};
+use tardy_model::stream_id::NoStream;
+use thiserror::Error;
+
+/// Something that is named and is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotFound {
+    /// A station that the experiment does not have.
+    #[error("there is no station `{0}`: write a section [station.{0}]")]
+    Station(String),
+    /// More stations than have a number.
+    #[error("station `{0}` is one too many to be numbered: use fewer stations")]
+    TooManyStations(String),
+    /// A station that the path does not lead to.
+    #[error("no path leads to station `{0}`: let a path join it, or use another station")]
+    End(String),
+    /// A station whose end of the path has no device for a VLAN.
+    #[error("station `{station}` has no device for VLAN {vlan} on its path: {REPORT}")]
+    Vlan {
+        /// The station.
+        station: String,
+        /// The VLAN's id.
+        vlan: u16,
+    },
+    /// A station whose end of the path has no IPv6 address.
+    #[error(
+        "station `{0}` has no IPv6 address on its path: write ip = \"ipv4\" in its streams, or use another kind of path"
+    )]
+    Ipv6(String),
+    /// A device whose hardware address cannot stand in a frame.
+    #[error(
+        "device {device} of station `{station}` has the hardware address `{mac}`, which cannot stand in an Ethernet frame: use port \"udp\""
+    )]
+    Mac {
+        /// The station.
+        station: String,
+        /// The device.
+        device: String,
+        /// Its address.
+        mac: String,
+    },
+    /// A stream that the set-up does not have.
+    #[error(transparent)]
+    Stream(#[from] NoStream),
+    /// A host that the run does not have, or has not looked at.
+    #[error("{0} is asked for, and it is none of this run's hosts: {REPORT}")]
+    Host(HostId),
+    /// A CPU of another host than the one that is to run on it.
+    #[error(transparent)]
+    Cpu(#[from] OtherHosts),
+}
+
+const REPORT: &str = "this is a fault of tardy; report it with this message";
