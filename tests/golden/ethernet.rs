@@ -4,10 +4,10 @@
 
 use proptest::prelude::*;
 use tardy_engine::port::packet::filter;
+use tardy_engine::port::{Inbox, Lent};
 use tardy_model::ethernet::{self, ETHERTYPE, MOST_TAGS, Mac, TAGS, Tag, Tags};
 use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_sys::packet::Instruction;
-use tardy_sys::udp::Inbox;
 
 const TO: Mac = [0x02, 0x74, 0x64, 0, 0, 1];
 const FROM: Mac = [0x02, 0x74, 0x64, 0, 0, 0];

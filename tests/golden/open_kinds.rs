@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kind of path, a kind of station and a host of this test's own, by which the coordinator runs a whole experiment: three stations, one
-//! of them on two paths, whose agents are threads of this process. Nothing of the machine is touched. Ports of a test's own are in the
-//! layer sim.
+//! of them on two paths, whose agents are threads of this process. Nothing of the machine is touched. A kind of port
+//! of the test's own is in `port`.
+
+mod port;
 
 use crate::two_hosts::{Thread, agent};
 use std::cell::Cell;

@@ -7,8 +7,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
+use tardy_engine::agent::BindEnd;
 use tardy_engine::halves::{Halves, join};
-use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
+use tardy_engine::message::{self, ActivitySummary, FromAgent, MessageError, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::agent::Agent;
@@ -80,8 +81,19 @@ impl Carrier for Thread {
 
 /// Starts an agent in a thread.
 pub fn agent() -> (PipeReader, PipeWriter) {
+    start(|orders, answers| tardy_engine::agent::serve(orders, answers, VERSION))
+}
+
+/// The same of one that binds its ends in this way.
+pub fn agent_of(bind: BindEnd) -> (PipeReader, PipeWriter) {
+    start(move |orders, answers| tardy_engine::agent::serve_with(bind, orders, answers, VERSION))
+}
+
+fn start(
+    serve: impl FnOnce(BufReader<PipeReader>, &mut PipeWriter) -> Result<(), MessageError> + Send + 'static,
+) -> (PipeReader, PipeWriter) {
     let ((orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
-    std::thread::spawn(move || tardy_engine::agent::serve(BufReader::new(orders), &mut answers, VERSION));
+    std::thread::spawn(move || serve(BufReader::new(orders), &mut answers));
     (from, to)
 }
 

@@ -9,7 +9,8 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use tardy_engine::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::port::PortKind;
 use tardy_engine::port::tcp::{self, Waiting};
 use tardy_engine::port::udp::{self, MachineTimer};
 use tardy_engine::receiver::Shared;
@@ -559,6 +560,28 @@ fn a_stranger_that_connects_first_is_hung_up_on_and_counted() {
     let (own, strangers) = waiting.accept(&reflect.send, &reflect.receive, || true).expect("accepted");
     assert_eq!((own.is_some(), strangers), (true, 1));
     assert_eq!(stranger.join().expect("the stranger ends"), Some(0), "hung up on");
+}
+
+#[test]
+fn what_a_connection_cannot_have_was_told_by_its_thread_or_by_the_first_request() {
+    let bind = |order: EndOrder| tcp::Tcp::bind(&order).map(|_| ()).map_err(|error| error.to_string());
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at: SocketAddr = taken.local_addr().expect("an address");
+    let (mut ask, reflect) = orders(at.port(), 1);
+    let error = bind(EndOrder::Reflect(reflect.clone())).expect_err("it is taken");
+    assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
+    assert_eq!(bind(EndOrder::Ask(ask.clone())), Ok(()), "any port will do, and who listens is not asked");
+    // Of those for documents.
+    ask.send.local = "192.0.2.77".parse().expect("an address");
+    let error = bind(EndOrder::Ask(ask)).expect_err("it is not this machine's");
+    assert!(error.contains("192.0.2.77"), "{error}");
+    let error = bind(EndOrder::Send(reflect.send.clone())).expect_err("nobody answers");
+    assert!(error.contains("answers every packet"), "{error}");
+    drop(taken);
+    for _ in 0..2 {
+        assert_eq!(bind(EndOrder::Reflect(reflect.clone())), Ok(()), "what was tried is free again");
+    }
+    TcpListener::bind(at).expect("for others too");
 }
 
 #[test]

@@ -6,14 +6,13 @@ use crate::answered::{orders, record, throw_replies};
 use crate::command::{Place, can_run};
 use crate::foreign::{MILLION, flood};
 use std::net::UdpSocket;
-use tardy_engine::port::ReceivePort;
 use tardy_engine::port::udp::{self, MachineTimer};
+use tardy_engine::port::{Lent, ReceivePort, Received};
 use tardy_engine::receiver::Shared;
 use tardy_engine::requester::Requester;
 use tardy_model::stream::Port;
 use tardy_model::time::Nanos;
 use tardy_sys::process::signal;
-use tardy_sys::udp::Received;
 
 #[test]
 fn a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted() {
@@ -66,7 +65,7 @@ fn strangers_are_counted_once_and_keep_nothing_from_the_peer() {
         }
         far.send_to(&[9; 64], home).expect("sent");
         assert_eq!(from.receive(false), Ok(Received::Packets(1)));
-        assert_eq!(from.packet(0).0, [9; 64], "the peer's");
+        assert_eq!(from.lent().packet(0).0, [9; 64], "the peer's");
         assert_eq!(from.strangers(), more, "those since the last count");
     }
     // More than its queue has room for.

@@ -16,7 +16,7 @@ use tardy_store::RunFolder;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::process::enter_netns;
 use tardy_sys::stamps::TxStamps;
-use tardy_sys::udp::{Inbox, Received};
+use tardy_sys::udp::Heard;
 
 const HEAD: &str = "name = \"packet\"\ntrials = 2\n[station.a]\n[station.b]\n";
 const STREAM: &str = "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ncount = 600\n";
@@ -240,16 +240,13 @@ impl Switched {
             enter_netns(&Path::new("/run/netns").join(&netns)).expect("the switch's namespace");
             let mut from = packet::receiver("port1", &ALL, false, false, 4 << 20).expect("a port");
             let mut to = packet::sender("port2", 0, TxStamps::default(), 1 << 20, None).expect("a port");
-            let mut inbox = Inbox::new(2_048);
+            let (mut bytes, mut heard) = ([0; 2_048], Heard::default());
             up.send(()).expect("the test waits");
             while !halt.load(Relaxed) {
-                let Ok(Received::Packets(packets)) = from.receive(&mut inbox, true, true) else { continue };
-                for n in 0..packets {
-                    let (rest, taken) = inbox.frame(n);
-                    let tag = taken.map(|(_, tci)| Tag { vlan: tci & 0x0fff, pcp: (tci >> 13) as u8 });
-                    if let Some(frame) = does(count.fetch_add(1, Relaxed), tag, rest) {
-                        let _ = to.send(&frame, 0, None);
-                    }
+                let Ok(1) = from.receive(&mut bytes, &mut heard, true) else { continue };
+                let tag = heard.taken.map(|(_, tci)| Tag { vlan: tci & 0x0fff, pcp: (tci >> 13) as u8 });
+                if let Some(frame) = does(count.fetch_add(1, Relaxed), tag, &bytes[..heard.length]) {
+                    let _ = to.send(&frame, 0, None);
                 }
             }
         });

@@ -11,14 +11,13 @@ use tardy_engine::matcher::{Match, Matched};
 use tardy_engine::order::{ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{Inbox, ReceivePort, Received, Timer, sim};
 use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
-use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Policy, Sim, Stream, Wait};
 use tardy_model::stream_id::StreamId;
-use tardy_model::time::{Conversion, Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{Conversion, Instant, Nanos, Tai};
 
 const COUNT: u32 = 20_000;
 const CYCLE_NS: i64 = 500_000;
@@ -122,11 +121,10 @@ impl Crowded {
 }
 
 impl ReceivePort for Crowded {
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
     }
     fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let before = self.next.checked_sub(1).map_or(BASE_NS, |before| self.packets[before].0);

@@ -8,12 +8,11 @@ use tardy_engine::order::{ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, Th
 use tardy_engine::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use tardy_engine::receiver::Shared;
 use tardy_engine::reflector::Reflector;
-use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::stream_id::StreamId;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 
 /// A clock that counts how often it is read.
 #[derive(Default)]
@@ -59,11 +58,10 @@ struct Timed {
 }
 
 impl ReceivePort for Timed {
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
     }
     fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let mut payload = vec![0; 64];
@@ -89,11 +87,10 @@ struct Requests {
 }
 
 impl ReceivePort for Requests {
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
     }
     fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let mut payload = vec![0; 64];

@@ -11,12 +11,11 @@ use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{BATCH, DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::receiver::{Receiver, Shared};
 use tardy_engine::sender::Sender;
-use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::stream_id::StreamId;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{Between, OwnNotes, OwnReason};
 
 /// A clock that moves by 10 ns a look and sleeps exactly.
@@ -450,11 +449,10 @@ enum Step {
 }
 
 impl ReceivePort for Script {
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
     }
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
         self.many.push(many);

@@ -10,6 +10,8 @@ mod hardware;
 mod link;
 mod threads;
 
+pub use bind::{BindEnd, BoundEnd, bind_to};
+
 use crate::message::{self, FromAgent, MessageError, ToAgent};
 use crate::ruler;
 use activities::Activities;
@@ -24,7 +26,17 @@ use tardy_sys::clock;
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Serves until the other side is gone. `Ok` if it went in an orderly way or just went.
-pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version: &str) -> Result<(), MessageError> {
+pub fn serve(from: impl Read + Send + 'static, to: &mut impl Write, version: &str) -> Result<(), MessageError> {
+    serve_with(bind::bind, from, to, version)
+}
+
+/// The same with ports that are bound in another way than by the names in the orders; see [`bind_to`].
+pub fn serve_with(
+    bind: BindEnd,
+    mut from: impl Read + Send + 'static,
+    to: &mut impl Write,
+    version: &str,
+) -> Result<(), MessageError> {
     message::greet(to, version)?;
     message::hear(&mut from, version)?;
     let (events, inbox) = mpsc::channel();
@@ -44,7 +56,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
             }
         }
     });
-    let mut station = Station { activities: Activities::default(), events };
+    let mut station = Station { activities: Activities::default(), bind, events };
     let mut last_look = Instant::now();
     let result = loop {
         match inbox.recv_timeout(LOOK.saturating_sub(last_look.elapsed())) {
@@ -77,6 +89,7 @@ pub fn serve(mut from: impl Read + Send + 'static, to: &mut impl Write, version:
 
 struct Station {
     activities: Activities,
+    bind: BindEnd,
     events: mpsc::Sender<Event>,
 }
 
@@ -93,7 +106,7 @@ impl Station {
             ToAgent::Prepare { activities } => {
                 // The ports of those before must be free.
                 self.activities = Activities::default();
-                match Activities::prepare(activities, &self.events) {
+                match Activities::prepare(activities, self.bind, &self.events) {
                     Ok((activities, ends)) => {
                         self.activities = activities;
                         return tell(FromAgent::Ready { ends, clocks: clock::read_clocks() });

@@ -250,7 +250,60 @@ pub enum EndOrder {
     Reflect(ReflectOrder),
 }
 
+/// What an end has of the two ways that packets go: one thing for each that is its own.
+pub enum Ways<S, R> {
+    /// It only sends.
+    Send(S),
+    /// It only receives.
+    Receive(R),
+    /// It does both.
+    Both(S, R),
+}
+
+impl<S, R> Ways<S, R> {
+    /// Of sending; `None` of an end that only receives.
+    pub fn send(&self) -> Option<&S> {
+        match self {
+            Ways::Send(send) | Ways::Both(send, _) => Some(send),
+            Ways::Receive(_) => None,
+        }
+    }
+
+    /// Of receiving; `None` of an end that only sends.
+    pub fn receive(&self) -> Option<&R> {
+        match self {
+            Ways::Receive(receive) | Ways::Both(_, receive) => Some(receive),
+            Ways::Send(_) => None,
+        }
+    }
+
+    /// That of an end that only sends; `None` of another.
+    pub fn only_send(self) -> Option<S> {
+        if let Ways::Send(send) = self { Some(send) } else { None }
+    }
+
+    /// That of an end that only receives; `None` of another.
+    pub fn only_receive(self) -> Option<R> {
+        if let Ways::Receive(receive) = self { Some(receive) } else { None }
+    }
+
+    /// Those of an end that does both; `None` of another.
+    pub fn both(self) -> Option<(S, R)> {
+        if let Ways::Both(send, receive) = self { Some((send, receive)) } else { None }
+    }
+}
+
 impl EndOrder {
+    /// How it sends and how it receives.
+    pub fn ways(&self) -> Ways<&SendOrder, &ReceiveOrder> {
+        match self {
+            EndOrder::Send(send) => Ways::Send(send),
+            EndOrder::Receive(receive) => Ways::Receive(receive),
+            EndOrder::Ask(ask) => Ways::Both(&ask.send, &ask.receive),
+            EndOrder::Reflect(reflect) => Ways::Both(&reflect.send, &reflect.receive),
+        }
+    }
+
     /// Through what it goes.
     pub fn port(&self) -> Port {
         match self {

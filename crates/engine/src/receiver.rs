@@ -3,7 +3,7 @@
 
 use crate::live::Live;
 use crate::order::{ReceiveOrder, StreamOrder};
-use crate::port::{ReceivePort, Received, Timer};
+use crate::port::{Lent, ReceivePort, Received, Timer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::Tags;
@@ -285,7 +285,7 @@ impl Receiver {
         answer: &mut A,
     ) -> bool {
         let StreamOrder { cycle, count, .. } = self.order.order;
-        let (payload, stamp) = port.packet(n);
+        let (payload, stamp) = port.lent().packet(n);
         let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count || *seq == LEAD) else {
             self.other(timer, (payload, stamp), *receive, shared, answer);
             return false;
@@ -302,7 +302,7 @@ impl Receiver {
         let is_lead = seq == LEAD;
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
         if let Some(place) = self.arrivals.get_mut(self.arrived) {
-            *place = Arrival { seq, tags: port.tags(n), rx_kernel, receive_ns: receive.ns() };
+            *place = Arrival { seq, tags: port.lent().tags(n), rx_kernel, receive_ns: receive.ns() };
             self.arrived += usize::from(!is_lead);
         } else {
             self.counters.records_dropped += u64::from(!is_lead);

@@ -11,7 +11,7 @@ mod progress;
 mod trial;
 
 use crate::order::{AskOrder, StreamOrder};
-use crate::port::{ReceivePort, Received, SendPort, Timer};
+use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED};
 use crate::sender::{STRETCH, Sender, SentAt};
 use progress::Progress;
@@ -157,7 +157,7 @@ impl Requester {
             while shared.warm.load(Relaxed) == before && !shared.stop.load(Relaxed) && !from.ended() {
                 match from.receive(false) {
                     Ok(Received::Packets(packets)) => {
-                        (0..packets).for_each(|n| self.other(from.packet(n), shared, &mut Progress::default()));
+                        (0..packets).for_each(|n| self.other(from.lent().packet(n), shared, &mut Progress::default()));
                         if self.counters.is_out_of_step() {
                             return 0;
                         }
@@ -261,7 +261,7 @@ impl Requester {
                     for n in 0..packets {
                         match self.reply(from, n, at) {
                             Some(taken) => self.note(taken, now, shared),
-                            None => self.other(from.packet(n), shared, at),
+                            None => self.other(from.lent().packet(n), shared, at),
                         }
                     }
                 }
@@ -332,7 +332,7 @@ impl Requester {
     /// Takes the reply at place `n` of what came; `None` if no reply to a request of the trial, or of its lead-in, is there.
     #[inline(always)]
     fn reply<R: ReceivePort>(&mut self, from: &R, n: usize, at: &mut Progress) -> Option<Taken> {
-        let (payload, stamp) = from.packet(n);
+        let (payload, stamp) = from.lent().packet(n);
         let seq = self.heads.number(payload).filter(|seq| *seq < at.next || *seq == LEAD)?;
         let is_lead = seq == LEAD;
         let last = self.states.len() - 1;
@@ -348,7 +348,7 @@ impl Requester {
         at.waiting -= u32::from(since_ns.is_some());
         at.settled += u32::from(since_ns.is_some());
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
-        Some(Taken { seq, since_ns, tags: from.tags(n), rx_kernel })
+        Some(Taken { seq, since_ns, tags: from.lent().tags(n), rx_kernel })
     }
 
     /// Records a reply that was received `now`; of one of the lead-in nothing is left.

@@ -7,7 +7,7 @@ use crate::control::ControlBuffer;
 use crate::error::SysError;
 use crate::stamps::{self, StampBuffers, TxStamp, TxStamps, rx_stamp};
 use crate::tcp::{Tcp, TcpInfo};
-use crate::udp::{Inbox, Received, buffer, get_int, memory, set};
+use crate::udp::{Heard, buffer, get_int, memory, set};
 use crate::wait::{LIMIT_MS, Waiter};
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -195,13 +195,14 @@ impl MessagesRx {
         by.wait(&self.fd, LIMIT_MS)
     }
 
-    /// Receives what is missing of one message into place 0 of the inbox; with `wait` it sleeps until it is whole or its thread is
-    /// poked, which is told as a time limit that passed. A message that is not whole yet is no message, and its part is kept. ESHUTDOWN if the peer has ended.
+    /// Receives what is missing of one message into `into`, which must be the same memory until the message is whole; with `wait` it sleeps
+    /// until then or until its thread is poked. True if it is whole; a part of it is kept. EAGAIN or EINTR if nothing came, ESHUTDOWN if
+    /// the peer has ended.
     #[inline(always)]
-    pub fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<Received, i32> {
+    pub fn receive(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<bool, i32> {
         let flags = if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT };
-        let (size, have) = (self.size, self.have);
-        let room = &mut inbox.place(0, size)[have..];
+        let length = self.size.min(into.len());
+        let room = &mut into[self.have..length];
         let missing = room.len();
         let (got, stamp) = match self.stamped {
             false => (call::recv(&self.fd, room, flags), None),
@@ -209,10 +210,10 @@ impl MessagesRx {
         };
         if got == Ok(missing) && missing > 0 {
             self.have = 0;
-            inbox.stamp(0, stamp);
-            return Ok(Received::Packets(1));
+            (heard.length, heard.stamp) = (length, stamp);
+            return Ok(true);
         }
-        self.not_whole(got, wait)
+        self.not_whole(got)
     }
 
     fn receive_stamped(&mut self, room: &mut [u8], flags: i32) -> (Result<usize, i32>, Option<Instant<Realtime>>) {
@@ -230,16 +231,13 @@ impl MessagesRx {
     }
 
     #[cold]
-    fn not_whole(&mut self, got: Result<usize, i32>, wait: bool) -> Result<Received, i32> {
-        match got {
-            Ok(0) => Err(libc::ESHUTDOWN),
-            Ok(got) => {
+    fn not_whole(&mut self, got: Result<usize, i32>) -> Result<bool, i32> {
+        match got? {
+            0 => Err(libc::ESHUTDOWN),
+            got => {
                 self.have += got;
-                Ok(Received::TimedOut)
+                Ok(false)
             }
-            Err(libc::EAGAIN | libc::EINTR) if wait => Ok(Received::TimedOut),
-            Err(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
-            Err(errno) => Err(errno),
         }
     }
 }

@@ -56,6 +56,14 @@ pub(crate) fn wait_for(fd: RawFd, events: i16, limit: Duration) -> io::Result<bo
     }
 }
 
+/// Whether a connection can be made from here. Nothing is left of the trial.
+///
+/// # Errors
+/// If the address or port cannot be had.
+pub fn can_bind(local: SocketAddr) -> Result<(), SysError> {
+    bind(&socket(local, libc::SOCK_STREAM)?, local)
+}
+
 /// A socket that waits for connections.
 #[derive(Debug)]
 pub struct Listener {

@@ -9,11 +9,11 @@ mod rx;
 mod strangers;
 mod tx;
 
-pub use rx::{Inbox, Received, UdpRx, Waker};
+pub use rx::{Heard, UdpRx, Waker};
 pub use tx::UdpTx;
 
 /// A call moves at most so many packets.
-pub const BATCH: usize = 64;
+pub const MOST: usize = 64;
 
 pub(crate) fn set<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, call: &'static str) -> Result<(), SysError> {
     // SAFETY: `value` is valid for its own size for the length of the call.

@@ -3,6 +3,7 @@
 //! common is here: they are made ready together, and each is started, looked at, stopped and
 //! collected.
 
+use super::bind::BindEnd;
 use super::end::End;
 use super::link::Event;
 use crate::activity::{ActivityId, ActivityOrder};
@@ -63,6 +64,7 @@ impl Activities {
     /// The first one that cannot be made ready, and why. The others are gone then.
     pub(super) fn prepare(
         mut orders: Vec<(ActivityId, ActivityOrder)>,
+        bind: BindEnd,
         events: &mpsc::Sender<Event>,
     ) -> Result<(Activities, Vec<EndReady>), String> {
         let (mut activities, mut ready) = (Activities::default(), Vec::new());
@@ -70,7 +72,7 @@ impl Activities {
         for (id, order) in orders {
             let activity = match order {
                 ActivityOrder::End(order) => {
-                    let (end, told) = End::make(id, order, events.clone())?;
+                    let (end, told) = End::make(id, order, bind, events.clone())?;
                     ready.push(told);
                     Activity::End(end)
                 }

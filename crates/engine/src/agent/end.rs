@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
 
-use super::bind::{self, Bound};
+use super::bind::{BindEnd, BoundEnd};
 use super::link::{Command, EndRecord, Event, Link};
 use super::{advice, hardware};
 use crate::activity::ActivityId;
 use crate::live::Digest;
 use crate::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
+use crate::port::Wake;
 use crate::receiver::{Arrival, Shared};
 use crate::worker;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use tardy_model::stream::Side;
 use tardy_model::stream::{Wait, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::udp::Waker;
 use tardy_sys::{SysError, clock, nic, poke};
 
 /// One end.
@@ -33,16 +33,15 @@ pub struct End {
     commands: mpsc::Sender<Command>,
     /// It begins to work when it is made ready, so what it used before the trial is to be taken off.
     works_before: bool,
-    waker: Option<Waker>,
-    /// It sleeps in receive calls without a time limit, over a connection: it is poked when nothing moves, and to stop.
-    is_poked: bool,
+    /// What ends its wait for a packet.
+    wake: Wake,
     /// Its live figures are of the kernel's stamps.
     live_by_kernel: bool,
     /// What had moved at the last look.
     moved: (u64, u64),
     napi: Option<mpsc::Receiver<u32>>,
     napi_id: std::cell::Cell<u32>,
-    thread: Option<JoinHandle<EndRecord>>,
+    thread: Option<JoinHandle<Option<EndRecord>>>,
     tid: u32,
     cpus_seen: Vec<u32>,
     /// What a receiving thread had used when the trial began: it runs since before the warm-up.
@@ -55,21 +54,17 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// A receiver whose sender is done goes on for so long at most.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
-/// What an order says of the end: how it sends and how it receives.
-fn parts(order: &EndOrder) -> (Option<&SendOrder>, Option<&ReceiveOrder>) {
-    match order {
-        EndOrder::Send(send) => (Some(send), None),
-        EndOrder::Receive(receive) => (None, Some(receive)),
-        EndOrder::Ask(ask) => (Some(&ask.send), Some(&ask.receive)),
-        EndOrder::Reflect(reflect) => (Some(&reflect.send), Some(&reflect.receive)),
-    }
-}
-
 impl End {
     /// Makes an end ready: sockets, memory, thread. One that only receives does so from now on.
-    pub fn make(activity: ActivityId, order: EndOrder, events: mpsc::Sender<Event>) -> Result<(End, EndReady), String> {
+    pub fn make(
+        activity: ActivityId,
+        order: EndOrder,
+        bind: BindEnd,
+        events: mpsc::Sender<Event>,
+    ) -> Result<(End, EndReady), String> {
         let (stream, side) = (order.stream(), order.side());
-        let (send, receive) = parts(&order);
+        let ways = order.ways();
+        let (send, receive) = (ways.send().copied(), ways.receive().copied());
         let one_way = matches!(order, EndOrder::Send(_));
         let device = send.map(|send| &send.device).or(receive.map(|receive| &receive.device));
         let device = device.cloned().unwrap_or_default();
@@ -86,8 +81,8 @@ impl End {
         };
         let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
         let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps) == by_kernel);
-        let Bound { error_queue_bytes, waker, is_poked, work } =
-            bind::bind(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
+        let BoundEnd { error_queue_bytes, wake, work } =
+            bind(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
@@ -108,8 +103,7 @@ impl End {
             shared,
             commands,
             works_before,
-            waker,
-            is_poked,
+            wake,
             live_by_kernel,
             moved: (0, 0),
             napi: busy.then_some(napi),
@@ -163,11 +157,10 @@ impl End {
     /// Ends the loop.
     pub fn stop(&self) {
         self.shared.stop.store(true, Relaxed);
-        if let Some(waker) = &self.waker {
-            waker.wake();
-        }
-        if self.is_poked {
-            poke::poke(self.tid);
+        match &self.wake {
+            Wake::ByItself => {}
+            Wake::By(wake) => wake(),
+            Wake::Poke => poke::poke(self.tid),
         }
     }
 
@@ -175,11 +168,11 @@ impl End {
     fn join(&mut self) -> Option<EndRecord> {
         let thread = self.thread.take()?;
         // A poke that comes before the call that it is to end is lost.
-        while self.is_poked && !thread.is_finished() {
+        while matches!(self.wake, Wake::Poke) && !thread.is_finished() {
             poke::poke(self.tid);
             std::thread::sleep(Duration::from_millis(1));
         }
-        thread.join().ok()
+        thread.join().ok().flatten()
     }
 
     /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and tells.
@@ -220,7 +213,7 @@ impl End {
         self.see();
         let digest = self.shared.live.digest();
         let moved = (digest.done, digest.turns);
-        if self.is_poked && moved == self.moved {
+        if matches!(self.wake, Wake::Poke) && moved == self.moved {
             poke::poke(self.tid);
         }
         self.moved = moved;
@@ -282,9 +275,9 @@ impl Drop for End {
 fn start(
     side: &str,
     stream: StreamId,
-    run: impl FnOnce() -> EndRecord + Send + 'static,
+    run: impl FnOnce() -> Option<EndRecord> + Send + 'static,
     ready: &mpsc::Receiver<Result<ThreadRecord, SysError>>,
-) -> Result<Result<(JoinHandle<EndRecord>, ThreadRecord), SysError>, String> {
+) -> Result<Result<(JoinHandle<Option<EndRecord>>, ThreadRecord), SysError>, String> {
     let name = format!("tardy-{side}{stream}");
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name(name.clone());
     let handle = thread.spawn(run).map_err(|error| format!("thread {name} could not be started: {error}"))?;

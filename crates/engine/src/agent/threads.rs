@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a measuring thread does from its start to its half: one function for each kind of end.
+//! What a measuring thread does from its start to its half: one function for each kind of end, compiled for each kind of port.
 
 use super::hardware;
 use super::link::{Command, EndRecord, Link};
-use crate::order::{AskOrder, ReceiveOrder, ReflectOrder, SendOrder};
-use crate::port::tcp;
+use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
 use crate::port::udp::MachineTimer;
-use crate::port::{ReceivePort, SendPort};
+use crate::port::{PortKind, ReceivePort, SendPort, Timer};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
@@ -15,91 +14,149 @@ use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::stream::Wait;
-use tardy_sys::{SysError, thread};
+use tardy_model::trial::TcpRecord;
+
+/// Works as ordered through what was bound. `None` if it could not be opened, which the agent has been told.
+pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
+    match order {
+        EndOrder::Send(order) => send::<P>(order, bound, shared, link),
+        EndOrder::Receive(order) => receive::<P>(order, bound, shared, link),
+        EndOrder::Ask(order) => ask::<P>(order, bound, shared, link),
+        EndOrder::Reflect(order) => reflect::<P>(order, bound, shared, link),
+    }
+}
+
+/// Opens what was bound; where that fails, the agent is told why.
+fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
+    P::open(bound).map_err(|error| link.ready.send(Err(error))).ok()
+}
+
+/// Both halves of a port, or one.
+type Halves<P> = Ways<<P as PortKind>::To, <P as PortKind>::From>;
+
+/// Waits for the other end where the port needs it. Gives the halves that the loop goes through and how many strangers were turned away; no
+/// halves if the thread is to stop, or if there are none, which the coordinator is told.
+fn connect<P: PortKind, W>(
+    opened: P::Opened,
+    wanted: impl FnOnce(Halves<P>) -> Option<W>,
+    what: &str,
+    shared: &Shared,
+    link: &Link,
+) -> (Option<W>, u64) {
+    match P::connect(opened, || !shared.stop.load(Relaxed)) {
+        Ok((None, strangers)) => (None, strangers),
+        Ok((Some(halves), strangers)) => {
+            let halves = wanted(halves);
+            if halves.is_none() {
+                link.broke(format!("{what}: its port has opened another kind of end: {REPORT}"));
+            }
+            (halves, strangers)
+        }
+        Err(error) => {
+            link.broke(format!("{what}: {error}"));
+            (None, 0)
+        }
+    }
+}
+
+const REPORT: &str = "this is a fault of tardy; report it with this message";
 
 /// Sends by the schedule.
-pub(super) fn send(order: SendOrder, mut port: impl SendPort, shared: &Shared, link: &Link) -> EndRecord {
+fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.thread);
+    let opened = open::<P>(bound, link)?;
     let phc = order.hardware().then(|| hardware::clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
     let (mut before, mut after) = (None, None);
+    let what = format!("the connection of stream {}", order.order.stream);
     let mut sender = Sender::new(order);
     link.is_ready(&account);
     let mut timer = MachineTimer;
-    // Ends when the end is dropped: the channel closes.
-    while let Ok(command) = link.inbox.recv() {
-        match command {
-            Command::WarmUp { count, apart } => {
-                let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
-                link.warmed(stamped);
+    let mut next = link.inbox.recv();
+    let port = next.is_ok().then(|| connect::<P, _>(opened, Ways::only_send, &what, shared, link).0).flatten();
+    let thread = if let Some(mut port) = port {
+        // Ends when the end is dropped: the channel closes.
+        while let Ok(command) = next {
+            match command {
+                Command::WarmUp { count, apart } => {
+                    let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
+                    link.warmed(stamped);
+                }
+                Command::Start(base) => {
+                    before = clock();
+                    account.begin();
+                    account.told(base);
+                    sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
+                    after = clock();
+                    // What the queue discipline dropped will not arrive.
+                    let SenderCounters { sent, missed, invalid, .. } = sender.counters;
+                    let packets = sent.saturating_sub(missed + invalid);
+                    link.done(packets);
+                    break;
+                }
+                Command::Collect => {
+                    link.collected.set(true);
+                    break;
+                }
             }
-            Command::Start(base) => {
-                before = clock();
-                account.begin();
-                account.told(base);
-                sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
-                after = clock();
-                // What the queue discipline dropped will not arrive.
-                let SenderCounters { sent, missed, invalid, .. } = sender.counters;
-                let packets = sent.saturating_sub(missed + invalid);
-                link.done(packets);
-                break;
-            }
-            Command::Collect => {
-                link.collected.set(true);
-                break;
-            }
+            next = link.inbox.recv();
         }
-    }
-    // What the thread does from here on is not the trial's.
-    let thread = account.end();
-    if link.is_collected() {
-        sender.gather_stamps(&mut timer, &mut port);
-    }
+        // What the thread does from here on is not the trial's.
+        let thread = account.end();
+        if link.is_collected() {
+            sender.gather_stamps(&mut timer, &mut port);
+        }
+        thread
+    } else {
+        account.end()
+    };
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
     hardware::convert(&mut half, &mut counters, before, after);
-    EndRecord { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own }
+    Some(EndRecord { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own })
 }
 
 /// Receives from the moment at which it is made ready.
-pub(super) fn receive(order: ReceiveOrder, mut port: impl ReceivePort, shared: &Shared, link: &Link) -> EndRecord {
+fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.thread);
+    let opened = open::<P>(bound, link)?;
     let busy = order.wait == Wait::Busypoll;
+    let what = format!("the receiver of stream {}", order.order.stream);
     let mut receiver = Receiver::new(order);
     link.is_ready(&account);
-    if busy {
-        // The NAPI id is known once a packet has come; the loop proper starts behind it.
-        receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
-        let _ = link.napi.send(port.napi_id());
+    let (port, strangers) = connect::<P, _>(opened, Ways::only_receive, &what, shared, link);
+    receiver.counters.foreign += strangers;
+    if let Some(mut port) = port {
+        if busy {
+            // The NAPI id is known once a packet has come; the loop proper starts behind it.
+            receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
+            let _ = link.napi.send(port.napi_id());
+        }
+        receiver.run(&mut MachineTimer, &mut port, shared);
+        account.napi(port.napi_id());
     }
-    receiver.run(&mut MachineTimer, &mut port, shared);
-    account.napi(port.napi_id());
     let thread = account.end();
     let (counters, gaps) = (receiver.counters, receiver.gaps);
-    EndRecord {
-        sent: None,
-        arrived: Some((receiver.finish(), counters)),
-        gaps,
-        thread,
-        tcp: None,
-        own: Default::default(),
-    }
+    let arrived = Some((receiver.finish(), counters));
+    Some(EndRecord { sent: None, arrived, gaps, thread, tcp: None, own: Default::default() })
 }
 
 /// Receives and sends back from the moment at which it is made ready.
-pub(super) fn reflect(
-    order: ReflectOrder,
-    (mut from, mut back): (impl ReceivePort, impl SendPort),
-    shared: &Shared,
-    link: &Link,
-) -> EndRecord {
+fn reflect<P: PortKind>(order: ReflectOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.receive.thread);
+    let opened = open::<P>(bound, link)?;
     let busy = order.receive.wait == Wait::Busypoll;
+    let what = format!("the reflector of stream {}", order.receive.order.stream);
     let mut reflector = Reflector::new(order);
     link.is_ready(&account);
-    answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
-    reflected(reflector, account, None)
+    let (halves, strangers) = connect::<P, _>(opened, Ways::both, &what, shared, link);
+    reflector.receiver.counters.foreign += strangers;
+    let mut connection = None;
+    if let Some((mut back, mut from)) = halves {
+        answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
+        connection = back.connection();
+    }
+    Some(reflected(reflector, account, connection))
 }
 
 /// Answers until told to stop.
@@ -120,38 +177,7 @@ fn answer(
     account.napi(from.napi_id());
 }
 
-/// The same over a connection, which the other end makes.
-pub(super) fn reflect_tcp(order: ReflectOrder, shared: &Shared, link: &Link) -> EndRecord {
-    let mut account = worker::set_up(&order.receive.thread);
-    // The sockets must be opened behind this: refused, the calls are as good as those of any program with threads.
-    let _ = thread::own_descriptors();
-    let waiting = tcp::Waiting::open(&order.send, &order.receive);
-    let busy = order.receive.wait == Wait::Busypoll;
-    let stream = order.receive.order.stream;
-    let mut reflector = Reflector::new(order.clone());
-    let waiting = match waiting {
-        Ok(waiting) => waiting,
-        Err(error) => {
-            let _ = link.ready.send(Err(error));
-            return reflected(reflector, account, None);
-        }
-    };
-    link.is_ready(&account);
-    let accepted = waiting.accept(&order.send, &order.receive, || !shared.stop.load(Relaxed));
-    let mut tcp = None;
-    match accepted {
-        Ok((None, strangers)) => reflector.receiver.counters.foreign += strangers,
-        Ok((Some((mut back, mut from)), strangers)) => {
-            reflector.receiver.counters.foreign += strangers;
-            answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
-            tcp = back.record();
-        }
-        Err(error) => link.broke(format!("the reflector of stream {stream}: {error}")),
-    }
-    reflected(reflector, account, tcp)
-}
-
-fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::trial::TcpRecord>) -> EndRecord {
+fn reflected(reflector: Reflector, account: Account, tcp: Option<TcpRecord>) -> EndRecord {
     let thread = account.end();
     let Reflector { receiver, mut sender, .. } = reflector;
     let own = sender.own.take();
@@ -166,73 +192,36 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<tardy_model::tr
     }
 }
 
-/// Asks over a port that needs no connection.
-pub(super) fn ask_on(
-    order: AskOrder,
-    (mut to, mut from): (impl SendPort, impl ReceivePort),
-    shared: &Shared,
-    link: &Link,
-) -> EndRecord {
+/// Sends requests and receives their replies. It connects with the first warm-up: by then the reflector is ready.
+fn ask<P: PortKind>(order: AskOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.send.thread);
+    let opened = open::<P>(bound, link)?;
     let busy = order.receive.wait == Wait::Busypoll;
+    let what = format!("the connection of stream {}", order.send.order.stream);
     let mut requester = Requester::new(order);
     link.is_ready(&account);
-    while let Ok(command) = link.inbox.recv() {
-        if !ask(command, &mut requester, &mut account, (&mut to, &mut from), shared, link) {
+    let mut next = link.inbox.recv();
+    let halves = next.is_ok().then(|| connect::<P, _>(opened, Ways::both, &what, shared, link).0).flatten();
+    let Some((mut to, mut from)) = halves else { return Some(asked(requester, account.end(), None)) };
+    while let Ok(command) = next {
+        if !obey(command, &mut requester, &mut account, (&mut to, &mut from), shared, link) {
             break;
         }
         if busy && shared.warm.load(Relaxed) > 0 {
             let _ = link.napi.send(from.napi_id());
         }
+        next = link.inbox.recv();
     }
     account.napi(from.napi_id());
-    let thread = account.end();
+    let (connection, thread) = (to.connection(), account.end());
     if link.is_collected() {
         requester.sender.gather_stamps(&mut MachineTimer, &mut to);
     }
-    asked(requester, thread, None)
-}
-
-/// Asks over TCP. It connects with the first warm-up: by then the reflector listens.
-pub(super) fn ask_tcp(order: AskOrder, shared: &Shared, link: &Link) -> EndRecord {
-    let mut account = worker::set_up(&order.send.thread);
-    // As of who answers.
-    let _ = thread::own_descriptors();
-    let busy = order.receive.wait == Wait::Busypoll;
-    let mut requester = Requester::new(order.clone());
-    link.is_ready(&account);
-    if let Ok(first) = link.inbox.recv() {
-        let connected: Result<_, SysError> = tcp::ask(&order.send, &order.receive, order.in_flight);
-        match connected {
-            Ok((mut to, mut from)) => {
-                let mut command = Ok(first);
-                while let Ok(now) = command {
-                    if !ask(now, &mut requester, &mut account, (&mut to, &mut from), shared, link) {
-                        break;
-                    }
-                    if busy && shared.warm.load(Relaxed) > 0 {
-                        let _ = link.napi.send(from.napi_id());
-                    }
-                    command = link.inbox.recv();
-                }
-                account.napi(from.napi_id());
-                let (tcp, thread) = (to.record(), account.end());
-                if link.is_collected() {
-                    requester.sender.gather_stamps(&mut MachineTimer, &mut to);
-                }
-                return asked(requester, thread, tcp);
-            }
-            Err(error) => {
-                let stream = order.send.order.stream;
-                link.broke(format!("the connection of stream {stream}: {error}"));
-            }
-        }
-    }
-    asked(requester, account.end(), None)
+    Some(asked(requester, thread, connection))
 }
 
 /// Obeys; false when the trial is over.
-fn ask<S: SendPort, R: ReceivePort>(
+fn obey<S: SendPort, R: ReceivePort>(
     command: Command,
     requester: &mut Requester,
     account: &mut Account,
@@ -248,7 +237,7 @@ fn ask<S: SendPort, R: ReceivePort>(
         }
         Command::Start(base) => {
             account.begin();
-            crate::port::Timer::sleep_until(&mut MachineTimer, base);
+            MachineTimer.sleep_until(base);
             requester.run(&mut MachineTimer, to, from, shared);
             link.done(requester.sender.counters.sent);
             false
@@ -260,7 +249,7 @@ fn ask<S: SendPort, R: ReceivePort>(
     }
 }
 
-fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<tardy_model::trial::TcpRecord>) -> EndRecord {
+fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>) -> EndRecord {
     let arrivals = requester.take_arrivals();
     let (counters, gaps): (ReceiverCounters, _) = (requester.counters, requester.gaps);
     let (sent, own) = (requester.sender.counters, requester.sender.own.take());

@@ -1,28 +1,97 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the engine sends and receives through: narrow traits, one file for each port. Generic, not dynamic: the loops are
-//! compiled for each port, so nothing stands between a stamp and the call it belongs to.
+//! What the engine sends and receives through. A kind of port is one file here that implements [`PortKind`], whose methods are its life,
+//! and the two halves that it gives to the loops, [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are
+//! compiled for each kind, so nothing stands between a stamp and the call it belongs to.
 
+mod batch;
+mod inbox;
 pub mod packet;
 pub mod queue;
 pub mod sim;
+mod socket;
 pub mod tcp;
 pub mod udp;
 mod waits;
 
+pub use batch::{BATCH, Lent, Received};
+pub use inbox::Inbox;
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
-pub use tardy_sys::udp::{BATCH, Inbox, Received};
 
-use crate::order::ReceiveOrder;
-use tardy_model::ethernet::{LEAST_PAYLOAD, MOST_HEAD, Tags};
-use tardy_model::frame::HEAD;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use crate::order::{EndOrder, Ways};
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::trial::TcpRecord;
+use tardy_sys::SysError;
 
-/// Room for what the order expects: one byte more than the stream's packets, so that a longer stranger is not taken for one
-/// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
-pub fn inbox(order: &ReceiveOrder) -> Inbox {
-    let payload = usize::from(order.expects().2).max(HEAD);
-    let is_frames = order.order.port.traits().is_frames;
-    Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
+/// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods are called in the order in which they
+/// stand here, each once in a trial.
+pub trait PortKind: 'static {
+    /// What is bound for an end. It goes from the thread that binds it to the one that measures.
+    type Bound: Send;
+    /// The same once it is open.
+    type Opened;
+    /// What the loops send through.
+    type To: SendPort;
+    /// What the loops receive through.
+    type From: ReceivePort;
+
+    /// Checks and acquires all that can be had before the end has a thread: addresses, sockets and their settings, memory, rings. Called
+    /// on the agent's control thread, which may take its time. An error is an end that cannot be made ready, and a thread was never
+    /// started for it.
+    ///
+    /// # Errors
+    /// The kernel's; of an order that the port cannot do, that this is so.
+    fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError>;
+
+    /// Does what must happen on the measuring thread, which has its CPU and its policy by then, and has opened nothing yet. An error is an
+    /// end that cannot be made ready, as one of [`PortKind::bind`] is; only the thread has been started in vain.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn open(bound: Self::Bound) -> Result<Self::Opened, SysError>;
+
+    /// Waits for what only the other end can give: a connection. Called on the measuring thread when all ends are ready or are about to be:
+    /// of one that sends first when it is told to send its first packet, of another at once. The latter gives up when `goes_on` says false,
+    /// and that is no error. Gives the halves, and how many strangers were turned away. An error breaks the trial, which ends with
+    /// what was measured.
+    ///
+    /// A port without connections gives what it opened.
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[expect(clippy::type_complexity, reason = "the halves, if it has come to that, and a number")]
+    fn connect(
+        opened: Self::Opened,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(Option<Ways<Self::To, Self::From>>, u64), SysError>;
+}
+
+/// What [`PortKind::bind`] gives.
+pub struct Bound<B> {
+    /// What the measuring thread opens.
+    pub port: B,
+    /// The size of its error queue, read back; 0 of an end that does not send, or that is not known yet.
+    pub error_queue_bytes: u64,
+    /// How a wait for a packet is ended from outside.
+    pub wake: Wake,
+}
+
+/// How the control thread ends a measuring thread's wait for a packet, so that it looks at its orders.
+pub enum Wake {
+    /// Not at all: the wait ends by itself soon enough.
+    ByItself,
+    /// By this. Nothing can be received any more behind it.
+    By(Box<dyn Fn() + Send>),
+    /// By a poke ([`tardy_sys::poke`]): it sleeps in calls without a time limit. It is poked to look around as well, when nothing moves.
+    Poke,
+}
+
+/// The error of an order that a port cannot do.
+pub fn cannot(what: &str) -> SysError {
+    SysError {
+        call: "opening a port",
+        on: what.to_owned(),
+        source: std::io::Error::from_raw_os_error(libc::EOPNOTSUPP),
+    }
 }
 
 /// A station's clock and timer.
@@ -66,6 +135,10 @@ pub trait SendPort {
     fn error_queue(&self) -> (u64, u64) {
         (0, u64::MAX)
     }
+    /// What the kernel says of the connection; `None` where there is none.
+    fn connection(&self) -> Option<TcpRecord> {
+        None
+    }
     /// True if a stamp that waits in the error queue ends the wait for a packet at once, so that it must be taken to wait again.
     fn stamps_end_waits(&self) -> bool {
         false
@@ -74,14 +147,14 @@ pub trait SendPort {
 
 /// The receiving end of a port.
 pub trait ReceivePort {
+    /// The packets of a receive call, of a type that the port has for them.
+    type Lent: Lent;
+
     /// Waits in the port's way and receives one packet, or with `many` all that wait if the port can, at most [`BATCH`].
     /// [`Received::Nothing`] is a readiness that yielded nothing; errno where the port is broken.
     fn receive(&mut self, many: bool) -> Result<Received, i32>;
-    /// The packet at place `n` of what the last call received, and the kernel's stamp if it took one. The port lends it until the next call:
-    /// it may lie in a ring that the kernel fills again then.
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
-    /// The VLAN tags that it came with.
-    fn tags(&self, n: usize) -> Tags;
+    /// The packets of the last call. The port lends them until the next one.
+    fn lent(&self) -> &Self::Lent;
     /// True if the port's way to wait never sleeps.
     fn spins(&self) -> bool {
         false

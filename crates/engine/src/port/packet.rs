@@ -4,18 +4,53 @@
 
 pub mod filter;
 
-use super::waits::Waits;
-use super::{BATCH, Inbox, ReceivePort, Received, SendPort, TxStamp, inbox, queue};
-use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
+use super::socket::SocketReceiver;
+use super::{BATCH, Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, queue};
+use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder, Ways};
 use crate::requester;
-use tardy_model::ethernet::{self, Tags};
+use tardy_model::ethernet;
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
 use tardy_sys::{SysError, packet};
+
+/// Port `packet`. All of it is had on the control thread. Nothing wakes a packet socket's receiver: it looks at its order to stop when
+/// the wait's own limit has passed.
+pub struct Packet;
+
+impl PortKind for Packet {
+    type Bound = Ways<PacketSend, PacketReceive>;
+    type Opened = Self::Bound;
+    type To = PacketSend;
+    type From = PacketReceive;
+
+    fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError> {
+        let mut port = match order.ways() {
+            Ways::Send(send) => Ways::Send(PacketSend::open(send)?),
+            Ways::Receive(receive) => Ways::Receive(PacketReceive::open(receive)?),
+            Ways::Both(send, receive) => Ways::Both(PacketSend::open(send)?, PacketReceive::open(receive)?),
+        };
+        if let (EndOrder::Ask(ask), Ways::Both(_, from)) = (order, &mut port) {
+            from.keep_time(ask.timeout)?;
+        }
+        let error_queue_bytes = port.send().map_or(0, PacketSend::error_queue_bytes);
+        Ok(Bound { port, error_queue_bytes, wake: Wake::ByItself })
+    }
+
+    fn open(bound: Self::Bound) -> Result<Self::Opened, SysError> {
+        Ok(bound)
+    }
+
+    fn connect(
+        opened: Self::Opened,
+        _: impl Fn() -> bool,
+    ) -> Result<(Option<Ways<PacketSend, PacketReceive>>, u64), SysError> {
+        Ok((Some(opened), 0))
+    }
+}
 
 /// The sending socket.
 pub struct PacketSend {
@@ -88,10 +123,8 @@ impl SendPort for PacketSend {
 
 /// The receiving socket with its way to wait.
 pub struct PacketReceive {
-    socket: UdpRx,
+    receiver: SocketReceiver<UdpRx>,
     ethertype: u16,
-    inbox: Inbox,
-    waits: Waits,
 }
 
 impl PacketReceive {
@@ -103,8 +136,7 @@ impl PacketReceive {
         let socket = packet::receiver(&order.device, &filter, tag.is_some(), stamp, 8 << 20)?;
         // A packet socket is told of no NAPI context: there is nothing that it could poll.
         let wait = if order.wait == Wait::Busypoll { Wait::Block } else { order.wait };
-        let waits = Waits::of(wait, &socket)?;
-        Ok(PacketReceive { socket, ethertype, inbox: inbox(order), waits })
+        Ok(PacketReceive { receiver: SocketReceiver::over(socket, order, wait)?, ethertype })
     }
 
     /// As [`super::udp::UdpReceive::keep_time`].
@@ -112,32 +144,29 @@ impl PacketReceive {
     /// # Errors
     /// The kernel's.
     pub fn keep_time(&mut self, timeout: Nanos) -> Result<(), SysError> {
-        self.socket.limit(requester::longest_wait_ms(timeout))
+        self.receiver.socket.limit(requester::longest_wait_ms(timeout))
     }
 }
 
 impl ReceivePort for PacketReceive {
+    type Lent = Inbox;
+
     #[inline]
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
-        let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
-        let received = self.socket.receive(&mut self.inbox, sleeps, many);
+        let received = self.receiver.receive(many);
         if let Ok(Received::Packets(packets)) = received {
-            (0..packets).for_each(|n| self.inbox.open(n, self.ethertype));
+            (0..packets).for_each(|n| self.receiver.inbox.open(n, self.ethertype));
         }
         received
     }
     #[inline(always)]
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    #[inline(always)]
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    fn lent(&self) -> &Inbox {
+        &self.receiver.inbox
     }
     fn spins(&self) -> bool {
-        self.waits.spins()
+        self.receiver.waits.spins()
     }
     fn drops(&self) -> u64 {
-        u64::from(self.socket.drops())
+        u64::from(self.receiver.socket.drops())
     }
 }

@@ -13,7 +13,7 @@ pub use world::{BEHIND_NS, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
 use crate::halves::ReplyHalves;
 use crate::live::Live;
 use crate::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder, launch_order};
-use crate::port::inbox;
+use crate::port::Inbox;
 use crate::receiver::{Arrival, Receiver, ReceiverCounters, Shared};
 use crate::sender::{Sender, SenderCounters, SentRows};
 use qdisc::Qdisc;
@@ -130,7 +130,7 @@ impl Ends<'_> {
             stamped: order.order.wants(order.rx_kernel()),
             tests: 0,
             drifts: !replies,
-            inbox: inbox(&order),
+            inbox: Inbox::of(&order),
         }
     }
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by SO_TIMESTAMPING; the machine's own clock.
 
-use super::waits::Waits;
-use super::{Inbox, ReceivePort, Received, SendPort, TxStamp, inbox, queue};
-use crate::order::{ReceiveOrder, SendOrder};
+use super::socket::SocketReceiver;
+use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, cannot, queue};
+use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tardy_model::ethernet::Tags;
-use tardy_model::time::{Instant, Realtime, Tai};
+use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::TcpRecord;
-use tardy_sys::SysError;
 use tardy_sys::messages::{MessagesRx, MessagesTx, split};
 use tardy_sys::stamps::TxStamps;
-use tardy_sys::tcp::{Buffers, Listener, Tcp, TcpInfo};
+use tardy_sys::tcp::{self, Buffers, Listener, TcpInfo};
+use tardy_sys::{SysError, thread};
 
 /// A connection comes within this time or not at all.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -21,6 +20,73 @@ const AROUND_A_MESSAGE: u64 = 2_048;
 
 /// What is asked for as receive buffer at least where stamps share it with what the peer sends; the kernel doubles it.
 const LEAST_BUFFER: i32 = 4 << 20;
+
+/// Port `tcp`. Its sockets are opened on the measuring thread, behind a table of file descriptors of the thread's own: in one that threads
+/// share, each call counts who uses the socket up and down again, and what was opened before is not in the new one. So an address or port
+/// that cannot be had is found out early by a socket that is closed again, and late only where another program takes the port in between.
+pub struct Tcp;
+
+/// An end that knows its addresses.
+pub enum TcpBound {
+    /// Connects.
+    Asks(Box<AskOrder>),
+    /// Is connected to.
+    Answers(Box<ReflectOrder>),
+}
+
+/// An end in a thread that has its table of descriptors.
+pub enum TcpOpened {
+    /// Connects.
+    Asks(Box<AskOrder>),
+    /// Listens.
+    Answers(Box<ReflectOrder>, Waiting),
+}
+
+impl PortKind for Tcp {
+    type Bound = TcpBound;
+    type Opened = TcpOpened;
+    type To = TcpSend;
+    type From = TcpReceive;
+
+    fn bind(order: &EndOrder) -> Result<Bound<TcpBound>, SysError> {
+        let port = match order {
+            EndOrder::Ask(order) => {
+                tcp::can_bind(SocketAddr::new(order.send.local, 0))?;
+                TcpBound::Asks(Box::new(order.clone()))
+            }
+            EndOrder::Reflect(order) => {
+                drop(Waiting::open(&order.send, &order.receive)?);
+                TcpBound::Answers(Box::new(order.clone()))
+            }
+            EndOrder::Send(_) | EndOrder::Receive(_) => return Err(cannot("port tcp answers every packet")),
+        };
+        Ok(Bound { port, error_queue_bytes: 0, wake: Wake::Poke })
+    }
+
+    fn open(bound: TcpBound) -> Result<TcpOpened, SysError> {
+        // The sockets must be opened behind this: refused, the calls are as good as those of any program with threads.
+        let _ = thread::own_descriptors();
+        Ok(match bound {
+            TcpBound::Asks(order) => TcpOpened::Asks(order),
+            TcpBound::Answers(order) => {
+                let waiting = Waiting::open(&order.send, &order.receive)?;
+                TcpOpened::Answers(order, waiting)
+            }
+        })
+    }
+
+    fn connect(
+        opened: TcpOpened,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(Option<Ways<TcpSend, TcpReceive>>, u64), SysError> {
+        let (halves, strangers) = match opened {
+            // The other end listens: it was ready before this one was told to send.
+            TcpOpened::Asks(order) => (Some(ask(&order.send, &order.receive, order.in_flight)?), 0),
+            TcpOpened::Answers(order, waiting) => waiting.accept(&order.send, &order.receive, goes_on)?,
+        };
+        Ok((halves.map(|(to, from)| Ways::Both(to, from)), strangers))
+    }
+}
 
 /// The sending half.
 pub struct TcpSend {
@@ -31,9 +97,7 @@ pub struct TcpSend {
 
 /// The receiving half.
 pub struct TcpReceive {
-    socket: MessagesRx,
-    inbox: Inbox,
-    waits: Waits,
+    receiver: SocketReceiver<MessagesRx>,
     closed: bool,
 }
 
@@ -47,7 +111,7 @@ pub fn ask(send: &SendOrder, receive: &ReceiveOrder, in_flight: u32) -> Result<(
     // ends would wait for each other. The kernel counts a buffer with what it needs around the bytes.
     let bytes = u64::from(in_flight) * (2 * u64::from(send.size()) + AROUND_A_MESSAGE);
     let buffers = Buffers { send: (in_flight > 1).then_some(bytes), receive: None };
-    let tcp = Tcp::connect(Some(from), SocketAddr::new(send.peer, send.port), buffers, CONNECT)?;
+    let tcp = tcp::Tcp::connect(Some(from), SocketAddr::new(send.peer, send.port), buffers, CONNECT)?;
     halves(tcp, send, receive)
 }
 
@@ -91,7 +155,7 @@ impl Waiting {
     }
 }
 
-fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend, TcpReceive), SysError> {
+fn halves(tcp: tcp::Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend, TcpReceive), SysError> {
     let failed = |source| SysError { call: "TCP_NODELAY", on: "a connection".into(), source };
     tcp.no_delay(send.order.nodelay).map_err(failed)?;
     let [_, sched, driver] = send.points();
@@ -99,9 +163,9 @@ fn halves(tcp: Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(TcpSend
     let (_, _, size) = receive.expects();
     let rx = receive.order.wants(receive.rx_kernel());
     let (sender, receiver) = split(tcp, usize::from(size), stamps, rx, queue::size_here(send).max(LEAST_BUFFER))?;
-    let waits = Waits::of(receive.wait, &receiver)?;
-    let stamps_end_waits = waits.asks_first();
-    let from = TcpReceive { socket: receiver, inbox: inbox(receive), waits, closed: false };
+    let receiver = SocketReceiver::over(receiver, receive, receive.wait)?;
+    let stamps_end_waits = receiver.waits.asks_first();
+    let from = TcpReceive { receiver, closed: false };
     Ok((TcpSend { socket: sender, stamps_end_waits }, from))
 }
 
@@ -117,11 +181,6 @@ pub(crate) fn record(info: TcpInfo) -> TcpRecord {
 }
 
 impl TcpSend {
-    /// What the kernel says of the connection; `None` if it says nothing.
-    pub fn record(&self) -> Option<TcpRecord> {
-        self.socket.info().ok().map(record)
-    }
-
     /// The error queue's size, read back.
     pub fn error_queue_bytes(&self) -> u64 {
         self.socket.error_queue().1
@@ -140,16 +199,20 @@ impl SendPort for TcpSend {
     fn error_queue(&self) -> (u64, u64) {
         self.socket.error_queue()
     }
+    fn connection(&self) -> Option<TcpRecord> {
+        self.socket.info().ok().map(record)
+    }
     fn stamps_end_waits(&self) -> bool {
         self.stamps_end_waits
     }
 }
 
 impl ReceivePort for TcpReceive {
+    type Lent = Inbox;
+
     #[inline(always)]
-    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
-        let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
-        match self.socket.receive(&mut self.inbox, sleeps) {
+    fn receive(&mut self, many: bool) -> Result<Received, i32> {
+        match self.receiver.receive(many) {
             // A peer that has ended is no error here: who answers need not know how many will ask.
             Err(libc::ESHUTDOWN) => {
                 self.closed = true;
@@ -159,18 +222,14 @@ impl ReceivePort for TcpReceive {
         }
     }
     #[inline(always)]
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    #[inline(always)]
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    fn lent(&self) -> &Inbox {
+        &self.receiver.inbox
     }
     fn spins(&self) -> bool {
-        self.waits.spins()
+        self.receiver.waits.spins()
     }
     fn napi_id(&self) -> u32 {
-        self.socket.napi_id()
+        self.receiver.socket.napi_id()
     }
     fn ended(&self) -> bool {
         self.closed

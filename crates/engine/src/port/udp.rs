@@ -1,18 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `udp`: a UDP socket at each end, stamps by SO_TIMESTAMPING, the machine's own clock.
 
-use super::waits::Waits;
-use super::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, inbox, queue};
-use crate::order::{ReceiveOrder, SendOrder, StreamOrder};
+use super::socket::SocketReceiver;
+use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, Timer, TxStamp, Wake, queue};
+use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder, Ways};
 use crate::requester;
 use std::net::SocketAddr;
-use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx, Waker};
 use tardy_sys::{SysError, clock, thread};
+
+/// Port `udp`. All of it is had on the control thread.
+pub struct Udp;
+
+impl PortKind for Udp {
+    type Bound = Ways<UdpSend, UdpReceive>;
+    type Opened = Self::Bound;
+    type To = UdpSend;
+    type From = UdpReceive;
+
+    fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError> {
+        let mut port = match order.ways() {
+            Ways::Send(send) => Ways::Send(UdpSend::open(send)?),
+            Ways::Receive(receive) => Ways::Receive(UdpReceive::open(receive)?),
+            Ways::Both(send, receive) => {
+                let (to, from) = both(send, receive)?;
+                Ways::Both(to, from)
+            }
+        };
+        if let (EndOrder::Ask(ask), Ways::Both(_, from)) = (order, &mut port) {
+            from.keep_time(ask.timeout)?;
+        }
+        let wake = match port.receive().map(UdpReceive::waker).transpose()? {
+            Some(waker) => Wake::By(Box::new(move || waker.wake())),
+            None => Wake::ByItself,
+        };
+        let error_queue_bytes = port.send().map_or(0, UdpSend::error_queue_bytes);
+        Ok(Bound { port, error_queue_bytes, wake })
+    }
+
+    fn open(bound: Self::Bound) -> Result<Self::Opened, SysError> {
+        Ok(bound)
+    }
+
+    fn connect(
+        opened: Self::Opened,
+        _: impl Fn() -> bool,
+    ) -> Result<(Option<Ways<UdpSend, UdpReceive>>, u64), SysError> {
+        Ok((Some(opened), 0))
+    }
+}
 
 /// The machine's clock and timer.
 pub struct MachineTimer;
@@ -96,9 +136,7 @@ impl SendPort for UdpSend {
 
 /// The receiving socket with its way to wait.
 pub struct UdpReceive {
-    socket: UdpRx,
-    inbox: Inbox,
-    waits: Waits,
+    receiver: SocketReceiver<UdpRx>,
 }
 
 /// Room for what comes while the receiver is held up.
@@ -127,8 +165,7 @@ impl UdpReceive {
     }
 
     fn over(socket: UdpRx, order: &ReceiveOrder) -> Result<Self, SysError> {
-        let waits = Waits::of(order.wait, &socket)?;
-        Ok(UdpReceive { socket, inbox: inbox(order), waits })
+        Ok(UdpReceive { receiver: SocketReceiver::over(socket, order, order.wait)? })
     }
 
     /// Lets a wait end so early that a request which nothing answers is given up when its time is over, not after a whole wait.
@@ -136,38 +173,35 @@ impl UdpReceive {
     /// # Errors
     /// The kernel's.
     pub fn keep_time(&mut self, timeout: Nanos) -> Result<(), SysError> {
-        self.socket.limit(requester::longest_wait_ms(timeout))
+        self.receiver.socket.limit(requester::longest_wait_ms(timeout))
     }
     /// Ends the wait from another thread.
     pub fn waker(&self) -> Result<Waker, SysError> {
-        self.socket.waker()
+        self.receiver.socket.waker()
     }
 }
 
 impl ReceivePort for UdpReceive {
+    type Lent = Inbox;
+
     #[inline]
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
-        let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
-        self.socket.receive(&mut self.inbox, sleeps, many)
+        self.receiver.receive(many)
     }
     #[inline(always)]
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    #[inline(always)]
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    fn lent(&self) -> &Inbox {
+        &self.receiver.inbox
     }
     fn spins(&self) -> bool {
-        self.waits.spins()
+        self.receiver.waits.spins()
     }
     fn drops(&self) -> u64 {
-        u64::from(self.socket.drops())
+        u64::from(self.receiver.socket.drops())
     }
     fn strangers(&mut self) -> u64 {
-        self.socket.strangers()
+        self.receiver.socket.strangers()
     }
     fn napi_id(&self) -> u32 {
-        self.socket.napi_id()
+        self.receiver.socket.napi_id()
     }
 }

@@ -4,7 +4,7 @@
 
 use super::progress::Progress;
 use super::{FIRST_ROUNDS, GAP_NS, HOPE, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED, Requester};
-use crate::port::{ReceivePort, Received, SendPort, Timer};
+use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::Shared;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::frame::LEAD;
@@ -152,7 +152,7 @@ impl Requester {
         turns: &mut Turns,
     ) -> bool {
         let Some(taken) = self.reply(from, n, at) else {
-            self.other(from.packet(n), shared, at);
+            self.other(from.lent().packet(n), shared, at);
             return !self.counters.is_out_of_step();
         };
         turns.heard = if taken.seq == LEAD { turns.heard } else { now };

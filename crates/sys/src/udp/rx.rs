@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving socket with its ways to wait: one packet a call, or all that wait, up to a batch.
+//! The receiving socket with its ways to wait: one packet a call, or all that wait, up to [`MOST`].
 
 use super::strangers::{Strangers, share_port};
-use super::{BATCH, UdpTx, buffer, get_int, memory, set};
+use super::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::address::{bind, connect, socket};
 use crate::call;
 use crate::control::ControlBuffer;
@@ -15,111 +15,24 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tardy_model::ethernet::{self, Tags, Taken};
+use tardy_model::ethernet::Taken;
 use tardy_model::time::{Instant, Realtime};
 
-/// What a receive call brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// So many datagrams, at least one, in the [`Inbox`].
-    Packets(usize),
-    /// There is nothing to be read.
-    Nothing,
-    /// The wait's own time limit passed.
-    TimedOut,
+/// What a receive call says of one datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Its bytes.
+    pub length: usize,
+    /// The kernel's stamp, if it took one.
+    pub stamp: Option<Instant<Realtime>>,
+    /// The VLAN tag that the kernel has taken out of a frame.
+    pub taken: Option<Taken>,
 }
 
-/// Room for the datagrams of one receive call.
-pub struct Inbox {
-    bytes: Vec<u8>,
-    room: usize,
-    places: [Place; BATCH],
-}
-
-/// What is known of the datagram at a place. It lies together: a loop looks at one place as a rule, and has lost the CPU's caches to the
-/// kernel each time.
-#[derive(Clone, Copy)]
-struct Place {
-    length: usize,
-    /// Where the payload begins, in what was received.
-    start: usize,
-    stamp: Option<Instant<Realtime>>,
-    /// The tag that the kernel has taken out of a frame.
-    taken: Option<Taken>,
-    tags: Tags,
-}
-
-impl Inbox {
-    /// For [`BATCH`] datagrams of at most `room` bytes; longer ones are cut there. The memory is written, so that no page
-    /// fault waits for the loop.
-    pub fn new(room: usize) -> Self {
-        let mut bytes = vec![1; room * BATCH];
-        bytes.fill(0);
-        let empty = Place { length: 0, start: 0, stamp: None, taken: None, tags: Tags::UNSEEN };
-        Inbox { bytes, room, places: [empty; BATCH] }
-    }
-
-    /// Puts a datagram in at place `n`, cut at the room.
-    pub fn put(&mut self, n: usize, payload: &[u8], stamp: Option<Instant<Realtime>>) {
-        let length = payload.len().min(self.room);
-        self.bytes[n * self.room..][..length].copy_from_slice(&payload[..length]);
-        self.came(n, length, stamp);
-    }
-
-    /// Says how long the datagram at place `n` is, and when it came.
+impl Heard {
     #[inline]
-    fn came(&mut self, n: usize, length: usize, stamp: Option<Instant<Realtime>>) {
-        let place = &mut self.places[n];
-        (place.length, place.stamp) = (length, stamp);
-    }
-
-    /// The memory of place `n`, and its length there; a message that comes in pieces is gathered there.
-    #[inline]
-    pub(crate) fn place(&mut self, n: usize, length: usize) -> &mut [u8] {
-        self.places[n].length = length.min(self.room);
-        &mut self.bytes[n * self.room..][..length.min(self.room)]
-    }
-
-    /// Says when the message at place `n` came.
-    #[inline]
-    pub(crate) fn stamp(&mut self, n: usize, stamp: Option<Instant<Realtime>>) {
-        self.places[n].stamp = stamp;
-    }
-
-    /// Says what VLAN tags the packet at place `n` came with.
-    pub fn tag(&mut self, n: usize, tags: Tags) {
-        self.places[n].tags = tags;
-    }
-
-    /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags are known. A frame of another
-    /// type has no payload.
-    #[inline]
-    pub fn open(&mut self, n: usize, ethertype: u16) {
-        let (frame, taken) = self.frame(n);
-        let (start, tags) = ethernet::open(frame, taken, ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
-        let length = ethernet::unfilled(&frame[start..]).len();
-        let place = &mut self.places[n];
-        (place.start, place.length, place.tags) = (start, length, tags);
-    }
-
-    /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the kernel took out of it.
-    #[inline]
-    pub fn frame(&self, n: usize) -> (&[u8], Option<Taken>) {
-        let place = &self.places[n];
-        (&self.bytes[n * self.room..][..place.length], place.taken)
-    }
-
-    /// The datagram at place `n`, and the kernel's stamp if it took one.
-    #[inline]
-    pub fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        let place = &self.places[n];
-        (&self.bytes[n * self.room + place.start..][..place.length], place.stamp)
-    }
-
-    /// The VLAN tags that the packet at place `n` came with.
-    #[inline]
-    pub fn tags(&self, n: usize) -> Tags {
-        self.places[n].tags
+    fn came(&mut self, length: usize, stamp: Option<Instant<Realtime>>) {
+        (self.length, self.stamp) = (length, stamp);
     }
 }
 
@@ -132,7 +45,7 @@ pub struct UdpRx {
     /// Shut down: from now on a receive call may give no byte where there is no datagram.
     woken: Arc<AtomicBool>,
     limit_ms: i32,
-    control: [ControlBuffer<128>; BATCH],
+    control: [ControlBuffer<128>; MOST],
     /// Who gets what others than the peer send, where the socket is connected.
     strangers: Option<Strangers>,
 }
@@ -181,7 +94,7 @@ impl UdpRx {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
-        let (woken, control) = (Arc::default(), [ControlBuffer::default(); BATCH]);
+        let (woken, control) = (Arc::default(), [ControlBuffer::default(); MOST]);
         let mut socket = UdpRx { fd, stamped: stamp, tells_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
         socket.limit(LIMIT_MS)?;
         Ok(socket)
@@ -218,28 +131,15 @@ impl UdpRx {
         Ok(Waker { fd, woken: self.woken.clone() })
     }
 
-    /// Receives into the inbox, one datagram or, with `many`, all that wait; with `wait` it sleeps until one comes, the
-    /// time limit passes, or it is woken. To ask for many costs a look at an empty queue where there is only one.
+    /// Receives one datagram, which is cut at the room of `into`; with `wait` it sleeps until one comes, the time limit passes, or it is
+    /// woken. Returns how many came: none if it was shut down by [`Waker`]; EAGAIN if there is nothing to be read, or the time limit
+    /// passed.
     #[inline]
-    pub fn receive(&mut self, inbox: &mut Inbox, wait: bool, many: bool) -> Result<Received, i32> {
-        let got = if many { self.receive_many(inbox, wait) } else { self.receive_one(inbox, wait) };
-        match got {
-            // Shut down by `Waker`; the loop looks at its stop flag.
-            Ok(0) => Ok(Received::Nothing),
-            Ok(packets) => Ok(Received::Packets(packets)),
-            Err(libc::EAGAIN) if wait => Ok(Received::TimedOut),
-            // Nobody listens at a connected socket's peer: what was sent is lost, and the next packet may come all the same.
-            Err(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => Ok(Received::Nothing),
-            Err(errno) => Err(errno),
-        }
-    }
-
-    #[inline]
-    fn receive_one(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
+    pub fn receive(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<usize, i32> {
         if !self.stamped && !self.tells_tags {
-            return self.receive_unstamped(inbox, wait);
+            return self.receive_unstamped(into, heard, wait);
         }
-        let mut io = libc::iovec { iov_base: inbox.bytes.as_mut_ptr().cast(), iov_len: inbox.room };
+        let mut io = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         // SAFETY: msghdr is plain data.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_iov = &raw mut io;
@@ -252,42 +152,53 @@ impl UdpRx {
         if self.is_none(&message, length) {
             return Ok(0);
         }
-        inbox.came(0, length, rx_stamp(&message));
+        heard.came(length, rx_stamp(&message));
         if self.tells_tags {
-            inbox.places[0].taken = rx_tag(&message);
+            heard.taken = rx_tag(&message);
         }
         Ok(1)
     }
 
     /// Where no control message comes, the kernel needs no message header to be copied in and out.
     #[inline]
-    fn receive_unstamped(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
+    fn receive_unstamped(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<usize, i32> {
         let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
-        let room = inbox.room;
-        let length = call::recv(&self.fd, &mut inbox.bytes[..room], flags)?;
+        let length = call::recv(&self.fd, into, flags)?;
         if length == 0 && self.woken.load(Relaxed) {
             return Ok(0);
         }
-        inbox.came(0, length, None);
+        heard.came(length, None);
         Ok(1)
     }
 
-    fn receive_many(&mut self, inbox: &mut Inbox, wait: bool) -> Result<usize, i32> {
-        let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: inbox.room }; BATCH];
+    /// The same of all datagrams that wait, at most [`MOST`] and as many as `bytes` has room for, of `room` bytes each; what is said of
+    /// them goes to the first of `heard`. Where there is only one this costs a look at an empty queue.
+    #[inline(never)]
+    pub fn receive_many<'a>(
+        &mut self,
+        bytes: &mut [u8],
+        room: usize,
+        mut heard: impl Iterator<Item = &'a mut Heard>,
+        wait: bool,
+    ) -> Result<usize, i32> {
+        let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: room }; MOST];
         // SAFETY: mmsghdr is plain data.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-        for (n, message) in messages.iter_mut().enumerate() {
-            io[n].iov_base = inbox.bytes[n * inbox.room..].as_mut_ptr().cast();
-            message.msg_hdr.msg_iov = &raw mut io[n];
+        let mut messages: [libc::mmsghdr; MOST] = unsafe { mem::zeroed() };
+        let mut places = 0;
+        for (into, (message, (io, control))) in
+            bytes.chunks_exact_mut(room.max(1)).zip(messages.iter_mut().zip(io.iter_mut().zip(&mut self.control)))
+        {
+            io.iov_base = into.as_mut_ptr().cast();
+            message.msg_hdr.msg_iov = &raw mut *io;
             message.msg_hdr.msg_iovlen = 1;
-            message.msg_hdr.msg_control = self.control[n].0.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = self.control[n].0.len();
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = control.0.len();
+            places += 1;
         }
         let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let no_timeout = std::ptr::null_mut();
-        // SAFETY: the array has BATCH headers, each with a buffer of `room` bytes and a control buffer of its own.
-        let got =
-            unsafe { libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), BATCH as u32, flags as _, no_timeout) };
+        // SAFETY: the first `places` headers have a buffer of `room` bytes and a control buffer each of their own.
+        let got = unsafe { libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), places, flags as _, no_timeout) };
         let got = usize::try_from(got).map_err(|_| errno())?;
         let mut packets = 0;
         for message in &messages[..got] {
@@ -295,9 +206,10 @@ impl UdpRx {
             if self.is_none(&message.msg_hdr, length) {
                 continue;
             }
-            inbox.came(packets, length, rx_stamp(&message.msg_hdr));
+            let Some(heard) = heard.next() else { break };
+            heard.came(length, rx_stamp(&message.msg_hdr));
             if self.tells_tags {
-                inbox.places[packets].taken = rx_tag(&message.msg_hdr);
+                heard.taken = rx_tag(&message.msg_hdr);
             }
             packets += 1;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sending socket: one packet or a batch by one call, and the error queue that its stamps come back through.
 
-use super::{BATCH, buffer, memory, set};
+use super::{MOST, buffer, memory, set};
 use crate::address::{bind, connect, socket};
 use crate::call;
 use crate::control::ControlBuffer;
@@ -166,15 +166,15 @@ impl UdpTx {
         counted
     }
 
-    /// Sends a batch of at most [`BATCH`] datagrams of `size` bytes that lie one behind the other, by one call. `keys` holds
+    /// Sends a batch of at most [`MOST`] datagrams of `size` bytes that lie one behind the other, by one call. `keys` holds
     /// a key for each and receives those that the kernel stamps them with. Returns how many went out, the first ones; errno
     /// if none did.
     pub fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
-        let count = keys.len().min(BATCH).min(payloads.len() / size.max(1));
-        let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size }; BATCH];
-        let mut control = [ControlBuffer::<BOTH>::default(); BATCH];
+        let count = keys.len().min(MOST).min(payloads.len() / size.max(1));
+        let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size }; MOST];
+        let mut control = [ControlBuffer::<BOTH>::default(); MOST];
         // SAFETY: mmsghdr is plain data.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+        let mut messages: [libc::mmsghdr; MOST] = unsafe { mem::zeroed() };
         for n in 0..count {
             io[n].iov_base = payloads[n * size..].as_ptr().cast_mut().cast();
             messages[n].msg_hdr.msg_iov = &raw mut io[n];

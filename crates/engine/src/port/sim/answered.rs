@@ -6,15 +6,14 @@ use super::world::{Flying, RxPort, RxTimer, TxPort, World};
 use super::{EPOCH_NS, Ends, Recorded, landed};
 use crate::halves::ReplyHalves;
 use crate::order::{AskOrder, ReflectOrder};
-use crate::port::{ReceivePort, Received, SendPort, Timer, TxStamp};
+use crate::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp};
 use crate::receiver::{Receiver, Shared};
 use crate::reflector::Reflector;
 use crate::requester::{Requester, longest_wait};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tardy_model::ethernet::Tags;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{Instant, Nanos, Tai};
 
 /// One look of a spinning requester.
 const LOOK_NS: i64 = 1_000;
@@ -167,11 +166,10 @@ struct Home {
 }
 
 impl ReceivePort for Home {
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.near.packet(n)
-    }
-    fn tags(&self, n: usize) -> Tags {
-        self.near.tags(n)
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        self.near.lent()
     }
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
         let mut link = self.link.borrow_mut();

@@ -236,11 +236,10 @@ impl RxPort {
 }
 
 impl ReceivePort for RxPort {
-    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        self.inbox.packet(n)
-    }
-    fn tags(&self, n: usize) -> Tags {
-        self.inbox.tags(n)
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
     }
     fn receive(&mut self, _many: bool) -> Result<Received, i32> {
         let now = self.throttle(self.world.now_ns.get());

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory for the packets of one receive call, for every port that the kernel copies packets to.
+
+use super::batch::{BATCH, Lent};
+use crate::order::ReceiveOrder;
+use tardy_model::ethernet::{self, LEAST_PAYLOAD, MOST_HEAD, Tags, Taken};
+use tardy_model::frame::HEAD;
+use tardy_model::time::{Instant, Realtime};
+use tardy_sys::udp::{self, Heard};
+
+/// Room for the packets of one receive call.
+pub struct Inbox {
+    bytes: Vec<u8>,
+    room: usize,
+    places: [Place; BATCH],
+}
+
+/// What is known of the packet at a place. It lies together: a loop looks at one place as a rule, and has lost the CPU's caches to the
+/// kernel each time.
+#[derive(Clone, Copy)]
+struct Place {
+    heard: Heard,
+    /// Where the payload begins, in what was received.
+    start: usize,
+    tags: Tags,
+}
+
+impl Inbox {
+    /// For [`BATCH`] packets of at most `room` bytes; longer ones are cut there. The memory is written, so that no page
+    /// fault waits for the loop.
+    pub fn new(room: usize) -> Self {
+        const { assert!(BATCH <= udp::MOST, "one call fills it") };
+        let mut bytes = vec![1; room * BATCH];
+        bytes.fill(0);
+        let empty = Place { heard: Heard::default(), start: 0, tags: Tags::UNSEEN };
+        Inbox { bytes, room, places: [empty; BATCH] }
+    }
+
+    /// Room for what the order expects: one byte more than the stream's packets, so that a longer stranger is not taken for one
+    /// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
+    pub fn of(order: &ReceiveOrder) -> Self {
+        let payload = usize::from(order.expects().2).max(HEAD);
+        let is_frames = order.order.port.traits().is_frames;
+        Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
+    }
+
+    /// The first place: its memory, and what is to be said of the packet there.
+    #[inline(always)]
+    pub(super) fn first(&mut self) -> (&mut [u8], &mut Heard) {
+        (&mut self.bytes[..self.room], &mut self.places[0].heard)
+    }
+
+    /// All places: their memory, how much of it each has, and what is to be said of the packets there.
+    pub(super) fn all(&mut self) -> (&mut [u8], usize, impl Iterator<Item = &mut Heard>) {
+        (&mut self.bytes, self.room, self.places.iter_mut().map(|place| &mut place.heard))
+    }
+
+    /// Puts a packet in at place `n`, cut at the room.
+    pub fn put(&mut self, n: usize, payload: &[u8], stamp: Option<Instant<Realtime>>) {
+        let length = payload.len().min(self.room);
+        self.bytes[n * self.room..][..length].copy_from_slice(&payload[..length]);
+        let heard = &mut self.places[n].heard;
+        (heard.length, heard.stamp) = (length, stamp);
+    }
+
+    /// Says what VLAN tags the packet at place `n` came with.
+    pub fn tag(&mut self, n: usize, tags: Tags) {
+        self.places[n].tags = tags;
+    }
+
+    /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags are known. A frame of another
+    /// type has no payload.
+    #[inline]
+    pub fn open(&mut self, n: usize, ethertype: u16) {
+        let (frame, taken) = self.frame(n);
+        let (start, tags) = ethernet::open(frame, taken, ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
+        let length = ethernet::unfilled(&frame[start..]).len();
+        let place = &mut self.places[n];
+        (place.start, place.heard.length, place.tags) = (start, length, tags);
+    }
+
+    /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the kernel took out of it.
+    #[inline]
+    fn frame(&self, n: usize) -> (&[u8], Option<Taken>) {
+        let Heard { length, taken, .. } = self.places[n].heard;
+        (&self.bytes[n * self.room..][..length], taken)
+    }
+}
+
+impl Lent for Inbox {
+    #[inline]
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        let place = &self.places[n];
+        (&self.bytes[n * self.room + place.start..][..place.heard.length], place.heard.stamp)
+    }
+
+    #[inline]
+    fn tags(&self, n: usize) -> Tags {
+        self.places[n].tags
+    }
+}
