@@ -283,7 +283,7 @@ fn a_port_of_another_kind_carries_a_one_way_stream_and_a_ping_pong() {
         );
     }
     let [bound, opened, connected, sent] = calls(NOWHERE);
-    assert_eq!((bound, opened, connected), (4, 4, 4), "two ends of two streams");
+    assert!(bound >= 4 && (opened, connected) == (bound, bound), "two ends of two streams, and those of short trials");
     assert!(sent >= 3 * 40, "{sent} packets, and each of the ping-pong's went twice");
 }
 

@@ -41,13 +41,16 @@ pub struct End {
     moved: (u64, u64),
     napi: Option<mpsc::Receiver<u32>>,
     napi_id: std::cell::Cell<u32>,
-    thread: Option<JoinHandle<Option<EndRecord>>>,
+    thread: Option<Thread>,
     tid: u32,
     cpus_seen: Vec<u32>,
     /// What a receiving thread had used when the trial began: it runs since before the warm-up.
     began: Option<worker::Usage>,
     events: mpsc::Sender<Event>,
 }
+
+/// A measuring thread; it leaves nothing if it could not open its port.
+type Thread = JoinHandle<Option<EndRecord>>;
 
 /// A receiver's busy-poll answer comes within this time or not at all.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -277,7 +280,7 @@ fn start(
     stream: StreamId,
     run: impl FnOnce() -> Option<EndRecord> + Send + 'static,
     ready: &mpsc::Receiver<Result<ThreadRecord, SysError>>,
-) -> Result<Result<(JoinHandle<Option<EndRecord>>, ThreadRecord), SysError>, String> {
+) -> Result<Result<(Thread, ThreadRecord), SysError>, String> {
     let name = format!("tardy-{side}{stream}");
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name(name.clone());
     let handle = thread.spawn(run).map_err(|error| format!("thread {name} could not be started: {error}"))?;

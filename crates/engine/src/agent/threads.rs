@@ -28,7 +28,7 @@ pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Share
 
 /// Opens what was bound; where that fails, the agent is told why.
 fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
-    P::open(bound).map_err(|error| link.ready.send(Err(error))).ok()
+    P::open(bound).map_err(|error| drop(link.ready.send(Err(error)))).ok()
 }
 
 /// Both halves of a port, or one.
