@@ -9,7 +9,7 @@ use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::{Value, show_duration};
 use crate::values::{flag, integer, rate, span, text};
-use rest::Cell;
+use rest::Rest;
 use tardy_model::load::Load;
 use tardy_model::shaper::{
     Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,
@@ -50,7 +50,7 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
     let table = view.table("shaper", None);
     let kind = table.get("kind", text)?;
     meaning(view, &table, &kind)?;
-    let cell = Cell { path, streams, loads };
+    let cell = Rest { path, streams, loads };
     let shaper = match kind.as_str() {
         "etf" => Shaper::Etf(etf(&table, false)?),
         "taprio" => Shaper::Taprio(taprio(&table, &cell)?),
@@ -88,7 +88,7 @@ fn missing(table: &Table<'_>, field: &str, kind: &str, example: &str) -> Problem
     table.missing(&["kind"], message, format!("write {field} = {example}"))
 }
 
-fn classes(table: &Table<'_>, cell: &Cell<'_>) -> Result<Classes, Problem> {
+fn classes(table: &Table<'_>, cell: &Rest<'_>) -> Result<Classes, Problem> {
     let Some(count) = table.find("classes").and_then(integer) else {
         return Err(missing(table, "classes", "a queue discipline with classes", "4"));
     };
@@ -155,7 +155,7 @@ fn children(
     }
 }
 
-fn taprio(table: &Table<'_>, cell: &Cell<'_>) -> Result<Taprio, Problem> {
+fn taprio(table: &Table<'_>, cell: &Rest<'_>) -> Result<Taprio, Problem> {
     let classes = classes(table, cell)?;
     let mode = match table.get("mode", text)?.as_str() {
         "txtime-assist" => match table.find("txtime_delay").and_then(span) {
@@ -212,7 +212,7 @@ fn taprio(table: &Table<'_>, cell: &Cell<'_>) -> Result<Taprio, Problem> {
     Ok(taprio)
 }
 
-fn cbs(table: &Table<'_>, cell: &Cell<'_>) -> Result<Cbs, Problem> {
+fn cbs(table: &Table<'_>, cell: &Rest<'_>) -> Result<Cbs, Problem> {
     let classes = classes(table, cell)?;
     let at = match listed(table, "cbs.classes", &classes)? {
         Some(at) if !at.is_empty() => at,

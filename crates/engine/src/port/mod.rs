@@ -7,6 +7,7 @@ mod batch;
 mod inbox;
 pub mod packet;
 pub mod queue;
+mod readable;
 pub mod sim;
 mod socket;
 pub mod tcp;

@@ -4,6 +4,7 @@
 
 use super::batch::Received;
 use super::inbox::Inbox;
+use super::readable::Readable;
 use super::waits::Waits;
 use crate::order::ReceiveOrder;
 use tardy_model::stream::Wait;
@@ -11,21 +12,6 @@ use tardy_sys::SysError;
 use tardy_sys::messages::MessagesRx;
 use tardy_sys::udp::UdpRx;
 use tardy_sys::wait::Waiter;
-
-/// A socket that can be waited for and received from.
-pub(super) trait Readable {
-    /// For a wait by `select()`.
-    fn select(&self) -> Result<Waiter, SysError>;
-    /// For a wait by `epoll_wait()`.
-    fn epoll(&self) -> Result<Waiter, SysError>;
-    /// Lets the receive call poll the device for up to `us` microseconds.
-    fn busy_poll(&self, us: i32) -> Result<(), SysError>;
-    /// Waits until there is something to be read; false if the time limit passed.
-    fn wait(&self, by: &Waiter) -> bool;
-    /// The receive call; it sleeps until something comes or its time limit has passed if it `sleeps`. With `many` it takes all that
-    /// waits, if it can.
-    fn receive(&mut self, inbox: &mut Inbox, sleeps: bool, many: bool) -> Result<Received, i32>;
-}
 
 /// The receiving end of a socket.
 pub(super) struct SocketReceiver<S> {

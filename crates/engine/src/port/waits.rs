@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the receiving end of a socket waits for packets.
 
-use super::socket::Readable;
+use super::readable::Readable;
 use tardy_model::stream::Wait;
 use tardy_sys::SysError;
 use tardy_sys::wait::Waiter;

@@ -2,8 +2,8 @@
 //! The trial runs, until every activity that is not in the background is done: every sender, and
 //! every receiver, which has what was sent then, or will not get it.
 
-use super::TrialError;
 use super::activities::{Activity, ActivityKind};
+use super::outcome::TrialError;
 use super::shared::{Input, Now, Output, Shared};
 use crate::agent::AgentError;
 use crate::not_found::NotFound;

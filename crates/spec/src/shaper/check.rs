@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of a queue discipline cannot work, found before anything is touched.
 
-use super::rest::Cell;
+use super::rest::Rest;
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::schema::show_duration;
@@ -16,7 +16,7 @@ use tardy_model::time::Nanos;
 const PTP_PACKET: u32 = 128;
 
 /// Queues that fit together and that the device has.
-pub(super) fn queues(table: &Table<'_>, cell: &Cell<'_>, queues: &[Queues], classes: usize) -> Result<(), Problem> {
+pub(super) fn queues(table: &Table<'_>, cell: &Rest<'_>, queues: &[Queues], classes: usize) -> Result<(), Problem> {
     if queues.len() != classes {
         let message = format!("`shaper.class_queues` has {} entries, and there are {classes} classes", queues.len());
         return Err(table.wrong(&["class_queues", "classes"], message, "write the queues of each class"));
@@ -52,7 +52,7 @@ fn sends(kind: &LoadKind) -> bool {
 }
 
 /// Each class has a window, and each frame fits into one.
-pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Result<(), Problem> {
+pub(super) fn windows(table: &Table<'_>, cell: &Rest<'_>, taprio: &Taprio) -> Result<(), Problem> {
     let Taprio { classes, schedule, .. } = taprio;
     let bit_s = table.get("port_rate", rate)?;
     let ptp = classes.of(table.get("ptp_priority", integer)? as u32);
@@ -97,7 +97,7 @@ pub(super) fn windows(table: &Table<'_>, cell: &Cell<'_>, taprio: &Taprio) -> Re
 }
 
 /// What the device cannot be, as far as the file says what it is.
-pub(super) fn device(table: &Table<'_>, cell: &Cell<'_>, shaper: &Shaper) -> Result<(), Problem> {
+pub(super) fn device(table: &Table<'_>, cell: &Rest<'_>, shaper: &Shaper) -> Result<(), Problem> {
     if let Some(what) = shaper.offloads().filter(|_| cell.is_simulated()) {
         let message = format!("{what} on port sim, which has no device");
         let field = match shaper {
@@ -118,7 +118,7 @@ pub(super) fn device(table: &Table<'_>, cell: &Cell<'_>, shaper: &Shaper) -> Res
 }
 
 /// Launch times and the queue discipline that they meet.
-pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Cell<'_>, shaper: &Shaper) -> Result<(), Problem> {
+pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shaper: &Shaper) -> Result<(), Problem> {
     let bit_s = table.get("port_rate", rate)?;
     let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
     for stream in cell.streams {

@@ -7,13 +7,13 @@ use tardy_model::stream::{Stream, all_simulated};
 
 /// What the rest of the cell says, for the checks.
 #[derive(Clone, Copy)]
-pub(super) struct Cell<'a> {
+pub(super) struct Rest<'a> {
     pub(super) path: &'a Path,
     pub(super) streams: &'a [Stream],
     pub(super) loads: &'a [Load],
 }
 
-impl Cell<'_> {
+impl Rest<'_> {
     pub(super) fn is_simulated(&self) -> bool {
         all_simulated(self.streams)
     }
