@@ -4,6 +4,7 @@
 mod activities;
 mod analyze;
 mod answered;
+mod bisect;
 mod ci;
 mod compare;
 mod deps;
@@ -38,3 +39,4 @@ mod two_hosts;
 mod undo;
 mod vlan;
 mod wire;
+mod xml;
