@@ -4,6 +4,7 @@
 mod activities;
 mod analyze;
 mod answered;
+mod bisect;
 mod ci;
 mod compare;
 mod deps;
@@ -39,3 +40,4 @@ mod two_hosts;
 mod undo;
 mod vlan;
 mod wire;
+mod xml;

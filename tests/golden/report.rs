@@ -7,6 +7,8 @@ mod classes;
 mod documents;
 #[path = "report/figures.rs"]
 mod figures;
+#[path = "report/junit.rs"]
+mod junit;
 #[path = "report/leads.rs"]
 mod leads;
 #[path = "report/page.rs"]
@@ -293,7 +295,7 @@ fn run_without_anything_still_has_a_picture() {
 fn unknown_format_lists_those_that_exist() {
     let error = format("pdf").expect_err("no such format");
     assert!(matches!(error, ReportError::UnknownFormat { .. }));
-    assert_eq!(error.to_string(), "`pdf` is not a format: choose one of text, md, org, html, json, csv");
+    assert_eq!(error.to_string(), "`pdf` is not a format: choose one of text, md, org, html, json, csv, junit");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client. Each script compares what its tool
+//! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client, and its own reader of XML. Each script compares what its tool
 //! reads with the results, and prints how many figures it compared.
 
 use crate::runs::{LOSSY, PING_PONG, Run, SOUND, output, tardy};
@@ -136,6 +136,27 @@ fn duckdb_and_polars_read_the_samples_as_the_results_say() {
         std::fs::write(&schema, output(&mut tardy(&["schema", "samples"])).stdout).expect("a file");
         let (csv, _) = run.exported("csv");
         check(&python, "samples.py", &args([run.results(), schema, csv, run.out()]), least);
+    }
+}
+
+#[test]
+fn a_parser_reads_the_junit_of_runs_and_comparisons() {
+    let Some(python) = python("a_parser_reads_the_junit_of_runs_and_comparisons") else { return };
+    for (run, least) in [
+        (Run::simulated("sound", SOUND, 0), 30),
+        (Run::simulated("lossy", LOSSY, 1), 60),
+        (Run::killed(), 15),
+        (Run::simulated("closed", PING_PONG, 0), 15),
+    ] {
+        let out = |name: &str| run.path(name);
+        let report = output(tardy(&["report", "--format", "junit"]).arg(run.out()).arg("-o").arg(out("run.xml")));
+        assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+        let conditions = ["--fail-if", "rx_kernel..receive p50 > +2%", "--fail-if", "lost > +0", "--format", "junit"];
+        let mut compare = tardy(&["compare"]);
+        compare.args([run.out(), run.out()]).args(conditions).arg("-o").arg(out("compare.xml"));
+        let compared = output(&mut compare);
+        assert!(matches!(compared.status.code(), Some(0 | 4)), "{}", String::from_utf8_lossy(&compared.stderr));
+        check(&python, "junit.py", &args([run.results(), out("run.xml"), out("compare.xml")]), least);
     }
 }
 

@@ -6,6 +6,7 @@ mod broken;
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
+mod conditions;
 mod devices;
 mod exact;
 mod guest;

@@ -3,6 +3,8 @@
 //! whether it means anything. Noisy runs are set beside each other and not judged; of exact ones each trial is one
 //! deterministic draw, so a claim rests on many seeded phases. How: `docs/method/compare.md`.
 
+pub mod condition;
+pub mod decide;
 mod facts;
 mod figures;
 mod leaves;
@@ -29,6 +31,7 @@ pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
         facts,
         differences,
         cells,
+        conditions: Vec::new(),
     }
 }
 

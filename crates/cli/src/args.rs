@@ -179,8 +179,11 @@ pub struct Compare {
     /// The second, B
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub b: PathBuf,
+    /// End with 1 if B differs by more: 'scheduled..receive p50 > +2%'
+    #[arg(long, value_name = "CONDITION", help_heading = "Conditions")]
+    pub fail_if: Vec<String>,
     /// Which picture
-    #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = ["text", "json"], help_heading = "Output")]
+    #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = of_comparisons(), help_heading = "Output")]
     pub format: String,
     /// Write to a file instead of stdout
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -218,11 +221,13 @@ fn verbs() -> Vec<&'static str> {
 }
 
 fn formats() -> PossibleValuesParser {
-    tardy_report::FORMATS
-        .iter()
-        .map(|format| PossibleValue::new(format.name).help(format.says))
-        .collect::<Vec<_>>()
-        .into()
+    let formats = tardy_report::FORMATS.iter();
+    formats.map(|format| PossibleValue::new(format.name).help(format.says)).collect::<Vec<_>>().into()
+}
+
+fn of_comparisons() -> PossibleValuesParser {
+    let formats = tardy_report::compare::FORMATS.iter();
+    formats.map(|format| PossibleValue::new(format.name).help(format.says)).collect::<Vec<_>>().into()
 }
 
 #[derive(Debug, ClapArgs)]

@@ -15,7 +15,7 @@ use tardy_store::StoreError;
 pub enum Exit {
     /// Ran, valid, expectations met or none.
     Good = 0,
-    /// An expectation was broken.
+    /// An expectation was broken, or a condition on two runs is met.
     Unmet = 1,
     /// Usage, experiment file, unreadable or newer run folder.
     Usage = 2,
@@ -41,8 +41,8 @@ impl Exit {
                 ("good", "It was done. After a run: the numbers are valid, and expectations are met or there are none.")
             }
             Exit::Unmet => (
-                "an expectation failed",
-                "It ran, and an expectation was broken: a figure of valid numbers is over its limit, or more packets were lost, not sent, doubled or reordered than allowed, which is counted whatever the validity. Outweighs 4.",
+                "a limit broken",
+                "It ran, and an expectation was broken: a figure of valid numbers is over its limit, or more packets were lost, not sent, doubled or reordered than allowed, which is counted whatever the validity. Of `compare`: a condition of `--fail-if` is met. Outweighs 4.",
             ),
             Exit::Usage => (
                 "wrong usage",
@@ -54,7 +54,7 @@ impl Exit {
             ),
             Exit::Invalid => (
                 "not valid",
-                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial. No expectation is known to be broken.",
+                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial; of `compare`, a condition could not be told. No limit is known to be broken.",
             ),
             Exit::Internal => ("own fault", "A fault of tardy's own."),
             Exit::Interrupted => ("interrupted", "A signal ended it; what was measured is written."),

@@ -26,6 +26,55 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// Cells in the order of the first run, then those of the second alone.
     pub cells: Vec<CellComparison>,
+    /// What came of each condition that was given, for each cell and stream that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionResult>,
+}
+
+/// What came of a condition on the difference of two runs, in one cell and stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConditionResult {
+    /// The condition, as it was given.
+    pub condition: String,
+    /// Cell id; null where no cell could be looked at.
+    pub cell: Option<String>,
+    /// Stream; null where none could be looked at.
+    pub stream: Option<String>,
+    /// What came of it.
+    pub decision: Decision,
+    /// Why, in one sentence.
+    pub says: String,
+    /// Of exact runs: phases in which the difference is beyond the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<u32>,
+    /// Of exact runs: phases in which the figure is known of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<u32>,
+}
+
+/// What comes of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// The difference is beyond the limit.
+    Met,
+    /// It is not.
+    NotMet,
+    /// Nothing is claimed of such a difference: a run is noisy, or has too few trials.
+    NotTold,
+    /// A number must not be used, is missing, or is of another point.
+    NoData,
+}
+
+impl Decision {
+    /// In words. Why nothing is told, the sentence behind it says.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Decision::Met => "met",
+            Decision::NotMet => "not met",
+            Decision::NotTold | Decision::NoData => "not told",
+        }
+    }
 }
 
 /// One of the two runs.

@@ -1,26 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison of two runs, for a terminal and as JSON. What differed in the machine and in what was asked comes first: it
-//! may be the reason of all that follows.
+//! A comparison of two runs, for a terminal, as JSON and as JUnit XML: the figures, then what
+//! differed in the machine and in what was asked, then what came of the caller's conditions.
+
+mod facts;
+mod junit;
+mod words;
 
 use crate::error::ReportError;
 use crate::figure::{self, ABSENT, SPACE, Unit, grouped};
 use crate::options::Options;
 use std::fmt::Write as _;
 use tardy_model::comparison::{
-    CellComparison, Claim, Compared, Comparison, Difference, FigureComparison, INFINITE, MetricComparison,
-    PhaseComparison, StreamComparison, is_infinite,
+    CellComparison, Claim, Compared, Comparison, ConditionResult, Decision, FigureComparison, INFINITE,
+    MetricComparison, PhaseComparison, StreamComparison, is_infinite,
 };
 use tardy_model::point::Metric;
 
-/// Room for a fact's name and for its value in a run.
-const NAME: usize = 34;
-const VALUE: usize = 30;
 /// Room for a metric, a figure's name, a figure.
 const METRIC: usize = 32;
 const OF: usize = 7;
 const FIGURE: usize = 12;
 /// What is left of a broken line is set in by so much at most.
 const HANG: usize = 8;
+
+/// One way to show a comparison.
+pub struct Format {
+    /// As in `--format`.
+    pub name: &'static str,
+    /// What it is, for help texts.
+    pub says: &'static str,
+    /// Makes it; it ends with a newline.
+    pub make: fn(&Comparison, &Options) -> Result<String, ReportError>,
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All of them.
+pub const FORMATS: &[Format] = &[
+    Format { name: "text", says: "tables for a terminal", make: |compared, options| Ok(text(compared, options)) },
+    Format { name: "json", says: "all of it, for a program", make: |compared, _| json(compared) },
+    Format { name: "junit", says: "conditions as test cases, in XML", make: junit::make },
+];
 
 /// The comparison as JSON.
 ///
@@ -68,8 +92,7 @@ fn whole(compared: &Comparison) -> String {
             "\nA and B are one folder: this compares a run with itself, and that nothing differs shows nothing\n",
         );
     }
-    differences(&mut out, compared);
-    out.push('\n');
+    let _ = writeln!(out, "\n{}", facts::line(compared));
     match compared.identical {
         Some(true) => {
             let fingerprint = compared.a.fingerprint.as_deref().unwrap_or_default();
@@ -93,6 +116,8 @@ fn whole(compared: &Comparison) -> String {
         );
     }
     cells().for_each(|cell| self::cell(&mut out, cell));
+    facts::rows(&mut out, compared);
+    conditions(&mut out, compared);
     out
 }
 
@@ -119,23 +144,27 @@ fn heading(run: &Compared) -> String {
     plain(&format!("{}   {}, {}, {valid}{by}", run.run, run.name, run.started_utc))
 }
 
-fn differences(out: &mut String, compared: &Comparison) {
-    let (differ, facts) = (compared.differences.len(), compared.facts);
-    if differ == 0 {
-        let _ = writeln!(out, "\nnothing differs in machine, programs and experiment ({facts} facts)");
-        return;
+/// What came of the caller's conditions, last: that is what one looks for in a log.
+fn conditions(out: &mut String, compared: &Comparison) {
+    if !compared.conditions.is_empty() {
+        out.push_str("\nconditions\n");
     }
-    let _ = writeln!(out, "\nwhat differs: {differ} of {facts} facts");
-    for Difference { group, key, a, b } in &compared.differences {
-        let show = |value: &Option<String>| value.as_deref().map_or_else(|| ABSENT.to_owned(), plain);
-        let (name, a, b) = (plain(&format!("{} {key}", group.name())), show(a), show(b));
-        let long = |text: &str, room: usize| text.chars().count() > room;
-        if long(&name, NAME) || long(&a, VALUE) || long(&b, VALUE) {
-            let _ = writeln!(out, "  {name}\n    A  {a}\n    B  {b}");
-        } else {
-            let _ = writeln!(out, "  {name:<NAME$}  {a:<VALUE$}  {b}");
-        }
+    for result in &compared.conditions {
+        let _ = writeln!(out, "  {:<10}{}", result.decision.says(), about(result));
     }
+}
+
+/// Conditions that are met or not told, each in a line, for a log beside a file.
+pub fn told(compared: &Comparison) -> Vec<String> {
+    let told = compared.conditions.iter().filter(|result| result.decision != Decision::NotMet);
+    told.map(|result| format!("{}: {}", result.decision.says(), about(result))).collect()
+}
+
+/// The condition, where it was looked at, and what came of it.
+fn about(result: &ConditionResult) -> String {
+    let place: Vec<&str> = [&result.cell, &result.stream].into_iter().filter_map(Option::as_deref).collect();
+    let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+    plain(&format!("{}{place}: {}", result.condition, result.says))
 }
 
 fn cell(out: &mut String, cell: &CellComparison) {

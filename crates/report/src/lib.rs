@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures of a run: the same results as text, Markdown, Org, HTML, JSON and CSV. Pure: a [`Picture`] in, a string out.
+//! Pictures of a run: the same results as text, Markdown, Org, HTML, JSON, CSV and JUnit XML. Pure: a [`Picture`] in, a string out.
 //!
 //! A format is one file here and one line in [`FORMATS`].
 
@@ -17,6 +17,7 @@ pub mod figure;
 mod guest;
 mod html;
 mod json;
+mod junit;
 mod loads;
 mod markdown;
 mod options;
@@ -26,6 +27,7 @@ mod reference;
 mod sparkline;
 mod summary;
 mod text;
+mod xml;
 
 pub use error::ReportError;
 pub use options::Options;
@@ -58,6 +60,7 @@ pub const FORMATS: &[Format] = &[
     Format { name: "html", extension: "html", says: "one page, readable offline", make: html::make },
     Format { name: "json", extension: "json", says: "results.json", make: json::make },
     Format { name: "csv", extension: "csv", says: "a row per cell, stream and metric", make: csv::make },
+    Format { name: "junit", extension: "xml", says: "validity and limits as test cases, in XML", make: junit::make },
 ];
 
 /// The format of that name.

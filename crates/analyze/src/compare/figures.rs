@@ -7,6 +7,9 @@ use tardy_model::comparison::{Claim, FigureComparison, INFINITE, MetricCompariso
 use tardy_model::point::Metric;
 use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResult};
 
+/// Why a percentile is not told: too few packets lie beyond it.
+pub(super) const UNRESOLVED: &str = "not resolved";
+
 /// Compares the stream. `pairs` are trials of the same phase, where both runs are exact; `judged` is false where a run's numbers
 /// must not be used.
 pub(super) fn stream(
@@ -95,7 +98,7 @@ fn metric(
         let lacks = [(a, a_ns), (b, b_ns)].map(|(metric, ns)| ns.is_none().then(|| absent(metric, of)));
         let paired = pairs.is_some_and(|pairs| !pairs.is_empty());
         let why =
-            without(lacks).or_else(|| (paired && phases.is_none()).then(|| "not resolved in single trials".to_owned()));
+            without(lacks).or_else(|| (paired && phases.is_none()).then(|| format!("{UNRESOLVED} in single trials")));
         FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, claim, phases, why }
     };
     // Also those that neither has: a row that is not there tells nobody why.
@@ -108,7 +111,7 @@ fn missing(outcomes: &Outcomes) -> u64 {
 }
 
 /// A figure of a single trial: [`INFINITE`] where a packet that never arrived has its rank.
-fn drawn(metric: &MetricResult, of: &str) -> Option<i64> {
+pub(super) fn drawn(metric: &MetricResult, of: &str) -> Option<i64> {
     match figures(&metric.figures).into_iter().find(|(name, _)| *name == of)?.1 {
         None if is_infinite(metric, of) => Some(INFINITE),
         found => found,
@@ -129,7 +132,7 @@ fn named(names: &[String], of: &str) -> bool {
 fn absent(metric: &MetricResult, of: &str) -> &'static str {
     match () {
         () if is_infinite(metric, of) => "falls on a lost packet",
-        () if named(&metric.unresolved, of) => "not resolved",
+        () if named(&metric.unresolved, of) => UNRESOLVED,
         () => "not to be had",
     }
 }

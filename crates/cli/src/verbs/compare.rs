@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy compare`: two run folders side by side. Both are judged anew, so that the same rules made both runs' figures.
+//! `tardy compare`: two run folders side by side, and what conditions on their difference come
+//! to. Both are judged anew, so that the same rules made both runs' figures.
 
 use crate::args::Compare;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, printable};
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use tardy_analyze::compare::condition::{self, Condition, ConditionError, What, Word};
 use tardy_analyze::compare::phases::Phases;
-use tardy_analyze::compare::{self, Run};
+use tardy_analyze::compare::{self, Run, decide};
+use tardy_model::comparison::{Comparison, Decision};
 use tardy_model::manifest::Manifest;
+use tardy_model::point::{Metric, Point};
 use tardy_model::result::Results;
+use tardy_model::stream::Stream;
 use tardy_spec::Source;
+use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 
 /// What is read of a folder.
@@ -29,12 +35,36 @@ fn unreadable(error: StoreError) -> Failure {
     Failure::new(Exit::Usage, error.to_string())
 }
 
-fn read(path: &Path) -> Result<Read> {
+/// Adds the metrics that conditions are about: the samples have every stage, so a metric need not
+/// have been asked for when the run was made.
+fn add_metrics(experiment: &mut Experiment, conditions: &[Condition]) {
+    let can = |stream: &Stream, metric: Metric| {
+        let scheduled = metric.points().contains(&Point::Scheduled);
+        let answered = metric == Metric::Transit || metric.points().iter().any(|point| point.is_of_reply());
+        (!answered || stream.kind.is_answered()) && (!scheduled || stream.kind.is_scheduled())
+    };
+    let wanted = conditions.iter().filter_map(|condition| match &condition.what {
+        What::Figure { metric, .. } => Some((condition, metric.text.parse::<Metric>().ok()?)),
+        What::Count(_) => None,
+    });
+    for (condition, metric) in wanted {
+        let is = |word: &Option<Word>, name: &str| word.as_ref().is_none_or(|word| word.text == name);
+        let cells = experiment.cells.iter_mut().filter(|cell| is(&condition.cell, &cell.id));
+        for stream in cells.flat_map(|cell| &mut cell.setup.streams) {
+            if is(&condition.stream, &stream.name) && can(stream, metric) && !stream.metrics.contains(&metric) {
+                stream.metrics.push(metric);
+            }
+        }
+    }
+}
+
+fn read(path: &Path, conditions: &[Condition]) -> Result<Read> {
     let run = RunFolder::open(path).map_err(unreadable)?;
     let manifest = run.manifest()?;
     let name = path.join("experiment.toml").display().to_string();
     let source = Source { name, text: run.experiment().map_err(unreadable)? };
-    let experiment = tardy_spec::load(&source, &[])?;
+    let mut experiment = tardy_spec::load(&source, &[])?;
+    add_metrics(&mut experiment, conditions);
     let mut results = tardy_judge::folder(&run, &experiment, &manifest)?.results;
     if let Some(written) = tardy_judge::written(&run)? {
         // Fingerprints are the run's own word, whatever this version would make of its samples.
@@ -48,7 +78,8 @@ fn read(path: &Path) -> Result<Read> {
     for id in run.trials()? {
         phases.add(&run.record(&id.cell, id.n)?);
     }
-    // Links and dots lead to one folder under two names. Where that cannot be told, two are taken for two.
+    // Links and dots lead to one folder under two names. Where that cannot be told, two are taken
+    // for two.
     let folder = path.canonicalize().ok();
     Ok(Read { name: path.display().to_string(), folder, manifest, results, keys: tardy_spec::keys(&source)?, phases })
 }
@@ -60,18 +91,42 @@ impl Read {
     }
 }
 
-/// Draws the comparison.
+/// A condition that cannot be read, or that is about what neither run has.
+fn wrong(error: ConditionError) -> Failure {
+    Failure::new(Exit::Usage, error.to_string())
+}
+
+/// Draws the comparison, and judges it by the caller's conditions.
 pub fn call(args: &Compare) -> Result<Exit> {
-    let (a, b) = (read(&args.a)?, read(&args.b)?);
-    let compared = compare::compare(&a.run(), &b.run());
+    let format = tardy_report::compare::FORMATS.iter().find(|format| format.name == args.format);
+    let format = format.ok_or_else(|| Failure::new(Exit::Usage, format!("`{}` is no format", args.format)))?;
+    // A slip in a condition is told before anything is read.
+    let conditions =
+        args.fail_if.iter().map(|text| condition::parse(text)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let (a, b) = (read(&args.a, &conditions)?, read(&args.b, &conditions)?);
+    let (a, b) = (a.run(), b.run());
+    let mut compared = compare::compare(&a, &b);
+    compared.conditions = decide::judge(&conditions, &a, &b, &compared).map_err(wrong)?;
     let terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let drawn = match args.format.as_str() {
-        "json" => tardy_report::compare::json(&compared)?,
-        _ => tardy_report::compare::text(&compared, &super::report::look(terminal)),
-    };
+    let drawn = (format.make)(&compared, &super::report::look(terminal))?;
     match &args.output {
         None => super::print(&drawn)?,
         Some(path) => super::write(path, drawn.as_bytes())?,
     }
-    Ok(if compared.a.valid && compared.b.valid { Exit::Good } else { Exit::Invalid })
+    // A log that does not show the tables says at least why the code is what it is.
+    if args.output.is_some() || format.name != "text" {
+        tardy_report::compare::told(&compared).iter().for_each(|line| eprintln!("tardy: {}", printable(line)));
+    }
+    Ok(exit(&compared))
+}
+
+/// A condition that is met outweighs what could not be told, or losing data would excuse it.
+fn exit(compared: &Comparison) -> Exit {
+    let any = |is: fn(Decision) -> bool| compared.conditions.iter().any(|result| is(result.decision));
+    match () {
+        () if any(|decision| decision == Decision::Met) => Exit::Unmet,
+        () if any(|decision| decision != Decision::NotMet) => Exit::Invalid,
+        () if compared.a.valid && compared.b.valid => Exit::Good,
+        () => Exit::Invalid,
+    }
 }

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! JUnit XML, which CI systems read. Of a run: a suite for each cell, in it a test case that its
+//! numbers are valid and one for each expectation. A broken limit is a `failure`; numbers that
+//! must not be used are an `error`. What a cell's error leaves open is `skipped`: no test passes
+//! without an answer.
+
+use crate::xml::{attribute, text};
+use crate::{Options, Picture, ReportError, summary};
+use std::fmt::Write as _;
+use tardy_model::result::{CellResult, ExpectationResult};
+use tardy_model::verdict::{Level, Verdict};
+
+/// How a test case ended, with the reason.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ended {
+    Passed,
+    Failed(String),
+    Error(String),
+    Skipped(String),
+}
+
+/// A test case.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Case {
+    /// What it belongs to: CI systems group by it.
+    pub class: String,
+    pub name: String,
+    pub ended: Ended,
+}
+
+/// A group of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Suite {
+    pub name: String,
+    pub cases: Vec<Case>,
+}
+
+/// The whole file.
+pub(crate) fn file(name: &str, suites: &[Suite]) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let all = suites.iter().flat_map(|suite| &suite.cases);
+    let _ = writeln!(out, "<testsuites{}{}>", attribute("name", name), counts(all));
+    for suite in suites {
+        let _ = writeln!(out, "  <testsuite{}{}>", attribute("name", &suite.name), counts(suite.cases.iter()));
+        for Case { class, name, ended } in &suite.cases {
+            let head = format!("    <testcase{}{}", attribute("classname", class), attribute("name", name));
+            let (tag, why) = match ended {
+                Ended::Passed => {
+                    out += &format!("{head}/>\n");
+                    continue;
+                }
+                Ended::Failed(why) => ("failure", why),
+                Ended::Error(why) => ("error", why),
+                Ended::Skipped(why) => ("skipped", why),
+            };
+            // Some systems show the message, some the text.
+            let _ = writeln!(out, "{head}>\n      <{tag}{}>{}</{tag}>", attribute("message", why), text(why));
+            out += "    </testcase>\n";
+        }
+        out += "  </testsuite>\n";
+    }
+    out + "</testsuites>\n"
+}
+
+fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> String {
+    let count = |is: fn(&Ended) -> bool| cases.clone().filter(|case| is(&case.ended)).count().to_string();
+    [
+        attribute("tests", &count(|_| true)),
+        attribute("failures", &count(|ended| matches!(ended, Ended::Failed(_)))),
+        attribute("errors", &count(|ended| matches!(ended, Ended::Error(_)))),
+        attribute("skipped", &count(|ended| matches!(ended, Ended::Skipped(_)))),
+    ]
+    .concat()
+}
+
+pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
+    let results = picture.results;
+    let class = |cell: &str| format!("{}.{cell}", results.name);
+    let valid = |cell: &str, ended| Case { class: class(cell), name: "the numbers are valid".to_owned(), ended };
+    let run = spoilt(&results.verdicts);
+    let nothing = results.cells.is_empty().then(|| "no trial was finished".to_owned());
+    let ended = run.clone().or(nothing).map_or(Ended::Passed, Ended::Error);
+    let mut suites = vec![Suite { name: "run".to_owned(), cases: vec![valid("run", ended)] }];
+    for cell in &results.cells {
+        let mut cases = vec![valid(&cell.id, state(cell))];
+        let open = run.is_some() || !cell.valid;
+        let of_cell = results.expectations.iter().filter(|expectation| expectation.cell == cell.id);
+        cases.extend(of_cell.map(|expectation| limit(class(&cell.id), expectation, open)));
+        suites.push(Suite { name: cell.id.clone(), cases });
+    }
+    for cell in summary::not_run(picture) {
+        let why =
+            summary::refused(cell, picture.manifest).map_or_else(|| "no trial was finished".to_owned(), |why| why.says);
+        let mut cases = vec![valid(cell, Ended::Error(why))];
+        let of_cell = results.expectations.iter().filter(|expectation| expectation.cell == cell);
+        cases.extend(of_cell.map(|expectation| limit(class(cell), expectation, true)));
+        suites.push(Suite { name: cell.to_owned(), cases });
+    }
+    Ok(file(&results.name, &suites))
+}
+
+/// Why nothing may be used, as the verdicts say.
+fn spoilt(verdicts: &[Verdict]) -> Option<String> {
+    let invalid: Vec<&str> = verdicts
+        .iter()
+        .filter(|verdict| verdict.level == Level::Invalid)
+        .map(|verdict| verdict.says.as_str())
+        .collect();
+    (!invalid.is_empty()).then(|| invalid.join("; "))
+}
+
+fn state(cell: &CellResult) -> Ended {
+    let why = || spoilt(&cell.verdicts).unwrap_or_else(|| "its trials are not valid".to_owned());
+    if cell.valid { Ended::Passed } else { Ended::Error(why()) }
+}
+
+/// A limit as a test case. Where its cell has no error (`open`), a limit that was not judged is
+/// one of its own.
+fn limit(class: String, e: &ExpectationResult, open: bool) -> Case {
+    let why = || e.why.clone().unwrap_or_else(|| "it was not judged".to_owned());
+    let ended = match e.met {
+        Some(true) => Ended::Passed,
+        Some(false) => Ended::Failed(summary::failure(e)),
+        None if open => Ended::Skipped(why()),
+        None => Ended::Error(why()),
+    };
+    Case { class, name: format!("{}, limit {}", summary::limited(e), summary::limit(e)), ended }
+}
