@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
+use tardy_model::machine::RtLimit;
 use tardy_model::time::{Instant, Tai};
 
 /// What of one host a plan rests on. It is read before, so that planning stays pure.
@@ -30,6 +31,8 @@ pub struct Facts {
     pub release: Option<String>,
     /// Memory that can be had, bytes; `None` where the kernel does not say.
     pub available_bytes: Option<u64>,
+    /// How long realtime threads may run; `None` if there is no limit, or it is not known.
+    pub rt_limit: Option<RtLimit>,
     /// The time by the host's clock, for schedules that must begin in the future; `None` is the clock's epoch.
     pub now: Option<Instant<Tai>>,
 }

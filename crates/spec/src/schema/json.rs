@@ -150,6 +150,7 @@ fn kind(kind: &Kind) -> Value {
             let word = word.map(|word| format!("{word}|")).unwrap_or_default();
             json!({"type": "string", "pattern": format!("^({word}{sign}{NUMBER}{TIME})$")})
         }
+        Kind::Cycle { .. } => json!({"type": "string", "pattern": format!("^{NUMBER}({TIME}|(µ|k|M|G)?Hz)$")}),
         Kind::Size { .. } => {
             json!({"type": "string", "pattern": format!("^{NUMBER}({})$", units::SIZE_UNITS.replace(", ", "|"))})
         }

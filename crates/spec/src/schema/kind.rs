@@ -6,6 +6,7 @@ use super::spread;
 use super::units::{self, Wrong, show_duration};
 use crate::error::{Problem, Reason};
 use crate::near;
+use crate::synonyms;
 use crate::tree::{Node, Toml};
 use tardy_model::expect::Of;
 use tardy_model::load::Distribution;
@@ -39,6 +40,13 @@ pub enum Kind {
         max_ns: i64,
         /// A word that may stand instead.
         word: Option<&'static str>,
+    },
+    /// The time from one to the next of what is repeated: a span of time, or how often a second.
+    Cycle {
+        /// Least, ns.
+        min_ns: i64,
+        /// Greatest, ns.
+        max_ns: i64,
     },
     /// A size with its unit.
     Size {
@@ -162,14 +170,22 @@ impl Kind {
                 let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
                 Value::Span(Nanos(within(key, node, span.0, (*min_ns, *max_ns), show)?))
             }
-            (Kind::Duration { min_ns, .. }, Toml::Integer(_) | Toml::Float(_)) => {
+            (Kind::Cycle { min_ns, max_ns }, Toml::Text(text)) => {
+                let span = units::cycle(text).map_err(unit)?;
+                let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
+                Value::Span(Nanos(within(key, node, span.0, (*min_ns, *max_ns), show)?))
+            }
+            (Kind::Duration { min_ns, .. } | Kind::Cycle { min_ns, .. }, Toml::Integer(_) | Toml::Float(_)) => {
                 // A bare 0 is no length of time where one is needed, whatever its unit.
                 let number = node.plain().to_string();
                 let number = if number == "0" && *min_ns > 0 { "500".to_owned() } else { number };
-                let help = format!("write \"{number}us\"; units: {}", units::TIME_UNITS);
+                let list = if matches!(self, Kind::Cycle { .. }) { units::CYCLE_UNITS } else { units::TIME_UNITS };
+                let help = format!("write \"{number}{}\"; units: {list}", synonyms::usual_unit(key));
                 return Err(value(format!("`{key}` is a duration and needs a unit"), help));
             }
-            (Kind::Duration { .. }, _) => return Err(not("a duration in quotes", "write \"500us\"")),
+            (Kind::Duration { .. } | Kind::Cycle { .. }, _) => {
+                return Err(not("a duration in quotes", "write \"500us\""));
+            }
             (Kind::Size { min, max }, Toml::Text(text)) => {
                 let show = |bytes: i64| format!("\"{bytes}B\"");
                 Value::Integer(within(key, node, units::size(text).map_err(unit)?, (*min, *max), show)?)
@@ -196,7 +212,11 @@ impl Kind {
             }
             (Kind::Cpu, _) => return Err(not("a CPU", "write \"auto\", \"same\", \"different\", \"any\" or a number")),
             (Kind::Policy, Toml::Text(text)) => Value::Policy(policy(text).map_err(unit)?),
-            (Kind::Policy, _) => return Err(not("a scheduling policy", POLICIES)),
+            (Kind::Policy, _) => {
+                let written = Some(node).filter(|node| matches!(node.value, Toml::Integer(_)));
+                let help = written.and_then(|node| synonyms::of_policy(&node.plain()));
+                return Err(not("a scheduling policy", help.as_deref().unwrap_or(POLICIES)));
+            }
             (Kind::Points { word }, Toml::Text(text)) if text == word => Value::Word,
             (Kind::Points { .. }, Toml::List(items)) => Value::Points(each(key, "point", items, point)?),
             (Kind::Points { word }, _) => {
@@ -256,6 +276,33 @@ impl Kind {
             }
             (Kind::Limit, _) => return Kind::Share.read(key, node),
         })
+    }
+}
+
+impl Kind {
+    /// True of a list each entry of which is right or wrong by itself.
+    pub(crate) fn reads_items_alone(&self) -> bool {
+        matches!(
+            self,
+            Kind::Points { .. }
+                | Kind::Metrics { .. }
+                | Kind::Numbers
+                | Kind::Limits
+                | Kind::Words
+                | Kind::Classes { each_of: None }
+                | Kind::Queues
+                | Kind::Entries
+        )
+    }
+
+    /// A value as it is kept: a rate as the cycle that it is, so that a file that says the same twice is seen to.
+    pub(crate) fn plain(&self, node: &Node, value: &Value) -> Node {
+        match (self, value) {
+            (Kind::Cycle { .. }, Value::Span(span)) if node.plain().ends_with("Hz") => {
+                Node { value: Toml::Text(show_duration(*span)), at: node.at.clone() }
+            }
+            _ => node.clone(),
+        }
     }
 }
 
@@ -347,7 +394,7 @@ fn choice(key: &str, node: &Node, text: &str, built: &[&str], later: &[&str]) ->
         let message = format!("`{key}`: `{text}` is not in this version");
         return Err(Problem::new(Reason::NotBuilt, &node.at, message, format!("it has: {}", built.join(", "))));
     }
-    let help = near::mend(text, built.iter().copied());
+    let help = synonyms::of_value(key, text).unwrap_or_else(|| near::mend(text, built.iter().copied()));
     Err(Problem::new(Reason::Value, &node.at, format!("`{key}`: `{text}` is not known"), help))
 }
 
@@ -406,9 +453,10 @@ fn policy(text: &str) -> Result<Policy, Wrong> {
         }
         _ => Err(wrong(
             format!("\"{text}\" is not a scheduling policy"),
-            match near::nearest(name, ["other", "fifo", "rr", "deadline"]) {
-                Some(near) => format!("did you mean `{near}`? {POLICIES}"),
-                None => POLICIES.to_owned(),
+            match (synonyms::of_policy(text), near::nearest(name, ["other", "fifo", "rr", "deadline"])) {
+                (Some(help), _) => help,
+                (None, Some(near)) => format!("did you mean `{near}`? {POLICIES}"),
+                (None, None) => POLICIES.to_owned(),
             },
         )),
     }
@@ -503,7 +551,10 @@ fn limit(text: &str) -> Result<(Of, i64, bool), Wrong> {
             Some(index) => Of::Quantile(index),
             None => {
                 let known = || ["min", "mean", "stddev", "max"].into_iter().chain(QUANTILES.iter().map(|q| q.1));
-                let help = format!("known here: {}", near::list(known()));
+                let help = match synonyms::of_figure(figure) {
+                    Some(figure) => format!("write {figure}"),
+                    None => format!("known here: {}", near::list(known())),
+                };
                 return Err(wrong(format!("\"{text}\": `{figure}` is not a figure"), help));
             }
         },
