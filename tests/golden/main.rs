@@ -10,6 +10,7 @@ mod compare;
 mod deps;
 mod devices;
 mod ethernet;
+mod foresight;
 mod frame;
 mod fuzz;
 mod guest;

@@ -13,7 +13,7 @@ use tardy_model::verdict::{Level, Verdict};
 /// lengths does, the values there are apart by a factor of four: two each way.
 const FACTOR: i64 = 2;
 /// Two figures that differ by less are the same: reading the clock and returning from the call take as much, ns.
-const GRAIN_NS: i64 = 1_000;
+pub const GRAIN_NS: i64 = 1_000;
 
 const TIMER: &str = "guest-timer";
 const DISAGREES: &str = "ruler";

@@ -110,15 +110,18 @@ pub fn printable(text: &str) -> String {
     tardy_model::harmless::spelled(text)
 }
 
-/// Tells the error and returns its code.
+/// Tells the error and returns its code. Of an experiment all that is wrong is told, and counted if it is more than one thing.
 pub fn tell(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<SpecError>() {
         Some(spec) if std::io::stderr().is_terminal() => {
-            let mut picture = String::new();
-            let drawn = miette::GraphicalReportHandler::new().render_report(&mut picture, spec);
-            eprintln!("{}", if drawn.is_ok() { picture.trim_end() } else { "the experiment cannot be read" });
+            for fault in spec.all() {
+                let mut picture = String::new();
+                let drawn = miette::GraphicalReportHandler::new().render_report(&mut picture, fault);
+                eprintln!("{}", if drawn.is_ok() { picture.trim_end() } else { "the experiment cannot be read" });
+            }
+            spec.count().into_iter().for_each(|count| eprintln!("tardy: {count}"));
         }
-        Some(spec) => eprintln!("tardy: {}", spec.one_line()),
+        Some(spec) => spec.lines().iter().for_each(|line| eprintln!("tardy: {line}")),
         None => eprintln!("tardy: {}", printable(&format!("{error:#}"))),
     }
     code_of(error)

@@ -200,7 +200,8 @@ pub fn available_bytes() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
-fn rt_limit() -> Option<RtLimit> {
+/// How long realtime tasks may run; `None` if there is no limit, or it cannot be read.
+pub fn rt_limit() -> Option<RtLimit> {
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse::<i64>().ok();
     let (period, runtime) = (read("sched_rt_period_us")?, read("sched_rt_runtime_us")?);
     (runtime >= 0).then_some(RtLimit { period_ns: period * 1_000, runtime_ns: runtime * 1_000 })

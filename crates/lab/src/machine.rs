@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
+use tardy_model::machine::RtLimit;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::Setup;
 
@@ -32,6 +33,8 @@ pub struct Facts {
     pub release: Option<String>,
     /// Memory that can be had, bytes; `None` where the kernel does not say.
     pub available_bytes: Option<u64>,
+    /// How long realtime threads may run; `None` if there is no limit, or it is not known.
+    pub rt_limit: Option<RtLimit>,
     /// The time by the host's clock, for schedules that must begin in the future; `None` is the clock's epoch.
     pub now: Option<Instant<Tai>>,
 }

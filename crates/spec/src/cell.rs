@@ -2,8 +2,10 @@
 //! One cell while it is worked out: the file's values with its case's and its axes' laid over them.
 
 use crate::error::{At, Origin, Problem, Reason};
+use crate::faults::{Faults, touches};
 use crate::schema::{Default, KEYS, Key, Kind, Value};
 use crate::sheet::{Assignment, Layer, Named, Sheet};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
@@ -33,11 +35,24 @@ pub(crate) struct View<'a> {
     values: BTreeMap<&'a str, (By, &'a Assignment)>,
     /// What is added to messages, so that a fault of one cell among many is found.
     cell: Option<&'a str>,
+    /// What is wrong with the file, whatever the cell.
+    faults: &'a Faults,
+    /// What is wrong with this cell.
+    found: RefCell<Vec<Problem>>,
+    /// Keys, and what stands below them, that this cell could not make anything of.
+    lost: RefCell<Vec<String>>,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(sheet: &'a Sheet, case: Option<&'a Layer>, axes: &[&'a Assignment], id: Option<&'a str>) -> Self {
-        let mut view = View { sheet, values: BTreeMap::new(), cell: id };
+    pub(crate) fn new(
+        sheet: &'a Sheet,
+        faults: &'a Faults,
+        case: Option<&'a Layer>,
+        axes: &[&'a Assignment],
+        id: Option<&'a str>,
+    ) -> Self {
+        let (found, lost) = (RefCell::default(), RefCell::default());
+        let mut view = View { sheet, values: BTreeMap::new(), cell: id, faults, found, lost };
         for assignment in sheet.base.values() {
             let by = if matches!(assignment.key_at.origin, Origin::Set(_)) { By::Set } else { By::File };
             view.lay(by, assignment);
@@ -56,6 +71,43 @@ impl<'a> View<'a> {
             self.values.remove(rival.as_str());
         }
         self.values.insert(&assignment.key, (by, assignment));
+    }
+
+    /// What a check returned; a fault is kept, and the next check goes on.
+    pub(crate) fn keep<T>(&self, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|problem| self.found.borrow_mut().push(problem)).ok()
+    }
+
+    /// Checks what rests on these keys, in which `*` stands for any name, if all of them have values that somebody meant.
+    pub(crate) fn check(&self, rests_on: &[&str], check: impl FnOnce() -> Result<(), Problem>) {
+        if rests_on.iter().all(|key| self.is_sound(key)) {
+            self.keep(check());
+        }
+    }
+
+    /// True if the key and what stands above and below it have values that somebody meant.
+    pub(crate) fn is_sound(&self, key: &str) -> bool {
+        self.faults.is_sound(key) && !self.lost.borrow().iter().any(|lost| touches(key, lost))
+    }
+
+    /// True if every key has the value that somebody meant.
+    fn has_all(&self) -> bool {
+        self.faults.has_all() && self.lost.borrow().is_empty()
+    }
+
+    /// True if the key itself, or something above it, has no value that somebody meant.
+    pub(crate) fn is_lost(&self, key: &str) -> bool {
+        self.faults.is_lost(key)
+    }
+
+    /// Notes that nothing can be made of a key, and what stands below it.
+    pub(crate) fn lose(&self, key: String) {
+        self.lost.borrow_mut().push(key);
+    }
+
+    /// What was found wrong with this cell, but for what only follows from something else.
+    pub(crate) fn found(self) -> Vec<Problem> {
+        self.found.into_inner().into_iter().filter(|problem| !problem.knock_on).collect()
     }
 
     pub(crate) fn stations(&self) -> &'a [Named] {
@@ -123,11 +175,9 @@ impl<'a> View<'a> {
                 blamed = (by, at);
             }
         }
-        let message = match self.cell.filter(|_| one_cell) {
-            Some(cell) => format!("{message}, in cell `{cell}`"),
-            None => message,
-        };
-        Problem::new(Reason::Combination, &blamed.1, message, help)
+        let cell = self.cell.filter(|_| one_cell).map(str::to_owned);
+        let knock_on = !keys.iter().all(|key| self.is_sound(key));
+        Problem { cell, knock_on, ..Problem::new(Reason::Combination, &blamed.1, message, help) }
     }
 
     /// Where the station, stream or load of a key stands.
@@ -162,6 +212,19 @@ impl Table<'_> {
         }
     }
 
+    /// Checks what rests on these of its keys, if all of them have values that somebody meant.
+    pub(crate) fn check(&self, rests_on: &[&str], check: impl FnOnce() -> Result<(), Problem>) {
+        if self.are_sound(rests_on) {
+            self.view.keep(check());
+        }
+    }
+
+    /// True if these of its keys have values that somebody meant.
+    pub(crate) fn are_sound(&self, fields: &[&str]) -> bool {
+        // Most files have nothing wrong, and a key costs memory.
+        self.view.has_all() || fields.iter().all(|field| self.view.is_sound(&self.key(field)))
+    }
+
     /// True if it was written somewhere.
     pub(crate) fn is_written(&self, field: &str) -> bool {
         self.view.values.contains_key(self.key(field).as_str())
@@ -192,7 +255,11 @@ impl Table<'_> {
                 }
                 _ => format!("write {field} = …"),
             };
-            return Err(Problem::new(Reason::MissingKey, &self.view.header(&key), message, help));
+            let knock_on = !self.view.is_sound(&key);
+            return Err(Problem {
+                knock_on,
+                ..Problem::new(Reason::MissingKey, &self.view.header(&key), message, help)
+            });
         };
         take(value).ok_or_else(|| {
             let message = format!("the table of keys and its reader disagree on `{key}`");
@@ -200,9 +267,23 @@ impl Table<'_> {
         })
     }
 
+    /// What is only wrong because one of its keys is, which was told.
+    pub(crate) fn follows(&self, field: &str) -> Problem {
+        let message = format!("`{}` is wrong", self.key(field));
+        Problem { knock_on: true, ..self.wrong(&[field], message, "") }
+    }
+
     /// A key that others of the table need and that is not there.
-    pub(crate) fn missing(&self, because_of: &[&str], message: String, help: impl Into<String>) -> Problem {
-        Problem { reason: Reason::MissingKey, ..self.wrong(because_of, message, help) }
+    pub(crate) fn missing(
+        &self,
+        field: &str,
+        because_of: &[&str],
+        message: String,
+        help: impl Into<String>,
+    ) -> Problem {
+        let problem = self.wrong(because_of, message, help);
+        let knock_on = problem.knock_on || !self.are_sound(&[field]);
+        Problem { reason: Reason::MissingKey, knock_on, ..problem }
     }
 
     /// A fault that several of its keys make together; the first is blamed if none was set later than the others.

@@ -2,8 +2,9 @@
 //! Cells: cases × axes, in the order of the file, and their ids.
 
 use crate::cell::View;
-use crate::error::{At, Problem, Reason};
+use crate::error::{At, MOST, Problem, Reason};
 use crate::experiment::{Cell, Setup};
+use crate::faults::Faults;
 use crate::schema::KEYS;
 use crate::setup;
 use crate::sheet::{Assignment, Axis, Case, Sheet};
@@ -28,33 +29,52 @@ struct Combination<'a> {
     id: String,
 }
 
-/// Works out all cells. The case changes slowest, the last axis fastest.
-pub(crate) fn cells(sheet: &Sheet) -> Result<Vec<Cell>, Problem> {
-    let combinations = combinations(sheet)?;
+/// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted; then not all cells are there.
+pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
+    let combinations = match combinations(sheet) {
+        Ok(combinations) => combinations,
+        Err(problem) => {
+            faults.add(problem);
+            return Vec::new();
+        }
+    };
     // What every cell has, whatever its values are, is known before any of them is worked out.
     let each = size_of::<Cell>() + sheet.streams.len() * size_of::<Stream>() + sheet.loads.len() * size_of::<Load>();
     if combinations.len() * each > MOST_BYTES {
-        return Err(too_much(sheet, combinations.len()));
+        faults.add(too_much(sheet, combinations.len()));
+        return Vec::new();
     }
     let mut bytes = 0;
-    combinations
-        .iter()
-        .map(|combination| {
-            let id = Some(combination.id.as_str()).filter(|id| *id != "all");
-            let view = View::new(sheet, combination.case.map(|case| &case.set), &combination.axes, id);
-            let (setup, expect) = setup::setup(&view)?;
-            bytes += size_of::<Cell>() + bytes_of(&setup, &expect);
-            if bytes > MOST_BYTES {
-                return Err(too_much(sheet, combinations.len()));
-            }
-            let mut axes: BTreeMap<String, String> =
-                combination.axes.iter().map(|axis| (axis.key.clone(), axis.node.plain())).collect();
-            if let Some(case) = combination.case {
-                axes.insert("case".to_owned(), case.name.clone());
-            }
-            Ok(Cell { id: combination.id.clone(), axes, setup, expect })
-        })
-        .collect()
+    let (mut cells, mut found) = (Vec::new(), Vec::new());
+    // A fault that many cells have is told of the first.
+    let mut told = HashSet::new();
+    for combination in &combinations {
+        let id = Some(combination.id.as_str()).filter(|id| *id != "all");
+        let view = View::new(sheet, faults, combination.case.map(|case| &case.set), &combination.axes, id);
+        let made = setup::setup(&view);
+        let problems = view.found();
+        let is_right = problems.is_empty();
+        found.extend(
+            problems.into_iter().filter(|of| told.insert((of.at.span.clone(), of.at.origin, of.message.clone()))),
+        );
+        if found.len() >= MOST {
+            break;
+        }
+        let Some((setup, expect)) = made.filter(|_| is_right && found.is_empty()) else { continue };
+        bytes += size_of::<Cell>() + bytes_of(&setup, &expect);
+        if bytes > MOST_BYTES {
+            found.push(too_much(sheet, combinations.len()));
+            break;
+        }
+        let mut axes: BTreeMap<String, String> =
+            combination.axes.iter().map(|axis| (axis.key.clone(), axis.node.plain())).collect();
+        if let Some(case) = combination.case {
+            axes.insert("case".to_owned(), case.name.clone());
+        }
+        cells.push(Cell { id: combination.id.clone(), axes, setup, expect });
+    }
+    found.into_iter().for_each(|problem| faults.add(problem));
+    cells
 }
 
 /// About what the lists of a cell take, bytes.

@@ -32,7 +32,7 @@ pub(crate) fn belongs_to_path(field: &str, path: &PathTraits) -> bool {
 }
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
-pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) -> Result<(), Problem> {
+pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     for (field, belongs) in OF_SOME_PATHS.into_iter().filter(|(_, belongs)| !belongs(&kind.traits())) {
         let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(belongs);
         if table.is_written(field) && !others.any(|other| view.is_somewhere("path.kind", other.name)) {
@@ -42,10 +42,9 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) -> Result
                 "queues" => "leave it out: a device keeps its queues",
                 _ => "write kind = \"wire\", or leave it out",
             };
-            return Err(table.wrong(&[field, "kind"], message, help));
+            view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
         }
     }
-    Ok(())
 }
 
 /// Keys of a stream that belong to some streams only: which, and how that is said.
@@ -84,48 +83,66 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
 }
 
 /// Within one stream.
-pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     let differs = ["kind", "reflect", "port", "vlan"].iter().any(|field| view.differs(&table.key(field)));
+    let what = ["kind", "reflect", "port"];
+    let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
     for (field, belongs, to) in BELONGS {
-        if table.is_written(field) && !differs && !belongs(stream) {
-            let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
-            return Err(table.wrong(&[field, "kind"], message, "leave it out"));
+        // Over TCP whatever is cyclic is wrong, and told below.
+        let is_told = is_wrong_way && matches!(field, "launch");
+        if table.is_written(field) && !differs && !belongs(stream) && !is_told {
+            let vlan = if field == "pcp" { "vlan" } else { "kind" };
+            table.check(&["kind", "reflect", "port", vlan], || {
+                let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
+                Err(table.wrong(&[field, "kind"], message, "leave it out"))
+            });
         }
     }
-    if stream.kind == Kind::Pingpong && table.is_written("reflect") && !differs {
-        let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
-        return Err(table.wrong(&["reflect", "kind"], message, "leave it out"));
-    }
-    if stream.port.traits().is_connection && stream.kind != Kind::Pingpong {
-        let message = format!("`{}` is \"{}\" and the stream is cyclic", table.key("port"), stream.port.name());
-        return Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""));
-    }
+    table.check(&what, || match stream.kind {
+        Kind::Pingpong if table.is_written("reflect") && !differs => {
+            let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
+            Err(table.wrong(&["reflect", "kind"], message, "leave it out"))
+        }
+        _ if is_wrong_way => {
+            let message = format!("`{}` is \"{}\" and the stream is cyclic", table.key("port"), stream.port.name());
+            Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""))
+        }
+        _ => Ok(()),
+    });
     if stream.port.traits().is_frames {
-        frames(table, stream)?;
+        table.check(&["port", "ethertype"], || ethertype(table, stream));
+        table.check(&["port", "kind", "reflect", "rx.wait", "tx.wait"], || frames(table, stream));
     }
     if stream.kind.is_scheduled() {
-        slots(table, stream)?;
+        table.check(&["kind", "reflect", "cycle", "launch", "tx.advance"], || advance(table, stream));
+        table.check(&["kind", "reflect", "cycle", "tx.spin"], || spin(table, stream));
     }
-    cpus(table, stream)?;
+    let threads = ["kind", "reflect", "tx.cpu", "rx.cpu", "reply.cpu", "tx.policy", "rx.policy", "reply.policy"];
+    table.check(&threads, || cpus(table, stream));
     if !stream.port.traits().is_simulated {
         let prefix = format!("{}.", table.key("sim"));
         if let Some((_, assignment)) = view.below(&prefix).next() {
             let keys = [assignment.key.clone(), table.key("port")];
             let message = format!("`{}` has no meaning on port `{}`", assignment.key, stream.port.name());
-            return Err(view.combination(&keys, message, "write port = \"sim\", or leave it out".to_owned()));
+            let help = "write port = \"sim\", or leave it out".to_owned();
+            view.keep::<()>(Err(view.combination(&keys, message, help)));
         }
     }
-    Ok(())
 }
 
-/// What port `packet` cannot have.
-fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+/// EtherTypes that are somebody else's.
+fn ethertype(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let taken = [(0x0800, "IPv4"), (0x0806, "ARP"), (0x86dd, "IPv6")];
     let tags = TAGS.map(|tag| (tag, "a VLAN tag"));
     if let Some((_, whose)) = taken.into_iter().chain(tags).find(|(taken, _)| *taken == stream.ethertype) {
         let message = format!("`{}` of {:#06x} is that of {whose}", table.key("ethertype"), stream.ethertype);
         return Err(table.wrong(&["ethertype"], message, format!("write {ETHERTYPE:#06x}, or leave it out")));
     }
+    Ok(())
+}
+
+/// What port `packet` cannot have.
+fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     for (field, wait, used) in
         [("rx.wait", stream.rx.wait, true), ("tx.wait", stream.tx.wait, stream.kind.is_answered())]
     {
@@ -140,8 +157,8 @@ fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What must fit into a cycle.
-fn slots(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+/// An advance must fit into a cycle.
+fn advance(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let cycle = show_duration(stream.cycle);
     // Packets with a launch time wait in the queue discipline, so that the next may be handed over meanwhile.
     if stream.tx.advance >= stream.cycle && !stream.launch.is_some() {
@@ -152,6 +169,12 @@ fn slots(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
         );
         return Err(table.wrong(&["tx.advance", "cycle"], message, "write an advance below one cycle"));
     }
+    Ok(())
+}
+
+/// So must the stretch in which the sender spins.
+fn spin(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    let cycle = show_duration(stream.cycle);
     if stream.tx.spin > stream.cycle {
         let message = format!(
             "`{}` of {} is longer than the cycle, {cycle}",
@@ -258,7 +281,7 @@ pub(crate) fn pcp_queues(view: &View<'_>, softirq: &Softirq, streams: &[Stream])
 }
 
 /// A packet must fit the path in one piece, its reply too; TCP cuts by itself.
-pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(), Problem> {
+pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) {
     for stream in streams {
         let port = stream.port.traits();
         if port.is_connection || port.is_simulated {
@@ -266,9 +289,13 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(),
         }
         let headers = stream.headers();
         let most = mtu.saturating_sub(headers);
-        let reply = Some(("reply_size", stream.reply.size)).filter(|_| stream.kind.is_answered());
+        // A reply that is as large as its request is wrong with it.
+        let reply = Some(("reply_size", stream.reply.size))
+            .filter(|(_, size)| stream.kind.is_answered() && *size != stream.size);
         for (field, size) in [("size", stream.size)].into_iter().chain(reply) {
-            if u32::from(size) > most {
+            let rests_on = ["port", "ip", "vlan", "kind", "reflect"];
+            let is_known = rests_on.iter().all(|of| view.is_sound(&format!("stream.{}.{of}", stream.name)));
+            if u32::from(size) > most && is_known {
                 let key = format!("stream.{}.{field}", stream.name);
                 let message = match headers {
                     0 => format!("`{key}` of {size}B does not fit `path.mtu`, {mtu}"),
@@ -276,15 +303,11 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<(),
                         "`{key}` of {size}B does not fit `path.mtu`, {mtu}, less {headers} bytes of IP and UDP headers"
                     ),
                 };
-                return Err(view.combination(
-                    &[key, "path.mtu".to_owned()],
-                    message,
-                    format!("write at most \"{most}B\""),
-                ));
+                let keys = [key, "path.mtu".to_owned()];
+                view.keep::<()>(Err(view.combination(&keys, message, format!("write at most \"{most}B\""))));
             }
         }
     }
-    Ok(())
 }
 
 /// Which CPU a thread will have, as far as the file says it.

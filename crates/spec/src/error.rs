@@ -8,6 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use tardy_model::harmless::acts;
 
+/// So many faults are told of one experiment. A file of another format would make one of each line.
+pub(crate) const MOST: usize = 100;
+
 /// What kind of fault it is, for programs that tell one from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -31,8 +34,8 @@ pub enum Reason {
     Internal,
 }
 
-/// One fault of an experiment: what is wrong, where, and the mend. Prints as a picture of the place through
-/// [`miette`], and as one line through [`SpecError::one_line`].
+/// What is wrong with an experiment: its first fault, where it stands and the mend, and the other faults behind it. Each prints as
+/// a picture of the place through [`miette`], and as one line through [`SpecError::one_line`].
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 pub struct SpecError {
@@ -48,6 +51,7 @@ pub struct SpecError {
     #[label("here")]
     span: Option<SourceSpan>,
     place: Box<Place>,
+    others: Vec<SpecError>,
 }
 
 /// Where a fault stands.
@@ -76,6 +80,35 @@ impl SpecError {
         format!("{out}: {} ({})", self.message, self.help)
     }
 
+    /// This fault and those behind it, each alone.
+    pub fn all(&self) -> impl Iterator<Item = &SpecError> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// How many faults there are, for the last line; `None` if this is the only one.
+    pub fn count(&self) -> Option<String> {
+        let many = self.all().count();
+        match self.others.is_empty() {
+            true => None,
+            false if many >= MOST => Some(format!("{many} errors, and perhaps more")),
+            false => Some(format!("{many} errors")),
+        }
+    }
+
+    /// A line for each fault, and where there are several, one that counts them.
+    pub fn lines(&self) -> Vec<String> {
+        self.all().map(SpecError::one_line).chain(self.count()).collect()
+    }
+
+    /// The faults of one experiment, in this order; `None` if there is none.
+    pub(crate) fn of(problems: Vec<Problem>, source: &Source, overrides: &[String]) -> Option<SpecError> {
+        let mut texts = Texts::new(source, overrides);
+        let mut all = problems.into_iter().map(|problem| problem.into_error(&mut texts));
+        let mut first = all.next()?;
+        first.others = all.collect();
+        Some(first)
+    }
+
     /// A fault of a file as a whole.
     pub(crate) fn of_file(path: &Path, reason: Reason, message: String, help: impl Into<String>) -> SpecError {
         Self::whole(path.display().to_string(), reason, message, help.into())
@@ -89,6 +122,7 @@ impl SpecError {
             code: Arc::new(NamedSource::new(printable(&file), String::new())),
             span: None,
             place: Box::new(Place { file, line: None, column: None }),
+            others: Vec::new(),
         }
     }
 }
@@ -111,7 +145,7 @@ fn shown(text: &str) -> String {
 }
 
 /// Which text a place is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     /// The table of keys.
     Default,
@@ -140,35 +174,68 @@ pub(crate) struct Problem {
     pub message: String,
     pub help: String,
     pub at: At,
+    /// The one cell that has it.
+    pub cell: Option<String>,
+    /// It rests on a key that is wrong itself, and is not told.
+    pub knock_on: bool,
 }
 
 impl Problem {
     pub(crate) fn new(reason: Reason, at: &At, message: impl Into<String>, help: impl Into<String>) -> Problem {
-        Problem { reason, message: message.into(), help: help.into(), at: at.clone() }
+        let (message, help) = (message.into(), help.into());
+        Problem { reason, message, help, at: at.clone(), cell: None, knock_on: false }
     }
 
     /// With the texts that its place refers to.
-    pub(crate) fn into_error(self, source: &Source, overrides: &[String]) -> SpecError {
+    fn into_error(self, texts: &mut Texts<'_>) -> SpecError {
         let (file, text, in_file) = match self.at.origin {
             Origin::Set(n) => {
-                let argument = overrides.get(n).map_or("", String::as_str);
+                let argument = texts.overrides.get(n).map_or("", String::as_str);
                 (format!("--set {argument}"), argument, false)
             }
-            Origin::File | Origin::Default => (source.name.clone(), source.text.as_str(), true),
+            Origin::File | Origin::Default => (texts.source.name.clone(), texts.source.text.as_str(), true),
         };
         let (start, end) = (floor(text, self.at.span.start), floor(text, self.at.span.end));
         let before = &text[..start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let line = in_file.then(|| before.matches('\n').count() + 1);
         let column = in_file.then(|| before[line_start..].chars().count() + 1);
+        let message = match self.cell {
+            Some(cell) => format!("{}, in cell `{cell}`", self.message),
+            None => self.message,
+        };
+        let code = match in_file {
+            true => texts.of_file(),
+            false => Arc::new(NamedSource::new("--set", shown(text))),
+        };
         SpecError {
             reason: self.reason,
-            message: one_line(&self.message).into(),
+            message: one_line(&message).into(),
             help: one_line(&self.help).into(),
-            code: Arc::new(NamedSource::new(if in_file { printable(&file) } else { "--set".into() }, shown(text))),
+            code,
             span: Some((start..end.max(start)).into()),
             place: Box::new(Place { file, line, column }),
+            others: Vec::new(),
         }
+    }
+}
+
+/// The texts of an experiment. That of the file is made fit to be shown once, however many faults it has.
+struct Texts<'a> {
+    source: &'a Source,
+    overrides: &'a [String],
+    file: Option<Arc<NamedSource<String>>>,
+}
+
+impl<'a> Texts<'a> {
+    fn new(source: &'a Source, overrides: &'a [String]) -> Texts<'a> {
+        Texts { source, overrides, file: None }
+    }
+
+    fn of_file(&mut self) -> Arc<NamedSource<String>> {
+        let source = self.source;
+        let make = || Arc::new(NamedSource::new(printable(&source.name), shown(&source.text)));
+        Arc::clone(self.file.get_or_insert_with(make))
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiment file → checked [`Experiment`]. An error names file, line and column and the mend.
+//! Experiment file → checked [`Experiment`]. Each error names file, line and column and the mend, and all of them are told at once.
 //!
 //! [`resolve`] finds the text, [`load`] reads and checks it. Every key stands in one table, [`schema::KEYS`].
 
@@ -9,6 +9,7 @@ mod check;
 mod effective;
 mod error;
 pub mod experiment;
+mod faults;
 mod load;
 mod near;
 mod open;
@@ -20,7 +21,9 @@ mod shaper;
 mod sheet;
 mod source;
 mod stamps;
+pub mod synonyms;
 mod tree;
+mod unknown;
 mod validity;
 mod values;
 
@@ -34,6 +37,7 @@ pub use source::{LARGEST, Source};
 use cell::View;
 use error::{At, Origin, Problem};
 use experiment::Experiment;
+use faults::Faults;
 use schema::Value;
 use sheet::Sheet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,46 +48,74 @@ use std::path::Path;
 /// one wins over an earlier one and over the file, its cases and its axes. Pure: the machine is not looked at.
 ///
 /// # Errors
-/// The first fault, with its place in the file or its `--set`, and the mend.
+/// All that is wrong, each fault with its place in the file or its `--set`, and the mend. What rests on a wrong value is not checked.
 pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecError> {
     open::check_size(source)?;
-    load_checked(source, overrides).map_err(|problem| problem.into_error(source, overrides))
+    let mut faults = Faults::default();
+    let experiment = load_checked(source, overrides, &mut faults);
+    told(faults, source, overrides)?;
+    experiment.ok_or_else(|| {
+        let message = "the experiment could not be read, and nothing was found wrong with it".to_owned();
+        let help = "this is a fault of tardy: report it".to_owned();
+        SpecError::whole(source.name.clone(), Reason::Internal, message, help)
+    })
 }
 
-fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Problem> {
+/// An error, if anything is wrong.
+fn told(faults: Faults, source: &Source, overrides: &[String]) -> Result<(), SpecError> {
+    SpecError::of(faults.told(), source, overrides).map_or(Ok(()), Err)
+}
+
+fn load_checked(source: &Source, overrides: &[String], faults: &mut Faults) -> Option<Experiment> {
     if source.text.trim().is_empty() {
         let help = "start from a ready-made experiment, as host-to-host";
-        return Err(Problem::new(Reason::Unreadable, &At::START, "the experiment is empty", help));
+        faults.add(Problem::new(Reason::Unreadable, &At::START, "the experiment is empty", help));
+        return None;
     }
-    let sheet = pinned(&tree::document(&source.text)?, overrides)?;
-    let view = View::new(&sheet, None, &[], None);
-    let whole = view.table("", None);
-    let integer = |value: &Value| if let Value::Integer(number) = value { u64::try_from(*number).ok() } else { None };
-    let name = match whole.find("name") {
-        Some(Value::Text(name)) => name.clone(),
-        _ => name_of(&source.name),
-    };
-    let trials = whole.get("trials", |value| integer(value).and_then(|number| u32::try_from(number).ok()))?;
-    let seed = whole.get("seed", integer)?;
-    let cells = cells::cells(&sheet)?;
+    let sheet = pinned(&tree::document(&source.text, faults)?, overrides, faults);
+    let validity = validity::of(&sheet, faults);
+    let cells = cells::cells(&sheet, faults);
+    if !faults.is_empty() {
+        return None;
+    }
+    let (name, trials, seed) = whole(&sheet, source, faults)?;
     let effective = effective::effective(&sheet, &name, &cells);
     // A run's own file must not be refused when the run is looked at.
     if effective.len() as u64 > LARGEST {
         let message =
             format!("with all defaults written out it would be larger than the {LARGEST} bytes of an experiment file");
-        return Err(Problem::new(
-            Reason::Combination,
-            &At::START,
-            message,
-            "leave streams, loads, cases or values out",
-        ));
+        let help = "leave streams, loads, cases or values out";
+        faults.add(Problem::new(Reason::Combination, &At::START, message, help));
+        return None;
     }
-    let reference = match whole.find("reference") {
+    let reference = match sheet.base.get("reference").map(|row| &row.value) {
         Some(schema::Value::Text(table)) => Some(table.clone()),
         _ => None,
     };
-    let validity = validity::of(&sheet)?;
-    Ok(Experiment { name, trials, seed, reference, validity, cells, effective })
+    Some(Experiment { name, trials, seed, reference, validity, cells, effective })
+}
+
+/// Name, trials and seed, which are of the whole experiment.
+fn whole(sheet: &Sheet, source: &Source, faults: &mut Faults) -> Option<(String, u32, u64)> {
+    let read = || {
+        let view = View::new(sheet, faults, None, &[], None);
+        let table = view.table("", None);
+        let integer =
+            |value: &Value| if let Value::Integer(number) = value { u64::try_from(*number).ok() } else { None };
+        let name = match table.find("name") {
+            Some(Value::Text(name)) => name.clone(),
+            _ => name_of(&source.name),
+        };
+        let trials = table.get("trials", |value| integer(value).and_then(|number| u32::try_from(number).ok()))?;
+        Ok((name, trials, table.get("seed", integer)?))
+    };
+    match read() {
+        Ok(whole) => Some(whole),
+        Err(problem) => {
+            faults.add(problem);
+            None
+        }
+    }
 }
 
 /// The keys that an experiment file writes, with their values as TOML: of cases under `case.NAME`, of axes under `matrix`.
@@ -91,9 +123,7 @@ fn load_checked(source: &Source, overrides: &[String]) -> Result<Experiment, Pro
 /// # Errors
 /// As [`load`].
 pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
-    open::check_size(source)?;
-    let sheet = tree::document(&source.text).and_then(|document| Sheet::new(&document));
-    let sheet = sheet.map_err(|problem| problem.into_error(source, &[]))?;
+    let sheet = sorted(source, &[])?;
     let base = sheet.base.iter().map(|(key, row)| (key.clone(), row.node.toml()));
     let cases = sheet.cases.iter().flat_map(|case| {
         let set = case.set.iter().map(|(key, row)| (format!("case.{}.{key}", case.name), row.node.toml()));
@@ -111,20 +141,27 @@ pub fn keys(source: &Source) -> Result<BTreeMap<String, String>, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn keys_set(source: &Source, overrides: &[String]) -> Result<BTreeSet<String>, SpecError> {
-    open::check_size(source)?;
-    let sheet = tree::document(&source.text).and_then(|document| pinned(&document, overrides));
-    let sheet = sheet.map_err(|problem| problem.into_error(source, overrides))?;
+    let sheet = sorted(source, overrides)?;
     let set = sheet.base.values().filter(|row| matches!(row.key_at.origin, Origin::Set(_)));
     Ok(set.map(|row| row.key.clone()).collect())
 }
 
-/// The file with the overrides laid over it.
-fn pinned(document: &tree::Node, overrides: &[String]) -> Result<Sheet, Problem> {
-    let mut sheet = Sheet::new(document)?;
+/// The file with the overrides laid over it, if each of its values is right by itself.
+fn sorted(source: &Source, overrides: &[String]) -> Result<Sheet, SpecError> {
+    open::check_size(source)?;
+    let mut faults = Faults::default();
+    let sheet = tree::document(&source.text, &mut faults).map(|document| pinned(&document, overrides, &mut faults));
+    told(faults, source, overrides)?;
+    Ok(sheet.unwrap_or_default())
+}
+
+/// The file with the overrides laid over it, as far as they are right.
+fn pinned(document: &tree::Node, overrides: &[String], faults: &mut Faults) -> Sheet {
+    let mut sheet = Sheet::new(document, faults);
     for (n, argument) in overrides.iter().enumerate() {
-        sheet.pin(argument, n)?;
+        sheet.pin(argument, n, faults);
     }
-    Ok(sheet)
+    sheet
 }
 
 /// The name of an experiment that gives itself none: its file's, as far as a name can have it.

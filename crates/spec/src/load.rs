@@ -60,38 +60,60 @@ pub(crate) fn size(load: &Load) -> Option<String> {
 }
 
 /// The loads of a cell. One without an instance is checked and left out.
-pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Result<Vec<Load>, Problem> {
+pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Vec<Load> {
     let mut loads = Vec::new();
     for name in view.loads() {
-        let load = load(view, name)?;
         let table = view.table("load.*", Some(name));
-        if streams.iter().any(|stream| stream.name == load.name) {
+        if view.streams().iter().any(|stream| stream.name == name.name) {
             // Threads are told by name: `ctl.tx`, `bulk.from`.
-            let message = format!("a load and a stream are both called `{}`", load.name);
-            return Err(table.wrong(&["kind"], message, format!("call the load otherwise: [load.{}-load]", load.name)));
+            let message = format!("a load and a stream are both called `{}`", name.name);
+            let help = format!("call the load otherwise: [load.{}-load]", name.name);
+            view.keep::<()>(Err(table.wrong(&["kind"], message, help)));
         }
-        datagrams(&table, &load, mtu)?;
-        threads(&table, &load, streams)?;
+        let Some(load) = view.keep(load(view, name)) else {
+            view.lose(format!("load.{}", name.name));
+            continue;
+        };
+        if view.is_sound("path.mtu") {
+            table.check(&["kind", "size", "packet_size"], || datagrams(&table, &load, mtu));
+        }
+        if ["stream.*.*.cpu", "stream.*.from"].iter().all(|key| view.is_sound(key)) {
+            table.check(&["kind", "duty", "cpu", "peer_cpu", "policy", "peer_policy", "from", "to"], || {
+                threads(&table, &load, streams)
+            });
+        }
         if load.count == 0 {
             continue;
         }
-        if let Some(sim) = streams.iter().find(|stream| stream.port.traits().is_simulated) {
-            let message = format!(
-                "load `{}` would run beside stream `{}` on port sim, where nothing is built and time is simulated",
-                load.name, sim.name
-            );
-            let keys = [table.key("count"), format!("stream.{}.port", sim.name)];
-            return Err(view.combination(&keys, message, "write count = 0, or port = \"udp\"".to_owned()));
-        }
+        table.check(&["count"], || not_simulated(view, &table, &load, streams));
         loads.push(load);
     }
-    Ok(loads)
+    loads
+}
+
+/// Nothing is built on port sim for a load to disturb.
+fn not_simulated(view: &View<'_>, table: &Table<'_>, load: &Load, streams: &[Stream]) -> Result<(), Problem> {
+    let Some(sim) = streams.iter().find(|stream| stream.port.traits().is_simulated) else { return Ok(()) };
+    let message = format!(
+        "load `{}` would run beside stream `{}` on port sim, where nothing is built and time is simulated",
+        load.name, sim.name
+    );
+    let keys = [table.key("count"), format!("stream.{}.port", sim.name)];
+    Err(view.combination(&keys, message, "write count = 0, or port = \"udp\"".to_owned()))
 }
 
 fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
     let table = view.table("load.*", Some(name));
+    if table.find("kind").is_none() {
+        // What it does is not known; where, is.
+        let there =
+            ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::values::station(view, &table, end))));
+        drop(there);
+    }
     let word = table.get("kind", text)?;
-    meaning(view, &table, &word)?;
+    if table.are_sound(&["kind"]) {
+        meaning(view, &table, &word);
+    }
     let kind = kind(&table, &word)?;
     let needs_peer = NET.contains(&word.as_str());
     let count = table.get("count", integer)? as u32;
@@ -101,9 +123,13 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             let from = table.find("from").and_then(text);
             let other = view.stations().iter().map(|station| &station.name).find(|name| Some(*name) != from.as_ref());
             let other = other.map_or("b", String::as_str);
-            return Err(table.missing(&["kind"], message, format!("write to = \"{other}\"")));
+            table.check(&["to"], || Err(table.missing("to", &["kind"], message, format!("write to = \"{other}\""))));
+            (from.unwrap_or_default(), Some(String::new()))
         }
-        (_, Some(_)) => ends(view, &table).map(|(from, to)| (from, Some(to)))?,
+        (_, Some(_)) => {
+            let (from, to) = ends(view, &table);
+            (from, Some(to))
+        }
         (false, None) => (crate::values::station(view, &table, "from")?, None),
     };
     if let LoadKind::Command { peer_command, .. } = &kind
@@ -111,13 +137,13 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
         && !peer_command.is_empty()
     {
         let message = format!("`{}` runs at `to`, which is missing", table.key("peer_command"));
-        return Err(table.missing(&["peer_command"], message, "write to = the other station"));
+        needs_to(&table, "peer_command", message);
     }
     if let (LoadKind::Command { command, .. }, None) = (&kind, &to)
         && command.iter().any(|word| word.contains("{to}"))
     {
         let message = format!("`{}` names {{to}}, and `{}` is missing", table.key("command"), table.key("to"));
-        return Err(table.missing(&["command"], message, "write to = the other station"));
+        needs_to(&table, "command", message);
     }
     let buffer = |field: &str| {
         table.get(field, |value| match value {
@@ -133,16 +159,19 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             value => span(value).map(Some),
         })?,
     );
-    if let Some(stop) = stop.filter(|stop| *stop <= start) {
-        let message = format!(
-            "`{}` of {} is not behind `{}` of {}",
-            table.key("stop"),
-            show_duration(stop),
-            table.key("start"),
-            show_duration(start)
-        );
-        return Err(table.wrong(&["stop", "start"], message, "write a later stop, or \"end\""));
-    }
+    table.check(&["stop", "start"], || match stop.filter(|stop| *stop <= start) {
+        Some(stop) => {
+            let message = format!(
+                "`{}` of {} is not behind `{}` of {}",
+                table.key("stop"),
+                show_duration(stop),
+                table.key("start"),
+                show_duration(start)
+            );
+            Err(table.wrong(&["stop", "start"], message, "write a later stop, or \"end\""))
+        }
+        None => Ok(()),
+    });
     Ok(Load {
         name: name.name.clone(),
         kind,
@@ -161,8 +190,13 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
     })
 }
 
+/// A program that needs the other station, and none is named.
+fn needs_to(table: &Table<'_>, field: &str, message: String) {
+    table.check(&["to"], || Err(table.missing("to", &[field], message, "write to = the other station")));
+}
+
 /// Keys of another kind. Where some other cell has this load of that kind, they are that one's.
-fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
+fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
     for (field, kinds) in OF.into_iter().filter(|(_, kinds)| !kinds.contains(&kind)) {
         let elsewhere = || kinds.iter().any(|other| view.is_somewhere(&table.key("kind"), other));
         if table.is_written(field) && !elsewhere() {
@@ -171,10 +205,9 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem
                 [one] => format!("write kind = \"{one}\", or leave it out"),
                 several => format!("leave it out; it is of: {}", several.join(", ")),
             };
-            return Err(table.wrong(&[field, "kind"], message, help));
+            view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
         }
     }
-    Ok(())
 }
 
 fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
@@ -216,10 +249,13 @@ fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
         "sporadic" => LoadKind::Sporadic { size: size(16_384)?, burst: spread("burst")?, gap: spread("gap")? },
         "cpu" => {
             let duty = table.get("duty", share)?;
-            if duty <= 0.0 {
-                let message = format!("`{}` of 0 is no load", table.key("duty"));
-                return Err(table.wrong(&["duty"], message, "write duty = \"50%\", or count = 0"));
-            }
+            table.check(&["duty"], || match duty <= 0.0 {
+                true => {
+                    let message = format!("`{}` of 0 is no load", table.key("duty"));
+                    Err(table.wrong(&["duty"], message, "write duty = \"50%\", or count = 0"))
+                }
+                false => Ok(()),
+            });
             LoadKind::Cpu { duty, period: table.get("period", span)? }
         }
         "memory" => LoadKind::Memory { working_set: bytes("working_set")? },
@@ -227,7 +263,7 @@ fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
             let Some(command) = words("command") else {
                 let message = format!("`{}` is missing: it says which program is started", table.key("command"));
                 let help = "write command = [\"iperf3\", \"-c\", \"{to}\", \"-t\", \"1000\"]";
-                return Err(table.missing(&["kind"], message, help));
+                return Err(table.missing("command", &["kind"], message, help));
             };
             LoadKind::Command { command, peer_command: words("peer_command").unwrap_or_default() }
         }

@@ -21,24 +21,35 @@ use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
+/// What a packet may have where nobody knows; nothing is checked against it.
+const MTU: u32 = 65_535;
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
 const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 
-/// Works out one cell.
-pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Problem> {
-    let path = path(view)?;
-    let stations = stations(view, path.traits())?;
+/// Works out one cell; `None` if something is wrong with it, or with the file. All that is wrong is kept in the view.
+pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
+    let path = view.keep(path(view));
+    let stations = stations(view, path.as_ref().filter(|_| view.is_sound("path.kind")).map(Path::traits));
+    // Where the path is not known, what rests on it is not checked.
+    let is_known = path.is_some();
+    let path = path.unwrap_or_else(|| {
+        view.lose("path".to_owned());
+        Path::made(PathKind::Veth, 1, MTU)
+    });
     let mtu = path.mtu;
     let names = view.streams();
-    if names.is_empty() {
+    if names.is_empty() && view.is_sound("stream") {
         let help = "write [stream.ctl] with from and to";
-        return Err(Problem::new(Reason::MissingKey, &At::START, "the experiment has no stream", help));
+        view.keep::<()>(Err(Problem::new(Reason::MissingKey, &At::START, "the experiment has no stream", help)));
     }
     let mut streams = Vec::with_capacity(names.len());
     let mut expect = Vec::new();
     for name in names {
-        let mut stream = stream(view, name)?;
-        let expected = expectations(view, name, &stream)?;
+        let Some(mut stream) = view.keep(stream(view, name)) else {
+            view.lose(format!("stream.{}", name.name));
+            continue;
+        };
+        let expected = expectations(view, name, &stream);
         for expectation in &expected {
             if let Limit::Metric { metric, .. } = expectation.limit
                 && !stream.metrics.contains(&metric)
@@ -49,18 +60,27 @@ pub(crate) fn setup(view: &View<'_>) -> Result<(Setup, Vec<Expectation>), Proble
         expect.extend(expected);
         streams.push(stream);
     }
-    stamps::check(view, &path, &streams)?;
-    check::ports(view, &streams)?;
-    check::sizes(view, &streams, mtu)?;
-    check::tags(view, &streams)?;
-    check::spinners(view, &streams)?;
-    let loads = load::loads(view, &streams, mtu)?;
-    let softirq = softirq(view, &path)?;
-    check::softirq(view, &softirq, &streams)?;
-    check::pcp_queues(view, &softirq, &streams)?;
-    let shaper = shaper::shaper(view, &path, &streams, &loads)?;
+    stamps::check(view, &path, &streams);
+    let of_threads =
+        ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port"].map(|key| format!("stream.*.{key}"));
+    let of_threads = of_threads.each_ref().map(String::as_str);
+    view.check(&["stream.*.port"], || check::ports(view, &streams));
+    check::sizes(view, &streams, mtu);
+    view.check(&["stream.*.port", "stream.*.vlan", "stream.*.pcp", "stream.*.priority"], || {
+        check::tags(view, &streams)
+    });
+    view.check(&of_threads, || check::spinners(view, &streams));
+    let loads = load::loads(view, &streams, mtu);
+    let softirq = view.keep(softirq(view, &path));
+    if let Some(softirq) = &softirq {
+        let ends = ["stream.*.from", "stream.*.to", "stream.*.kind", "stream.*.reflect", "stream.*.*.cpu"];
+        view.check(&ends, || check::softirq(view, softirq, &streams));
+        view.check(&["stream.*.vlan", "stream.*.port"], || check::pcp_queues(view, softirq, &streams));
+    }
+    let shaper = view.keep(shaper::shaper(view, &path, &streams, &loads))?;
     stamps::keep_needed(&mut streams, &shaper);
-    Ok((Setup { stations, path, shaper, streams, loads, softirq }, expect))
+    let all = streams.len() == names.len() && is_known;
+    Some((Setup { stations: stations?, path, shaper, streams, loads, softirq: softirq? }, expect)).filter(|_| all)
 }
 
 fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
@@ -80,7 +100,7 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     let table = view.table("path", None);
     let word = table.get("kind", text)?;
     let kind = PathKind::of(&word).ok_or_else(|| no_such(&table, "path", &word))?;
-    check::path(view, &table, kind)?;
+    check::path(view, &table, kind);
     let mtu = table.get("mtu", integer)? as u32;
     match kind.traits().devices {
         Devices::Made { .. } => Ok(Path::made(kind, table.get("queues", integer)? as u32, mtu)),
@@ -102,7 +122,12 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
         Some(Value::Text(device)) => Ok(device.clone()),
         _ => {
             let message = format!("`path.{field}` is missing: path {name} needs a network device for each station");
-            Err(table.missing(&["kind"], message, format!("write {field} = \"{example}\", as `ip link` shows it")))
+            Err(table.missing(
+                field,
+                &["kind"],
+                message,
+                format!("write {field} = \"{example}\", as `ip link` shows it"),
+            ))
         }
     };
     let (a, b) = (device("a", "enp1s0")?, device("b", "enp2s0")?);
@@ -114,30 +139,29 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
     Ok(Path { kind, mtu, queues: None, named: Some([a, b]), take })
 }
 
-fn stations(view: &View<'_>, path: PathTraits) -> Result<BTreeMap<String, StationKind>, Problem> {
-    let (names, most) = (view.stations(), path.most_stations);
-    if let Some(first_beyond) = names.get(most) {
-        let joins = if most == 2 { "two".to_owned() } else { format!("at most {most}") };
+/// The stations; `path` is what its kind is, if that is known.
+fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String, StationKind>> {
+    let names = view.stations();
+    if let Some(path) = path.filter(|_| view.is_sound("station.*.kind"))
+        && let Some(first_beyond) = names.get(path.most_stations)
+    {
+        let joins = if path.most_stations == 2 { "two".to_owned() } else { format!("at most {}", path.most_stations) };
         let message = format!("a {} path joins {joins} stations, the experiment has {}", path.name, names.len());
-        return Err(Problem::new(Reason::Combination, &first_beyond.at, message, "leave the others out"));
+        let problem = Problem::new(Reason::Combination, &first_beyond.at, message, "leave the others out");
+        return view.keep(Err(problem));
     }
-    match names {
-        [_, _, ..] => {}
-        _ => {
-            let at = names.first().map_or(At::START, |named| named.at.clone());
-            let message = format!("the experiment needs two stations and has {}", names.len());
-            return Err(Problem::new(Reason::MissingKey, &at, message, "write [station.a] and [station.b]"));
-        }
+    if names.len() < 2 && !view.is_lost("station") {
+        let at = names.first().map_or(At::START, |named| named.at.clone());
+        let message = format!("the experiment needs two stations and has {}", names.len());
+        return view.keep(Err(Problem::new(Reason::MissingKey, &at, message, "write [station.a] and [station.b]")));
     }
-    names
-        .iter()
-        .map(|named| {
-            let table = view.table("station.*", Some(named));
-            let word = table.get("kind", text)?;
-            let kind = StationKind::of(&word).ok_or_else(|| no_such(&table, "station", &word))?;
-            Ok((named.name.clone(), kind))
-        })
-        .collect()
+    let kinds = names.iter().map(|named| {
+        let table = view.table("station.*", Some(named));
+        let word = view.keep(table.get("kind", text))?;
+        let kind = StationKind::of(&word).ok_or_else(|| no_such(&table, "station", &word));
+        Some((named.name.clone(), view.keep(kind)?))
+    });
+    kinds.collect()
 }
 
 fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
@@ -147,7 +171,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         (_, true) => Kind::Reflected,
         (_, false) => Kind::Cyclic,
     };
-    let (from, to) = ends(view, &table)?;
+    let (from, to) = ends(view, &table);
     let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
     let port = table.get("port", |value| {
         let Value::Text(word) = value else { return None };
@@ -158,7 +182,10 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         Wait::ALL.into_iter().find(|wait| wait.name() == word)
     };
     let (tx_wait, rx_wait) = (table.get("tx.wait", wait)?, table.get("rx.wait", wait)?);
-    let stamps = stamps::points(&table, kind, port, [tx_wait, rx_wait])?;
+    let stamps = view.keep(stamps::points(&table, kind, port, [tx_wait, rx_wait])).unwrap_or_else(|| {
+        view.lose(table.key("stamps"));
+        Vec::new()
+    });
     let size = table.get("size", integer)? as u16;
     let pcp = table.get("pcp", integer)? as u8;
     let tag = table.find("vlan").and_then(integer).map(|vlan| Tag { vlan: vlan as u16, pcp });
@@ -178,7 +205,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             _ => None,
         })?,
         cycle,
-        count: count(&table, kind, cycle)?,
+        count: view.keep(count(&table, kind, cycle)).unwrap_or(1),
         size,
         ethertype: table.get("ethertype", integer)? as u16,
         tag,
@@ -195,7 +222,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
-        metrics: metrics(&table, kind, &stamps)?,
+        metrics: view.keep(metrics(&table, kind, &stamps)).unwrap_or_default(),
         stamps,
         stamps_named: stamps::are_named(&table),
         tx: Tx {
@@ -216,12 +243,15 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         },
         sim: sim(&table)?,
     };
-    check::stream(view, &table, &stream)?;
+    check::stream(view, &table, &stream);
     Ok(stream)
 }
 
 /// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.
 fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
+    if !table.are_sound(&["count", "duration", "cycle", "kind", "reflect"]) {
+        return Ok(1);
+    }
     let (field, count) = match table.find("duration") {
         Some(_) if !kind.is_scheduled() => {
             let message = format!("`{}`: how long a ping-pong takes is what it measures", table.key("duration"));
@@ -285,6 +315,9 @@ fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric
         let stamped = |metric: &Metric| unstamped(*metric, stamps).is_none();
         return Ok(usual.iter().copied().filter(|metric| fits(metric) && stamped(metric)).collect());
     };
+    if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.wait", "rx.wait"]) {
+        return Ok(metrics);
+    }
     for metric in &metrics {
         if let Some(help) = meaningless(*metric, kind) {
             let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key("metrics"));
@@ -305,7 +338,7 @@ fn stamp_it(point: Point) -> String {
     }
 }
 
-fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Vec<Expectation>, Problem> {
+fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectation> {
     let prefix = format!("expect.{}.", name.name);
     let mut out = Vec::new();
     let mut add = |limit| out.push(Expectation { stream: name.name.clone(), limit });
@@ -315,6 +348,8 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Vec<Ex
         let metric = field.parse::<Metric>().ok();
         (Count::ALL.iter().position(|count| count.name() == *field).unwrap_or(Count::ALL.len()), metric)
     });
+    let of = ["kind", "reflect", "port", "stamps", "metrics", "tx.wait", "rx.wait"];
+    let is_known = of.iter().all(|field| view.is_sound(&format!("stream.{}.{field}", name.name)));
     for (field, assignment) in rows {
         match (&assignment.value, field.parse::<Metric>()) {
             (Value::Integer(most), _) => {
@@ -322,14 +357,8 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Vec<Ex
                 add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });
             }
             (Value::Limits(limits), Ok(metric)) => {
-                if let Some(help) = meaningless(metric, stream.kind) {
-                    let keys = [assignment.key.clone(), format!("stream.{}.kind", name.name)];
-                    return Err(view.combination(&keys, format!("`{}` {NO_SCHEDULE}", assignment.key), help));
-                }
-                if let Some(point) = unstamped(metric, &stream.stamps) {
-                    let keys = [assignment.key.clone(), format!("stream.{}.stamps", name.name)];
-                    let message = format!("`{}` needs `{point}`, which is not stamped", assignment.key);
-                    return Err(view.combination(&keys, message, stamp_it(point)));
+                if is_known && view.keep(can_have(view, name, &assignment.key, metric, stream)).is_none() {
+                    continue;
                 }
                 for (of, limit_ns, inclusive) in limits.iter().copied() {
                     add(Limit::Metric { metric, of, limit_ns, inclusive });
@@ -338,7 +367,22 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Vec<Ex
             _ => {}
         }
     }
-    Ok(out)
+    out
+}
+
+/// Refuses a limit of a metric that the stream cannot have.
+fn can_have(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream: &Stream) -> Result<(), Problem> {
+    if let Some(help) = meaningless(metric, stream.kind) {
+        let keys = [key.to_owned(), format!("stream.{}.kind", name.name)];
+        return Err(view.combination(&keys, format!("`{key}` {NO_SCHEDULE}"), help));
+    }
+    match unstamped(metric, &stream.stamps) {
+        Some(point) => {
+            let keys = [key.to_owned(), format!("stream.{}.stamps", name.name)];
+            Err(view.combination(&keys, format!("`{key}` needs `{point}`, which is not stamped"), stamp_it(point)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn sim(table: &Table<'_>) -> Result<Sim, Problem> {

@@ -49,8 +49,17 @@ pub(crate) fn belongs(field: &str, kind: &str) -> bool {
 pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[Load]) -> Result<Shaper, Problem> {
     let table = view.table("shaper", None);
     let kind = table.get("kind", text)?;
-    meaning(view, &table, &kind)?;
-    let cell = Rest { path, streams, loads };
+    if table.are_sound(&["kind"]) {
+        meaning(view, &table, &kind);
+    }
+    let lacks: Vec<_> = needed(&kind).iter().filter(|(field, ..)| table.find(field).is_none()).collect();
+    for (field, what, example) in &lacks {
+        view.keep::<()>(Err(missing(&table, field, what, example)));
+    }
+    if !lacks.is_empty() {
+        return Err(table.follows("kind"));
+    }
+    let cell = Rest { view, path, streams, loads };
     let shaper = match kind.as_str() {
         "etf" => Shaper::Etf(etf(&table, false)?),
         "taprio" => Shaper::Taprio(taprio(&table, &cell)?),
@@ -62,30 +71,55 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
         "cbs" => Shaper::Cbs(cbs(&table, &cell)?),
         _ => Shaper::None,
     };
-    check::device(&table, &cell, &shaper)?;
-    check::launches(view, &table, &cell, &shaper)?;
+    // What is said of packets rests on all that makes them.
+    let made_of = [
+        "path",
+        "stream.*.port",
+        "stream.*.kind",
+        "stream.*.reflect",
+        "stream.*.priority",
+        "shaper",
+        "load.*.kind",
+        "load.*.count",
+    ];
+    view.check(&made_of, || check::device(&table, &cell, &shaper));
+    let times =
+        ["stream.*.launch", "stream.*.cycle", "stream.*.tx.advance", "stream.*.size", "stream.*.vlan", "stream.*.ip"];
+    let all: Vec<&str> = made_of.into_iter().chain(times).collect();
+    view.check(&all, || check::launches(view, &table, &cell, &shaper));
     Ok(shaper)
 }
 
 /// Keys of another kind. Where some other cell has that kind, they are that one's; so are they where `--set` chose the kind.
-fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(), Problem> {
+fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
     if view.is_pinned("shaper.kind") {
-        return Ok(());
+        return;
     }
     for (field, kinds) in BELONGS {
         let elsewhere = || kinds.iter().any(|kind| view.is_somewhere("shaper.kind", kind));
         if table.is_written(field) && !kinds.contains(&kind) && !elsewhere() {
             let message = format!("`shaper.{field}` has no meaning with shaper `{kind}`");
             let help = format!("write kind = \"{}\", or leave it out", kinds.join("\" or \""));
-            return Err(table.wrong(&[field, "kind"], message, help));
+            view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
         }
     }
-    Ok(())
+}
+
+/// Keys that a kind cannot do without: each with who needs it, and an example.
+fn needed(kind: &str) -> &'static [(&'static str, &'static str, &'static str)] {
+    const CLASSES: (&str, &str, &str) = ("classes", "a queue discipline with classes", "4");
+    match kind {
+        "etf" => &[("etf.delta", "etf", "\"300us\"")],
+        "taprio" => &[CLASSES, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
+        "mqprio" => &[CLASSES],
+        "cbs" => &[CLASSES, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
+        _ => &[],
+    }
 }
 
 fn missing(table: &Table<'_>, field: &str, kind: &str, example: &str) -> Problem {
     let message = format!("`shaper.{field}` is missing: {kind} needs it");
-    table.missing(&["kind"], message, format!("write {field} = {example}"))
+    table.missing(field, &["kind"], message, format!("write {field} = {example}"))
 }
 
 fn classes(table: &Table<'_>, cell: &Rest<'_>) -> Result<Classes, Problem> {
@@ -104,7 +138,9 @@ fn classes(table: &Table<'_>, cell: &Rest<'_>) -> Result<Classes, Problem> {
         Some(Value::Queues(queues)) => queues.clone(),
         _ => (0..count as u32).map(|offset| Queues { count: 1, offset }).collect(),
     };
-    check::queues(table, cell, &queues, count as usize)?;
+    if cell.view.is_sound("path") && cell.view.is_sound("stream.*.port") {
+        check::queues(table, cell, &queues, count as usize)?;
+    }
     let map = std::array::from_fn(|priority| map.get(priority).copied().unwrap_or(0));
     Ok(Classes { map, queues })
 }
@@ -208,7 +244,11 @@ fn taprio(table: &Table<'_>, cell: &Rest<'_>) -> Result<Taprio, Problem> {
     }
     let schedule = Schedule { entries, cycle, offset: table.get("base_time", span)? };
     let taprio = Taprio { classes, schedule, mode, port_bit_s: table.get("port_rate", rate)?, etf };
-    check::windows(table, cell, &taprio)?;
+    let rests_on = ["map", "ptp_priority", "port_rate"];
+    let of_others = ["stream.*.priority", "stream.*.size", "stream.*.port", "stream.*.vlan", "path.mtu", "load.*.kind"];
+    if table.are_sound(&rests_on) && of_others.iter().all(|key| cell.view.is_sound(key)) {
+        check::windows(table, cell, &taprio)?;
+    }
     Ok(taprio)
 }
 

@@ -25,7 +25,8 @@ pub(crate) fn points(table: &Table<'_>, kind: Kind, port: Port, waits: [Wait; 2]
         Some(Value::Points(points)) => points.clone(),
         _ => Point::USUAL.to_vec(),
     };
-    match points.iter().find(|point| point.is_of_reply()).filter(|_| !kind.is_answered()) {
+    let is_known = table.are_sound(&["kind", "reflect"]);
+    match points.iter().find(|point| point.is_of_reply()).filter(|_| !kind.is_answered() && is_known) {
         Some(point) => {
             let message = format!("`{}`: `{point}` is of a reply, and the stream is not answered", table.key("stamps"));
             let help = "leave it out, or write reflect = true or kind = \"pingpong\"";
@@ -76,19 +77,19 @@ pub(crate) fn keep_needed(streams: &mut [Stream], shaper: &Shaper) {
 }
 
 /// Refuses points that the file names and that cannot be had whatever the machine. What a device lacks is told when it is looked at.
-pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) -> Result<(), Problem> {
+pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
     for named in view.streams() {
         let table = view.table("stream.*", Some(named));
         let stream = streams.iter().find(|stream| stream.name == named.name && stream.stamps_named);
-        let Some(stream) = stream else { continue };
-        if let Some((point, why)) = stream.stamps.iter().find_map(|point| Some((point, refusal(*point, path, stream)?)))
-        {
+        let Some(stream) = stream.filter(|_| view.is_sound("path.kind")) else { continue };
+        table.check(&["kind", "reflect", "port", "in_flight", "stamps"], || {
+            let refused = stream.stamps.iter().find_map(|point| Some((point, refusal(*point, path, stream)?)));
+            let Some((point, why)) = refused else { return Ok(()) };
             let message = format!("`{}`: there is no `{point}` here: {why}", table.key("stamps"));
             let help = "leave it out; stamps that are not named are taken where the machine has them";
-            return Err(table.wrong(&["stamps", "port"], message, help));
-        }
+            Err(table.wrong(&["stamps", "port"], message, help))
+        });
     }
-    Ok(())
 }
 
 /// Why nothing can stamp the point; `None` if something may.

@@ -2,6 +2,7 @@
 //! A TOML text as a tree in which everything knows its place and tables keep the order of the file.
 
 use crate::error::{At, Origin, Problem, Reason};
+use crate::faults::Faults;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -23,6 +24,8 @@ pub(crate) enum Toml {
     Datetime(String),
     List(Vec<Node>),
     Table(Vec<(WrittenKey, Node)>),
+    /// Told already: text without quotes, or a number that no 64 bits hold.
+    Unreadable,
 }
 
 /// A key and its place.
@@ -48,6 +51,16 @@ impl Node {
             Toml::Datetime(_) => "a date or time",
             Toml::List(_) => "a list",
             Toml::Table(_) => "a table",
+            Toml::Unreadable => "no value",
+        }
+    }
+
+    /// True if it, or a part of it, is wrong by itself, and was told.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        match &self.value {
+            Toml::Unreadable => true,
+            Toml::List(items) => items.iter().any(Node::is_unreadable),
+            _ => false,
         }
     }
 
@@ -65,6 +78,7 @@ impl Node {
                     rows.iter().map(|(key, node)| format!("{} = {}", quoted(&key.text), node.toml())).collect();
                 format!("{{ {} }}", rows.join(", "))
             }
+            Toml::Unreadable => "…".to_owned(),
         }
     }
 
@@ -95,69 +109,101 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Parses a file.
-pub(crate) fn document(text: &str) -> Result<Node, Problem> {
-    let parsed = DeTable::parse(text).map_err(|error| syntax(text, &error))?;
+/// Parses a file; `None` if it is not TOML. Of a file whose only such faults are values without quotes all the rest is known.
+pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
+    let (parsed, errors) = DeTable::parse_recoverable(text);
     let span = parsed.span();
-    let texts = Texts { origin: Origin::File, shift: 0 };
-    Ok(Node { value: texts.table(parsed.into_inner())?, at: texts.at(span) })
+    let wrong: Vec<Range<usize>> = errors.iter().map(|error| error.span().unwrap_or(0..0)).collect();
+    let mut texts = Texts { origin: Origin::File, shift: 0, wrong: &wrong, met: 0, faults };
+    let node = Node { value: texts.table(parsed.into_inner()), at: texts.at(span) };
+    let is_whole = texts.met == wrong.len();
+    broken_lines(text, &errors).into_iter().for_each(|error| faults.add(syntax(text, error)));
+    Some(node).filter(|_| is_whole)
+}
+
+/// The first error of each line. Behind brackets or quotes that are not closed the parser finds more, which are none.
+fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::de::Error> {
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = |error: &toml::de::Error| text.as_bytes()[..start(error)].iter().filter(|byte| **byte == b'\n').count();
+    let runs_on = |error: &toml::de::Error| {
+        ["array", "inline table", "multi-line"].iter().any(|what| error.message().contains(what))
+    };
+    let last = errors.iter().find(|error| runs_on(error));
+    let is_before = |error: &&toml::de::Error| last.is_none_or(|last| line(error) < line(last));
+    let mut sorted: Vec<_> = errors.iter().filter(is_before).collect();
+    sorted.sort_by_key(|error| start(error));
+    sorted.dedup_by_key(|error| line(error));
+    sorted.extend(last);
+    sorted
 }
 
 /// The value of a `--set`: TOML if it is that, else text. `shift` is where it begins in the argument.
-pub(crate) fn override_value(text: &str, argument: usize, shift: usize) -> Result<Node, Problem> {
-    let texts = Texts { origin: Origin::Set(argument), shift };
-    let as_text = || Node { value: Toml::Text(text.to_owned()), at: texts.at(0..text.len()) };
-    let Ok(parsed) = DeValue::parse(text) else { return Ok(as_text()) };
-    let node = texts.node(parsed)?;
+pub(crate) fn override_value(text: &str, argument: usize, shift: usize, faults: &mut Faults) -> Node {
+    let mut texts = Texts { origin: Origin::Set(argument), shift, wrong: &[], met: 0, faults };
+    let as_text = |texts: &Texts<'_>| Node { value: Toml::Text(text.to_owned()), at: texts.at(0..text.len()) };
+    let Ok(parsed) = DeValue::parse(text) else { return as_text(&texts) };
+    let node = texts.node(parsed);
     // No key takes a date; `name=2026-11-21` is a name.
-    Ok(if matches!(node.value, Toml::Datetime(_)) { as_text() } else { node })
+    if matches!(node.value, Toml::Datetime(_)) { as_text(&texts) } else { node }
 }
 
-struct Texts {
+struct Texts<'a> {
     origin: Origin,
     shift: usize,
+    /// Where the parser found values that are none.
+    wrong: &'a [Range<usize>],
+    /// How many of them were met as values.
+    met: usize,
+    faults: &'a mut Faults,
 }
 
-impl Texts {
+impl Texts<'_> {
     fn at(&self, span: Range<usize>) -> At {
         At { origin: self.origin, span: span.start + self.shift..span.end + self.shift }
     }
 
-    fn node(&self, value: Spanned<DeValue<'_>>) -> Result<Node, Problem> {
+    fn node(&mut self, value: Spanned<DeValue<'_>>) -> Node {
         let at = self.at(value.span());
+        if self.wrong.contains(&at.span) {
+            self.met += 1;
+            return Node { value: Toml::Unreadable, at };
+        }
         let value = match value.into_inner() {
             DeValue::String(text) => Toml::Text(text.into_owned()),
-            DeValue::Integer(number) => {
-                Toml::Integer(i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
-                    Problem::new(
-                        Reason::Value,
-                        &at,
-                        format!("{number} is not a number of 64 bits"),
-                        format!("write a number up to {}", i64::MAX),
-                    )
-                })?)
-            }
-            DeValue::Float(number) => Toml::Float(number.as_str().parse().map_err(|_| {
-                Problem::new(Reason::Value, &at, format!("{number} is not a number"), "write a decimal number")
-            })?),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Toml::Integer(number),
+                Err(_) => {
+                    let message = format!("{number} is not a number of 64 bits");
+                    self.unreadable(&at, message, format!("write a number up to {}", i64::MAX))
+                }
+            },
+            DeValue::Float(number) => match number.as_str().parse() {
+                Ok(number) => Toml::Float(number),
+                Err(_) => {
+                    self.unreadable(&at, format!("{number} is not a number"), "write a decimal number".to_owned())
+                }
+            },
             DeValue::Boolean(flag) => Toml::Flag(flag),
             DeValue::Datetime(when) => Toml::Datetime(when.to_string()),
-            DeValue::Array(items) => {
-                Toml::List(items.into_iter().map(|item| self.node(item)).collect::<Result<_, _>>()?)
-            }
-            DeValue::Table(table) => self.table(table)?,
+            DeValue::Array(items) => Toml::List(items.into_iter().map(|item| self.node(item)).collect()),
+            DeValue::Table(table) => self.table(table),
         };
-        Ok(Node { value, at })
+        Node { value, at }
     }
 
-    fn table(&self, table: DeTable<'_>) -> Result<Toml, Problem> {
+    fn unreadable(&mut self, at: &At, message: String, help: String) -> Toml {
+        self.faults.add(Problem::new(Reason::Value, at, message, help));
+        Toml::Unreadable
+    }
+
+    fn table(&mut self, table: DeTable<'_>) -> Toml {
         let mut rows = Vec::with_capacity(table.len());
         for (key, value) in table {
             let at = self.at(key.span());
-            rows.push((WrittenKey { text: key.into_inner().into_owned(), at }, self.node(value)?));
+            rows.push((WrittenKey { text: key.into_inner().into_owned(), at }, self.node(value)));
         }
         rows.sort_by_key(|(key, _)| key.at.span.start);
-        Ok(Toml::Table(rows))
+        Toml::Table(rows)
     }
 }
 
@@ -170,7 +216,9 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
     let line = text[line_start..].lines().next().unwrap_or("");
     let help = if message.contains("duplicate key") {
         "leave one of the two out".to_owned()
-    } else if let Some(bare) = unquoted(line) {
+    } else if ["in array", "array elements", "unclosed", "in inline table"].iter().any(|what| message.contains(what)) {
+        "close the bracket that is still open here".to_owned()
+    } else if let Some(bare) = text.get(span.clone()).filter(|text| is_bare(text)).or(unquoted(line)) {
         format!("text and quantities stand in quotes: write \"{bare}\"")
     } else {
         "mend the TOML: tables as [name], `key = value`, text in quotes".to_owned()
@@ -181,9 +229,13 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
 /// The value of `key = 500us`, which lacks its quotes.
 fn unquoted(line: &str) -> Option<&str> {
     let value = line.split_once('=')?.1.split('#').next()?.trim().trim_end_matches([',', '}', ']']).trim();
-    let bare = !value.is_empty()
+    is_bare(value).then_some(value)
+}
+
+/// True of a text that only lacks its quotes.
+fn is_bare(value: &str) -> bool {
+    !value.is_empty()
         && value.len() < 40
         && value.chars().any(|c| c.is_ascii_alphabetic())
-        && value.chars().all(|c| c.is_ascii_alphanumeric() || "._:/-µ%".contains(c));
-    bare.then_some(value)
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "._:/-µ%".contains(c))
 }

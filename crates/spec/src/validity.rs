@@ -2,24 +2,28 @@
 //! `[validity]`: what the file sets of the rules that decide whether figures may be used.
 
 use crate::error::{Problem, Reason};
+use crate::faults::Faults;
 use crate::schema::Value;
 use crate::sheet::{Assignment, Sheet};
 use tardy_model::validity::{RuleDefault, RuleLimit, Setting, Validity, rule};
 use tardy_model::verdict::Level;
 
 /// Reads it; what the sheet holds of it is known to name a rule.
-pub(crate) fn of(sheet: &Sheet) -> Result<Validity, Problem> {
+pub(crate) fn of(sheet: &Sheet, faults: &mut Faults) -> Validity {
     let mut validity = Validity::default();
     for (key, row) in &sheet.base {
         let Some((id, field)) = key.strip_prefix("validity.").and_then(|key| key.rsplit_once('.')) else { continue };
         let Some(rule) = rule(id) else { continue };
         let setting: &mut Setting = validity.set.entry(id.to_owned()).or_default();
-        match field {
-            "limit" => setting.limit = Some(limit(rule, key, row)?),
-            _ => setting.level = Some(level(rule, key, row)?),
+        let read = match field {
+            "limit" => limit(rule, key, row).map(|limit| setting.limit = Some(limit)),
+            _ => level(rule, key, row).map(|level| setting.level = Some(level)),
+        };
+        if let Err(problem) = read {
+            faults.add(problem);
         }
     }
-    Ok(validity)
+    validity
 }
 
 fn limit(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<RuleLimit, Problem> {

@@ -12,7 +12,7 @@ use tardy_model::time::Nanos;
 pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result<String, Problem> {
     let name = table.get(field, text)?;
     let known = view.stations().iter().map(|station| station.name.as_str());
-    if known.clone().any(|known| known == name) {
+    if known.clone().any(|known| known == name) || view.is_lost("station") {
         return Ok(name);
     }
     let message = format!("`{}`: there is no station `{name}`", table.key(field));
@@ -23,15 +23,26 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
     Err(table.wrong(&[field], message, near::mend(&name, free)))
 }
 
-pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> Result<(String, String), Problem> {
-    let (from, to) = (station(view, table, "from")?, station(view, table, "to")?);
-    if from == to {
+/// Where something starts and ends. What is wrong is kept, and the key is then lost: what rests on it is not checked.
+pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> (String, String) {
+    let end = |field: &str| {
+        let found = view.keep(station(view, table, field));
+        if found.is_none() {
+            view.lose(table.key(field));
+        }
+        found.unwrap_or_default()
+    };
+    let (from, to) = (end("from"), end("to"));
+    table.check(&["from", "to"], || {
+        if from != to {
+            return Ok(());
+        }
         let message = format!("`{}` sends from `{from}` to itself", table.key("to"));
         let other = view.stations().iter().find(|station| station.name != from);
         let other = other.map_or("b", |station| station.name.as_str());
-        return Err(table.wrong(&["to", "from"], message, format!("write to = \"{other}\"")));
-    }
-    Ok((from, to))
+        Err(table.wrong(&["to", "from"], message, format!("write to = \"{other}\"")))
+    });
+    (from, to)
 }
 
 pub(crate) fn text(value: &Value) -> Option<String> {

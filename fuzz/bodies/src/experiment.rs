@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An experiment file and its `--set` arguments, from any bytes: an experiment, or one clear error. What an experiment says of
+//! An experiment file and its `--set` arguments, from any bytes: an experiment, or clear errors. What an experiment says of
 //! itself as its effective file loads again to the same experiment.
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
@@ -12,7 +12,7 @@ pub fn input(bytes: &[u8]) {
     let source = Source { name: "any.toml".to_owned(), text: texts.next().unwrap_or_default() };
     let overrides: Vec<String> = texts.take(8).collect();
     match load(&source, &overrides) {
-        Err(error) => told(&error),
+        Err(error) => error.all().for_each(told),
         Ok(experiment) => {
             let effective = Source { name: "experiment.toml".to_owned(), text: experiment.effective.clone() };
             let again = load(&effective, &[]);

@@ -95,6 +95,7 @@ pub const PAGES: &[Page] = &[
         verb: Some("run"),
         description: &[
             "Measures every cell of the experiment: cases × axes, each as many times as `trials` says, in random order of blocks. The paths are made with plain `ip` and `tc` commands, which stand in `commands.sh`, and are taken down again, also after Ctrl-C. After SIGKILL, `tardy undo` does it.",
+            "What is wrong with the file or with `--set` is told at once, a line for each fault, and code 2 ends it. What can never be valid or told is warned of on stderr before the run begins, as `tardy plan` does in its comments.",
             "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what is refused is read back, said and judged, and the run goes on.",
             "`--set` takes any dotted key of the experiment file. The value is read as TOML, else as text. A key that is an axis is pinned by it. A later one wins over an earlier one, over the file and its cases.",
             "With `--in` the experiment runs inside a guest: a QEMU machine with the kernel `--kernel`, whose only process is tardy. It needs no root, and nothing of this machine is changed. *guest* is a machine in real time, emulated or by KVM where that starts ordinary kernels; in *guest:exact* time is counted instructions, and two runs of the same give the same samples to the nanosecond, of which `fingerprint` is a hash. The kernel is a file with its modules beside it, `running`, or one of `tardy guest list`, which is fetched where it is missing.",
@@ -139,7 +140,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("plan"),
         description: &[
-            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it lists, as comments, what the file would have run as root, and which network devices it would take. With `--in` it prints how the guest is made and started; what tardy does inside stands there as comments.",
+            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it says, as comments, about how long the run takes and what it leaves on disk, what the file would have run as root, which network devices it would take, and what is foreseen: threads that spin longer than the kernel lets them, cycles that nothing can tell apart, percentiles in `[expect]` that so few packets cannot resolve, fewer trials than `repeats` needs. With `--in` it prints how the guest is made and started; what tardy does inside stands there as comments.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],

@@ -14,8 +14,10 @@ use tardy_lab::guest::unpack::{self, Boots};
 use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
 use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
+use tardy_lab::machine::Facts;
 use tardy_lab::run::RunError;
 use tardy_lab::script::Script;
+use tardy_model::machine::RtLimit;
 use tardy_model::manifest::GuestMode;
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
@@ -164,6 +166,18 @@ fn make(args: &InGuest, mode: GuestMode, kernel: Kernel, boots: Boots) -> Result
         // Without a QEMU the plan is that of a usual one; a run is refused soon.
         sandbox: process::has_sandbox().unwrap_or(true),
     })
+}
+
+/// What of the guest a plan rests on, as far as it is known before it boots.
+pub fn facts(guest: &Guest) -> Facts {
+    // What every kernel begins with (kernel/sched/rt.c), unless its command line says otherwise.
+    let limit = RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 };
+    Facts {
+        usable: (0..guest.cpus()).collect(),
+        rt_limit: Some(limit).filter(|_| !guest.append.contains("sched_rt_")),
+        release: Some(guest.kernel.release.clone()),
+        ..Facts::default()
+    }
 }
 
 /// What a person should know before a guest is started: that its QEMU has more rights than it needs.

@@ -25,6 +25,9 @@ use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use tardy_judge::foresight::{self, Foreseen, Machine};
+use tardy_lab::host::HostId;
+use tardy_lab::machine::FactsByHost;
 use tardy_store::StoreError;
 
 /// Prints to stdout. A reader that has seen enough (`| head`) is no error.
@@ -57,6 +60,13 @@ pub fn count(n: usize, of: &str) -> String {
 /// Folder of slots and journals.
 fn state() -> PathBuf {
     std::env::var_os("TARDY_STATE").map_or_else(|| tardy_lab::names::STATE.into(), PathBuf::from)
+}
+
+/// What is foreseen of a run on these machines, of which the coordinator's own stands for all.
+fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost) -> Vec<Foreseen> {
+    let here = found.here();
+    let machine = Machine { rt_limit: here.rt_limit, release: here.release.clone() };
+    foresight::foresee(experiment, &machine)
 }
 
 /// The checked experiment that was asked for.

@@ -7,11 +7,12 @@ use crate::verbs::count;
 use crate::verbs::guest;
 use anyhow::Result;
 use std::path::Path;
+use tardy_judge::foresight::estimate;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
 use tardy_lab::kinds::Kinds;
-use tardy_lab::machine::{Facts, FactsByHost};
+use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::Names;
 use tardy_lab::placement;
 use tardy_lab::plan;
@@ -27,6 +28,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     let mut out = Script::new();
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     out.comment(&format!("{}: {cells}, {trials} of each", experiment.name));
+    out.comment(&estimate(&experiment, args.guest.place.is_some()));
     // The shell that this is printed for stands where the script is likely to run.
     let home = std::os::unix::process::parent_id();
     let guest = guest::known(&args.guest)?;
@@ -35,7 +37,7 @@ pub fn call(args: Plan) -> Result<Exit> {
             guest::check(guest, &args.experiment, &experiment)?;
             guest::script(guest, &args.experiment, &experiment, &mut out);
             out.comment("tardy does there, and this machine must not:");
-            FactsByHost::from(Facts { usable: (0..guest.cpus()).collect(), ..Facts::default() })
+            FactsByHost::from(guest::facts(guest))
         }
         None => {
             for need in consent::needs(&experiment) {
@@ -45,6 +47,7 @@ pub fn call(args: Plan) -> Result<Exit> {
             coordinator::look(&experiment, &mut Hosts::here(&mut steward))?
         }
     };
+    super::foresee(&experiment, &found).iter().for_each(|foreseen| out.comment(&foreseen.to_string()));
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let mut script = Script::default();

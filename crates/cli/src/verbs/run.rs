@@ -57,6 +57,11 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         None => Where::Here { found: coordinator::check(&experiment, &mut hosts)?, hosts: &mut hosts },
     };
+    let foreseen = match &place {
+        Where::Here { found, .. } => verbs::foresee(&experiment, found),
+        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into()),
+    };
+    foreseen.iter().for_each(|foreseen| eprintln!("tardy: {}", printable(&foreseen.to_string())));
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
         None => create_default(&experiment.name)?,

@@ -133,6 +133,7 @@ impl Host for Steward {
             emulates,
             release: facts::release(),
             available_bytes: state::available_bytes(),
+            rt_limit: state::rt_limit(),
             now: Some(clock::now()),
         })
     }

@@ -151,6 +151,7 @@ fn kind(kind: &Kind) -> Value {
             let word = word.map(|word| format!("{word}|")).unwrap_or_default();
             text(format!("^({word}{sign}{NUMBER}{TIME})$"))
         }
+        Kind::Cycle { .. } => text(format!("^{NUMBER}({TIME}|(µ|k|M|G)?Hz)$")),
         Kind::Size { .. } => text(format!("^{NUMBER}({})$", one_of(units::SIZE_UNITS))),
         Kind::Share => share_or(text(format!("^{NUMBER} *%$"))),
         Kind::Flag => json!({"type": "boolean"}),

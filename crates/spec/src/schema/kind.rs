@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kinds of values, and how a text of each is read.
 
-use super::units::{self, Wrong};
+use super::units::{self, Wrong, show_duration};
 use crate::error::Reason;
 use crate::near;
+use crate::synonyms;
+use crate::tree::{Node, Toml};
 use tardy_model::expect::Of;
 use tardy_model::load::Distribution;
 use tardy_model::point::{Metric, Point};
@@ -36,6 +38,13 @@ pub enum Kind {
         max_ns: i64,
         /// A word that may stand instead.
         word: Option<&'static str>,
+    },
+    /// The time from one to the next of what is repeated: a span of time, or how often a second.
+    Cycle {
+        /// Least, ns.
+        min_ns: i64,
+        /// Greatest, ns.
+        max_ns: i64,
     },
     /// A size with its unit.
     Size {
@@ -132,6 +141,33 @@ pub(super) const LONGEST_LIMIT: i64 = 3_600_000_000_000;
 pub(super) const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";
 pub(super) const LIMIT: &str = "write \"p99.9 < 80us\"";
 
+impl Kind {
+    /// True of a list each entry of which is right or wrong by itself.
+    pub(crate) fn reads_items_alone(&self) -> bool {
+        matches!(
+            self,
+            Kind::Points { .. }
+                | Kind::Metrics { .. }
+                | Kind::Numbers
+                | Kind::Limits
+                | Kind::Words
+                | Kind::Classes { each_of: None }
+                | Kind::Queues
+                | Kind::Entries
+        )
+    }
+
+    /// A value as it is kept: a rate as the cycle that it is, so that a file that says the same twice is seen to.
+    pub(crate) fn plain(&self, node: &Node, value: &Value) -> Node {
+        match (self, value) {
+            (Kind::Cycle { .. }, Value::Span(span)) if node.plain().ends_with("Hz") => {
+                Node { value: Toml::Text(show_duration(*span)), at: node.at.clone() }
+            }
+            _ => node.clone(),
+        }
+    }
+}
+
 /// A name that can be part of a file's name: begins with a letter or digit, holds only what `allowed` says.
 pub(crate) fn checked_name(text: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Result<String, Wrong> {
     let wrong = |message: String, help: String| Err(Wrong { message, help });
@@ -191,9 +227,10 @@ pub(super) fn policy(text: &str) -> Result<Policy, Wrong> {
         }
         _ => Err(wrong(
             format!("\"{text}\" is not a scheduling policy"),
-            match near::nearest(name, ["other", "fifo", "rr", "deadline"]) {
-                Some(near) => format!("did you mean `{near}`? {POLICIES}"),
-                None => POLICIES.to_owned(),
+            match (synonyms::of_policy(text), near::nearest(name, ["other", "fifo", "rr", "deadline"])) {
+                (Some(help), _) => help,
+                (None, Some(near)) => format!("did you mean `{near}`? {POLICIES}"),
+                (None, None) => POLICIES.to_owned(),
             },
         )),
     }
@@ -263,7 +300,10 @@ pub(super) fn limit(text: &str) -> Result<(Of, i64, bool), Wrong> {
             Some(index) => Of::Quantile(index),
             None => {
                 let known = || ["min", "mean", "stddev", "max"].into_iter().chain(QUANTILES.iter().map(|q| q.1));
-                let help = format!("known here: {}", near::list(known()));
+                let help = match synonyms::of_figure(figure) {
+                    Some(figure) => format!("write {figure}"),
+                    None => format!("known here: {}", near::list(known())),
+                };
                 return Err(wrong(format!("\"{text}\": `{figure}` is not a figure"), help));
             }
         },

@@ -92,7 +92,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
     key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for Ethernet frames of tardy's own; `sim` simulates path and clocks."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
-    key("stream.*.cycle", SOME, Text("500us"), "Time between scheduled instants."),
+    key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
     key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`; refused for a ping-pong, whose length is what it measures.").rival("count"),
     key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "Payload of a packet: of UDP, or behind the EtherType."),

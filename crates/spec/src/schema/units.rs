@@ -2,6 +2,7 @@
 //! Quantities with their units. Arithmetic is exact: what cannot be held exactly is refused, never rounded.
 
 use crate::near;
+use crate::synonyms;
 use tardy_model::time::Nanos;
 
 /// What is wrong with a quantity, and the mend.
@@ -30,6 +31,19 @@ const TIME: &[(&str, i128)] = &[
 /// Units of size, in bytes.
 const SIZE: &[(&str, i128)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("kB", 1_000), ("MB", 1_000_000)];
 
+/// Units of how often, in millionths of a hertz, the least that can be written.
+const RATE: &[(&str, i128)] = &[
+    ("µHz", 1),
+    ("Hz", 1_000_000),
+    ("kHz", 1_000_000_000),
+    ("MHz", 1_000_000_000_000),
+    ("GHz", 1_000_000_000_000_000),
+];
+/// Nanoseconds in a second, in millionths, as rates are.
+const SECOND: i128 = 1_000_000_000_000_000;
+
+/// Units of a cycle as they are listed for a person.
+pub(crate) const CYCLE_UNITS: &str = "ns, us, ms, s, min, h, or Hz, kHz, MHz";
 /// Units of time as they are listed for a person.
 pub(crate) const TIME_UNITS: &str = "ns, us, ms, s, min, h";
 /// Units of size as they are listed for a person.
@@ -41,6 +55,53 @@ pub(crate) fn duration(text: &str) -> Result<Nanos, Wrong> {
     Ok(Nanos(
         i64::try_from(ns).map_err(|_| wrong(format!("\"{text}\" is too long"), "write a duration below 292 years"))?,
     ))
+}
+
+/// The time from one to the next of what is repeated: that span, or how many there are a second, `1kHz`. What is no whole number of
+/// nanoseconds is refused with the cycles on both sides of it.
+pub(crate) fn cycle(text: &str) -> Result<Nanos, Wrong> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || "._-".contains(c)).trim();
+    let is_rate = unit.to_ascii_lowercase().ends_with("hz") || unit.ends_with("pps") || unit.ends_with("/s");
+    if !is_rate {
+        let ns = quantity(text, TIME, "a duration", "500us", CYCLE_UNITS)?;
+        let long = || wrong(format!("\"{text}\" is too long"), "write a duration below 292 years");
+        return Ok(Nanos(i64::try_from(ns).map_err(|_| long())?));
+    }
+    let rate = quantity(text, RATE, "a rate", "1kHz", CYCLE_UNITS)?;
+    if rate <= 0 {
+        return Err(wrong(format!("\"{text}\": nothing is sent at this rate"), "write a rate as \"1kHz\""));
+    }
+    let below = SECOND / rate;
+    if SECOND % rate == 0 {
+        return Ok(Nanos(i64::try_from(below).unwrap_or(i64::MAX)));
+    }
+    let near = |ns: i128| format!("\"{ns}ns\" ({})", show_rate(ns));
+    let help = match below {
+        0 => format!("write a cycle of {}", near(1)),
+        below => format!("write {} or {}", near(below), near(below + 1)),
+    };
+    Err(wrong(format!("\"{text}\" is a cycle of {}ns, no whole number of them", decimal(SECOND, rate)), help))
+}
+
+/// How often a cycle of so many nanoseconds comes, to seven digits.
+fn show_rate(ns: i128) -> String {
+    let (name, unit) = RATE.iter().rev().find(|(_, unit)| unit * ns <= SECOND).unwrap_or(&RATE[0]);
+    match decimal(SECOND, ns * unit).strip_suffix('…') {
+        Some(cut) => format!("about {cut}{name}"),
+        None => format!("{}{name}", decimal(SECOND, ns * unit)),
+    }
+}
+
+/// A quotient in at most six decimals; cut off, not rounded.
+fn decimal(of: i128, by: i128) -> String {
+    let (whole, rest) = (of / by, of % by);
+    let places = format!("{:06}", rest * 1_000_000 / by);
+    let exact = rest * 1_000_000 % by == 0;
+    match places.trim_end_matches('0') {
+        "" if exact => whole.to_string(),
+        _ if exact => format!("{whole}.{}", places.trim_end_matches('0')),
+        _ => format!("{whole}.{places}…"),
+    }
 }
 
 /// A size in bytes: `64B`, `1KiB`.
@@ -97,6 +158,11 @@ pub(super) fn quantity(
     }
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         let names = units.iter().map(|(name, _)| *name);
+        if let Some(written) = synonyms::of_unit(number, unit.trim(), names.clone()) {
+            let sign = if sign < 0 { "-" } else { "" };
+            let message = format!("\"{text}\": `{unit}` is not a unit");
+            return Err(wrong(message, format!("did you mean \"{sign}{written}\"?")));
+        }
         let alike = names.clone().find(|name| name.eq_ignore_ascii_case(unit.trim()));
         return Err(match alike.or_else(|| near::nearest(unit.trim(), names)) {
             Some(name) => wrong(

@@ -18,6 +18,10 @@ impl Kind {
                 let word = word.map(|word| format!("`\"{word}\"`, or ")).unwrap_or_default();
                 format!("{word}a duration in {TIME_UNITS}, `\"{min}\"` to `\"{max}\"`")
             }
+            Kind::Cycle { min_ns, max_ns } => {
+                let (min, max) = (show_duration(Nanos(*min_ns)), show_duration(Nanos(*max_ns)));
+                format!("a duration in {TIME_UNITS}, `\"{min}\"` to `\"{max}\"`, or a rate in Hz, kHz, MHz, GHz")
+            }
             Kind::Size { min, max } => format!("a size in {SIZE_UNITS}, `\"{min}B\"` to `\"{max}B\"`"),
             Kind::Share => "a share: `\"0.1%\"` or `0.001`".to_owned(),
             Kind::Flag => "`true` or `false`".to_owned(),

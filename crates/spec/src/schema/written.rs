@@ -9,6 +9,7 @@ use super::units::{self, Wrong, show_duration};
 use super::{schedule, spread};
 use crate::error::{Problem, Reason};
 use crate::near;
+use crate::synonyms;
 use crate::tree::{Node, Toml};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::Nanos;
@@ -23,6 +24,7 @@ impl Kind {
             Kind::Device => Value::Text(written.device()?),
             Kind::Integer { min, max } => Value::Integer(written.integer(min, max)?),
             Kind::Duration { min_ns, max_ns, word } => written.duration(min_ns, max_ns, word)?,
+            Kind::Cycle { min_ns, max_ns } => written.cycle(min_ns, max_ns)?,
             Kind::Size { min, max } => Value::Integer(written.size(min, max)?),
             Kind::Share => Value::Share(written.share()?),
             Kind::Flag => Value::Flag(written.flag()?),
@@ -160,7 +162,7 @@ impl<'w> Written<'w> {
             let help = format!("it has: {}", built.join(", "));
             return Err(Problem::new(Reason::NotBuilt, &self.node.at, message, help));
         }
-        let help = near::mend(text, built.iter().copied());
+        let help = synonyms::of_value(self.key, text).unwrap_or_else(|| near::mend(text, built.iter().copied()));
         Err(self.wrong(format!("`{}`: `{text}` is not known", self.key), help))
     }
 
@@ -194,6 +196,10 @@ impl<'w> Written<'w> {
     fn policy(self) -> Result<tardy_model::stream::Policy, Problem> {
         match &self.node.value {
             Toml::Text(text) => policy(text).map_err(|wrong| self.of_text(wrong)),
+            Toml::Integer(_) => {
+                let help = synonyms::of_policy(&self.node.plain());
+                Err(self.not("a scheduling policy", help.as_deref().unwrap_or(POLICIES)))
+            }
             _ => Err(self.not("a scheduling policy", POLICIES)),
         }
     }
@@ -213,22 +219,38 @@ impl<'w> Written<'w> {
 
     /// A span of time, out of its text.
     fn span(self, text: &str, range: (i64, i64)) -> Result<Value, Problem> {
-        let span = units::duration(text).map_err(|wrong| self.of_text(wrong))?;
+        self.of_length(units::duration(text), range)
+    }
+
+    fn of_length(self, read: Result<Nanos, Wrong>, range: (i64, i64)) -> Result<Value, Problem> {
+        let span = read.map_err(|wrong| self.of_text(wrong))?;
         let show = |ns: i64| format!("\"{}\"", show_duration(Nanos(ns)));
         Ok(Value::Span(Nanos(self.within(span.0, range, show)?)))
+    }
+
+    /// A span of time, or how often a second.
+    fn cycle(self, min_ns: i64, max_ns: i64) -> Result<Value, Problem> {
+        match &self.node.value {
+            Toml::Text(text) => self.of_length(units::cycle(text), (min_ns, max_ns)),
+            Toml::Integer(_) | Toml::Float(_) => Err(self.no_unit(min_ns, units::CYCLE_UNITS)),
+            _ => Err(self.not("a duration in quotes", "write \"500us\"")),
+        }
+    }
+
+    /// It is a number alone, where a length of time is needed.
+    fn no_unit(self, min_ns: i64, units: &str) -> Problem {
+        // A bare 0 is no length of time where one is needed, whatever its unit.
+        let number = self.node.plain().to_string();
+        let number = if number == "0" && min_ns > 0 { "500".to_owned() } else { number };
+        let help = format!("write \"{number}{}\"; units: {units}", synonyms::usual_unit(self.key));
+        self.wrong(format!("`{}` is a duration and needs a unit", self.key), help)
     }
 
     fn duration(self, min_ns: i64, max_ns: i64, word: Option<&str>) -> Result<Value, Problem> {
         match &self.node.value {
             Toml::Text(text) if word == Some(text.as_str()) => Ok(Value::Word),
             Toml::Text(text) => self.span(text, (min_ns, max_ns)),
-            Toml::Integer(_) | Toml::Float(_) => {
-                // A bare 0 is no length of time where one is needed, whatever its unit.
-                let number = self.node.plain().to_string();
-                let number = if number == "0" && min_ns > 0 { "500".to_owned() } else { number };
-                let help = format!("write \"{number}us\"; units: {}", units::TIME_UNITS);
-                Err(self.wrong(format!("`{}` is a duration and needs a unit", self.key), help))
-            }
+            Toml::Integer(_) | Toml::Float(_) => Err(self.no_unit(min_ns, units::TIME_UNITS)),
             _ => Err(self.not("a duration in quotes", "write \"500us\"")),
         }
     }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is told of a run before it begins. The machine is an argument here: nothing rests on that of the test.
+
+use tardy_judge::foresight::{Machine, estimate, foresee};
+use tardy_model::machine::RtLimit;
+use tardy_spec::experiment::Experiment;
+use tardy_spec::{READY_MADE, Source, load, ready_made};
+
+const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
+
+fn experiment(body: &str) -> Experiment {
+    let source = Source { name: "x.toml".into(), text: format!("{HEAD}{body}") };
+    load(&source, &[]).unwrap_or_else(|error| panic!("{:?}", error.lines()))
+}
+
+fn machine(runtime_ms: Option<i64>, release: &str) -> Machine {
+    let limit = |ms: i64| RtLimit { period_ns: 1_000_000_000, runtime_ns: ms * 1_000_000 };
+    Machine { rt_limit: runtime_ms.map(limit), release: Some(release.to_owned()) }
+}
+
+/// A kernel with the default limit, from before the fair server.
+fn usual() -> Machine {
+    machine(Some(950), "6.1.0-28-amd64")
+}
+
+fn told(body: &str, machine: &Machine) -> Vec<String> {
+    foresee(&experiment(body), machine).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
+    let spin = "duration = \"5s\"\nrx = { wait = \"spin\", policy = \"fifo:80\" }\n";
+    let said = told(spin, &usual());
+    assert_eq!(
+        said,
+        [
+            "warning: `stream.ctl.rx.wait`: ctl.rx, which spins as fifo:80, would be stopped for 50ms of each 1s: realtime threads may run 950ms of \
+          it (sched_rt_runtime_us), and the rule rt-bandwidth makes every trial not valid (write rx.wait = \"block\", or policy = \"other\", or \
+          lift the limit: sysctl kernel.sched_rt_runtime_us=-1)"
+        ]
+    );
+    // Each cause by itself makes the warning, and without it there is none.
+    let quiet =
+        |body: &str, machine: &Machine| assert_eq!(told(body, machine), Vec::<String>::new(), "{body} {machine:?}");
+    quiet(spin, &machine(None, "6.1.0"));
+    quiet(spin, &machine(Some(1_000), "6.1.0"));
+    quiet(&spin.replace("5s", "500ms"), &usual());
+    quiet(&spin.replace("fifo:80", "other"), &usual());
+    quiet(&spin.replace("\"spin\"", "\"poll\""), &usual());
+    quiet(&format!("port = \"sim\"\n{spin}"), &usual());
+    quiet(spin, &Machine::default());
+    assert_eq!(told(&spin.replace("fifo:80", "rr:10"), &usual()).len(), 1);
+    // A limit of half the time stops a sender that spins for most of each cycle.
+    let sender = "duration = \"5s\"\ncycle = \"1ms\"\ntx = { spin = \"800us\", policy = \"fifo:90\" }\n";
+    quiet(sender, &usual());
+    let said = told(sender, &machine(Some(500), "6.1.0"));
+    assert!(
+        said[0].contains("`stream.ctl.tx.spin`: ctl.tx,") && said[0].contains("write a tx.spin below 900us"),
+        "{said:?}"
+    );
+    // How long a ping-pong lasts nobody knows.
+    let asks = "kind = \"pingpong\"\ntx = { wait = \"spin\", policy = \"fifo:90\", cpu = 0 }\n";
+    assert!(told(asks, &usual())[0].contains("`stream.ctl.tx.wait`"), "{:?}", told(asks, &usual()));
+}
+
+#[test]
+fn the_fair_server_stops_a_spinner_whatever_the_limit_is() {
+    let spin = "duration = \"5s\"\nrx = { wait = \"spin\", policy = \"fifo:80\" }\n";
+    for machine in [machine(None, "6.12.0"), machine(Some(950), "6.18.44-fc-v595"), machine(None, "7.0")] {
+        let said = told(spin, &machine);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("fair server") && said[0].contains("docs/how-to/isolation.md"), "{said:?}");
+        assert!(said[0].contains(machine.release.as_deref().expect("given")), "{said:?}");
+    }
+    assert!(!told(spin, &machine(Some(950), "6.11.9"))[0].contains("fair server"));
+    assert!(!told(spin, &machine(Some(950), "not fetched yet"))[0].contains("fair server"));
+}
+
+#[test]
+fn a_cycle_that_nothing_can_tell_or_keep() {
+    let said = |body: &str| told(&format!("count = 2_000_000\n{body}"), &usual());
+    let cycle = |body: &str| said(body).iter().filter(|line| line.contains("`stream.ctl.cycle`")).count();
+    assert_eq!(cycle("cycle = \"500ns\"\n"), 1);
+    assert!(said("cycle = \"500ns\"\n")[0].contains("docs/method/ruler.md"), "{:?}", said("cycle = \"500ns\"\n"));
+    assert_eq!(cycle("cycle = \"1us\"\ntx.policy = \"fifo:90\"\n"), 0);
+    assert_eq!(cycle("cycle = \"50us\"\n"), 1, "the timer slack of policy other");
+    assert_eq!(cycle("cycle = \"51us\"\n"), 0);
+    assert_eq!(cycle("cycle = \"50us\"\ntx.policy = \"fifo:90\"\n"), 0);
+    assert_eq!(cycle("cycle = \"50us\"\ntx.spin = \"50us\"\n"), 0);
+    assert_eq!(cycle("cycle = \"500ns\"\nport = \"sim\"\n"), 0);
+}
+
+#[test]
+fn a_percentile_that_the_packets_cannot_resolve_was_found_out_after_the_run() {
+    let body = "count = 1_000\n[expect.ctl]\n\"scheduled..receive\" = [\"p99 < 1ms\", \"p99.9 < 2ms\", \"max < 1s\"]\nlost = 0\n";
+    assert_eq!(
+        told(body, &usual()),
+        [
+            "warning: `expect.ctl.scheduled..receive`: p99.9 cannot be told from 1_000 packets in each of 5 trials, so the expectation cannot be \
+          met: 10 separate events must lie beyond it, for which it takes about 10_000 packets, more if they come in bursts (write \
+          stream.ctl.count = 2_000, or trials = 10)"
+        ]
+    );
+    // The count that it names is enough, and so is the number of trials.
+    assert_eq!(told(&body.replace("1_000", "2_000"), &usual()), Vec::<String>::new());
+    let trials = Source { name: "x.toml".into(), text: format!("trials = 10\n{HEAD}{body}") };
+    assert_eq!(foresee(&load(&trials, &[]).expect("it loads"), &usual()), []);
+    // Of one cell among several it says of which.
+    let cells = format!("{body}[matrix]\n\"stream.ctl.count\" = [100, 1_000, 10_000]\n");
+    let said = told(&cells, &usual());
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains(", in cell count=100 (") && said[1].contains(", in cell count=1000 ("), "{said:?}");
+    assert!(said[0].contains("write stream.ctl.count = 2_000, or trials = 100"), "{said:?}");
+}
+
+#[test]
+fn few_trials_are_a_note_behind_the_warnings() {
+    let text = format!(
+        "trials = 2\n{HEAD}count = 100\n[expect.ctl]\n\"scheduled..receive\" = \"p50 < 1ms\"\ndelta = \"p99.99 < 1ms\"\n"
+    );
+    let said = foresee(&load(&Source { name: "x.toml".into(), text }, &[]).expect("it loads"), &usual());
+    let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("warning: `expect.ctl.delta`: p99.99 cannot be told"), "{said:?}");
+    assert_eq!(
+        said[1],
+        "note: `trials`: `repeats` cannot be told from 2 of each cell: it needs 5 (write trials = 5 or more)"
+    );
+}
+
+#[test]
+fn the_estimate_says_what_it_assumes() {
+    let of = |body: &str| estimate(&experiment(body), false);
+    assert_eq!(
+        of("count = 10_000\ncycle = \"500us\"\n"),
+        "estimate: about 28 s and 1.2 MB on disk: 1 cell × 5 trials of 5 s, 0.3 s around each, 8.7 bytes a packet"
+    );
+    let two = of("cycle = \"1ms\"\n[matrix]\n\"stream.ctl.count\" = [1_000, 3_600_000]\n");
+    assert!(
+        two.contains("2 cells × 5 trials of 1 s to 60 min") && two.starts_with("estimate: about 5 h and 158 MB"),
+        "{two}"
+    );
+    let load = of("count = 1_000\ncycle = \"1ms\"\n[load.x]\nkind = \"cpu\"\nfrom = \"a\"\nstart = \"-1s\"\n");
+    assert!(load.contains("5 trials of 2 s"), "{load}");
+    assert!(of("kind = \"pingpong\"\ncount = 20_000\n").contains("of 1 s, 0.3 s around each, 50 µs a round trip"));
+    assert!(of("port = \"sim\"\n").contains("about seconds and") && of("port = \"sim\"\n").contains("simulated"));
+    assert!(estimate(&experiment(""), true).contains("by the guest's own clock"));
+}
+
+#[test]
+fn nothing_is_foreseen_of_the_ready_made_experiments_but_what_is_so() {
+    for (name, _) in READY_MADE {
+        let experiment = load(&ready_made(name).expect("listed"), &[]).expect("it loads");
+        let said: Vec<String> = foresee(&experiment, &usual()).iter().map(ToString::to_string).collect();
+        assert!(said.iter().all(|line| line.contains("wait")), "{name}: {said:#?}");
+        assert!(estimate(&experiment, false).starts_with("estimate: about "), "{name}");
+    }
+}

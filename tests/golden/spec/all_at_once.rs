@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All that is wrong with an experiment is told at once, each slip once, and words of other tools lead to the key that says it here.
+
+use super::{HEAD, good, source, try_load};
+use tardy_model::stream::CpuChoice;
+use tardy_model::time::Nanos;
+use tardy_spec::schema::KEYS;
+use tardy_spec::synonyms;
+use tardy_spec::{READY_MADE, Reason, load, ready_made};
+
+fn lines(body: &str, set: &[&str]) -> Vec<String> {
+    try_load(body, set).expect_err(body).lines()
+}
+
+#[test]
+fn one_error_was_told_at_each_invocation() {
+    let body = "cycel = \"1ms\"\nsize = 200\nrx.wait = \"pol\"\n[expect.ctl]\nlots = 0\n";
+    let said = lines(body, &["trials=0", "seed", "stream.ctl.count=1000"]);
+    let places: Vec<&str> = said.iter().map(|line| line.split(": ").next().expect("a place")).collect();
+    assert_eq!(
+        places,
+        ["x.toml:6:1", "x.toml:7:8", "x.toml:8:11", "x.toml:10:1", "--set trials=0", "--set seed", "6 errors"]
+    );
+    let error = try_load(body, &[]).expect_err("four errors");
+    assert_eq!((error.all().count(), error.count().as_deref()), (4, Some("4 errors")));
+    assert_eq!(lines("size = 200\n", &[]).len(), 1, "one is not counted");
+}
+
+#[test]
+fn what_this_version_does_not_have_comes_first() {
+    let body = "cycel = \"1ms\"\n[station.c]\naddress = \"10.0.0.2\"\nport = 22\nkind = \"remote\"\n";
+    let error = try_load(body, &[]).expect_err("not built");
+    let reasons: Vec<Reason> = error.all().map(|fault| fault.reason).collect();
+    // Whatever else the table holds may be of what is not built, and is not called wrong; a slip elsewhere is one.
+    assert_eq!(reasons, [Reason::NotBuilt, Reason::UnknownKey], "{:?}", error.lines());
+    assert!(error.one_line().contains("`station.c.kind`: `remote` is not in this version"), "{}", error.one_line());
+    let set = ["station.b.address=10.0.0.2", "station.b.kind=remote"];
+    assert_eq!(lines("", &set).len(), 1, "{:?}", lines("", &set));
+}
+
+/// Each line of each ready-made experiment's effective file that sets a key, with what becomes of the file when that line is spoiled.
+fn each_line_spoiled(spoil: impl Fn(&str, &str) -> Option<String>, then: impl Fn(&str, usize, Vec<String>)) {
+    let texts =
+        READY_MADE.iter().map(|(name, _)| load(&ready_made(name).expect("listed"), &[]).expect("it loads").effective);
+    let sim =
+        good("port = \"sim\"\nreflect = true\n[expect.ctl]\n\"scheduled..receive\" = \"p99 < 1ms\"\n", &[]).effective;
+    let pingpong = good("kind = \"pingpong\"\nport = \"tcp\"\n", &[]).effective;
+    let mut spoiled = 0;
+    for text in texts.chain([sim, pingpong]) {
+        let all: Vec<&str> = text.lines().collect();
+        for (n, line) in all.iter().enumerate() {
+            let Some((field, value)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) else { continue };
+            let Some(new) = spoil(field, value) else { continue };
+            let mut lines: Vec<String> = all.iter().map(|line| (*line).to_owned()).collect();
+            lines[n].clone_from(&new);
+            let error = load(&source(&(lines.join("\n") + "\n")), &[]).expect_err(&new);
+            then(&new, n + 1, error.lines());
+            spoiled += 1;
+        }
+    }
+    assert!(spoiled > 250, "{spoiled}");
+}
+
+#[test]
+fn a_wrong_value_made_errors_of_what_rests_on_it() {
+    let then = |line: &str, n: usize, said: Vec<String>| {
+        assert!(said.len() == 1 && said[0].starts_with(&format!("x.toml:{n}:")), "{line}: {said:#?}");
+    };
+    each_line_spoiled(|field, _| Some(format!("{field} = {{ nonsense = 1 }}")), then);
+    each_line_spoiled(|field, _| Some(format!("{field} = nonsense")), then);
+}
+
+#[test]
+fn a_misspelled_key_made_errors_of_what_rests_on_it() {
+    let then = |line: &str, n: usize, said: Vec<String>| {
+        assert!(said.len() == 1 && said[0].starts_with(&format!("x.toml:{n}:")), "{line}: {said:#?}");
+    };
+    // A slip of the finger that no other key is near to.
+    let spoil = |field: &str, value: &str| {
+        let key = field.trim_matches('"');
+        let long = key.len() > 4 && !field.contains("..");
+        long.then(|| format!("{} = {value}", field.replace(key, &format!("{key}{}", &key[key.len() - 1..]))))
+    };
+    each_line_spoiled(spoil, then);
+}
+
+#[test]
+fn a_file_of_another_format_makes_no_more_errors_than_anybody_reads() {
+    let many: String = (0..5_000).map(|n| format!("key{n} = {n}\n")).collect();
+    let said = lines(&many, &[]);
+    assert_eq!((said.len(), said.last().map(String::as_str)), (101, Some("100 errors, and perhaps more")));
+    let cells =
+        "rx.wait = \"spin\"\n[matrix]\n\"path.mtu\" = [576, 577, 578]\n\"stream.ctl.size\" = [\"2000B\", \"3000B\"]\n";
+    assert!(lines(cells, &[]).len() <= 7, "{:?}", lines(cells, &[]));
+}
+
+#[test]
+fn every_word_of_another_tool_leads_to_a_key_that_there_is() {
+    let is_there = |key: &str| {
+        let below =
+            |pattern: &str| pattern == key || pattern.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+        matches!(key, "case" | "matrix" | "expect.*.delta") || KEYS.iter().any(|known| below(known.pattern))
+    };
+    for of in synonyms::KEYS {
+        let tables: Vec<String> = match of.table {
+            "stream.*.*" => ["tx", "rx"].map(|end| format!("stream.*.{end}")).to_vec(),
+            table => vec![table.to_owned()],
+        };
+        for table in tables {
+            let key = if of.key.starts_with('.') { format!("{table}{}", of.key) } else { of.key.to_owned() };
+            assert!(key.is_empty() || is_there(&key), "{key}");
+            for word in of.words {
+                let own = if table.is_empty() { (*word).to_owned() } else { format!("{table}.{word}") };
+                // A word that is a key already means that key.
+                assert!(!KEYS.iter().any(|known| known.pattern == own), "{own}");
+                let set = format!("{}=1", own.replacen('*', if table.starts_with("station") { "a" } else { "ctl" }, 1));
+                if table.starts_with("load") {
+                    continue;
+                }
+                let said = load(&source(HEAD), std::slice::from_ref(&set)).expect_err(&set).lines();
+                assert!(said[0].contains(of.says) || said[0].contains("did you mean"), "{set}: {said:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rate_is_a_cycle() {
+    let cycle = |text: &str| good(&format!("cycle = \"{text}\""), &[]);
+    for (text, ns) in [
+        ("1kHz", 1_000_000),
+        ("2.5kHz", 400_000),
+        ("500Hz", 2_000_000),
+        ("0.5Hz", 2_000_000_000),
+        ("8MHz", 125),
+        ("1_000Hz", 1_000_000),
+    ] {
+        let experiment = cycle(text);
+        assert_eq!(experiment.cells[0].setup.streams[0].cycle, Nanos(ns), "{text}");
+        let shown = tardy_spec::schema::show_duration(Nanos(ns));
+        assert!(experiment.effective.contains(&format!("cycle = \"{shown}\"\n")), "{}", experiment.effective);
+    }
+    // An axis and a `--set` too: the cells are called by the cycle.
+    let experiment = good("[matrix]\n\"stream.ctl.cycle\" = [\"1kHz\", \"2ms\"]", &[]);
+    assert_eq!(super::ids(&experiment), ["cycle=1ms", "cycle=2ms"]);
+    assert_eq!(good("", &["stream.ctl.cycle=4kHz"]).cells[0].setup.streams[0].cycle, Nanos(250_000));
+    let twice = lines("[matrix]\n\"stream.ctl.cycle\" = [\"1kHz\", \"1ms\"]", &[]);
+    assert!(twice[0].contains("two cells would have the id `cycle=1ms`"), "{twice:?}");
+    assert_eq!(good("tx.cpu = 2", &[]).cells[0].setup.streams[0].tx.cpu, CpuChoice::Number(2));
+}
