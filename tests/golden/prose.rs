@@ -78,9 +78,8 @@ fn plain(text: &str) -> String {
 /// How often a phrase stands in a text that is [`plain`], as whole words.
 fn occurrences(text: &str, phrase: &str) -> usize {
     let is_edge = |letter: Option<char>| !letter.is_some_and(char::is_alphanumeric);
-    let apart = |at: &usize| {
-        is_edge(text[..*at].chars().next_back()) && is_edge(text[at + phrase.len()..].chars().next())
-    };
+    let apart =
+        |at: &usize| is_edge(text[..*at].chars().next_back()) && is_edge(text[at + phrase.len()..].chars().next());
     text.match_indices(phrase).map(|(at, _)| at).filter(apart).count()
 }
 
@@ -99,7 +98,8 @@ fn words_of(source: &str) -> String {
         if is_comment(&line) {
             words += line.trim_start().trim_start_matches(['/', '!']);
         } else {
-            words += &line.split('"').skip(1).step_by(2).filter(|piece| piece.contains(' ')).collect::<Vec<_>>().join(" ");
+            words +=
+                &line.split('"').skip(1).step_by(2).filter(|piece| piece.contains(' ')).collect::<Vec<_>>().join(" ");
         }
         words.push(' ');
     }
