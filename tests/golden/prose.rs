@@ -56,10 +56,11 @@ fn prose(text: &str) -> Vec<&str> {
     text.lines().filter(is_prose).collect()
 }
 
-/// A line that is wider than it may be, though it could be broken: one word, such as a long link, could not.
+/// A line that is wider than it may be, though it could be broken: one word, or a link alone, could not.
 fn is_wide(line: &str) -> bool {
     let words = line.trim_start().trim_start_matches(['-', '*', '/', '!', ' ']);
-    line.chars().count() > WIDTH && words.contains(' ') && !line.starts_with("![")
+    let is_link = words.starts_with('[') && words.ends_with(')') && words.matches("](").count() == 1;
+    line.chars().count() > WIDTH && words.contains(' ') && !is_link && !line.starts_with("![")
 }
 
 fn is_comment(line: &&str) -> bool {
