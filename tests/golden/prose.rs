@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Documents and comments are plain English that fits on a screen: how wide lines are, and phrases that have a plainer replacement.
+//! Documents and comments are plain English that fits on a screen: how wide their lines are, and
+//! which phrases have a plainer replacement.
 //!
-//! `tests/data/phrases.txt` lists the phrases. `tests/data/prose.txt` holds what is left to do, as counts that may only shrink.
+//! `tests/data/phrases.txt` lists the phrases. `tests/data/prose.txt` counts what is left to do. The
+//! counts may only shrink.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,7 +58,7 @@ fn prose(text: &str) -> Vec<&str> {
     text.lines().filter(is_prose).collect()
 }
 
-/// A line that is wider than it may be, though it could be broken: one word, or a link alone, could not.
+/// A line that is too wide and could be broken. One word, or a single link, cannot be.
 fn is_wide(line: &str) -> bool {
     let words = line.trim_start().trim_start_matches(['-', '*', '/', '!', ' ']);
     let is_link = words.starts_with('[') && words.ends_with(')') && words.matches("](").count() == 1;
@@ -67,7 +69,8 @@ fn is_comment(line: &&str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// What is called by a name (code in backquotes, where a link leads) is no prose; the rest in small letters, with single blanks.
+/// The prose of a text, in small letters with single blanks: without code in backquotes and without
+/// the targets of links.
 fn plain(text: &str) -> String {
     let words: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
     let mut parts = words.split("](");
@@ -76,7 +79,7 @@ fn plain(text: &str) -> String {
     told.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How often a phrase stands in a text that is [`plain`], as whole words.
+/// How often a phrase is in a text that went through [`plain`], as whole words.
 fn occurrences(text: &str, phrase: &str) -> usize {
     let is_edge = |letter: Option<char>| !letter.is_some_and(char::is_alphanumeric);
     let apart =
@@ -92,7 +95,7 @@ fn phrases() -> Vec<(String, String)> {
     rows.map(|line| pair(line).unwrap_or_else(|| panic!("`{line}` has no replacement"))).collect()
 }
 
-/// The comments of a source file, and the texts in its strings: pieces between quotes that hold a blank.
+/// The comments of a source file, and its messages: pieces between quotes that contain a blank.
 fn words_of(source: &str) -> String {
     let mut words = String::new();
     for line in source.lines() {
@@ -118,7 +121,8 @@ fn left() -> BTreeMap<(String, String), usize> {
     rows.map(row).collect()
 }
 
-/// Compares counts with those that are left. `exact`: a count that has shrunk is an error too, so that it cannot grow back.
+/// Compares counts with those that are left. With `exact`, a count that has shrunk is an error too, so
+/// that it cannot grow again.
 fn compare(kind: &str, counts: &BTreeMap<String, usize>, exact: bool, advice: &str) {
     let left = left();
     let allowed = |place: &String| left.get(&(kind.to_owned(), place.clone())).copied().unwrap_or(0);
