@@ -34,7 +34,7 @@ fn percent(of_1000: usize) -> String {
 
 fn main() {
     println!(
-        "| blocks a trial | ρ | warned of, all alike | found, p50 and p99 shifted | found, p50 alone | any test, p50 alone |"
+        "| blocks a trial | ρ | warned of, all equal | found, p50 and p99 shifted | found, p50 alone | any test, p50 alone |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
     for (blocks, rhos) in [
@@ -51,7 +51,7 @@ fn main() {
             println!("| {blocks} | {rho} | {alike} | {both} | {p50} | {:.0} % |", 100.0 * attainable(&process));
         }
     }
-    println!("\n| blocks a trial | ρ | noise | warned of, all alike | found, p50 and p99 shifted |");
+    println!("\n| blocks a trial | ρ | noise | warned of, all equal | found, p50 and p99 shifted |");
     println!("| --- | --- | --- | --- | --- |");
     for blocks in [128, 64, 40, 20] {
         for (rho, noise) in [(0.7, 0.5), (0.9, 0.5), (0.95, 0.8)] {

@@ -28,6 +28,7 @@ mod observer;
 mod open_kinds;
 mod placement;
 mod plan;
+mod prose;
 mod report;
 mod rings;
 mod runner;

@@ -234,7 +234,10 @@ fn commands_in_documents_exist() {
         let (blocks, prose) = split(&text);
         let shell = blocks.iter().filter(|block| block.is("sh")).map(|block| (block.text.as_str(), block.awaits()));
         let inline = prose.split('`').skip(1).step_by(2).map(|code| (code, None));
-        for (code, awaits) in shell.chain(inline) {
+        // In a block that shows what a command prints, the command follows a `$`.
+        let shown = blocks.iter().filter(|block| block.is("text")).flat_map(|block| block.text.lines());
+        let shown = shown.filter_map(|line| Some((line.strip_prefix("$ ")?, None)));
+        for (code, awaits) in shell.chain(inline).chain(shown) {
             for (verb, flags) in calls(code) {
                 let known = verbs.get(&verb);
                 if let Some(awaited) = awaits.filter(|awaited| **awaited == verb) {
@@ -352,6 +355,7 @@ fn no_document_calls_a_wakeup_late_that_is_ahead_by_the_advance() {
     // Where it is said what the row is; that it is so, layer sim holds (`advance_and_spin_aim_before_the_instant`).
     for (path, row) in [
         ("README.md", "| `scheduled..wakeup` |"),
+        ("docs/table.md", "| `scheduled..wakeup` |"),
         ("docs/tutorial.md", "- `scheduled..wakeup` "),
         ("docs/glossary.md", "| advance |"),
         ("docs/method/points.md", "| `wakeup` |"),

@@ -26,7 +26,6 @@ use anyhow::Result;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tardy_judge::foresight::{self, Foreseen, Machine};
-use tardy_lab::host::HostId;
 use tardy_lab::machine::FactsByHost;
 use tardy_store::StoreError;
 

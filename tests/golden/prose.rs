@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Documents and comments are plain English that fits on a screen: how wide their lines are, and
+//! which phrases have a plainer replacement.
+//!
+//! `tests/data/phrases.txt` lists the phrases. `tests/data/prose.txt` counts what is left to do. The
+//! counts may only shrink.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The most columns of a line of prose.
+const WIDTH: usize = 100;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
+}
+
+/// All files below a folder with this ending.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|extension| extension == ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The documents, by their names from the root.
+fn documents() -> BTreeMap<String, String> {
+    let mut paths = files(&root().join("docs"), "md");
+    paths.extend(["README", "CONTRIBUTING", "ARCHITECTURE", "CHANGELOG"].map(|name| root().join(format!("{name}.md"))));
+    let named = |path: &PathBuf| path.strip_prefix(root()).expect("below the root").display().to_string();
+    paths.iter().map(|path| (named(path), fs::read_to_string(path).expect("text"))).collect()
+}
+
+/// The source files of each part of the repository: `crates/<name>` and `tests`.
+fn sources() -> BTreeMap<String, Vec<String>> {
+    let mut parts = vec![root().join("tests")];
+    parts.extend(fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("an entry").path()));
+    let named = |path: &PathBuf| path.strip_prefix(root()).expect("below the root").display().to_string();
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("source");
+    parts.iter().map(|part| (named(part), files(part, "rs").iter().map(read).collect())).collect()
+}
+
+/// A document's lines that are prose: no code block, no table, no heading.
+fn prose(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    let is_prose = |line: &&str| {
+        let fence = line.trim_start().starts_with("```");
+        inside ^= fence;
+        !inside && !fence && !line.starts_with(['|', '#'])
+    };
+    text.lines().filter(is_prose).collect()
+}
+
+/// A line that is too wide and could be broken. One word, or a single link, cannot be.
+fn is_wide(line: &str) -> bool {
+    let words = line.trim_start().trim_start_matches(['-', '*', '/', '!', ' ']);
+    let is_link = words.starts_with('[') && words.ends_with(')') && words.matches("](").count() == 1;
+    line.chars().count() > WIDTH && words.contains(' ') && !is_link && !line.starts_with("![")
+}
+
+fn is_comment(line: &&str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+/// The prose of a text, in small letters with single blanks: without code in backquotes and without
+/// the targets of links.
+fn plain(text: &str) -> String {
+    let words: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let mut parts = words.split("](");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let told = parts.fold(first, |told, part| told + "] " + part.split_once(')').map_or("", |(_, rest)| rest));
+    told.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// How often a phrase is in a text that went through [`plain`], as whole words.
+fn occurrences(text: &str, phrase: &str) -> usize {
+    let is_edge = |letter: Option<char>| !letter.is_some_and(char::is_alphanumeric);
+    let apart =
+        |at: &usize| is_edge(text[..*at].chars().next_back()) && is_edge(text[at + phrase.len()..].chars().next());
+    text.match_indices(phrase).map(|(at, _)| at).filter(apart).count()
+}
+
+/// The phrases and their replacements.
+fn phrases() -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("tests/data/phrases.txt")).expect("the list");
+    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let pair = |line: &str| line.split_once(" → ").map(|(a, b)| (a.to_owned(), b.to_owned()));
+    rows.map(|line| pair(line).unwrap_or_else(|| panic!("`{line}` has no replacement"))).collect()
+}
+
+/// The comments of a source file, and its messages: pieces between quotes that contain a blank.
+fn words_of(source: &str) -> String {
+    let mut words = String::new();
+    for line in source.lines() {
+        if is_comment(&line) {
+            words += line.trim_start().trim_start_matches(['/', '!']);
+        } else {
+            words +=
+                &line.split('"').skip(1).step_by(2).filter(|piece| piece.contains(' ')).collect::<Vec<_>>().join(" ");
+        }
+        words.push(' ');
+    }
+    plain(&words)
+}
+
+/// What is left to do: lines of `KIND WHERE COUNT`.
+fn left() -> BTreeMap<(String, String), usize> {
+    let text = fs::read_to_string(root().join("tests/data/prose.txt")).expect("the counts");
+    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let row = |line: &str| {
+        let [kind, place, count] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
+        ((kind.to_owned(), place.to_owned()), count.parse().expect("a count"))
+    };
+    rows.map(row).collect()
+}
+
+/// Compares counts with those that are left. With `exact`, a count that has shrunk is an error too, so
+/// that it cannot grow again.
+fn compare(kind: &str, counts: &BTreeMap<String, usize>, exact: bool, advice: &str) {
+    let left = left();
+    let allowed = |place: &String| left.get(&(kind.to_owned(), place.clone())).copied().unwrap_or(0);
+    let wrong = |(place, count): &(&String, &usize)| {
+        if exact { **count != allowed(place) } else { **count > allowed(place) }
+    };
+    let told: Vec<String> = counts
+        .iter()
+        .filter(wrong)
+        .map(|(place, count)| format!("{place} has {count}, and tests/data/prose.txt says {}", allowed(place)))
+        .collect();
+    let rows = counts.iter().filter(|(_, count)| **count > 0);
+    let rows: Vec<String> = rows.map(|(place, count)| format!("{kind} {place} {count}")).collect();
+    let new = rows.join("\n");
+    assert!(told.is_empty(), "{}\n{advice}\nIf a count has shrunk, write the new ones:\n{new}", told.join("\n"));
+    let gone = left.keys().find(|(of, place)| of == kind && !counts.contains_key(place));
+    assert!(gone.is_none(), "tests/data/prose.txt counts {gone:?}, which does not exist");
+}
+
+#[test]
+fn lines_of_documents_fit_on_a_screen() {
+    let wide = |text: &String| prose(text).into_iter().filter(|line| is_wide(line)).count();
+    let counts = documents().iter().map(|(name, text)| (name.clone(), wide(text))).collect();
+    compare("wide-lines", &counts, false, "Break lines of prose before column 100.");
+}
+
+#[test]
+fn lines_of_comments_fit_on_a_screen() {
+    let wide = |files: &Vec<String>| {
+        files.iter().flat_map(|text| text.lines()).filter(is_comment).filter(|line| is_wide(line)).count()
+    };
+    let counts = sources().iter().map(|(part, files)| (part.clone(), wide(files))).collect();
+    compare("wide-comments", &counts, true, "Break comments before column 100.");
+}
+
+#[test]
+fn no_document_has_a_phrase_that_has_a_plainer_one() {
+    let phrases = phrases();
+    assert!(phrases.len() > 20, "only {} phrases", phrases.len());
+    let mut counts = BTreeMap::new();
+    let mut found = String::new();
+    for (name, text) in documents() {
+        // Tables and headings are prose here; only code blocks are not.
+        let outside: Vec<&str> = text.split("\n```").step_by(2).collect();
+        let words = plain(&outside.join("\n"));
+        let mut count = 0;
+        for (phrase, instead) in &phrases {
+            let here = occurrences(&words, phrase);
+            if here > 0 {
+                found += &format!("{name}: {here} × `{phrase}` → {instead}\n");
+            }
+            count += here;
+        }
+        counts.insert(name, count);
+    }
+    compare("phrases-in-documents", &counts, false, &found);
+}
+
+#[test]
+fn comments_and_messages_take_to_plainer_phrases() {
+    let phrases = phrases();
+    let count = |files: &Vec<String>| {
+        let words = files.iter().map(|text| words_of(text)).collect::<Vec<_>>().join(" ");
+        phrases.iter().map(|(phrase, _)| occurrences(&words, phrase)).sum()
+    };
+    let counts = sources().iter().map(|(part, files)| (part.clone(), count(files))).collect();
+    compare("phrases-in-code", &counts, true, "tests/data/phrases.txt says what to write instead.");
+}
+
+#[test]
+fn what_is_code_and_where_a_link_leads_is_no_prose() {
+    assert_eq!(plain("It `tells` [of\n  it](of/tells.md) here"), "it [of it] here");
+    assert_eq!(occurrences("amend the mend, the mender", "the mend"), 1);
+    assert_eq!(words_of("/// The mend\nlet a = \"x y\" + \"z\";"), "the mend x y");
+    assert_eq!(prose("a\n```\nb\n```\n| c |\n# d\ne"), ["a", "e"]);
+    assert!(is_wide(&"ab ".repeat(40)) && !is_wide(&"ab".repeat(60)));
+}
