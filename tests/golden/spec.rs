@@ -297,6 +297,37 @@ fn expectations_are_read_and_ask_for_their_metric() {
 }
 
 #[test]
+fn what_a_file_expects_first_of_a_latency_leads_unless_it_says_another() {
+    let lead = |body: &str, set: &[&str]| good(body, set).cells[0].setup.streams[0].lead.map(|lead| lead.to_string());
+    assert_eq!(lead("", &[]), None);
+    assert_eq!(lead("[expect.ctl]\nlost = 0\ndelta = \"max < 1ms\"", &[]), None, "counts and distances are none");
+    // In the order of the file, not of the points.
+    let two = "[expect.ctl]\n\"scheduled..receive\" = \"p99 < 1ms\"\n\"scheduled..wakeup\" = \"p99 < 1ms\"";
+    assert_eq!(lead(two, &[]).as_deref(), Some("scheduled..receive"));
+    let named = good(two, &["stream.ctl.lead=scheduled..send"]);
+    assert!(named.effective.contains("lead = \"scheduled..send\""), "{}", named.effective);
+    let stream = &named.cells[0].setup.streams[0];
+    assert_eq!(stream.lead, Some(Metric::Span(Point::Scheduled, Point::Send)));
+    assert!(stream.metrics.contains(&Metric::Span(Point::Scheduled, Point::Send)), "it is measured");
+    // Where cells expect different things, each has its own.
+    let by_case = "[[case]]\nname = \"x\"\nset = { \"expect.ctl.scheduled..wakeup\" = \"p50 < 1s\" }\n[[case]]\nname = \"y\"\n\
+                   set = { \"expect.ctl.scheduled..send\" = \"p50 < 1s\", \"expect.ctl.rx_kernel..receive\" = \"p50 < 1s\" }";
+    let cells = good(by_case, &[]).cells;
+    let leads: Vec<_> = cells.iter().map(|cell| cell.setup.streams[0].lead.map(|lead| lead.to_string())).collect();
+    assert_eq!(leads, [Some("scheduled..wakeup".to_owned()), Some("scheduled..send".to_owned())]);
+    for (body, set, says) in [
+        ("", "stream.ctl.lead=delta", "`delta` is no latency"),
+        ("", "stream.ctl.lead=scheduled..recieve", "did you mean `scheduled..receive`?"),
+        ("", "stream.ctl.lead=3", "a metric in quotes"),
+        ("stamps = [\"receive\"]", "stream.ctl.lead=scheduled..rx_kernel", "`rx_kernel`, which is not stamped"),
+        ("kind = \"pingpong\"", "stream.ctl.lead=scheduled..reply_receive", "no schedule"),
+    ] {
+        let said = wrong(body, &[set]);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn effective_keeps_what_depends_on_the_cell() {
     let experiment = good("[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]", &[]);
     assert!(experiment.effective.contains("deadline = \"cycle\""), "{}", experiment.effective);

@@ -60,7 +60,9 @@ fn senders(cell: &Cell) -> Vec<Sender> {
 fn analysis(cell: &Cell, validity: &Validity) -> CellAnalysis {
     let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
     let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
-    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone()).first(first).validity(validity)
+    let leads = cell.setup.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.lead?))).collect();
+    let cell = CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone());
+    cell.first(first).leads(leads).validity(validity)
 }
 
 impl Judge {

@@ -372,7 +372,7 @@ impl Run<'_, '_> {
         let sink = &mut *self.sink;
         let mut progress = |stream: &str, side: Side, digest: Digest| {
             let of = cell.setup.streams.iter().find(|s| s.name == stream);
-            let (count, live) = (of.map_or(0, |s| s.count), of.map(|s| live(s.kind, &s.stamps)));
+            let (count, live) = (of.map_or(0, |s| s.count), of.map(|s| live(s.kind, &s.stamps, s.lead)));
             let metric = live.filter(|(end, _)| *end == side).map(|(_, metric)| metric);
             sink.event(Event::now(What::Progress { stream: stream.to_owned(), side, digest, count, metric }));
         };

@@ -176,6 +176,10 @@ pub struct StreamResult {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<RxKernelAt>")]
     pub rx_kernel_at: Option<String>,
+    /// The metric that leads, if the experiment says which: by the key `lead`, or by its first limit
+    /// on a latency.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lead: Option<String>,
 }
 
 impl StreamResult {

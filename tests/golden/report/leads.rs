@@ -38,7 +38,29 @@ fn rows(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn an_expectation_does_not_replace_what_leads_of_an_answered_stream() {
+fn what_the_experiment_has_lead_stands_on_top_of_every_picture() {
+    let lead = |name: &str| {
+        let mut run = run(&["rx.wait=poll", "rx.wait=spin"]);
+        for cell in &mut run.results.cells {
+            let streams = cell.trials.iter_mut().flat_map(|trial| trial.streams.values_mut());
+            cell.streams.values_mut().chain(streams).for_each(|stream| stream.lead = Some(name.to_owned()));
+        }
+        run
+    };
+    let run = lead("rx_kernel..receive");
+    let page = run.draw("html", 100);
+    assert!(page.contains("value=\"rx_kernel..receive\" checked"), "in the pictures");
+    assert!(page.contains("took at most 31 µs from rx_kernel to receive"), "in the answer");
+    assert!(run.draw("text", 100).contains("\n  rx_kernel..receive ▁"), "{}", run.draw("text", 100));
+    let heads: Vec<_> = rows(&run.draw("md", 100)).into_iter().filter(|row| row[1] == "valid").collect();
+    assert!(heads.len() == 3 && heads.iter().all(|row| row[0] == "rx_kernel..receive, in µs"), "{heads:?}");
+    // What was not measured cannot lead.
+    let page = lead("scheduled..receive").draw("html", 100);
+    assert!(page.contains("value=\"scheduled..rx_kernel\" checked"));
+}
+
+#[test]
+fn a_further_metric_does_not_replace_what_leads_of_an_answered_stream() {
     let mut run = run(&["all"]);
     let answered = of(&["send..reply_receive", "scheduled..rx_kernel", "send..rx_kernel", "transit"]);
     let cell = &mut run.results.cells[0];

@@ -176,6 +176,7 @@ fn kind(kind: &Kind) -> Value {
             {"const": word},
             {"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": metric()}}
         ]}),
+        Kind::Metric => json!({"type": "string", "pattern": metric()}),
         Kind::Numbers => {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
         }

@@ -72,6 +72,8 @@ pub enum Kind {
         /// A word that may stand instead.
         word: &'static str,
     },
+    /// One metric, but for `delta`, whose blocks say nothing of repeatability.
+    Metric,
     /// A list of packet numbers.
     Numbers,
     /// One limit of a metric, or a list of them.
@@ -211,6 +213,14 @@ impl Kind {
                 let help = format!("write [\"scheduled..rx_kernel\", \"delta\"], or \"{word}\"");
                 return Err(not("a list of metrics", &help));
             }
+            (Kind::Metric, Toml::Text(text)) => match metric(text).map_err(unit)? {
+                Metric::Delta => {
+                    let message = format!("`{key}`: `delta` is no latency");
+                    return Err(Problem::new(Reason::Value, &node.at, message, "write \"scheduled..rx_kernel\""));
+                }
+                metric => Value::Metrics(vec![metric]),
+            },
+            (Kind::Metric, _) => return Err(not("a metric in quotes", "write \"scheduled..rx_kernel\"")),
             (Kind::Numbers, Toml::List(items)) => Value::Numbers(
                 items
                     .iter()
