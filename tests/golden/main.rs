@@ -23,6 +23,7 @@ mod manual;
 mod names;
 mod observer;
 mod open_kinds;
+mod optional;
 mod placement;
 mod plan;
 mod report;

@@ -328,6 +328,16 @@ fn what_a_file_expects_first_of_a_latency_leads_unless_it_says_another() {
 }
 
 #[test]
+fn a_case_says_whether_a_machine_may_lack_it() {
+    let body = "[[case]]\nname = \"x\"\noptional = true\n[[case]]\nname = \"y\"\n[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]";
+    let optional: Vec<bool> = good(body, &[]).cells.iter().map(|cell| cell.optional).collect();
+    assert_eq!(optional, [true, true, false, false]);
+    let said = wrong("[[case]]\nname = \"x\"\noptional = \"yes\"", &[]);
+    assert!(said.contains("must be true or false") && said.contains("write optional = true"), "{said}");
+    assert!(wrong("[[case]]\nname = \"x\"\noptionl = true", &[]).contains("did you mean `optional`?"));
+}
+
+#[test]
 fn effective_keeps_what_depends_on_the_cell() {
     let experiment = good("[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]", &[]);
     assert!(experiment.effective.contains("deadline = \"cycle\""), "{}", experiment.effective);
@@ -386,7 +396,7 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
     assert_eq!(
         said("empty.toml"),
-        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, mqprio-etf, igb, waits)"
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits)"
     );
     assert_eq!(
         said("binary.toml"),
@@ -443,7 +453,7 @@ fn an_experiment_is_named_or_a_path() {
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
     assert!(
-        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, mqprio-etf, igb, waits)"),
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits)"),
         "{far}"
     );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);

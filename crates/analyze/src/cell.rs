@@ -347,6 +347,7 @@ impl CellAnalysis {
             id: self.id,
             axes: self.axes,
             valid,
+            not_available: None,
             fingerprint: None,
             streams,
             loads: self.loads.finish(),

@@ -29,6 +29,7 @@ mod reference;
 mod sparkline;
 mod summary;
 mod text;
+mod together;
 
 pub use sparkline::sparkline;
 

@@ -21,6 +21,15 @@ pub(crate) fn state(results: &Results) -> &'static str {
     if results.valid { "VALID" } else { "NOT VALID" }
 }
 
+/// Whether a cell's numbers may be used, in a table.
+pub(crate) fn usable(cell: &CellResult) -> &'static str {
+    match (cell.valid, &cell.not_available) {
+        (true, _) => "yes",
+        (false, None) => "no",
+        (false, Some(_)) => "not available",
+    }
+}
+
 /// Whether they kept the user's limits.
 pub(crate) fn expectations(results: &Results) -> String {
     let all = results.expectations.len();
@@ -268,6 +277,9 @@ fn exact(fingerprint: &str) -> Remark {
 /// All that is to be said about a cell, the weightiest first.
 pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
     let mut remarks = of_verdicts(&cell.verdicts);
+    if cell.not_available.is_some() {
+        return remarks;
+    }
     if !cell.valid && !remarks.iter().any(|remark| remark.level == Level::Invalid) {
         remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
     }

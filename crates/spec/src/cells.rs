@@ -52,7 +52,8 @@ pub(crate) fn cells(sheet: &Sheet) -> Result<Vec<Cell>, Problem> {
             if let Some(case) = combination.case {
                 axes.insert("case".to_owned(), case.name.clone());
             }
-            Ok(Cell { id: combination.id.clone(), axes, setup, expect })
+            let optional = combination.case.is_some_and(|case| case.optional);
+            Ok(Cell { id: combination.id.clone(), axes, setup, expect, optional })
         })
         .collect()
 }

@@ -56,6 +56,9 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
     expectations(&mut out, sheet);
     for case in &sheet.cases {
         let _ = write!(out, "\n[[case]]\nname = {}\n", quoted(&case.name));
+        if case.optional {
+            out.push_str("optional = true\n");
+        }
         // What `--set shaper.kind` left without a use is not written.
         let kept: Layer =
             case.set.iter().filter(|(key, _)| has_use(key, cells)).map(|(k, v)| (k.clone(), v.clone())).collect();

@@ -39,6 +39,8 @@ pub(crate) struct Case {
     pub name: String,
     pub at: At,
     pub set: Layer,
+    /// A machine that cannot do it makes no run invalid.
+    pub optional: bool,
 }
 
 /// An axis of the matrix: each assignment sets the same key.
@@ -276,7 +278,7 @@ impl Sheet {
             if !matches!(item.value, Toml::Table(_)) {
                 return Err(Problem::new(Reason::Value, &item.at, "a case is a table", "write [[case]]"));
             }
-            let (mut name, mut set) = (None, Layer::new());
+            let (mut name, mut set, mut optional) = (None, Layer::new(), false);
             for (key, node) in rows(item) {
                 match (key.text.as_str(), &node.value) {
                     ("name", Toml::Text(text)) => {
@@ -301,9 +303,14 @@ impl Sheet {
                         let help = "write set = { \"path.queues\" = 2 }";
                         return Err(Problem::new(Reason::Value, &node.at, message, help));
                     }
+                    ("optional", Toml::Flag(flag)) => optional = *flag,
+                    ("optional", _) => {
+                        let message = format!("`optional` of a case is {}; it must be true or false", node.what());
+                        return Err(Problem::new(Reason::Value, &node.at, message, "write optional = true"));
+                    }
                     (other, _) => {
                         let message = format!("a case has no key `{other}`");
-                        let help = near::mend(other, ["name", "set"]);
+                        let help = near::mend(other, ["name", "set", "optional"]);
                         return Err(Problem::new(Reason::UnknownKey, &key.at, message, help));
                     }
                 }
@@ -312,7 +319,7 @@ impl Sheet {
                 let help = "write name = \"idle\" in it";
                 return Err(Problem::new(Reason::MissingKey, &item.at, "this case has no name", help));
             };
-            self.cases.push(Case { name, at, set });
+            self.cases.push(Case { name, at, set, optional });
         }
         Ok(())
     }

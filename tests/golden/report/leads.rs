@@ -186,6 +186,32 @@ fn rows_of_a_metric_that_a_stream_does_not_have_are_none() {
 }
 
 #[test]
+fn a_cell_that_is_not_available_is_named_so_and_not_called_invalid() {
+    let why = "this kernel has no netdevsim";
+    for many in [2, 9] {
+        let ids: Vec<String> = (0..many).map(|n| format!("qdisc={n}")).collect();
+        let mut absent = run(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+        let cell = absent.results.cells.last_mut().expect("a cell");
+        (cell.valid, cell.not_available) = (false, Some(why.into()));
+        cell.trials.clear();
+        cell.verdicts = vec![Verdict::new("not-available", Level::Note, format!("not available: {why}"))];
+        for metric in cell.streams.values_mut().flat_map(|stream| stream.metrics.values_mut()) {
+            *metric = MetricResult { why: Some("no trial was finished".into()), ..MetricResult::default() };
+        }
+        for format in ["html", "md", "org", "text"] {
+            let text = absent.draw(format, 100);
+            let words = text.split("id=\"run\"").next().expect("words");
+            assert_eq!(words.matches(why).count(), 1, "{format}: {words}");
+            assert!(words.contains("not available"), "{format}: {words}");
+            assert!(
+                !words.contains("do not use these figures") && !words.contains("none finished"),
+                "{format}: {words}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_refused_cell_tells_its_reason_once_on_the_page() {
     let mut refused = run(&["rx.wait=block", "rx.wait=busypoll"]);
     let why = "packets come without a NAPI context";

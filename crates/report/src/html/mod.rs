@@ -175,7 +175,11 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
 }
 
 fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String) {
-    let state = if cell.valid { "" } else { " <span class=\"bad\">not valid</span>" };
+    let state = match (cell.valid, &cell.not_available) {
+        (true, _) => "",
+        (false, None) => " <span class=\"bad\">not valid</span>",
+        (false, Some(_)) => " <small>not available</small>",
+    };
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
     remarks(summary::of_cell(cell, picture.manifest), out);
     // Rows without a single trial would only say so over and over; the remark says why once.
@@ -215,7 +219,8 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         }
     }
     // What stands above and has no evidence is not told again.
-    let told = |verdict: &&Verdict| verdict.id != "refused" || !verdict.evidence.is_empty();
+    let told =
+        |verdict: &&Verdict| !matches!(&*verdict.id, "refused" | "not-available") || !verdict.evidence.is_empty();
     let verdicts: Vec<Verdict> = cell.verdicts.iter().filter(told).cloned().collect();
     if !verdicts.is_empty() {
         more += &table(&document::verdicts(&verdicts), "verdicts with their evidence");

@@ -32,6 +32,11 @@ const WIDER: &[(&str, &str, &str)] = &[
     ("interrupted", "run", "*note*: a signal ended it, and how many trials were kept."),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
     (
+        "not-available",
+        "cell",
+        "*note*: the machine could not set up the cell of an optional case, and why; the run is not invalid for it.",
+    ),
+    (
         "ruler",
         "cell",
         "*warning*: a sender woke later in the trials than both readings of the ruler say; *note*: earlier. See [ruler](../method/ruler.md).",
