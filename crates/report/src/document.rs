@@ -25,13 +25,15 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
     blocks.extend(list(summary::of_run(results)));
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
-    blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
+    blocks.extend(list(summary::early(picture).into_iter().collect()));
     blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));
     for id in summary::not_run(picture) {
         blocks.push(Block::Heading(2, title(id)));
         let why = summary::refused(id, picture.manifest).map_or("none finished".to_owned(), |remark| remark.says);
         blocks.push(Block::Sentence("not run".to_owned(), why));
     }
+    // Behind the run's own: it is other hardware.
+    blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
     if !results.expectations.is_empty() {
         blocks.push(Block::Heading(2, "Expectations".to_owned()));
         blocks.push(Block::Table(expectations(results)));

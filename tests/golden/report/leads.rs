@@ -2,7 +2,7 @@
 //! Which stream and which of its metrics stands on top, in every picture of a run.
 
 use super::sample::{Run, metric, run};
-use tardy_model::result::{MetricResult, RepliesResult, StreamResult};
+use tardy_model::result::{GateResult, MetricResult, RepliesResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
 const P50: [i64; 3] = [80_000, 90_000, 120_000];
@@ -209,6 +209,37 @@ fn a_cell_that_is_not_available_is_named_so_and_not_called_invalid() {
             );
         }
     }
+}
+
+#[test]
+fn cells_that_are_early_say_who_lets_them_go_early() {
+    let mut run = run(&["assist=200us", "assist=2ms", "none"]);
+    for (cell, delta) in run.results.cells.iter_mut().zip([200_000, 2_000_000]) {
+        let stream = cell.streams.get_mut("ctl").expect("the stream");
+        let early = stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric");
+        early.figures.quantiles.p50_ns = Some(-delta + 7_000);
+        stream.gates =
+            Some(GateResult { keeper: "txtime-assist".into(), release_before_ns: delta, ..GateResult::default() });
+    }
+    for format in ["html", "md", "org"] {
+        let text = run.draw(format, 100);
+        assert_eq!(text.matches("no device behind it holds them").count(), 1, "{format}");
+        assert!(text.contains("assist = 200us; assist = 2ms: early at p50"), "{format}: {text}");
+        assert!(text.contains("(200 µs; 2.0 ms)"), "{format}: {text}");
+    }
+    // Where the verdict on the gates stands below each cell, it says so itself; where it does not, the table is followed by it.
+    assert!(!run.draw("text", 100).contains("no device behind it"));
+    let spare = run.results.cells[2].clone();
+    let more = (0..6).map(|n| {
+        let mut cell = spare.clone();
+        cell.id = format!("more={n}");
+        cell
+    });
+    run.results.cells.extend(more);
+    assert!(run.draw("text", 100).contains("assist = 200us; assist = 2ms: early at p50"), "{}", run.draw("text", 100));
+    // A cell that is early for its sender's own advance has nobody else to name.
+    run.results.cells.iter_mut().for_each(|cell| cell.streams.get_mut("ctl").expect("the stream").gates = None);
+    assert!(!run.draw("md", 100).contains("no device behind it"));
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
             escape(&why)
         );
     }
+    beside(picture, &mut out);
     made_by(picture, &mut out);
     out += &format!(
         "</main>\n<script type=\"application/json\" id=\"run\">{}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
@@ -89,14 +90,19 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         }
         *out += "</ul>\n";
     }
-    if let Some(beside) = crate::reference::beside(picture) {
-        *out += &format!("<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
-        *out += &table(&beside.table, "");
-    }
     for comparison in document::comparison(picture, Some(THIN)) {
         *out += &table(&comparison, "");
     }
+    remarks(summary::early(picture).into_iter().collect(), out);
     *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture)));
+}
+
+/// The reference's figures, behind the run's own: they are of other hardware.
+fn beside(picture: &Picture<'_>, out: &mut String) {
+    let Some(beside) = crate::reference::beside(picture) else { return };
+    *out += &format!("<section class=\"cell\">\n<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
+    *out += &table(&beside.table, "");
+    *out += "</section>\n";
 }
 
 /// The leading metric's figures, large, of the stream that leads, where there is one cell; several are compared in a table.

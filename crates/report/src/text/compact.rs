@@ -37,7 +37,7 @@ pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
     }
     loads(cells, page);
     page.blank();
-    for remark in remarks(picture) {
+    for remark in summary::early(picture).into_iter().chain(remarks(picture)) {
         super::remark(&remark, 2, 11, page);
     }
 }
