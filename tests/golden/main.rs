@@ -39,3 +39,4 @@ mod two_hosts;
 mod undo;
 mod vlan;
 mod wire;
+mod worst;

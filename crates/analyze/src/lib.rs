@@ -33,3 +33,4 @@ pub mod run;
 mod says;
 pub mod seen;
 pub mod validity;
+pub mod worst;

@@ -30,6 +30,7 @@ mod sparkline;
 mod summary;
 mod text;
 mod together;
+pub mod worst;
 
 pub use sparkline::sparkline;
 
