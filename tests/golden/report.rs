@@ -200,7 +200,7 @@ fn a_dash_says_in_which_rows_it_stands() {
         }
     };
     assert!(dashes(&|_, _| ()).is_empty(), "p99.99 is not in sight");
-    let why = "fewer than 10 separate events lie beyond";
+    let why = "fewer than 10 separate events (one stall is one) lie beyond";
     assert_eq!(dashes(&|_, m| null(m, &["p99", "p99.9"])), [format!("p99, p99.9 – in every row: {why}")]);
     let some = dashes(&|name, m| {
         if name == "delta" {

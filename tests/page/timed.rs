@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures over time: loads behind the envelope, the map of where packets lie, ping-pongs on a true time axis.
+//! Pictures over time: loads below the envelope, the map of where packets lie, ping-pongs on a true time axis.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, choose, kinds, look, place, said, view};
@@ -65,6 +65,7 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
     assert_eq!(browser.eval("document.querySelectorAll('.key').length"), 0);
 
     browser.open(&run.with_loads(1, &steps([1, 4, 0, 2])));
+    loads_hide_no_packet(&mut browser, time);
     let with = look(&mut browser)[time].clone();
     assert!(with.1 > without.1 && with.2 != without.2, "{without:?} alone, {with:?} beside loads");
     let caption = browser.eval(&format!("{PLOTS}[{time}].querySelector('.says').textContent"));
@@ -105,6 +106,18 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
         assert_eq!(wide, width, "{width} px: nothing is wider than the window");
     }
     browser.close();
+}
+
+/// The strip of the loads ends below the least value of the packets.
+fn loads_hide_no_packet(browser: &mut Browser, time: usize) {
+    let heights = browser.eval(&format!(
+        "(() => {{ const figure = {PLOTS}[{time}]; const {{ drawing, u }} = plots.find((entry) => entry.figure === figure).plot; \
+         const [right] = drawing.rights; \
+         const least = Math.min(...data.cells[0].streams[0].trials[0].metrics['scheduled..rx_kernel'].envelope.map((bucket) => bucket.min)); \
+         return [u.valToPos(right.top, 'right0'), u.valToPos(least, 'y'), u.over.clientHeight]; }})()"
+    ));
+    let [strip, least, bottom]: [f64; 3] = serde_json::from_value(heights).expect("places");
+    assert!(least < strip && strip < bottom, "from the top: least value {least}, strip {strip}, end {bottom}");
 }
 
 /// Two axes at the right, the traffic's and the copies': bare numbers in order, the unit above.

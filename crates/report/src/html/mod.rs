@@ -10,7 +10,7 @@ use crate::block::{Block, Table};
 use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
 use crate::document;
 use crate::figure::{self, THIN};
-use crate::{Options, Picture, ReportError, summary};
+use crate::{Options, Picture, ReportError, summary, together};
 use tardy_model::result::{CellResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -79,8 +79,13 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     if let (true, Some(answer)) = (results.valid, summary::answer(picture)) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
+    // Why not comes before the figures that it is about; below its cell each reason stands with all the others.
+    let is_reason = |remark: &summary::Remark| remark.level == Level::Invalid;
+    let (mut reasons, others): (Vec<_>, Vec<_>) = summary::of_run(results).into_iter().partition(is_reason);
+    reasons.extend(together::remarks(picture, |_, remark| is_reason(remark)));
+    remarks(reasons, out);
     leading(picture, out);
-    remarks(summary::of_run(results), out);
+    remarks(others, out);
     let failing = summary::failing(results).map(|e| ("not met", e));
     let told: Vec<_> = failing.chain(summary::not_judged(results).map(|e| ("not judged", e))).collect();
     if !told.is_empty() {
@@ -216,12 +221,15 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         more += &of_traces(picture, cell, name);
     }
     if !cell.placement.is_empty() {
-        more += &table(&document::placement(cell), "where the threads ran");
+        more += &table(
+            &document::placement(cell),
+            "where the threads ran; run-queue wait: ready to run while others had the CPU",
+        );
         if let Some(softirq) = document::softirq(cell) {
-            more += &table(&softirq, "where packets were taken in");
+            more += &table(&softirq, "where packets were taken in from the device (softirq)");
         }
         if let Some(cpus) = document::cpus(cell, Some(THIN)) {
-            more += &table(&cpus, "what the CPUs did");
+            more += &table(&cpus, "what the CPUs did while the trials ran: packets taken in, softirqs, interrupts");
         }
     }
     // What stands above and has no evidence is not told again.
