@@ -176,7 +176,10 @@ fn a_refused_cell_has_no_rows_that_each_say_so() {
         *metric = MetricResult { why: Some("no trial was finished".into()), ..MetricResult::default() };
     }
     let text = refused.draw("text", 108);
-    assert!(text.contains("\nrx.wait = busypoll\n  refused    packets come without a NAPI context\nruler"), "{text}");
+    assert!(
+        text.contains("\nrx.wait = busypoll\n  refused    packets come without a NAPI context\n\n  waited: "),
+        "{text}"
+    );
     assert!(!text.contains("no trial was finished"), "{text}");
     assert_eq!(text.matches("scheduled..wakeup").count(), 1, "{text}");
 }

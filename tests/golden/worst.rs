@@ -53,6 +53,7 @@ fn run(dir: &Path) -> PathBuf {
     command.args(["run", "--trials", "3", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=200"]);
     command.args(["--set", "stream.ctl.sim.jitter=20us", "--set", "stream.ctl.sim.drop=[7]"]);
     command.args(["--set", "stream.ctl.max_loss=1%", "--set", "stream.ctl.lead=scheduled..receive"]);
+    command.args(["--set", "expect.ctl.lost=3"]);
     let output = command.arg("--out").arg(&out).stdin(Stdio::null()).output().expect("tardy starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     out

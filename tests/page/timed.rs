@@ -65,8 +65,8 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
     assert_eq!(browser.eval("document.querySelectorAll('.key').length"), 0);
 
     browser.open(&run.with_loads(1, &steps([1, 4, 0, 2])));
-    loads_hide_no_packet(&mut browser, time);
     let with = look(&mut browser)[time].clone();
+    loads_hide_no_packet(&mut browser, time);
     assert!(with.1 > without.1 && with.2 != without.2, "{without:?} alone, {with:?} beside loads");
     let caption = browser.eval(&format!("{PLOTS}[{time}].querySelector('.says').textContent"));
     assert_eq!(caption.as_str().unwrap_or("").matches("Mbit/s").count(), 1, "{caption}");
