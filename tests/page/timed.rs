@@ -108,16 +108,15 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
     browser.close();
 }
 
-/// The strip of the loads ends below the least value of the packets.
+/// All marks of the loads' axes stand in the lowest quarter, where no packet is.
 fn loads_hide_no_packet(browser: &mut Browser, time: usize) {
     let heights = browser.eval(&format!(
-        "(() => {{ const figure = {PLOTS}[{time}]; const {{ drawing, u }} = plots.find((entry) => entry.figure === figure).plot; \
-         const [right] = drawing.rights; \
-         const least = Math.min(...data.cells[0].streams[0].trials[0].metrics['scheduled..rx_kernel'].envelope.map((bucket) => bucket.min)); \
-         return [u.valToPos(right.top, 'right0'), u.valToPos(least, 'y'), u.over.clientHeight]; }})()"
+        "(() => {{ const figure = {PLOTS}[{time}]; const {{ left, top, width, height }} = within(figure); \
+         const right = drawnOn(figure).words.filter((word) => word.left >= left + width && /^[0-9]/.test(word.text)); \
+         return [Math.min(...right.map((word) => word.y)), top, height]; }})()"
     ));
-    let [strip, least, bottom]: [f64; 3] = serde_json::from_value(heights).expect("places");
-    assert!(least < strip && strip < bottom, "from the top: least value {least}, strip {strip}, end {bottom}");
+    let [mark, top, height]: [f64; 3] = serde_json::from_value(heights).expect("places");
+    assert!(mark > top + 0.75 * height, "the highest mark at {mark}, the picture from {top} on, {height} high");
 }
 
 /// Two axes at the right, the traffic's and the copies': bare numbers in order, the unit above.
