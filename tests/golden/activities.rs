@@ -96,6 +96,7 @@ fn receiver() -> ActivityOrder {
             ethertype: tardy_model::ethernet::ETHERTYPE,
             tag: None,
             stamps: Vec::new(),
+            lead: None,
         },
         thread: thread(),
         local: Ipv4Addr::LOCALHOST.into(),

@@ -248,7 +248,7 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
 fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
-        zsh.contains("experiment:(host-to-host roundtrip-load car tsn-qdiscs mqprio-etf igb waits)")
+        zsh.contains("experiment:(host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits)")
             && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );
@@ -260,7 +260,9 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     for verb in ["run", "plan"] {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
         assert!(
-            fish.contains(&format!("{of} -a \"host-to-host roundtrip-load car tsn-qdiscs mqprio-etf igb waits\"")),
+            fish.contains(&format!(
+                "{of} -a \"host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits\""
+            )),
             "{fish}"
         );
         assert!(fish.contains(&format!("{of} -l set -x -a \"name= trials=")), "{fish}");

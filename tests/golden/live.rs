@@ -17,7 +17,7 @@ fn the_progress_line_showed_another_metric_than_the_one_that_leads_in_the_table(
         (Kind::Pingpong, &stamped[..], Side::Tx),
         (Kind::Pingpong, &bare[..], Side::Tx),
     ] {
-        let (shown, metric) = live(kind, stamps);
+        let (shown, metric) = live(kind, stamps, None);
         // Of a stream that is answered every reply is received; a closed loop has no schedule.
         let has = |point: &Point| match point {
             Point::Scheduled => kind != Kind::Pingpong,
@@ -27,6 +27,17 @@ fn the_progress_line_showed_another_metric_than_the_one_that_leads_in_the_table(
         let mut can = Metric::leads(kind.is_answered()).iter().filter(|metric| metric.points().iter().all(has));
         assert_eq!((Some(&metric), shown), (can.next(), side), "{kind:?} {stamps:?}");
     }
+}
+
+#[test]
+fn the_progress_line_shows_what_the_experiment_has_lead_where_an_end_can_tell_it() {
+    let stamps = [Point::Wakeup, Point::RxKernel, Point::Receive];
+    let asked = Metric::Span(Point::Scheduled, Point::Receive);
+    assert_eq!(live(Kind::Cyclic, &stamps, Some(asked)), (Side::Rx, asked));
+    // No end has both stamps while a trial runs: the line names what it shows instead.
+    let apart = Some(Metric::Span(Point::TxKernel, Point::RxKernel));
+    assert_eq!(live(Kind::Cyclic, &stamps, apart), live(Kind::Cyclic, &stamps, None));
+    assert_eq!(live(Kind::Pingpong, &stamps, Some(asked)), live(Kind::Pingpong, &stamps, None));
 }
 
 #[test]

@@ -178,7 +178,10 @@ fn a_refused_cell_has_no_rows_that_each_say_so() {
         *metric = MetricResult { why: Some("no trial was finished".into()), ..MetricResult::default() };
     }
     let text = refused.draw("text", 108);
-    assert!(text.contains("\nrx.wait = busypoll\n  refused    packets come without a NAPI context\nruler"), "{text}");
+    assert!(
+        text.contains("\nrx.wait = busypoll\n  refused    packets come without a NAPI context\n\n  waited: "),
+        "{text}"
+    );
     assert!(!text.contains("no trial was finished"), "{text}");
     assert_eq!(text.matches("scheduled..wakeup").count(), 1, "{text}");
 }
@@ -202,7 +205,7 @@ fn a_dash_says_in_which_rows_it_stands() {
         }
     };
     assert!(dashes(&|_, _| ()).is_empty(), "p99.99 is not in sight");
-    let why = "fewer than 10 separate events lie beyond";
+    let why = "fewer than 10 separate events (one stall is one) lie beyond";
     assert_eq!(dashes(&|_, m| null(m, &["p99", "p99.9"])), [format!("p99, p99.9 – in every row: {why}")]);
     let some = dashes(&|name, m| {
         if name == "delta" {

@@ -300,6 +300,47 @@ fn expectations_are_read_and_ask_for_their_metric() {
 }
 
 #[test]
+fn what_a_file_expects_first_of_a_latency_leads_unless_it_says_another() {
+    let lead = |body: &str, set: &[&str]| good(body, set).cells[0].setup.streams[0].lead.map(|lead| lead.to_string());
+    assert_eq!(lead("", &[]), None);
+    assert_eq!(lead("[expect.ctl]\nlost = 0\ndelta = \"max < 1ms\"", &[]), None, "counts and distances are none");
+    // In the order of the file, not of the points.
+    let two = "[expect.ctl]\n\"scheduled..receive\" = \"p99 < 1ms\"\n\"scheduled..wakeup\" = \"p99 < 1ms\"";
+    assert_eq!(lead(two, &[]).as_deref(), Some("scheduled..receive"));
+    let named = good(two, &["stream.ctl.lead=scheduled..send"]);
+    assert!(named.effective.contains("lead = \"scheduled..send\""), "{}", named.effective);
+    let stream = &named.cells[0].setup.streams[0];
+    assert_eq!(stream.lead, Some(Metric::Span(Point::Scheduled, Point::Send)));
+    assert!(stream.metrics.contains(&Metric::Span(Point::Scheduled, Point::Send)), "it is measured");
+    // Where cells expect different things, each has its own.
+    let by_case = "[[case]]\nname = \"x\"\nset = { \"expect.ctl.scheduled..wakeup\" = \"p50 < 1s\" }\n[[case]]\nname = \"y\"\n\
+                   set = { \"expect.ctl.scheduled..send\" = \"p50 < 1s\", \"expect.ctl.rx_kernel..receive\" = \"p50 < 1s\" }";
+    let cells = good(by_case, &[]).cells;
+    let leads: Vec<_> = cells.iter().map(|cell| cell.setup.streams[0].lead.map(|lead| lead.to_string())).collect();
+    assert_eq!(leads, [Some("scheduled..wakeup".to_owned()), Some("scheduled..send".to_owned())]);
+    for (body, set, says) in [
+        ("", "stream.ctl.lead=delta", "`delta` is no latency"),
+        ("", "stream.ctl.lead=scheduled..recieve", "did you mean `scheduled..receive`?"),
+        ("", "stream.ctl.lead=3", "a metric in quotes"),
+        ("stamps = [\"receive\"]", "stream.ctl.lead=scheduled..rx_kernel", "`rx_kernel`, which is not stamped"),
+        ("kind = \"pingpong\"", "stream.ctl.lead=scheduled..reply_receive", "no schedule"),
+    ] {
+        let said = wrong(body, &[set]);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn a_case_says_whether_a_machine_may_lack_it() {
+    let body = "[[case]]\nname = \"x\"\noptional = true\n[[case]]\nname = \"y\"\n[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]";
+    let optional: Vec<bool> = good(body, &[]).cells.iter().map(|cell| cell.optional).collect();
+    assert_eq!(optional, [true, true, false, false]);
+    let said = wrong("[[case]]\nname = \"x\"\noptional = \"yes\"", &[]);
+    assert!(said.contains("must be true or false") && said.contains("write optional = true"), "{said}");
+    assert!(wrong("[[case]]\nname = \"x\"\noptionl = true", &[]).contains("did you mean `optional`?"));
+}
+
+#[test]
 fn effective_keeps_what_depends_on_the_cell() {
     let experiment = good("[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]", &[]);
     assert!(experiment.effective.contains("deadline = \"cycle\""), "{}", experiment.effective);
@@ -360,7 +401,7 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
     assert_eq!(
         said("empty.toml"),
-        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, mqprio-etf, igb, waits)"
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits)"
     );
     assert_eq!(
         said("binary.toml"),
@@ -417,7 +458,7 @@ fn an_experiment_is_named_or_a_path() {
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
     assert!(
-        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, mqprio-etf, igb, waits)"),
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits)"),
         "{far}"
     );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);

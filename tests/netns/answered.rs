@@ -348,6 +348,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         stamps: vec![Point::Send, Point::RxKernel, Point::Receive, Point::ReplyReceive],
+        lead: None,
     };
     let send = |replies| SendOrder {
         order: order.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures over time: loads behind the envelope, the map of where packets lie, ping-pongs on a true time axis.
+//! Pictures over time: loads below the envelope, the map of where packets lie, ping-pongs on a true time axis.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, choose, kinds, look, place, said, view};
@@ -66,6 +66,7 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
 
     browser.open(&run.with_loads(1, &steps([1, 4, 0, 2])));
     let with = look(&mut browser)[time].clone();
+    loads_hide_no_packet(&mut browser, time);
     assert!(with.1 > without.1 && with.2 != without.2, "{without:?} alone, {with:?} beside loads");
     let caption = browser.eval(&format!("{PLOTS}[{time}].querySelector('.says').textContent"));
     assert_eq!(caption.as_str().unwrap_or("").matches("Mbit/s").count(), 1, "{caption}");
@@ -105,6 +106,17 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
         assert_eq!(wide, width, "{width} px: nothing is wider than the window");
     }
     browser.close();
+}
+
+/// All marks of the loads' axes stand in the lowest quarter, where no packet is.
+fn loads_hide_no_packet(browser: &mut Browser, time: usize) {
+    let heights = browser.eval(&format!(
+        "(() => {{ const figure = {PLOTS}[{time}]; const {{ left, top, width, height }} = within(figure); \
+         const right = drawnOn(figure).words.filter((word) => word.left >= left + width && /^[0-9]/.test(word.text)); \
+         return [Math.min(...right.map((word) => word.y)), top, height]; }})()"
+    ));
+    let [mark, top, height]: [f64; 3] = serde_json::from_value(heights).expect("places");
+    assert!(mark > top + 0.75 * height, "the highest mark at {mark}, the picture from {top} on, {height} high");
 }
 
 /// Two axes at the right, the traffic's and the copies': bare numbers in order, the unit above.

@@ -50,6 +50,7 @@ pub fn stream(sim: Sim) -> Stream {
             .filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p) && !p.is_of_reply())
             .collect(),
         metrics: Metric::DEFAULT.to_vec(),
+        lead: None,
         tx: Tx {
             cpu: CpuChoice::Auto,
             policy: Policy::Fifo(90),

@@ -178,6 +178,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         stamps: vec![Point::RxKernel, Point::Receive],
+        lead: None,
     };
     let mut receiver = Receiver::new(ReceiveOrder {
         order,

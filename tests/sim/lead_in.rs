@@ -141,6 +141,7 @@ fn reflector_of(cycle: Nanos) -> Reflector {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         stamps: vec![Point::Receive, Point::ReplySend, Point::ReplyTxKernel],
+        lead: None,
     };
     let (thread, local) = (ThreadOrder { cpu: None, policy: Policy::Other }, Ipv4Addr::LOCALHOST.into());
     let receive = ReceiveOrder {

@@ -68,6 +68,7 @@ fn order(count: u32, cycle_ns: i64) -> StreamOrder {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         stamps: vec![Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive],
+        lead: None,
     }
 }
 

@@ -54,6 +54,8 @@ pub struct CellAnalysis {
     validity: Validity,
     /// By stream: asked for or expected.
     metrics: BTreeMap<String, Vec<Metric>>,
+    /// By stream: the metric that leads, where the experiment says which.
+    leads: BTreeMap<String, Metric>,
     expectations: Vec<Expectation>,
     trials: Vec<TrialResult>,
     /// By stream: what became of the packets of every finished trial.
@@ -138,6 +140,7 @@ impl CellAnalysis {
             first: None,
             validity: Validity::default(),
             metrics,
+            leads: BTreeMap::new(),
             expectations,
             trials: Vec::new(),
             certain: BTreeMap::new(),
@@ -157,6 +160,12 @@ impl CellAnalysis {
     /// Tells which stream the experiment names first: it is the one under test, unless one is called `ctl`.
     pub fn first(mut self, stream: Option<&str>) -> Self {
         self.first = stream.map(str::to_owned);
+        self
+    }
+
+    /// Tells which metric leads of each stream of which the experiment says it.
+    pub fn leads(mut self, leads: BTreeMap<String, Metric>) -> Self {
+        self.leads = leads;
         self
     }
 
@@ -195,7 +204,8 @@ impl CellAnalysis {
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
         for (stream, digest) in &digests {
             let Some(of) = record.streams.get(stream) else { continue };
-            let (result, found) = stream_result(digest, of, delta_of(of));
+            let (mut result, found) = stream_result(digest, of, delta_of(of));
+            result.lead = self.leads.get(stream).map(Metric::to_string);
             results.insert(stream.clone(), result);
             histograms.extend(found.into_iter().map(|(metric, histogram)| ((stream.clone(), metric), histogram)));
         }
@@ -289,17 +299,18 @@ impl CellAnalysis {
         }
     }
 
-    /// The metric whose repeatability is judged, of the stream under test: the first of [`Metric::leads`] that can be had, else
-    /// the first span metric that can.
+    /// The metric whose repeatability is judged, of the stream under test: what the experiment has lead, else the first of
+    /// [`Metric::leads`], if it can be had; else the first metric but `delta` that can.
     fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
         let known = |name: &&str| record.streams.contains_key(*name);
         let stream = Some(UNDER_TEST).filter(known).or(self.first.as_deref().filter(known));
         let stream = stream.or_else(|| record.streams.keys().next().map(String::as_str))?;
         let of = record.streams.get(stream)?;
         let has = |point: &Point| *point == Point::Scheduled || of.sources.contains_key(point);
-        let can = |metric: &&Metric| matches!(metric, Metric::Span(from, to) if has(from) && has(to));
+        let can = |metric: &&Metric| **metric != Metric::Delta && metric.points().iter().all(has);
         let asked = self.metrics.get(stream)?;
-        let usual = Metric::leads(of.reply.is_some()).iter().filter(|metric| asked.contains(metric)).find(can);
+        let leads = self.leads.get(stream).into_iter().chain(Metric::leads(of.reply.is_some()));
+        let usual = leads.filter(|metric| asked.contains(metric)).find(can);
         usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
     }
 
@@ -328,6 +339,7 @@ impl CellAnalysis {
             for metric in metrics {
                 result.metrics.entry(metric.to_string()).or_insert_with(|| pool::absent("no trial was finished"));
             }
+            result.lead = self.leads.get(stream).map(Metric::to_string);
         }
         let told = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(told);
@@ -341,6 +353,7 @@ impl CellAnalysis {
             id: self.id,
             axes: self.axes,
             valid,
+            not_available: None,
             fingerprint: None,
             streams,
             loads: self.loads.finish(),

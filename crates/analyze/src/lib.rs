@@ -34,3 +34,4 @@ pub mod run;
 mod says;
 pub mod seen;
 pub mod validity;
+pub mod worst;

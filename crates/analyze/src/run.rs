@@ -21,7 +21,8 @@ pub enum Outcome {
     Unmet,
 }
 
-/// Combines cells, in the experiment's order. The run is valid if there are cells and each is. `verdicts` are those of the whole run.
+/// Combines cells, in the experiment's order. The run is valid if there are cells and each is; those that are not available have no say,
+/// unless none is. `verdicts` are those of the whole run.
 pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Vec<Verdict>) -> Results {
     let (mut results, mut expectations) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -30,7 +31,8 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
     }
     let mut verdicts = verdicts;
     verdicts.extend(moved_points(&results));
-    let valid = !results.is_empty() && results.iter().all(|cell| cell.valid) && crate::validity::is_valid(&verdicts);
+    let mut available = results.iter().filter(|cell| cell.not_available.is_none()).peekable();
+    let valid = available.peek().is_some() && available.all(|cell| cell.valid) && crate::validity::is_valid(&verdicts);
     let mut results = Results {
         format: FORMAT,
         name: name.to_owned(),
@@ -52,6 +54,11 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
 /// sound in most trials only, the limits were judged by those.
 pub fn judge_expectations(results: &mut Results) {
     let run_is_valid = crate::validity::is_valid(&results.verdicts);
+    // What is expected of a cell that is not available is neither met nor broken.
+    let unavailable = |id: &str| results.cells.iter().any(|cell| cell.id == id && cell.not_available.is_some());
+    for expectation in results.expectations.iter_mut().filter(|expectation| unavailable(&expectation.cell)) {
+        (expectation.met, expectation.why) = (None, Some("the cell is not available".to_owned()));
+    }
     for expectation in results.expectations.iter_mut().filter(|expectation| !expectation.needs_no_validity()) {
         let stands =
             |cell: &CellResult| cell.valid || (expectation.met == Some(false) && limits_are_of_the_well_measured(cell));
@@ -61,10 +68,11 @@ pub fn judge_expectations(results: &mut Results) {
             expectation.why.get_or_insert_with(|| "the figures are not valid".to_owned());
         }
     }
-    let all = || results.expectations.iter().map(|expectation| expectation.met);
+    let judged = results.expectations.iter().filter(|expectation| !unavailable(&expectation.cell));
+    let all: Vec<Option<bool>> = judged.map(|expectation| expectation.met).collect();
     results.expectations_met = match () {
-        () if all().any(|met| met == Some(false)) => Some(false),
-        () if results.expectations.is_empty() || all().any(|met| met.is_none()) => None,
+        () if all.contains(&Some(false)) => Some(false),
+        () if all.is_empty() || all.contains(&None) => None,
         () => Some(true),
     };
 }

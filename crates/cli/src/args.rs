@@ -166,10 +166,19 @@ pub struct Report {
     /// Which picture
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = formats(), help_heading = "Output")]
     pub format: String,
+    /// Only trial N of each cell, marked as one trial
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub trial: Option<u32>,
+    /// Instead of the picture, the N worst packets of each stream by the metric that leads
+    #[arg(long, value_name = "N", conflicts_with = "format", value_parser = clap::value_parser!(u32).range(1..=MOST_WORST))]
+    pub worst: Option<u32>,
     /// Write to a file instead of stdout
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
+
+/// More packets than this are no table; `tardy export` has all of them.
+const MOST_WORST: i64 = 1_000;
 
 #[derive(Debug, ClapArgs)]
 pub struct Compare {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use tardy_model::ethernet::{Mac, Tag};
 use tardy_model::frame::{Heads, PacketKind};
-use tardy_model::point::Point;
+use tardy_model::point::{Metric, Point};
 use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
 use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
@@ -58,6 +58,8 @@ pub struct StreamOrder {
     pub tag: Option<Tag>,
     /// Points to stamp.
     pub stamps: Vec<Point>,
+    /// The metric that leads of it, if the experiment says which: the live figures are of it where they can be.
+    pub lead: Option<Metric>,
 }
 
 impl StreamOrder {
@@ -76,6 +78,7 @@ impl StreamOrder {
             ethertype: stream.ethertype,
             tag: stream.tag,
             stamps: stream.stamps.clone(),
+            lead: stream.lead,
         }
     }
 

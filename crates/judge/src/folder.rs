@@ -22,12 +22,50 @@ use tardy_store::{RunFolder, StoreError, TrialId};
 /// # Errors
 /// If something of it cannot be read.
 pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged, StoreError> {
+    judge(run, experiment, manifest, None)
+}
+
+/// Judges trial `n` of each cell as if there were no others. What the run itself said stays. `None` if no cell of the experiment has it.
+/// Cells without it are taken out of both, and so is a hash over more than it.
+///
+/// # Errors
+/// If something of it cannot be read.
+pub fn trial(
+    run: &RunFolder,
+    experiment: &mut Experiment,
+    manifest: &mut Manifest,
+    n: u32,
+) -> Result<Option<Judged>, StoreError> {
+    let trials = run.trials()?;
+    let has = |id: &str| trials.iter().any(|trial| trial.cell == id && trial.n == n);
+    experiment.cells.retain(|cell| has(&cell.id));
+    manifest.cells.retain(|cell| has(&cell.id));
+    if experiment.cells.is_empty() {
+        return Ok(None);
+    }
+    manifest.cells.iter_mut().for_each(|cell| cell.trials = 1);
+    let mut judged = judge(run, experiment, manifest, Some(n))?;
+    judged.results.name = format!("{} (trial {n} alone)", judged.results.name);
+    judged.results.fingerprint = None;
+    judged.results.cells.iter_mut().for_each(|cell| cell.fingerprint = None);
+    let says = format!("these are the figures of trial {n} of each cell alone, not those of the run");
+    judged.results.verdicts.insert(0, Verdict::new("one-trial", Level::Note, says).with("trial", u64::from(n)));
+    Ok(Some(judged))
+}
+
+fn judge(
+    run: &RunFolder,
+    experiment: &Experiment,
+    manifest: &Manifest,
+    only: Option<u32>,
+) -> Result<Judged, StoreError> {
     let mut judge = Judge::new(experiment);
     judge.ruler(&manifest.ruler);
     if manifest.guest.as_ref().is_some_and(GuestEntry::is_exact) {
         judge.exact();
     }
-    let trials = run.trials()?;
+    let mut trials = run.trials()?;
+    trials.retain(|trial| only.is_none_or(|n| trial.n == n));
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
     let mut left = &trials[..];
     while !left.is_empty() {
@@ -69,14 +107,16 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
         // What the run itself said at its end, and only it could know, stands; it makes nothing valid that is not. What follows
         // from the samples is judged anew.
         let results = &mut judged.results;
-        let of_samples = |verdict: &Verdict| verdict.id == own_trace::ID;
+        // One trial alone does not show again what all of them showed.
+        let of_samples = |verdict: &Verdict| verdict.id == own_trace::ID && only.is_none();
         let found = std::mem::take(&mut results.verdicts).into_iter().filter(of_samples);
         let at = written.verdicts.iter().position(of_samples);
         let mut verdicts: Vec<Verdict> = written.verdicts.into_iter().filter(|verdict| !of_samples(verdict)).collect();
         let at = at.unwrap_or(verdicts.len());
         verdicts.splice(at..at, found);
         results.verdicts = verdicts;
-        results.valid &= written.valid;
+        results.valid &=
+            if only.is_none() { written.valid } else { tardy_analyze::validity::is_valid(&results.verdicts) };
         tardy_analyze::run::judge_expectations(results);
     }
     Ok(judged)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of a run, trial by trial, and what they come to.
 
-use crate::verdicts::{is_emulated, set};
-use std::collections::BTreeMap;
+use crate::verdicts::{is_emulated, not_available, set};
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
 use tardy_analyze::fingerprint::{self, Rows};
 use tardy_analyze::ruler::{self, Sender};
@@ -24,6 +24,8 @@ pub struct Judge {
     name: String,
     pub(crate) cells: Vec<(String, CellAnalysis)>,
     senders: BTreeMap<String, Vec<Sender>>,
+    /// Cells of optional cases.
+    optional: BTreeSet<String>,
     validity: Validity,
     said: BTreeMap<String, Vec<Verdict>>,
     pub(crate) run: Vec<Verdict>,
@@ -60,7 +62,9 @@ fn senders(cell: &Cell) -> Vec<Sender> {
 fn analysis(cell: &Cell, validity: &Validity) -> CellAnalysis {
     let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
     let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
-    CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone()).first(first).validity(validity)
+    let leads = cell.setup.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.lead?))).collect();
+    let cell = CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone());
+    cell.first(first).leads(leads).validity(validity)
 }
 
 impl Judge {
@@ -69,8 +73,9 @@ impl Judge {
         let validity = experiment.validity.clone();
         let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell, &validity))).collect();
         let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell))).collect();
+        let optional = experiment.cells.iter().filter(|cell| cell.optional).map(|cell| cell.id.clone()).collect();
         let (said, run, stamp_ns) = (BTreeMap::new(), Vec::new(), own_trace::stamp_ns(&[]));
-        Judge { name: experiment.name.clone(), cells, senders, validity, said, run, stamp_ns, prints: None }
+        Judge { name: experiment.name.clone(), cells, senders, optional, validity, said, run, stamp_ns, prints: None }
     }
 
     /// The run is one in exact time: its trials get fingerprints. Before the first trial.
@@ -126,7 +131,17 @@ impl Judge {
         let mut answers = Vec::new();
         for (id, cell) in self.cells {
             let mut answer = cell.finish();
-            let said = self.said.get(&id).map(Vec::as_slice).unwrap_or_default();
+            let mut said = self.said.remove(&id).unwrap_or_default();
+            // Of a cell that has a trial something was measured, and a refusal later on excuses nothing of it.
+            let may_miss = self.optional.contains(&id) && answer.result.trials.is_empty();
+            for refused in said.iter_mut().filter(|verdict| may_miss && verdict.id == "refused") {
+                answer.result.not_available = Some(refused.says.clone());
+                *refused = not_available(&refused.says);
+            }
+            if answer.result.not_available.is_some() {
+                // There is nothing to repeat, and that no trial was finished is no failure.
+                answer.result.verdicts.clear();
+            }
             if answer.result.trials.is_empty() && said.iter().any(|verdict| verdict.level == Level::Invalid) {
                 // Why no trial was finished is known, so that there was none need not be said too.
                 answer.result.verdicts.retain(|verdict| verdict.id != "failed");

@@ -10,6 +10,6 @@ pub mod traces;
 mod verdicts;
 
 pub use facts::facts;
-pub use folder::{folder, written};
+pub use folder::{folder, trial, written};
 pub use judge::{Judge, Judged};
 pub use verdicts::{in_guest, refused, short};

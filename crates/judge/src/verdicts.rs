@@ -10,6 +10,11 @@ pub fn refused(why: &str) -> Verdict {
     Verdict::new("refused", Level::Invalid, why)
 }
 
+/// The machine could not set up a cell of an optional case.
+pub(crate) fn not_available(why: &str) -> Verdict {
+    Verdict::new("not-available", Level::Note, format!("not available: {why}"))
+}
+
 /// Something was asked for and could not be had.
 pub fn short(what: &str) -> Verdict {
     Verdict::new("placement", Level::Warning, what)

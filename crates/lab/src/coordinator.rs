@@ -327,7 +327,7 @@ impl Run<'_, '_> {
         };
         let sink = &mut *self.sink;
         let mut progress = |stream: &Stream, side: Side, digest: Digest| {
-            let (end, metric) = live(stream.kind, &stream.stamps);
+            let (end, metric) = live(stream.kind, &stream.stamps, stream.lead);
             let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
             sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
         };

@@ -198,9 +198,8 @@ impl Metric {
         Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel),
     ];
 
-    /// What speaks for a stream, the first of these that could be had: of one that is answered its whole way, by the schedule or,
-    /// in a closed loop, from the send on; else the way from the schedule into the receiving station. What is expected has no
-    /// say in it.
+    /// What speaks for a stream where its experiment does not say it, the first of these that could be had: of one that is answered its
+    /// whole way, by the schedule or, in a closed loop, from the send on; else the way from the schedule into the receiving station.
     pub const fn leads(answered: bool) -> &'static [Metric] {
         const LEADS: [Metric; 6] = [
             Metric::Span(Point::Scheduled, Point::ReplyReceive),

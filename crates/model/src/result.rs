@@ -108,6 +108,10 @@ pub struct CellResult {
     pub axes: BTreeMap<String, String>,
     /// May its numbers be used?
     pub valid: bool,
+    /// Why the machine could not set up the cell of an optional case, which then has no figures, is not
+    /// valid, and does not make the run invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_available: Option<String>,
     /// A hash over the raw samples of its finished trials; only of a run in exact virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
@@ -176,6 +180,10 @@ pub struct StreamResult {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<RxKernelAt>")]
     pub rx_kernel_at: Option<String>,
+    /// The metric that leads, if the experiment says which: by the key `lead`, or by its first limit
+    /// on a latency.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lead: Option<String>,
 }
 
 impl StreamResult {

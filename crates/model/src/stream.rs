@@ -67,9 +67,13 @@ impl fmt::Display for Side {
     }
 }
 
-/// What the figures of a running trial are of, and which end has them: the metric that leads of the stream in the table too.
-pub fn live(kind: Kind, stamps: &[Point]) -> (Side, Metric) {
+/// What the figures of a running trial are of, and which end has them: the metric that leads of the stream in the table too. Where the
+/// experiment has another one lead (`lead`) that no end can tell while the trial runs, it is the one that would lead without it.
+pub fn live(kind: Kind, stamps: &[Point], lead: Option<Metric>) -> (Side, Metric) {
     match kind {
+        Kind::Cyclic if lead == Some(Metric::Span(Point::Scheduled, Point::Receive)) => {
+            (Side::Rx, Metric::Span(Point::Scheduled, Point::Receive))
+        }
         Kind::Cyclic if stamps.contains(&Point::RxKernel) => {
             (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel))
         }
@@ -430,6 +434,8 @@ pub struct Stream {
     pub stamps_named: bool,
     /// Metrics that are asked for: each stands in the results, if only to say why it cannot be had.
     pub metrics: Vec<Metric>,
+    /// The metric that leads of it, if the experiment says which: by the key `lead`, or by the first limit on a latency.
+    pub lead: Option<Metric>,
     /// The sending end.
     pub tx: Tx,
     /// The receiving end.

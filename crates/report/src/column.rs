@@ -127,9 +127,13 @@ pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
     metrics
 }
 
-/// The metric that leads of a stream where only one is shown: that of its kind ([`Metric::leads`]) if it was measured; else the
-/// first that was.
+/// The metric that leads of a stream where only one is shown: the one that the experiment has lead, else that of the stream's kind
+/// ([`Metric::leads`]), if it was measured; else the first that was.
 pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
+    let named = stream.lead.as_ref().and_then(|name| stream.metrics.get_key_value(name)).filter(|(_, m)| m.count > 0);
+    if let Some((name, _)) = named {
+        return Some(name);
+    }
     let measured = |metric: &Metric| stream.metrics.get_key_value(&metric.to_string()).filter(|(_, m)| m.count > 0);
     let usual = Metric::leads(stream.replies.is_some()).iter().find_map(measured).map(|(name, _)| name.as_str());
     usual.or_else(|| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))

@@ -26,13 +26,15 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
     blocks.extend(list(summary::of_run(results)));
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
-    blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
+    blocks.extend(list(summary::early(picture).into_iter().collect()));
     blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));
     for id in summary::not_run(picture) {
         blocks.push(Block::Heading(2, title(id)));
         let why = summary::refused(id, picture.manifest).map_or("none finished".to_owned(), |remark| remark.says);
         blocks.push(Block::Sentence("not run".to_owned(), why));
     }
+    // Behind the run's own: it is other hardware.
+    blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
     if !results.expectations.is_empty() {
         blocks.push(Block::Heading(2, "Expectations".to_owned()));
         blocks.push(Block::Table(expectations(results)));
@@ -60,7 +62,7 @@ fn list(remarks: Vec<summary::Remark>) -> Option<Block> {
 
 fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, title(&cell.id))];
-    if !cell.valid {
+    if !cell.valid && cell.not_available.is_none() {
         blocks.push(Block::Sentence("NOT VALID".to_owned(), "do not use these figures".to_owned()));
     }
     // Rows without a single trial would only say so over and over; the list says why once.
@@ -178,7 +180,7 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
             let mut table = leading(&head, unit);
             for (cell, who, stream) in rows {
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
-                table.rows.push(leading_row(label, cell.valid, stream, name, unit, separator));
+                table.rows.push(leading_row(label, summary::usable(cell), stream, name, unit, separator));
             }
             table
         })
@@ -241,14 +243,14 @@ fn leading(name: &str, unit: Unit) -> Table {
 
 fn leading_row(
     label: String,
-    valid: bool,
+    valid: &str,
     stream: &StreamResult,
     name: &str,
     unit: Unit,
     separator: Option<char>,
 ) -> Vec<String> {
     let metric = stream.metrics.get(name);
-    let mut row = vec![label, if valid { "yes" } else { "no" }.to_owned()];
+    let mut row = vec![label, valid.to_owned()];
     row.extend(LEADING.map(|c| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator))));
     row.extend([stream.outcomes.lost, stream.outcomes.not_sent].map(|n| packets(n, separator)));
     row
@@ -274,7 +276,7 @@ pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) 
                 true => format!("trial {}, {who}", trial.n),
                 false => format!("trial {}", trial.n),
             };
-            table.rows.push(leading_row(label, trial.valid, stream, name, unit, separator));
+            table.rows.push(leading_row(label, if trial.valid { "yes" } else { "no" }, stream, name, unit, separator));
         }
         table
     };

@@ -6,7 +6,7 @@ use tardy_model::time::Nanos;
 /// What stands for a figure that could not be had.
 pub const ABSENT: &str = "–";
 /// Why a percentile is absent: an estimate needs more.
-pub const FEW_EVENTS: &str = "fewer than 10 separate events lie beyond";
+pub const FEW_EVENTS: &str = "fewer than 10 separate events (one stall is one) lie beyond";
 /// Why a percentile is absent: it is not known where these stand.
 pub const WITHOUT_STAMP: &str = "packets that were received without a stamp could change it";
 /// What stands for a percentile whose rank falls on a lost or unsent packet.

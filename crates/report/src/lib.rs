@@ -27,6 +27,8 @@ mod reference;
 mod sparkline;
 mod summary;
 mod text;
+mod together;
+pub mod worst;
 mod xml;
 
 pub use error::ReportError;

@@ -8,7 +8,7 @@ use crate::picture::{Facts, Picture};
 use std::collections::BTreeSet;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::Manifest;
-use tardy_model::result::{CellResult, CpuPlacement, CpuUser, ExpectationResult, Results, StreamResult};
+use tardy_model::result::{CellResult, CpuPlacement, CpuUser, ExpectationResult, MetricResult, Results, StreamResult};
 use tardy_model::stream::UNDER_TEST;
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
@@ -19,6 +19,15 @@ const P99: usize = 2;
 /// Whether the numbers may be used.
 pub(crate) fn state(results: &Results) -> &'static str {
     if results.valid { "VALID" } else { "NOT VALID" }
+}
+
+/// Whether a cell's numbers may be used, in a table.
+pub(crate) fn usable(cell: &CellResult) -> &'static str {
+    match (cell.valid, &cell.not_available) {
+        (true, _) => "yes",
+        (false, None) => "no",
+        (false, Some(_)) => "not available",
+    }
 }
 
 /// Whether they kept the user's limits.
@@ -268,6 +277,9 @@ fn exact(fingerprint: &str) -> Remark {
 /// All that is to be said about a cell, the weightiest first.
 pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
     let mut remarks = of_verdicts(&cell.verdicts);
+    if cell.not_available.is_some() {
+        return remarks;
+    }
     if !cell.valid && !remarks.iter().any(|remark| remark.level == Level::Invalid) {
         remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
     }
@@ -310,6 +322,40 @@ fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
         _ => return None,
     };
     Some(Remark::new("trials", Level::Warning, says))
+}
+
+/// Why cells are early: etf lets packets go before their launch time, and the stamps show it where no device holds them. Told where
+/// several cells stand in one table; below a single one the verdict on its gates says it.
+pub(crate) fn early(picture: &Picture<'_>) -> Option<Remark> {
+    let mut cells: Vec<String> = Vec::new();
+    let mut deltas: Vec<String> = Vec::new();
+    for cell in picture.results.cells.iter().filter(|_| picture.results.cells.len() > 1) {
+        let by = cell.streams.values().filter(|stream| is_early(stream)).filter_map(|stream| {
+            let gates = stream.gates.as_ref()?;
+            matches!(&*gates.keeper, "etf" | "txtime-assist").then(|| figure::about(gates.release_before_ns))
+        });
+        let by: Vec<String> = by.collect();
+        if !by.is_empty() {
+            cells.push(title(&cell.id));
+        }
+        deltas.extend(by);
+    }
+    let says = format!(
+        "{}: early at p50, for etf hands packets to the driver etf.delta before their launch time ({}), and no device behind it holds them",
+        cells.join("; "),
+        once(&deltas).join("; ")
+    );
+    (!cells.is_empty()).then(|| Remark::new("early", Level::Note, says))
+}
+
+/// True if a stream's packets left or arrived before the schedule at the median.
+fn is_early(stream: &StreamResult) -> bool {
+    let early = |(name, metric): (&String, &MetricResult)| {
+        let behind_the_sender =
+            !matches!(name.as_str(), "scheduled..wakeup" | "scheduled..send" | "scheduled..tx_sched");
+        name.starts_with("scheduled..") && behind_the_sender && metric.figures.quantiles.p50_ns.is_some_and(|ns| ns < 0)
+    };
+    stream.metrics.iter().any(early)
 }
 
 /// The answer in one sentence: the p99 of the leading metric of the stream that leads, from the best cell to the worst.

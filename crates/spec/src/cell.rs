@@ -133,6 +133,15 @@ impl<'a> View<'a> {
         rows.into_iter()
     }
 
+    /// The same as they stand one behind the other: in the file, in `--set`, in the case, in the axes.
+    pub(crate) fn as_written(&self, prefix: &str) -> Vec<(&'a str, &'a Assignment)> {
+        let mut rows: Vec<_> = self.values.iter().filter(|(key, _)| key.starts_with(prefix)).collect();
+        rows.sort_by_key(|(_, (by, assignment))| {
+            (matches!(by, By::Axis), matches!(by, By::Case), assignment.key_at.place())
+        });
+        rows.into_iter().filter_map(|(key, (_, assignment))| Some((key.strip_prefix(prefix)?, *assignment))).collect()
+    }
+
     /// True if some cell of the experiment has `word` for `key`.
     pub(crate) fn is_somewhere(&self, key: &str, word: &str) -> bool {
         let sheet = self.sheet;

@@ -71,7 +71,8 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         if let Some(case) = combination.case {
             axes.insert("case".to_owned(), case.name.clone());
         }
-        cells.push(Cell { id: combination.id.clone(), axes, setup, expect });
+        let optional = combination.case.is_some_and(|case| case.optional);
+        cells.push(Cell { id: combination.id.clone(), axes, setup, expect, optional });
     }
     found.into_iter().for_each(|problem| faults.add(problem));
     cells

@@ -56,6 +56,9 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
     expectations(&mut out, sheet);
     for case in &sheet.cases {
         let _ = write!(out, "\n[[case]]\nname = {}\n", quoted(&case.name));
+        if case.optional {
+            out.push_str("optional = true\n");
+        }
         // What `--set shaper.kind` left without a use is not written.
         let kept: Layer =
             case.set.iter().filter(|(key, _)| has_use(key, cells)).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -86,6 +89,9 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
         "stream.*.metrics" => the_same(streams().map(metrics)),
+        "stream.*.lead" => {
+            the_same(streams().map(|stream| stream.lead)).flatten().map(|lead| quoted(&lead.to_string()))
+        }
         "load.*.size" => the_same(loads().filter_map(load::size)),
         _ => None,
     };
@@ -149,7 +155,7 @@ fn metrics(stream: &Stream) -> String {
     format!("[{}]", names.join(", "))
 }
 
-fn the_same(mut values: impl Iterator<Item = String>) -> Option<String> {
+fn the_same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
 }
@@ -157,8 +163,11 @@ fn the_same(mut values: impl Iterator<Item = String>) -> Option<String> {
 fn expectations(out: &mut String, sheet: &Sheet) {
     for stream in &sheet.streams {
         let prefix = format!("expect.{}.", stream.name);
-        let mut rows = sheet.base.iter().filter_map(|(key, row)| Some((key.strip_prefix(&prefix)?, row))).peekable();
-        if rows.peek().is_some() {
+        let rows = sheet.base.iter().filter_map(|(key, row)| Some((key.strip_prefix(&prefix)?, row)));
+        let mut rows: Vec<_> = rows.collect();
+        // As they were written: the first limit on a latency says what leads.
+        rows.sort_by_key(|(_, row)| row.key_at.place());
+        if !rows.is_empty() {
             let _ = write!(out, "\n[expect.{}]\n", stream.name);
         }
         for (field, row) in rows {
@@ -169,6 +178,8 @@ fn expectations(out: &mut String, sheet: &Sheet) {
 }
 
 fn in_one_line(layer: &Layer) -> String {
-    let rows: Vec<String> = layer.iter().map(|(key, row)| format!("{} = {}", quoted(key), row.node.toml())).collect();
+    let mut rows: Vec<_> = layer.iter().collect();
+    rows.sort_by_key(|(_, row)| row.key_at.place());
+    let rows: Vec<String> = rows.iter().map(|(key, row)| format!("{} = {}", quoted(key), row.node.toml())).collect();
     rows.join(", ")
 }

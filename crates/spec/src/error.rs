@@ -165,6 +165,15 @@ pub(crate) struct At {
 impl At {
     /// The beginning of the file: where something is missing that has no place yet.
     pub(crate) const START: At = At { origin: Origin::File, span: 0..0 };
+
+    /// The order in which texts and places in them come: the file, then one `--set` behind the other.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        let text = match self.origin {
+            Origin::Default | Origin::File => 0,
+            Origin::Set(n) => n + 1,
+        };
+        (text, self.span.start)
+    }
 }
 
 /// A fault before its texts are at hand.

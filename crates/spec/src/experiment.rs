@@ -41,6 +41,8 @@ pub struct Cell {
     pub setup: Setup,
     /// What the user expects of it.
     pub expect: Vec<Expectation>,
+    /// Its case may be missing: where a machine refuses to set it up, it is not available, and the run's other cells stand.
+    pub optional: bool,
 }
 
 /// What is built and sent for one cell.

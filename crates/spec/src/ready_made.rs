@@ -7,6 +7,7 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("roundtrip-load", include_str!("../../../experiments/roundtrip-load.toml")),
     ("car", include_str!("../../../experiments/car.toml")),
     ("tsn-qdiscs", include_str!("../../../experiments/tsn-qdiscs.toml")),
+    ("etf-drops", include_str!("../../../experiments/etf-drops.toml")),
     ("mqprio-etf", include_str!("../../../experiments/mqprio-etf.toml")),
     ("igb", include_str!("../../../experiments/igb.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),

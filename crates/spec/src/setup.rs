@@ -50,10 +50,13 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
             continue;
         };
         let expected = expectations(view, name, &stream);
-        for expectation in &expected {
-            if let Limit::Metric { metric, .. } = expectation.limit
-                && !stream.metrics.contains(&metric)
-            {
+        stream.lead = view.keep(lead(view, name, &stream)).flatten();
+        let of_limits = expected.iter().filter_map(|expectation| match expectation.limit {
+            Limit::Metric { metric, .. } => Some(metric),
+            Limit::Count { .. } => None,
+        });
+        for metric in of_limits.chain(stream.lead) {
+            if !stream.metrics.contains(&metric) {
                 stream.metrics.push(metric);
             }
         }
@@ -223,6 +226,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
         metrics: view.keep(metrics(&table, kind, &stamps)).unwrap_or_default(),
+        lead: None,
         stamps,
         stamps_named: stamps::are_named(&table),
         tx: Tx {
@@ -318,17 +322,34 @@ fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric
     if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.wait", "rx.wait"]) {
         return Ok(metrics);
     }
-    for metric in &metrics {
-        if let Some(help) = meaningless(*metric, kind) {
-            let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key("metrics"));
-            return Err(table.wrong(&["metrics", "kind"], message, help));
-        }
-        if let Some(point) = unstamped(*metric, stamps) {
-            let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key("metrics"));
-            return Err(table.wrong(&["metrics", "stamps"], message, stamp_it(point)));
-        }
-    }
+    metrics.iter().try_for_each(|metric| can_be_had(table, "metrics", *metric, kind, stamps))?;
     Ok(metrics)
+}
+
+/// Refuses a metric, named by the key `field`, that such a stream cannot have.
+fn can_be_had(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps: &[Point]) -> Result<(), Problem> {
+    if let Some(help) = meaningless(metric, kind) {
+        let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
+        return Err(table.wrong(&[field, "kind"], message, help));
+    }
+    if let Some(point) = unstamped(metric, stamps) {
+        let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key(field));
+        return Err(table.wrong(&[field, "stamps"], message, stamp_it(point)));
+    }
+    Ok(())
+}
+
+/// The metric that the experiment has lead: the one that it names, else that of the limit on a latency which it writes first: who writes
+/// one asks about it.
+fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
+    let table = view.table("stream.*", Some(name));
+    if let Some(Value::Metrics(named)) = table.find("lead") {
+        named.iter().try_for_each(|metric| can_be_had(&table, "lead", *metric, stream.kind, &stream.stamps))?;
+        return Ok(named.first().copied());
+    }
+    let limits = view.as_written(&format!("expect.{}.", name.name)).into_iter();
+    let metrics = limits.filter_map(|(field, _)| field.parse::<Metric>().ok());
+    Ok(metrics.into_iter().find(|metric| *metric != Metric::Delta))
 }
 
 fn stamp_it(point: Point) -> String {

@@ -42,6 +42,8 @@ pub(crate) struct Case {
     pub name: String,
     pub at: At,
     pub set: Layer,
+    /// A machine that cannot do it makes no run invalid.
+    pub optional: bool,
 }
 
 /// An axis of the matrix: each assignment sets the same key.
@@ -350,7 +352,7 @@ impl Sheet {
             faults.add(Problem::new(Reason::Value, &item.at, "a case is a table", "write [[case]]"));
             return None;
         }
-        let (mut name, mut set) = (None, Layer::new());
+        let (mut name, mut set, mut optional) = (None, Layer::new(), false);
         // A name that is wrong, or whose key is, was told; it is not missing.
         let mut named = false;
         for (key, node) in rows(item) {
@@ -381,11 +383,16 @@ impl Sheet {
                     let help = "write set = { \"path.queues\" = 2 }";
                     faults.add(Problem::new(Reason::Value, &node.at, message, help));
                 }
+                ("optional", Toml::Flag(flag)) => optional = *flag,
+                ("optional", _) => {
+                    let message = format!("`optional` of a case is {}; it must be true or false", node.what());
+                    faults.add(Problem::new(Reason::Value, &node.at, message, "write optional = true"));
+                }
                 (other, _) => {
-                    named |= near::nearest(other, ["name", "set"]) == Some("name");
+                    named |= near::nearest(other, ["name", "set", "optional"]) == Some("name");
                     let message = format!("a case has no key `{other}`");
                     let help = match schema::lookup(&schema::split(other)) {
-                        KeyOrTable::Unknown => near::mend(other, ["name", "set"]),
+                        KeyOrTable::Unknown => near::mend(other, ["name", "set", "optional"]),
                         _ => format!("write it into set: set = {{ \"{other}\" = … }}"),
                     };
                     faults.add(Problem::new(Reason::UnknownKey, &key.at, message, help));
@@ -397,7 +404,7 @@ impl Sheet {
             faults.add(Problem::new(Reason::MissingKey, &item.at, "this case has no name", help));
         }
         let (name, at) = name?;
-        Some(Case { name, at, set })
+        Some(Case { name, at, set, optional })
     }
 
     fn read_matrix(&mut self, key: &WrittenKey, node: &Node, faults: &mut Faults) {

@@ -211,6 +211,7 @@ fn stream(kind: Kind) -> Stream {
         stamps: Point::ALL.into_iter().filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p)).collect(),
         stamps_named: false,
         metrics: Metric::DEFAULT.to_vec(),
+        lead: None,
         tx: Tx {
             cpu: CpuChoice::Auto,
             policy: Policy::Other,

@@ -54,20 +54,28 @@ fn percentile(index: usize, limit_ns: i64) -> Expectation {
 }
 
 #[test]
-fn an_expectation_does_not_choose_what_repeats_of_an_answered_stream() {
+fn what_the_experiment_has_lead_is_what_repeats_and_nothing_else_chooses_it() {
     let back = Metric::Span(Point::Scheduled, Point::ReplyReceive);
     let asked = BTreeMap::from([("ctl".to_owned(), vec![back])]);
     let expected = expect(Limit::Metric { metric: LEAD, of: Of::Max, limit_ns: 1, inclusive: false });
-    let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, vec![expected]);
     let (mut record, packets) = healthy(1);
     let ctl = record.streams.get_mut("ctl").unwrap();
     ctl.reply = Some(ReplyRecord::default());
     ctl.sources.insert(Point::ReplyReceive, Source::App);
-    cell.trial(&record, batches(&packets, 700).into_iter().map(|batch| ("ctl", batch)));
-    let answer = cell.finish();
-    let judged = id(&answer, "repeats").map(|verdict| &verdict.evidence["metric"]);
-    assert_eq!(judged, Some(&Figure::Text("scheduled..reply_receive".to_owned())));
-    assert!(answer.result.streams["ctl"].metrics.contains_key(&LEAD.to_string()), "a further row");
+    let absent = Metric::Span(Point::Scheduled, Point::TxHw);
+    for (lead, repeats) in [(None, back), (Some(LEAD), LEAD), (Some(absent), back)] {
+        let leads = lead.into_iter().map(|lead| ("ctl".to_owned(), lead)).collect();
+        let cell = CellAnalysis::new("all", BTreeMap::new(), asked.clone(), vec![expected.clone()]);
+        let mut cell = cell.leads(leads);
+        cell.trial(&record, batches(&packets, 700).into_iter().map(|batch| ("ctl", batch)));
+        let answer = cell.finish();
+        let judged = id(&answer, "repeats").map(|verdict| &verdict.evidence["metric"]);
+        assert_eq!(judged, Some(&Figure::Text(repeats.to_string())), "{lead:?}");
+        let ctl = &answer.result.streams["ctl"];
+        assert!(ctl.metrics.contains_key(&LEAD.to_string()), "a further row");
+        assert_eq!(ctl.lead, lead.map(|lead| lead.to_string()), "for the pictures");
+        assert_eq!(answer.result.trials[0].streams["ctl"].lead, ctl.lead);
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
         id: "all".into(),
         axes: Default::default(),
         valid: true,
+        not_available: None,
         fingerprint: None,
         streams: [("ctl".to_owned(), stream)].into(),
         loads: Default::default(),

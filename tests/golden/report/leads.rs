@@ -2,7 +2,7 @@
 //! Which stream and which of its metrics stands on top, in every picture of a run.
 
 use super::sample::{Run, metric, run};
-use tardy_model::result::{MetricResult, RepliesResult, StreamResult};
+use tardy_model::result::{GateResult, MetricResult, RepliesResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
 const P50: [i64; 3] = [80_000, 90_000, 120_000];
@@ -38,7 +38,29 @@ fn rows(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn an_expectation_does_not_replace_what_leads_of_an_answered_stream() {
+fn what_the_experiment_has_lead_stands_on_top_of_every_picture() {
+    let lead = |name: &str| {
+        let mut run = run(&["rx.wait=poll", "rx.wait=spin"]);
+        for cell in &mut run.results.cells {
+            let streams = cell.trials.iter_mut().flat_map(|trial| trial.streams.values_mut());
+            cell.streams.values_mut().chain(streams).for_each(|stream| stream.lead = Some(name.to_owned()));
+        }
+        run
+    };
+    let run = lead("rx_kernel..receive");
+    let page = run.draw("html", 100);
+    assert!(page.contains("value=\"rx_kernel..receive\" checked"), "in the pictures");
+    assert!(page.contains("took at most 31 µs from rx_kernel to receive"), "in the answer");
+    assert!(run.draw("text", 100).contains("\n  rx_kernel..receive ▁"), "{}", run.draw("text", 100));
+    let heads: Vec<_> = rows(&run.draw("md", 100)).into_iter().filter(|row| row[1] == "valid").collect();
+    assert!(heads.len() == 3 && heads.iter().all(|row| row[0] == "rx_kernel..receive, in µs"), "{heads:?}");
+    // What was not measured cannot lead.
+    let page = lead("scheduled..receive").draw("html", 100);
+    assert!(page.contains("value=\"scheduled..rx_kernel\" checked"));
+}
+
+#[test]
+fn a_further_metric_does_not_replace_what_leads_of_an_answered_stream() {
     let mut run = run(&["all"]);
     let answered = of(&["send..reply_receive", "scheduled..rx_kernel", "send..rx_kernel", "transit"]);
     let cell = &mut run.results.cells[0];
@@ -164,7 +186,64 @@ fn rows_of_a_metric_that_a_stream_does_not_have_are_none() {
 }
 
 #[test]
-fn a_refused_cell_tells_its_reason_once_on_the_page() {
+fn a_cell_that_is_not_available_is_named_so_and_not_called_invalid() {
+    let why = "this kernel has no netdevsim";
+    for many in [2, 9] {
+        let ids: Vec<String> = (0..many).map(|n| format!("qdisc={n}")).collect();
+        let mut absent = run(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+        let cell = absent.results.cells.last_mut().expect("a cell");
+        (cell.valid, cell.not_available) = (false, Some(why.into()));
+        cell.trials.clear();
+        cell.verdicts = vec![Verdict::new("not-available", Level::Note, format!("not available: {why}"))];
+        for metric in cell.streams.values_mut().flat_map(|stream| stream.metrics.values_mut()) {
+            *metric = MetricResult { why: Some("no trial was finished".into()), ..MetricResult::default() };
+        }
+        for format in ["html", "md", "org", "text"] {
+            let text = absent.draw(format, 100);
+            let words = text.split("id=\"run\"").next().expect("words");
+            assert_eq!(words.matches(why).count(), 1, "{format}: {words}");
+            assert!(words.contains("not available"), "{format}: {words}");
+            assert!(
+                !words.contains("do not use these figures") && !words.contains("none finished"),
+                "{format}: {words}"
+            );
+        }
+    }
+}
+
+#[test]
+fn cells_that_are_early_say_who_lets_them_go_early() {
+    let mut run = run(&["assist=200us", "assist=2ms", "none"]);
+    for (cell, delta) in run.results.cells.iter_mut().zip([200_000, 2_000_000]) {
+        let stream = cell.streams.get_mut("ctl").expect("the stream");
+        let early = stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric");
+        early.figures.quantiles.p50_ns = Some(-delta + 7_000);
+        stream.gates =
+            Some(GateResult { keeper: "txtime-assist".into(), release_before_ns: delta, ..GateResult::default() });
+    }
+    for format in ["html", "md", "org"] {
+        let text = run.draw(format, 100);
+        assert_eq!(text.matches("no device behind it holds them").count(), 1, "{format}");
+        assert!(text.contains("assist = 200us; assist = 2ms: early at p50"), "{format}: {text}");
+        assert!(text.contains("(200 µs; 2.0 ms)"), "{format}: {text}");
+    }
+    // Where the verdict on the gates stands below each cell, it says so itself; where it does not, the table is followed by it.
+    assert!(!run.draw("text", 100).contains("no device behind it"));
+    let spare = run.results.cells[2].clone();
+    let more = (0..6).map(|n| {
+        let mut cell = spare.clone();
+        cell.id = format!("more={n}");
+        cell
+    });
+    run.results.cells.extend(more);
+    assert!(run.draw("text", 100).contains("assist = 200us; assist = 2ms: early at p50"), "{}", run.draw("text", 100));
+    // A cell that is early for its sender's own advance has nobody else to name.
+    run.results.cells.iter_mut().for_each(|cell| cell.streams.get_mut("ctl").expect("the stream").gates = None);
+    assert!(!run.draw("md", 100).contains("no device behind it"));
+}
+
+#[test]
+fn a_refused_cell_tells_its_reason_once_below_its_name() {
     let mut refused = run(&["rx.wait=block", "rx.wait=busypoll"]);
     let why = "packets come without a NAPI context";
     let cell = &mut refused.results.cells[1];
@@ -178,7 +257,9 @@ fn a_refused_cell_tells_its_reason_once_on_the_page() {
     for format in ["html", "md", "org"] {
         let text = refused.draw(format, 100);
         let words = text.split("id=\"run\"").next().expect("words");
-        assert_eq!(words.matches(why).count(), 1, "{format}: {words}");
+        // The page begins with the reasons, and has them again below their cells.
+        let times = if format == "html" { 2 } else { 1 };
+        assert_eq!(words.matches(why).count(), times, "{format}: {words}");
         assert!(!words.contains("no trial was finished"), "{format}: {words}");
     }
 }

@@ -8,6 +8,7 @@ use tardy_analyze::envelope::{Grid, Line, Shape, Trace};
 use tardy_model::histogram::Histogram;
 use tardy_model::load::Series;
 use tardy_model::result::LoadResult;
+use tardy_model::verdict::{Level, Verdict};
 
 /// What is between two texts, the first of each.
 fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
@@ -47,6 +48,34 @@ fn assert_balanced(page: &str) {
         }
     }
     assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn a_run_that_is_not_valid_says_first_which_cells_and_why() {
+    let mut run = run(&["rx.wait=block", "rx.wait=poll", "rx.wait=spin"]);
+    run.results.valid = false;
+    run.facts.reference = Some("R1".into());
+    for (cell, ms) in run.results.cells[1..].iter_mut().zip([7, 9]) {
+        cell.valid = false;
+        let says = format!("trial 1: ctl.rx was stopped for up to {ms} ms");
+        cell.verdicts.insert(0, Verdict::new("rt-bandwidth", Level::Invalid, says));
+    }
+    run.results.verdicts.push(Verdict::new("own-trace", Level::Invalid, "tardy shows in p99"));
+    let page = words(&run.draw("html", 100));
+    let places = [
+        "NOT VALID",
+        "tardy shows in p99",
+        "rx.wait = poll; rx.wait = spin, in the first: trial 1: ctl.rx was stopped for up to 7 ms",
+        "scheduled..rx_kernel, in µs",
+        "<h2>rx.wait = block",
+        "<h2>Beside reference results R1",
+        "<h2>What made these figures",
+    ]
+    .map(|text| page.find(text).unwrap_or_else(|| panic!("no {text}")));
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!(page.matches("tardy shows in p99").count(), 1, "and not among the notes again");
+    let valid = words(&super::sample::run(&["all"]).draw("html", 100));
+    assert!(!valid.contains("class=\"bad\">invalid"));
 }
 
 #[test]

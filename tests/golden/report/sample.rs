@@ -101,6 +101,7 @@ pub fn cell(id: &str) -> CellResult {
         id: id.to_owned(),
         axes: BTreeMap::from([("stream.ctl.rx.wait".to_owned(), id.rsplit('=').next().unwrap_or(id).to_owned())]),
         valid: true,
+        not_available: None,
         fingerprint: None,
         trials: (1..=5).map(trial).collect(),
         streams,

@@ -156,6 +156,7 @@ pub const PAGES: &[Page] = &[
         verb: Some("report"),
         description: &[
             "Draws a run again from its trials: the samples are read, judged by this version's rules, and pictured. Needs no root and not the machine that measured. A run that was killed is judged by the trials that it finished. The exit status tells of the drawing alone, not whether the run is valid.",
+            "With `--trial` the figures are those of one trial of each cell, judged as if there were no others; name and first note say so. Cells that have no such trial are left out. With `--worst` the packets with the greatest values are listed, of each stream by the metric that leads, over the trials that its figures are of: the packet's number and trial, when it was due, and how long each stage of its way took. Packets that never arrived are counted above them, for they are worse.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: RUN_FOLDER,
@@ -168,6 +169,8 @@ pub const PAGES: &[Page] = &[
                 "tardy report runs/wait --format junit -o wait.xml",
                 "Validity and expectations as test cases, for a CI system:",
             ),
+            ("tardy report runs/wait --worst 10", "The ten worst packets of each cell, stage by stage:"),
+            ("tardy report runs/wait --trial 3 --worst 10", "Those of the third trial:"),
         ],
         see_also: &["tardy-run(1)", "tardy-schema(1)"],
     },

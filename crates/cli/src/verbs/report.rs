@@ -5,9 +5,13 @@ use crate::args::Report;
 use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::IsTerminal;
+use tardy_analyze::worst::Worst;
 use tardy_judge::traces::Traces;
 use tardy_model::manifest::Manifest;
+use tardy_model::point::Metric;
+use tardy_model::sample::Batch;
 use tardy_model::time::Nanos;
+use tardy_report::worst::{self, WorstOf};
 use tardy_report::{Options, Picture};
 use tardy_spec::Source;
 use tardy_store::{RunFolder, StoreError};
@@ -33,18 +37,54 @@ fn elapsed(manifest: &Manifest) -> Option<Nanos> {
     Some(Nanos(i64::try_from(ended.as_nanosecond() - began.as_nanosecond()).ok()?))
 }
 
+fn no_trial(run: &RunFolder, n: u32) -> Failure {
+    let last = run.trials().ok().and_then(|trials| trials.iter().map(|trial| trial.n).max());
+    let has = match last {
+        Some(last) => format!("its last one is trial {last}"),
+        None => "it has none".to_owned(),
+    };
+    Failure::new(Exit::Usage, format!("{}: no cell has a finished trial {n}; {has}", run.path().display()))
+}
+
+/// The worst packets of each stream of each cell, over the trials that the figures are of.
+fn worst_packets<'a>(run: &RunFolder, picture: &Picture<'a>, most: usize) -> Result<Vec<WorstOf<'a>>> {
+    let mut all = Vec::new();
+    for cell in &picture.results.cells {
+        let trials = tardy_analyze::cell::counted(&cell.trials);
+        for stream in cell.streams.keys() {
+            let Some(metric) = worst::leading(cell, stream) else { continue };
+            let Some(of) = metric.parse::<Metric>().ok().filter(|metric| *metric != Metric::Delta) else { continue };
+            let mut worst = Worst::new(of, most);
+            let mut batch = Batch::default();
+            for n in &trials {
+                let base_ns = run.record(&cell.id, *n)?.base_tai_ns;
+                let mut batches = run.samples(&cell.id, *n)?.batches(stream)?;
+                while batches.read(&mut batch)? {
+                    worst.push(*n, base_ns, &batch);
+                }
+            }
+            let (values, missing) = (worst.values, worst.missing);
+            all.push(WorstOf { cell, stream, metric, values, missing, packets: worst.finish() });
+        }
+    }
+    Ok(all)
+}
+
 /// Draws the picture.
 pub fn call(args: Report) -> Result<Exit> {
     let format = tardy_report::format(&args.format).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let run = RunFolder::open(&args.run).map_err(unreadable)?;
-    let manifest = run.manifest()?;
+    let mut manifest = run.manifest()?;
     let source = Source {
         name: args.run.join("experiment.toml").display().to_string(),
         text: run.experiment().map_err(unreadable)?,
     };
-    let experiment = tardy_spec::load(&source, &[])?;
+    let mut experiment = tardy_spec::load(&source, &[])?;
     tardy_sys::allocator::keep_freed_memory();
-    let judged = tardy_judge::folder(&run, &experiment, &manifest)?;
+    let judged = match args.trial {
+        None => tardy_judge::folder(&run, &experiment, &manifest)?,
+        Some(n) => tardy_judge::trial(&run, &mut experiment, &mut manifest, n)?.ok_or_else(|| no_trial(&run, n))?,
+    };
     // Only the page has pictures over time, and they take a second look at the samples.
     let page = format.name == "html";
     let traces = if page { Traces::of_folder(&run, &experiment, &judged.results)? } else { Traces::new(&experiment) };
@@ -63,7 +103,10 @@ pub fn call(args: Report) -> Result<Exit> {
         commands: commands.as_deref(),
     };
     let terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let drawn = (format.make)(&picture, &look(terminal))?;
+    let drawn = match args.worst {
+        None => (format.make)(&picture, &look(terminal))?,
+        Some(most) => worst::draw(&picture, &worst_packets(&run, &picture, most as usize)?),
+    };
     match args.output {
         None => super::print(&drawn)?,
         Some(path) => super::write(&path, drawn.as_bytes())?,

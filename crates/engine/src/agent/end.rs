@@ -83,7 +83,7 @@ impl End {
             Side::Reply => "receiver of replies",
         };
         let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
-        let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps) == by_kernel);
+        let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps, order.lead) == by_kernel);
         let BoundEnd { error_queue_bytes, wake, work } =
             bind(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
         let shared = Arc::new(Shared::default());

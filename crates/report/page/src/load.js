@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What background loads did while the packets were under way: steps behind a picture over time, on its time axis. What they moved
-// and what they copied has an axis of its own each, at the right.
+// What background loads did while the packets were under way: steps in a strip below a picture over time, on its time axis, so that they
+// hide nothing of it. What they moved and what they copied has an axis of its own each, at the right.
 "use strict";
 
 /** From a rate in bytes a second to what the axis says. What is copied in memory is no traffic. */
@@ -8,6 +8,9 @@ const AXES = [
   { does: "moved", unit: "Mbit/s", of: (bytes) => (bytes * 8) / 1e6 },
   { does: "copied", unit: "MB/s", of: (bytes) => bytes / 1e6 },
 ];
+
+/** The part of a picture's height that is the strip's. */
+const STRIP = 0.2;
 
 /** The loads of a stream's trials as a layer; null where no trial has one. `parts` say where each trial stands. */
 function loadLayer(stream, parts) {
@@ -29,16 +32,21 @@ function loadLayer(stream, parts) {
     const steps = lines.filter((line) => line.axis === axis).flatMap((line) => line.steps);
     const high = Math.max(steps.reduce((most, { rate }) => Math.max(most, rate), 0), 1e-3) * 1.06;
     const size = 14 + Math.max(textWidth(text(high)), textWidth(axis.unit));
-    return { linear: true, low: 0, high, unit: axis.unit, text: (rate) => grouped(String(Number(rate.toPrecision(6)))), size };
+    // The axis goes on above the strip, with nothing on it.
+    return { linear: true, low: 0, high: high / STRIP, top: high, unit: axis.unit, text: (rate) => grouped(String(Number(rate.toPrecision(6)))), size };
   });
   const axisOf = (name) => lines.find((line) => line.name === name).axis;
   return {
     caption: used.map((axis) => `${axis.does}, ${axis.unit}${dashed(axis) ? ", dashed" : ""}`).join("; and "),
     rights,
+    /** From where on a value axis must reach down so that the strip lies below it. */
+    below: (low, high) => low - ((high - low) * STRIP) / (1 - STRIP),
     key: names.map((name, i) => ({ text: `${name}, ${axisOf(name).unit}`, css: `var(--series-${(i + 1) % SERIES})` })),
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       const bottom = bbox.top + bbox.height;
+      ctx.fillStyle = colour("line");
+      ctx.fillRect(bbox.left, Math.round(bottom - bbox.height * STRIP), bbox.width, ratio);
       for (const { steps, axis, series } of lines) {
         const side = used.indexOf(axis);
         const seen = steps.filter(({ from, to }) => to >= brush.low && from <= brush.high);

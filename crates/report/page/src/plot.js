@@ -117,7 +117,10 @@ class Plot {
       gap: 3,
       space: 1,
       splits: (u, _, low, high) => {
-        const ticks = of.linear ? evenTicks(low, high, (key === "x" ? u.width / 90 : u.height / 40) | 0) : logTicks(low, high, of.middle, of.grain);
+        const room = key === "x" ? u.width / 90 : u.height / 40;
+        // An axis of a part of the height has no marks above it.
+        const even = () => (of.top === undefined ? evenTicks(low, high, room | 0) : evenTicks(low, of.top, 3));
+        const ticks = of.linear ? even() : logTicks(low, high, of.middle, of.grain);
         const extent = (text) => (key === "x" ? textWidth(text) + 14 : 20);
         const place = (value) => u.valToPos(value, key);
         // A name that would be cut at the picture's edge is none.

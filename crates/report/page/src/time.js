@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A metric over time: the trials one after another, each as an envelope of least, median and greatest value, with the packets that
-// stand out and those that never arrived, and behind it the loads.
+// stand out and those that never arrived, and below it the loads.
 "use strict";
 
 const OUTLIERS = 12;
@@ -93,13 +93,14 @@ function overTime(name, stream) {
   const { to, from } = stretch(value.middle);
   const edge = (to(greatest + 1) - to(least)) * 0.08 + 1e-6;
   const y = value.narrow ? { ...value, size: 54 } : { ...value, low: from(to(least) - edge), high: from(to(greatest + 1) + 2 * edge), size: 54 };
+  if (loads) y.low = from(loads.below(to(y.low), to(y.high)));
   // Where all are alike, none stands out.
   const worst = (value.narrow ? [] : all.slice()).sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
   const placeOf = ({ part, bucket }) => part.edge((bucket.seq + 0.5) / part.trial.each);
   return {
     height: 280,
     stamp: stream.cell.valid ? "" : "not valid",
-    caption: `${name}, ${value.unit}${loads ? `; behind it, with axes at the right, what loads ${loads.caption}` : ""}`,
+    caption: `${name}, ${value.unit}${loads ? `; below it, with axes at the right, what loads ${loads.caption}` : ""}`,
     x,
     y,
     rights: loads?.rights,

@@ -13,7 +13,7 @@ use crate::error::ReportError;
 use crate::figure::{self, THIN};
 use crate::options::Options;
 use crate::picture::Picture;
-use crate::summary;
+use crate::{summary, together};
 use tardy_model::result::{CellResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -54,6 +54,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
             escape(&why)
         );
     }
+    beside(picture, &mut out);
     made_by(picture, &mut out);
     out += &format!(
         "</main>\n<script type=\"application/json\" id=\"run\">{}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
@@ -81,8 +82,13 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     if let (true, Some(answer)) = (results.valid, summary::answer(picture)) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
+    // Why not comes before the figures that it is about; below its cell each reason stands with all the others.
+    let is_reason = |remark: &summary::Remark| remark.level == Level::Invalid;
+    let (mut reasons, others): (Vec<_>, Vec<_>) = summary::of_run(results).into_iter().partition(is_reason);
+    reasons.extend(together::remarks(picture, |_, remark| is_reason(remark)));
+    remarks(reasons, out);
     leading(picture, out);
-    remarks(summary::of_run(results), out);
+    remarks(others, out);
     let failing = summary::failing(results).map(|e| ("not met", e));
     let told: Vec<_> = failing.chain(summary::not_judged(results).map(|e| ("not judged", e))).collect();
     if !told.is_empty() {
@@ -92,14 +98,19 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         }
         *out += "</ul>\n";
     }
-    if let Some(beside) = crate::reference::beside(picture) {
-        *out += &format!("<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
-        *out += &table(&beside.table, "");
-    }
     for comparison in document::comparison(picture, Some(THIN)) {
         *out += &table(&comparison, "");
     }
+    remarks(summary::early(picture).into_iter().collect(), out);
     *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture)));
+}
+
+/// The reference's figures, behind the run's own: they are of other hardware.
+fn beside(picture: &Picture<'_>, out: &mut String) {
+    let Some(beside) = crate::reference::beside(picture) else { return };
+    *out += &format!("<section class=\"cell\">\n<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
+    *out += &table(&beside.table, "");
+    *out += "</section>\n";
 }
 
 /// The leading metric's figures, large, of the stream that leads, where there is one cell; several are compared in a table.
@@ -178,7 +189,11 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
 }
 
 fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String) {
-    let state = if cell.valid { "" } else { " <span class=\"bad\">not valid</span>" };
+    let state = match (cell.valid, &cell.not_available) {
+        (true, _) => "",
+        (false, None) => " <span class=\"bad\">not valid</span>",
+        (false, Some(_)) => " <small>not available</small>",
+    };
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
     remarks(summary::of_cell(cell, picture.manifest), out);
     // Rows without a single trial would only say so over and over; the remark says why once.
@@ -209,16 +224,20 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
         more += &of_traces(picture, cell, name);
     }
     if !cell.placement.is_empty() {
-        more += &table(&document::placement(cell), "where the threads ran");
+        more += &table(
+            &document::placement(cell),
+            "where the threads ran; run-queue wait: ready to run while others had the CPU",
+        );
         if let Some(softirq) = document::softirq(cell) {
-            more += &table(&softirq, "where packets were taken in");
+            more += &table(&softirq, "where packets were taken in from the device (softirq)");
         }
         if let Some(cpus) = document::cpus(cell, Some(THIN)) {
-            more += &table(&cpus, "what the CPUs did");
+            more += &table(&cpus, "what the CPUs did while the trials ran: packets taken in, softirqs, interrupts");
         }
     }
     // What stands above and has no evidence is not told again.
-    let told = |verdict: &&Verdict| verdict.id != "refused" || !verdict.evidence.is_empty();
+    let told =
+        |verdict: &&Verdict| !matches!(&*verdict.id, "refused" | "not-available") || !verdict.evidence.is_empty();
     let verdicts: Vec<Verdict> = cell.verdicts.iter().filter(told).cloned().collect();
     if !verdicts.is_empty() {
         more += &table(&document::verdicts(&verdicts), "verdicts with their evidence");

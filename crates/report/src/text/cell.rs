@@ -27,6 +27,7 @@ pub(super) fn draw(picture: &Picture<'_>, layout: &Layout, page: &mut Page) {
         page.blank();
         block(picture, cell, layout, page);
     }
+    super::placement::legend(&picture.results.cells, page);
 }
 
 fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut Page) {

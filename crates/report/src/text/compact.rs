@@ -12,6 +12,7 @@ use crate::figure::{self, SPACE};
 use crate::picture::{Bars, Picture};
 use crate::sparkline;
 use crate::summary::{self, Remark};
+use crate::together;
 use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
 use tardy_model::verdict::Level;
 
@@ -20,8 +21,6 @@ const GAP: usize = 2;
 const INDENT: usize = 2;
 /// A sparkline is worth its place from this width on, and no wider than the other.
 const SPARK: (usize, usize) = (12, 24);
-/// Cells named in one remark.
-const NAMED: usize = 2;
 
 struct Row<'a> {
     who: &'a str,
@@ -41,7 +40,7 @@ pub(super) fn draw(picture: &Picture<'_>, page: &mut Page) {
     }
     loads(cells, page);
     page.blank();
-    for found in remarks(picture) {
+    for found in summary::early(picture).into_iter().chain(remarks(picture)) {
         remark(&found, 2, 11, page);
     }
 }
@@ -127,7 +126,9 @@ fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
 
 /// What is wrong with a cell, in two words; nothing if nothing is.
 fn judged(results: &Results, cell: &CellResult) -> (&'static str, Ink) {
-    if !cell.valid {
+    if cell.not_available.is_some() {
+        ("not available", Ink::Plain)
+    } else if !cell.valid {
         ("not valid", Ink::Bad)
     } else if results.expectations.iter().any(|e| e.cell == cell.id && e.met == Some(false)) {
         ("not met", Ink::Bad)
@@ -153,38 +154,7 @@ fn keys(id: &str) -> String {
     id.split(',').map(|part| part.split_once('=').map_or("case", |(key, _)| key)).collect::<Vec<_>>().join(", ")
 }
 
-/// Remarks of all cells that are more than a note; what several cells say with the same label and the same opening words is said
-/// once, with the number of cells.
+/// What is more than a note, and why cells are not available.
 fn remarks(picture: &Picture<'_>) -> Vec<Remark> {
-    let mut told: Vec<(Remark, Vec<&str>)> = Vec::new();
-    for cell in &picture.results.cells {
-        for remark in summary::of_cell(cell, picture.manifest) {
-            if remark.level < Level::Warning {
-                continue;
-            }
-            let alike = |other: &Remark| other.label == remark.label && kind(&other.says) == kind(&remark.says);
-            match told.iter_mut().find(|(other, _)| alike(other)) {
-                Some((_, cells)) => cells.push(&cell.id),
-                None => told.push((remark, vec![&cell.id])),
-            }
-        }
-    }
-    told.sort_by_key(|(remark, _)| std::cmp::Reverse(remark.level));
-    told.into_iter()
-        .map(|(mut remark, cells)| {
-            let named: Vec<String> = cells.iter().take(NAMED).map(|id| title(id)).collect();
-            let more = match cells.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let example = if cells.len() > 1 { ", in the first: " } else { ": " };
-            remark.says = format!("{}{more}{example}{}", named.join("; "), remark.says);
-            remark
-        })
-        .collect()
-}
-
-/// A sentence without its figures, to see that two differ only in those.
-fn kind(says: &str) -> String {
-    says.chars().filter(|c| !c.is_ascii_digit() && !".,  –".contains(*c)).collect()
+    together::remarks(picture, |cell, remark| remark.level >= Level::Warning || cell.not_available.is_some())
 }

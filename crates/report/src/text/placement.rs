@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a cell's threads ran, where its packets were taken in and what the CPUs did: few columns, below the cell.
 
-use super::page::{Page, columns};
+use super::page::{Ink, Page, columns};
 use crate::figure::{self, SPACE};
 use crate::summary;
 use tardy_model::result::{CellResult, CpuPlacement, Placement, SoftirqPlacement};
@@ -28,6 +28,16 @@ pub(super) fn draw(cell: &CellResult, page: &mut Page) {
         let told = work.iter().any(|row| !row[5].is_empty());
         let others = if told { "others" } else { "" };
         table(["did", "packets", "NET_RX", "NET_TX", "interrupts", others], work, page);
+    }
+}
+
+/// What the columns mean that no other table has, once below all cells.
+pub(super) fn legend(cells: &[CellResult], page: &mut Page) {
+    let ran = |cell: &&CellResult| !cell.placement.is_empty() && !cell.trials.is_empty() && !cell.streams.is_empty();
+    if cells.iter().any(|cell| ran(&cell)) {
+        page.blank();
+        let says = "waited: ready to run while others had the CPU · did: what each CPU did while the trials ran";
+        page.labelled(2, "", 0, says, Ink::Dim);
     }
 }
 

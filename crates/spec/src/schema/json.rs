@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
 
+use super::OPTIONAL;
 use super::kind::{LAST_CPU, LONGEST_DEVICE};
 use super::table::LEVELS;
 use super::{Default, KEYS, Key, Kind, spread, units};
@@ -28,7 +29,8 @@ pub fn json_schema() -> Value {
                     "additionalProperties": false,
                     "properties": {
                         "name": {"description": "The case's name, part of the cell's id.", "type": "string", "pattern": "^[A-Za-z0-9]", "maxLength": 100},
-                        "set": {"description": format!("What the case sets: {dotted}."), "type": "object"}
+                        "set": {"description": format!("What the case sets: {dotted}."), "type": "object"},
+                        "optional": {"description": OPTIONAL, "type": "boolean", "default": false}
                     }
                 }
             }),
@@ -165,6 +167,7 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::Points { word } => points(word),
         Kind::Metrics { word } => metrics(word),
+        Kind::Metric => metric(),
         Kind::Numbers => {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
         }
@@ -207,9 +210,12 @@ fn points(word: &str) -> Value {
 }
 
 fn metrics(word: &str) -> Value {
+    json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": metric()}]})
+}
+
+fn metric() -> Value {
     let points = Point::ALL.map(Point::name).join("|");
-    let metric = text(format!("^(delta|transit|({points})\\.\\.({points}))$"));
-    json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": metric}]})
+    text(format!("^(delta|transit|({points})\\.\\.({points}))$"))
 }
 
 /// Of times or of sizes.

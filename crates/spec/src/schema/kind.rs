@@ -78,6 +78,8 @@ pub enum Kind {
         /// A word that may stand instead.
         word: &'static str,
     },
+    /// One metric, but for `delta`, whose blocks say nothing of repeatability.
+    Metric,
     /// A list of packet numbers.
     Numbers,
     /// One limit of a metric, or a list of them.

@@ -22,6 +22,9 @@ pub use units::show_duration;
 
 pub(crate) use kind::{Value, checked_name, metric};
 
+/// What `optional` of a case means, in one line.
+pub const OPTIONAL: &str = "A machine that cannot set the case up has it not available, and the run is not invalid for it; whatever was measured counts as ever.";
+
 /// Words of the glossary that begin a key and that this version has not built.
 pub(crate) const LATER: &[&str] = &[];
 

@@ -33,6 +33,7 @@ impl Kind {
             }
             Kind::Points { word } => format!("`\"{word}\"`, or a list of points"),
             Kind::Metrics { word } => format!("`\"{word}\"`, or a list of metrics"),
+            Kind::Metric => "a metric's name, but for `delta`".to_owned(),
             Kind::Numbers => "a list of packet numbers".to_owned(),
             Kind::Buffer => format!("`\"default\"`, or a size in {SIZE_UNITS}, `\"{}B\"` to `\"{}B\"`", spread::BUFFER.0, spread::BUFFER.1),
             Kind::Rate => format!("bits a second in {}", spread::RATE_UNITS),

@@ -11,6 +11,7 @@ use crate::error::{Problem, Reason};
 use crate::near;
 use crate::synonyms;
 use crate::tree::{Node, Toml};
+use tardy_model::point::Metric;
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::Nanos;
 
@@ -33,6 +34,7 @@ impl Kind {
             Kind::Policy => Value::Policy(written.policy()?),
             Kind::Points { word } => written.points(word)?,
             Kind::Metrics { word } => written.metrics(word)?,
+            Kind::Metric => Value::Metrics(vec![written.metric()?]),
             Kind::Numbers => Value::Numbers(written.numbers()?),
             Kind::Limits => written.limits()?,
             Kind::Buffer => written.buffer()?,
@@ -340,6 +342,18 @@ impl<'w> Written<'w> {
                 let help = format!("write [\"scheduled..rx_kernel\", \"delta\"], or \"{word}\"");
                 Err(self.not("a list of metrics", &help))
             }
+        }
+    }
+
+    fn metric(self) -> Result<Metric, Problem> {
+        let Toml::Text(text) = &self.node.value else {
+            return Err(self.not("a metric in quotes", "write \"scheduled..rx_kernel\""));
+        };
+        match metric(text).map_err(|wrong| self.of_text(wrong))? {
+            Metric::Delta => {
+                Err(self.wrong(format!("`{}`: `delta` is no latency", self.key), "write \"scheduled..rx_kernel\""))
+            }
+            metric => Ok(metric),
         }
     }
 

@@ -21,7 +21,7 @@ use tardy_model::ethernet::Tag;
 use tardy_model::load::{LoadKind, SideRecord};
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
-use tardy_model::point::Point;
+use tardy_model::point::{Metric, Point};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
 use tardy_model::stream_id::StreamId;
@@ -87,6 +87,7 @@ fn orders() -> Vec<ToAgent> {
     let order = |kind| StreamOrder {
         tag: Some(Tag { vlan: 5, pcp: 3 }),
         stamps: vec![Point::Wakeup, Point::Send, Point::RxKernel],
+        lead: Some(Metric::Span(Point::Scheduled, Point::Receive)),
         ..StreamOrder::of(&short(kind), StreamId::FIRST, 7)
     };
     let send = |kind, replies| SendOrder {

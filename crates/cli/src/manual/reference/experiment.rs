@@ -46,6 +46,7 @@ pub fn chapter() -> Chapter {
     let rows = [
         ("`[[case]] name`", "a name", "required", "The case's name, part of the cell's id."),
         ("`[[case]] set`", "a table", "nothing", "What the case sets: full dotted keys with their values."),
+        ("`[[case]] optional`", "`true` or `false`", "`false`", tardy_spec::schema::OPTIONAL),
         ("`[matrix]`", "a table", "no axis", "Axes: full dotted keys, each with a list of values."),
     ];
     let rows = rows.map(|row| <[&str; 4]>::from(row).map(str::to_owned).to_vec());

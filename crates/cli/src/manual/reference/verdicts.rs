@@ -29,8 +29,14 @@ const WIDER: &[(&str, &str, &str)] = &[
          See [points](../method/points.md).",
     ),
     ("failed", "cell or run", "*invalid*: no trial was finished, or something failed after one was, and what."),
+    ("one-trial", "run", "*note*: the figures are of one trial of each cell (`tardy report --trial`)."),
     ("interrupted", "run", "*note*: a signal ended it, and how many trials were kept."),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
+    (
+        "not-available",
+        "cell",
+        "*note*: the machine could not set up the cell of an optional case, and why; the run is not invalid for it.",
+    ),
     (
         "ruler",
         "cell",

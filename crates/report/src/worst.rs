@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The worst packets of a run, for a terminal: which they are, when they were due, and where each of them lost its time.
+
+use crate::column::{lead, title, unit};
+use crate::figure::{self, SPACE};
+use crate::{Picture, summary};
+use tardy_analyze::worst::WorstPacket;
+use tardy_model::point::Point;
+use tardy_model::result::CellResult;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The worst packets of a stream in a cell.
+pub struct WorstOf<'a> {
+    /// The cell.
+    pub cell: &'a CellResult,
+    /// The stream.
+    pub stream: &'a str,
+    /// The metric that they are the worst of.
+    pub metric: &'a str,
+    /// Packets that were received and have a value of it.
+    pub values: u64,
+    /// Packets that never arrived or were never sent.
+    pub missing: u64,
+    /// The packets, the worst first.
+    pub packets: Vec<WorstPacket>,
+}
+
+/// The metric that leads of a stream of a cell; `None` if it has no figures.
+pub fn leading<'a>(cell: &'a CellResult, stream: &str) -> Option<&'a str> {
+    lead(cell.streams.get(stream)?)
+}
+
+/// The tables, each below what it is of.
+pub fn draw(picture: &Picture<'_>, all: &[WorstOf<'_>]) -> String {
+    let results = picture.results;
+    let mut out = format!("{}   {}   {}\n", results.name, summary::state(results), summary::expectations(results));
+    for of in all {
+        out += "\n";
+        out += &heading(of);
+        if of.missing > 0 {
+            let missing = figure::count(of.missing, SPACE);
+            out += &format!("  {missing} more never arrived or were never sent: each is worse than any of these\n");
+        }
+        if !of.packets.is_empty() {
+            out += &table(of);
+        }
+    }
+    if all.iter().any(|of| !of.packets.is_empty()) {
+        out += "\nat: when the packet was due in its trial. Behind the value: how long each stage took, named by\n\
+                the point that ends it; the first one counts from the schedule.\n";
+    }
+    out
+}
+
+fn heading(of: &WorstOf<'_>) -> String {
+    let valid = match (of.cell.valid, &of.cell.not_available) {
+        (true, _) => "",
+        (false, None) => "   not valid",
+        (false, Some(_)) => "   not available",
+    };
+    let packets = figure::count(of.values, SPACE);
+    let many = of.packets.len();
+    format!("{}   {}   {}: the {many} worst of {packets} packets{valid}\n", title(&of.cell.id), of.stream, of.metric)
+}
+
+fn table(of: &WorstOf<'_>) -> String {
+    let metrics = of.cell.streams.get(of.stream).and_then(|stream| stream.metrics.get_key_value(of.metric));
+    let unit = unit(metrics.into_iter().map(|(name, metric)| (name.as_str(), metric)));
+    let has = |point: &Point| of.packets.iter().any(|packet| packet.stages.iter().any(|(at, _)| at == point));
+    let points: Vec<Point> = Point::ALL.into_iter().filter(has).collect();
+    let show = |ns: i64| figure::grouped(&unit.fixed(ns), SPACE);
+    let mut rows: Vec<Vec<String>> = vec![["packet", "trial", "at", unit.sign()].map(str::to_owned).to_vec()];
+    rows[0].extend(points.iter().map(|point| point.name().to_owned()));
+    for packet in &of.packets {
+        let seq = figure::grouped(&packet.seq.to_string(), SPACE);
+        let at = format!("{:.3} s", packet.at_ns as f64 / 1e9);
+        let mut row = vec![format!("#{seq}"), packet.trial.to_string(), at, show(packet.value_ns)];
+        let stage = |point: &Point| packet.stages.iter().find(|(at, _)| at == point).map(|(_, ns)| show(*ns));
+        row.extend(points.iter().map(|point| stage(point).unwrap_or_else(|| figure::ABSENT.to_owned())));
+        rows.push(row);
+    }
+    let widths: Vec<usize> =
+        (0..rows[0].len()).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0) + GAP).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(text, width)| format!("{text:>width$}"));
+        cells.collect::<String>() + "\n"
+    };
+    rows.iter().map(line).collect()
+}

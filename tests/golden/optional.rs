@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells of optional cases: a machine that cannot set one up does not spoil the others, and nothing else is excused.
+
+use crate::analyze::fixture::{batch, healthy_packets, record};
+use tardy_analyze::run::{Outcome, outcome};
+use tardy_judge::{Judge, refused};
+use tardy_model::manifest::Manifest;
+use tardy_model::result::Results;
+use tardy_spec::experiment::Experiment;
+use tardy_spec::{Source, load};
+
+const COUNT: u32 = 200;
+const WHY: &str = "this kernel has no netdevsim";
+
+/// Two cells over port `sim`, of which the second may be missing.
+fn experiment(more: &str) -> Experiment {
+    let text = format!(
+        "name = \"x\"\ntrials = 1\n{more}[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = 200\n\
+         [[case]]\nname = \"sound\"\n[[case]]\nname = \"device\"\noptional = true\n"
+    );
+    load(&Source { name: "x.toml".into(), text }, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()))
+}
+
+/// What the run comes to if `measured` cells have a trial and `lacking` ones are refused.
+fn judged(experiment: &Experiment, measured: &[&str], lacking: &[&str]) -> Results {
+    let mut judge = Judge::new(experiment);
+    for id in measured {
+        let mut record = record(1, COUNT);
+        record.cell = (*id).to_owned();
+        let rows = batch(0, &healthy_packets(1, COUNT as usize));
+        assert!(judge.trial(&record, &[("ctl".to_owned(), rows)]).is_some(), "{id}");
+    }
+    lacking.iter().for_each(|id| judge.say(id, refused(WHY)));
+    judge.finish(&Manifest::default()).results
+}
+
+#[test]
+fn an_optional_case_that_cannot_be_set_up_spoils_no_other_cell() {
+    let results = judged(&experiment(""), &["sound"], &["device"]);
+    assert_eq!((results.valid, outcome(&results)), (true, Outcome::Good));
+    let device = &results.cells[1];
+    assert_eq!((device.valid, device.not_available.as_deref()), (false, Some(WHY)), "it has no numbers to be used");
+    let told: Vec<_> = device.verdicts.iter().map(|verdict| (&*verdict.id, verdict.says.contains(WHY))).collect();
+    assert_eq!(told, [("not-available", true)]);
+    // The same of a case that must be there.
+    let results = judged(&experiment(""), &["device"], &["sound"]);
+    assert_eq!((results.valid, outcome(&results)), (false, Outcome::Unknown));
+    assert_eq!(results.cells[0].not_available, None);
+}
+
+#[test]
+fn what_was_measured_of_an_optional_case_counts_as_ever() {
+    let results = judged(&experiment(""), &["sound", "device"], &["device"]);
+    assert_eq!((results.valid, outcome(&results)), (false, Outcome::Unknown), "it was refused behind its first trial");
+    assert_eq!(results.cells[1].not_available, None);
+    // No trial at all without a refusal is a failure.
+    assert!(!judged(&experiment(""), &["sound"], &[]).valid);
+    // A run of nothing but what is not available has shown nothing.
+    let both = experiment("").cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
+    assert_eq!(both, ["sound", "device"]);
+    assert!(!judged(&experiment(""), &[], &["sound", "device"]).valid);
+}
+
+#[test]
+fn an_expectation_on_what_is_not_available_is_neither_met_nor_broken() {
+    let met = |limit: &str| format!("[expect.ctl]\n\"scheduled..rx_kernel\" = \"p50 < {limit}\"\nlost = 0\n");
+    for (limit, comes_to, overall) in [("1s", Outcome::Good, Some(true)), ("1ns", Outcome::Unmet, Some(false))] {
+        let results = judged(&experiment(&met(limit)), &["sound"], &["device"]);
+        assert_eq!((outcome(&results), results.expectations_met), (comes_to, overall), "{limit}");
+        let of_device: Vec<_> = results.expectations.iter().filter(|e| e.cell == "device").collect();
+        assert!(of_device.len() == 2 && of_device.iter().all(|e| e.met.is_none()), "{of_device:?}");
+        assert!(of_device.iter().all(|e| e.why.as_deref() == Some("the cell is not available")), "{of_device:?}");
+    }
+}
+
+#[test]
+fn expectations_that_stand_only_on_what_is_not_available_are_not_judged() {
+    let text = experiment("")
+        .effective
+        .replace("name = \"device\"\n", "name = \"device\"\nset = { \"expect.ctl.lost\" = 0 }\n");
+    let experiment = load(&Source { name: "x.toml".into(), text }, &[]).expect("it loads");
+    let results = judged(&experiment, &["sound"], &["device"]);
+    assert_eq!((results.valid, results.expectations_met, outcome(&results)), (true, None, Outcome::Unknown));
+}
