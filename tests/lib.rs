@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::io::Write;
 
-/// Notes that a test could not run here, with the reason. `packaging/test.sh` counts these and fails on unlisted ones.
+/// Notes that a test could not run here, with the reason. `packaging/test.sh` counts these and
+/// fails on unlisted ones.
 pub fn skip(test: &str, reason: &str) {
     eprintln!("SKIP {test}: {reason}");
     if let Ok(path) = std::env::var("TARDY_SKIPS")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Puts the page's script and style together: uPlot as npm installed it, licence and all, and our own modules in one scope.
+//! Puts the page's script and style together: uPlot as npm installed it, licence and all, and our
+//! own modules in one scope.
 
 use std::error::Error;
 use std::fs;

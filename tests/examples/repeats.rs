@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the tables of docs/method/repeats.md: of how many of 1,000 seeded cells `repeats` warns. Run it with
-//! `cargo run --release --locked -p tardy-tests --example repeats`.
+//! Makes the tables of docs/method/repeats.md: of how many of 1,000 seeded cells `repeats` warns.
+//! Run it with `cargo run --release --locked -p tardy-tests --example repeats`.
 
 #[path = "../golden/analyze/process.rs"]
 mod process;
@@ -8,11 +8,13 @@ mod process;
 use process::{Process, TRIALS};
 use tardy_analyze::repeats::scores::normal_quantile;
 
-/// What any test could find at most, of trials that are shifted at their medians alone: one that knows which trial is shifted, which
-/// way, by how much, and how blocks hang together, and warns of 3 % of the cells whose trials are alike (Neyman and Pearson 1933).
+/// What any test could find at most, of trials that are shifted at their medians alone: one that
+/// knows which trial is shifted, which way, by how much, and how blocks hang together, and warns
+/// of 3 % of the cells whose trials are alike (Neyman and Pearson 1933).
 fn attainable(process: &Process) -> f64 {
     let (n, rho) = (process.blocks as f64, process.rho);
-    // What a trial's blocks of deviation 1 tell of its mean, and that against the mean of the other trials.
+    // What a trial's blocks of deviation 1 tell of its mean, and that against the mean of the
+    // other trials.
     let known = ((n - 2.0) * (1.0 - rho) + 2.0) / (1.0 + rho);
     let distance = (known * f64::from(TRIALS - 1) / f64::from(TRIALS)).sqrt();
     below(distance + normal_quantile(0.03))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From samples to a judged table: every figure against a plain reckoning of it, every verdict against its injected cause.
+//! From samples to a judged table: every figure against a plain reckoning of it, every verdict
+//! against its injected cause.
 
 mod cells;
 mod delta;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answered streams in experiment files: what each kind means, which keys belong to it, what is refused.
+//! Answered streams in experiment files: what each kind means, which keys belong to it, what is
+//! refused.
 
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Stream, Wait};

@@ -34,8 +34,8 @@ pub fn program(folder: &Path, name: &str, script: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
-/// How a job ends and how often it ran the experiment, if `tardy` ends with these codes, the last one again and again. CI systems
-/// run a job's script with `-e` and without.
+/// How a job ends and how often it ran the experiment, if `tardy` ends with these codes, the last
+/// one again and again. CI systems run a job's script with `-e` and without.
 fn job(snippet: &str, codes: &[i32], strict: bool) -> (i32, usize) {
     let keep = tempfile::tempdir().expect("a folder");
     let folder = keep.path();

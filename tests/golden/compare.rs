@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy compare`: the statistics of its claims, its table, and the verb on run folders of a simulated path. A folder becomes
-//! that of an exact run by a fingerprint in its results.
+//! `tardy compare`: the statistics of its claims, its table, and the verb on run folders of a
+//! simulated path. A folder becomes that of an exact run by a fingerprint in its results.
 
 mod conditions;
 mod facts;
@@ -23,7 +23,8 @@ use tardy_report::Options;
 
 #[test]
 fn the_ranks_of_an_interval_are_those_of_the_sign_test() {
-    // Tables of the binomial with ½: P(X ≤ 5) = 0.02069 for 20, P(X ≤ 0) = 1/64 for 6, P(X ≤ 39) = 0.01760 for 100.
+    // Tables of the binomial with ½: P(X ≤ 5) = 0.02069 for 20, P(X ≤ 0) = 1/64 for 6, P(X ≤ 39) =
+    // 0.01760 for 100.
     for (n, rank, sure) in [(6, 1, 0.96875), (20, 6, 0.95861), (25, 8, 0.95671), (100, 40, 0.96480)] {
         let (found, confidence) = phases::rank(n).expect("an interval");
         assert_eq!(found, rank, "{n}");
@@ -59,7 +60,8 @@ fn a_claim_rests_on_the_signs_of_twenty_phases() {
 
 #[test]
 fn a_run_is_not_lower_for_losing_its_latest_packets() {
-    // B would be 100 ns lower in each phase, but in ten of twenty its figure is that of a packet that never arrived.
+    // B would be 100 ns lower in each phase, but in ten of twenty its figure is that of a packet
+    // that never arrived.
     let drawn = |infinite: u32| -> Vec<Drawn> {
         let figures = |n| [1_000, if n <= infinite { INFINITE } else { 900 }];
         (1..=20).map(|n| Drawn { trial: n, phase_ns: i64::from(n), figures_ns: figures(n) }).collect()
@@ -326,7 +328,8 @@ fn a_seed_and_a_queue_discipline_that_differ_are_told() {
         })
     };
     let a = with(7, read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5));
-    // Counters, the handle that the kernel gives, and whole cycles of the base time are every run's own.
+    // Counters, the handle that the kernel gives, and whole cycles of the base time are every
+    // run's own.
     let again = with(7, read("tardy-3-a", 200_000, 1_700_000_000_005_000_000, 9));
     assert_eq!(compared(&a, &again).differences, []);
     // A run that says whose they are is like an older one, whose commands alone tell it.
@@ -334,7 +337,8 @@ fn a_seed_and_a_queue_discipline_that_differ_are_told() {
     let said =
         ReadBack { qdiscs_of: of("a", QdiscsOf::MADE), ..read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5) };
     assert_eq!(compared(&a, &with(7, said.clone())).differences, []);
-    // What is said counts, whatever the command is called: a namespace need not bear the station's name.
+    // What is said counts, whatever the command is called: a namespace need not bear the station's
+    // name.
     let renamed = ReadBack { command: "tc -n elsewhere -j -s qdisc show dev eth7".to_owned(), ..said.clone() };
     assert_eq!(compared(&a, &with(7, renamed)).differences, []);
     let moved = ReadBack { qdiscs_of: of("b", QdiscsOf::MADE), ..said };

@@ -5,7 +5,8 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The table of crates in ARCHITECTURE.md: each crate with those that it may use. What is not in it may not be used.
+/// The table of crates in ARCHITECTURE.md: each crate with those that it may use. What is not in
+/// it may not be used.
 fn may_use() -> BTreeMap<String, BTreeSet<String>> {
     let text = include_str!("../../ARCHITECTURE.md");
     let (_, table) = text.split_once("\n| crate | uses | is |\n").expect("the table of crates");

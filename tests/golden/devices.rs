@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices that are simulated or emulated: what is planned for them, who gets them, and the instants of a device's own clock.
+//! Devices that are simulated or emulated: what is planned for them, who gets them, and the
+//! instants of a device's own clock.
 
 use tardy_lab::guest::{GuestError, devices, extra};
 use tardy_lab::kinds::Kinds;

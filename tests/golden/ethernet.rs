@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `packet`: the bytes of its frames, what is read out of frames that arrive, and its filter's program, run by an
-//! interpreter of its own on every kind of frame.
+//! Port `packet`: the bytes of its frames, what is read out of frames that arrive, and its
+//! filter's program, run by an interpreter of its own on every kind of frame.
 
 use proptest::prelude::*;
 use tardy_engine::port::packet::filter;
@@ -107,7 +107,8 @@ fn what_fills_a_short_frame_up_is_no_part_of_its_payload() {
     assert_eq!(inbox.packet(0).0, long, "nothing of the frame before is left");
 }
 
-/// Classic BPF as linux/filter.h and `man 7 socket` have it, as far as the program uses it: the bytes that are let through.
+/// Classic BPF as linux/filter.h and `man 7 socket` have it, as far as the program uses it: the
+/// bytes that are let through.
 fn run(program: &[Instruction], frame: &[u8], outgoing: bool) -> u32 {
     let (mut accumulator, mut at) = (0u32, 0);
     loop {
@@ -173,7 +174,8 @@ proptest! {
         for frame in [bytes.as_slice(), &whole] {
             let opened = ethernet::open(frame, taken, ETHERTYPE);
             let passed = run(&program, frame, false) > 0;
-            // What the filter lets through can be opened; what is dropped of our type is another stream's.
+            // What the filter lets through can be opened; what is dropped of our type is another
+            // stream's.
             prop_assert!(!passed || opened.is_some());
             if let Some((start, seen)) = opened {
                 prop_assert!(start <= frame.len());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The test frame's bytes, the agent's messages, metrics' names, the choice of CPUs: small pure parts, byte by byte.
+//! The test frame's bytes, the agent's messages, metrics' names, the choice of CPUs: small pure
+//! parts, byte by byte.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

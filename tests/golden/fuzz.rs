@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every input of the fuzzers' corpus again, seeds and what they found: each ends in a result or in one error. So a change that breaks
-//! a target, or falls back into an old fault, is seen without a fuzzer. Its lock file, which nothing else reads, is held too.
+//! Every input of the fuzzers' corpus again, seeds and what they found: each ends in a result or
+//! in one error. So a change that breaks a target, or falls back into an old fault, is seen
+//! without a fuzzer. Its lock file, which nothing else reads, is held too.
 //!
-//! The check sum of samples is looked at here, and not under fuzzing: `fuzz/run.sh 0` goes behind it.
+//! The check sum of samples is looked at here, and not under fuzzing: `fuzz/run.sh 0` goes behind
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -54,8 +56,8 @@ fn the_corpus_of_fuzz_target_message_does_not_stay_behind_the_protocol() {
         kinds.extend(bytes.first().filter(|_| !broken).copied());
     }
     assert_eq!(kinds, BTreeSet::from([0, 2, 3, 4]), "answers, orders, orders behind a greeting, a guest");
-    // What a fuzzer found beside them is mostly broken, as it should be; but if nothing of it reaches a message any more, it was
-    // found on the way to an older protocol.
+    // What a fuzzer found beside them is mostly broken, as it should be; but if nothing of it
+    // reaches a message any more, it was found on the way to an older protocol.
     let heard = inputs.values().filter(|input| message::input(input) > 0).count();
     assert!(
         heard >= 40,
@@ -90,7 +92,8 @@ fn any_number_of_a_record_or_of_samples_may_be_anything() {
 fn the_corpus_of_fuzz_target_run_folder_holds() {
     run_folder::sound_is_reported();
     replay("run_folder", |name, input| {
-        // What a fuzzer kept has its sum for a name; a person's seeds and regressions are tried whole.
+        // What a fuzzer kept has its sum for a name; a person's seeds and regressions are tried
+        // whole.
         let whole = !(name.len() == 40 && name.chars().all(|c| c.is_ascii_hexdigit()));
         assert!(run_folder::input(input, whole), "an input without an edit tries nothing");
     });

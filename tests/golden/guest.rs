@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guests, as far as they are pure: the archive that one boots, the frames that it sends, what its console means, where Debian's kernels
-//! come from, QEMU's arguments.
+//! Guests, as far as they are pure: the archive that one boots, the frames that it sends, what its
+//! console means, where Debian's kernels come from, QEMU's arguments.
 
 mod archive;
 mod cache;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the binary says of itself: help texts, man pages, completions. They come from one definition, so what holds for one verb
-//! is held for all.
+//! What the binary says of itself: help texts, man pages, completions. They come from one
+//! definition, so what holds for one verb is held for all.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,7 +51,8 @@ fn below(verb: &str) -> Vec<String> {
     names.flat_map(flags).collect()
 }
 
-/// Every verb, hidden ones too, by its page in the reference, with its flags and those of the verbs below it.
+/// Every verb, hidden ones too, by its page in the reference, with its flags and those of the
+/// verbs below it.
 pub fn verbs() -> BTreeMap<String, Vec<String>> {
     let page = |(file, text): (String, String)| {
         let verb = file.strip_prefix("tardy-")?.strip_suffix(".md")?.to_owned();
@@ -195,7 +196,8 @@ fn completions_know_every_verb_and_flag() {
 fn offered(words: &[&str], folder: &std::path::Path) -> Vec<String> {
     let script = folder.join(".completions");
     fs::write(&script, says(&["completions", "bash"])).expect("written");
-    // The function that is registered, as bash calls it; `compopt` works only while a key is being answered.
+    // The function that is registered, as bash calls it; `compopt` works only while a key is being
+    // answered.
     let told = r#"compopt() { :; }; source .completions
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
         function=$(complete -p tardy | sed 's/.*-F \([^ ]*\).*/\1/')

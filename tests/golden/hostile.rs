@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Input that is wrong on purpose: it costs one error, and no memory, no wait, no cursor of the reader's terminal.
+//! Input that is wrong on purpose: it costs one error, and no memory, no wait, no cursor of the
+//! reader's terminal.
 
 use std::fs;
 use std::io::{self, Read};
@@ -70,7 +71,8 @@ fn a_false_length_of_a_message_costs_no_memory() {
         }
         assert!(from.most <= 64 << 10, "{} bytes were made ready for {length} that never came", from.most);
     }
-    // A list inside a message that says it is longer than the message: 2^32 − 1 entries, and none there.
+    // A list inside a message that says it is longer than the message: 2^32 − 1 entries, and none
+    // there.
     for body in [[0, 0xff, 0xff, 0xff, 0xff, 0x0f], [7, 0xff, 0xff, 0xff, 0xff, 0x0f]] {
         let bytes = [&(body.len() as u32).to_le_bytes()[..], &body].concat();
         assert!(matches!(message::receive::<ToAgent>(&mut &*bytes), Err(MessageError::Garbled(_))));
@@ -162,7 +164,8 @@ fn with_footer(parts: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn a_footer_that_promises_more_than_its_bytes_costs_no_memory_no_stack_and_no_wait() {
-    // Thrift's compact protocol: a byte with the step to the field's number and the kind of its value, then the value.
+    // Thrift's compact protocol: a byte with the step to the field's number and the kind of its
+    // value, then the value.
     const LIST_OF_STRUCTS: u8 = 0xfc;
     const MOST: [u8; 5] = [0xff, 0xff, 0xff, 0xff, 0x07];
     let schema = [0x29, 0x1c, 0x48, 1, b'r', 0];
@@ -226,7 +229,8 @@ fn points_out_of_their_order_are_damage_and_no_other_figures() {
     let at = bytes.windows(chain.len()).position(|window| window == chain).expect("the chain is in the footer");
     for instead in [turned, br#"["rx_kernel","rx_kernel"]"#, br#"["scheduled","rx_kernel"]"#] {
         let changed = [&bytes[..at], instead, &bytes[at + chain.len()..]].concat();
-        // What is wrong is found before the sum is looked at, which whoever means harm would have made fit.
+        // What is wrong is found before the sum is looked at, which whoever means harm would have
+        // made fit.
         assert!(damage(&changed).contains("its points are not in their order"), "{}", damage(&changed));
     }
 }

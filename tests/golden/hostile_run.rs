@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Run folders and experiment files that are made to harm: each costs one clear error, and less than 200 MB of memory, which the
-//! kernel sees to. The built binary is called, for what breaks the program breaks it past every `catch_unwind`.
+//! Run folders and experiment files that are made to harm: each costs one clear error, and less
+//! than 200 MB of memory, which the kernel sees to. The built binary is called, for what breaks
+//! the program breaks it past every `catch_unwind`.
 
 use crate::help::tardy;
 use serde_json::{Value, json};

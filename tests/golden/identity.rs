@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which build measures: agents are of the coordinator's, whatever has taken the program's name since. And where programs are looked
-//! for as root.
+//! Which build measures: agents are of the coordinator's, whatever has taken the program's name
+//! since. And where programs are looked for as root.
 
 use std::ffi::OsStr;
 use std::fs;

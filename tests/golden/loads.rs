@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Background loads without a machine: their keys, what they draw, their series, their lines in the reports.
+//! Background loads without a machine: their keys, what they draw, their series, their lines in
+//! the reports.
 
 use crate::report::sample::run;
 use rand::{Rng, SeedableRng};
@@ -125,7 +126,8 @@ fn draws_are_of_their_distribution() {
     assert_eq!((Distribution::Fixed(7).at(0.0), Distribution::Fixed(7).at(0.999)), (7, 7));
     let uniform = Distribution::Uniform(10, 19);
     assert_eq!((uniform.at(0.0), uniform.at(0.5), uniform.at(0.9999)), (10, 15, 19));
-    // The median of an exponential is ln 2 of its mean; a share q of a Pareto lies below scale / (1 - q)^(1/shape).
+    // The median of an exponential is ln 2 of its mean; a share q of a Pareto lies below scale /
+    // (1 - q)^(1/shape).
     assert_eq!(Distribution::Exponential(1_000_000).at(0.5), 693_147);
     assert_eq!(Distribution::Pareto { scale: 1_000, shape: 2.0 }.at(0.75), 2_000);
     let all = [

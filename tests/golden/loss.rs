@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The built binary on a simulated path that loses packets on purpose: what it comes to never gets milder.
+//! The built binary on a simulated path that loses packets on purpose: what it comes to never gets
+//! milder.
 
 use crate::help::tardy;
 use serde_json::Value;

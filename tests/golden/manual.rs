@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The manual is true: its links lead somewhere, its experiments load, its commands exist, and its reference knows every key,
-//! field, exit code and verdict.
+//! The manual is true: its links lead somewhere, its experiments load, its commands exist, and its
+//! reference knows every key, field, exit code and verdict.
 
 use crate::help;
 use std::collections::{BTreeMap, BTreeSet};
@@ -205,7 +205,8 @@ fn experiments_in_documents_load() {
     assert!(seen >= 5, "only {seen} experiments were found");
 }
 
-/// Calls of tardy in a piece of shell or in backquotes: the word after it, and the flags up to the end of the command.
+/// Calls of tardy in a piece of shell or in backquotes: the word after it, and the flags up to the
+/// end of the command.
 fn calls(code: &str) -> Vec<(String, Vec<String>)> {
     let joined = code.replace("\\\n", " ");
     let mut found = Vec::new();
@@ -352,7 +353,8 @@ fn a_shortening_that_a_ready_made_experiment_suggests_shortens_every_stream() {
 
 #[test]
 fn no_document_calls_a_wakeup_late_that_is_ahead_by_the_advance() {
-    // Where it is said what the row is; that it is so, layer sim holds (`advance_and_spin_aim_before_the_instant`).
+    // Where it is said what the row is; that it is so, layer sim holds
+    // (`advance_and_spin_aim_before_the_instant`).
     for (path, row) in [
         ("README.md", "| `scheduled..wakeup` |"),
         ("docs/table.md", "| `scheduled..wakeup` |"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and numbers that nothing stands behind: each is an error that says which, and never the first one, this machine, or no address.
+//! Names and numbers that nothing stands behind: each is an error that says which, and never the
+//! first one, this machine, or no address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tx stamps add to figures: the interval holds the truth, and the sentence names what was measured.
+//! What tx stamps add to figures: the interval holds the truth, and the sentence names what was
+//! measured.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kind of path, a kind of station and a host of this test's own, by which the coordinator runs a whole experiment: three stations, one
-//! of them on two paths, whose agents are threads of this process. Nothing of the machine is touched. A kind of port
-//! of the test's own is in `port`.
+//! A kind of path, a kind of station and a host of this test's own, by which the coordinator runs
+//! a whole experiment: three stations, one of them on two paths, whose agents are threads of this
+//! process. Nothing of the machine is touched. A kind of port of the test's own is in `port`.
 
 mod port;
 
@@ -109,7 +109,8 @@ fn end_of(stations: &PlannedStations, names: Names, station: &str, number: usize
     }
 }
 
-/// A path that joins any number of stations over the loopback, and a second one that leads to the last of them again.
+/// A path that joins any number of stations over the loopback, and a second one that leads to the
+/// last of them again.
 fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let each = stations.keys().enumerate();
     let mut ends = Ends::of(PathId::FIRST, each.map(|(n, name)| (name.clone(), end_of(stations, names, name, n))));
@@ -273,7 +274,8 @@ impl Sink for Kept {
     fn load_output(&mut self, _: Vec<(String, Vec<u8>)>) {}
 }
 
-/// The built-in paths join two stations, so the third one comes in behind the file's checks, and asks in place of `b`.
+/// The built-in paths join two stations, so the third one comes in behind the file's checks, and
+/// asks in place of `b`.
 fn experiment_of(text: &str) -> Experiment {
     let source = tardy_spec::Source { name: "open-kinds.toml".into(), text: text.to_owned() };
     let mut experiment = tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
@@ -315,7 +317,8 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
     }
 }
 
-/// Why a run over the test's path fails whose program ends at this look at the host; 0 is before it is ready.
+/// Why a run over the test's path fails whose program ends at this look at the host; 0 is before
+/// it is ready.
 fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3], Vec<Option<String>>) {
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle { ends_at: Some(look), ..Idle::new(&did) };

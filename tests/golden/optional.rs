@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cells of optional cases: a machine that cannot set one up does not spoil the others, and nothing else is excused.
+//! Cells of optional cases: a machine that cannot set one up does not spoil the others, and
+//! nothing else is excused.
 
 use crate::analyze::fixture::{batch, healthy_packets, record};
 use tardy_analyze::run::{Outcome, outcome};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who takes packets in: what the file may say of it, the commands that come of it, and how the kernel's counts are read.
+//! Who takes packets in: what the file may say of it, the commands that come of it, and how the
+//! kernel's counts are read.
 
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};

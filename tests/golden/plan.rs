@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plan, its names, its journal, and what becomes of a step that fails: with a runner that only writes down.
+//! The plan, its names, its journal, and what becomes of a step that fails: with a runner that
+//! only writes down.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -244,7 +245,8 @@ fn a_failure_undoes_what_was_begun_last_first_and_nothing_else() {
         let told = error.to_string();
         assert!(told.contains(&format!("`{command}` ({}): {says}: ", step.why)), "{told}");
 
-        // A command before the failing one has been run, so its step is undone; a batch that tolerates something goes on.
+        // A command before the failing one has been run, so its step is undone; a batch that
+        // tolerates something goes on.
         let begun = |step: &Step| flat[..k].iter().any(|(of, _)| std::ptr::eq(*of, step));
         let wanted: Vec<String> = commands(plan.steps.iter().rev().filter(|s| begun(s)).flat_map(|s| &s.undoes));
         let undoes: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
@@ -323,7 +325,8 @@ fn commands<'a>(inverses: impl IntoIterator<Item = &'a Inverse>) -> Vec<String> 
     inverses.into_iter().flat_map(Inverse::commands).map(|command| command.to_string()).collect()
 }
 
-/// A slot folder as a killed run leaves it. Numbers are high, so that no test claims them meanwhile.
+/// A slot folder as a killed run leaves it. Numbers are high, so that no test claims them
+/// meanwhile.
 pub fn killed(state: &Path, slot: u16, journal: &str) -> PathBuf {
     let dir = state.join(format!("slots/{slot}"));
     fs::create_dir_all(&dir).unwrap();

@@ -2,8 +2,8 @@
 //! Documents and comments are plain English that fits on a screen: how wide their lines are, and
 //! which phrases have a plainer replacement.
 //!
-//! `tests/data/phrases.txt` lists the phrases. `tests/data/prose.txt` counts what is left to do. The
-//! counts may only shrink.
+//! `tests/data/phrases.txt` lists the phrases. `tests/data/prose.txt` counts what is left to do.
+//! The counts may only shrink.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -121,8 +121,8 @@ fn left() -> BTreeMap<(String, String), usize> {
     rows.map(row).collect()
 }
 
-/// Compares counts with those that are left. With `exact`, a count that has shrunk is an error too, so
-/// that it cannot grow again.
+/// Compares counts with those that are left. With `exact`, a count that has shrunk is an error
+/// too, so that it cannot grow again.
 fn compare(kind: &str, counts: &BTreeMap<String, usize>, exact: bool, advice: &str) {
     let left = left();
     let allowed = |place: &String| left.get(&(kind.to_owned(), place.clone())).copied().unwrap_or(0);

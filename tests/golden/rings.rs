@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Within a crate files do not import each other in a ring: who reads one file need not read all of them.
+//! Within a crate files do not import each other in a ring: who reads one file need not read all
+//! of them.
 //!
-//! The rule. A file imports another one if it names what that one declares, in a `use` or in any other path. What a name means is
-//! followed through every `pub use` to the file that declares it. So a parent does not import its child by `mod child;`, nor by
-//! giving its names on (a facade) without naming them itself. A child may take what its parent declares, unless the parent imports the
-//! child, in whatever number of steps. Where the parent does, as one that has the list of all kinds does, what the children need stands in a
-//! file of its own beside them, and they take it from there: a child that takes it by way of its parent depends on its parent too.
+//! The rule. A file imports another one if it names what that one declares, in a `use` or in any
+//! other path. What a name means is followed through every `pub use` to the file that declares it.
+//! So a parent does not import its child by `mod child;`, nor by giving its names on (a facade)
+//! without naming them itself. A child may take what its parent declares, unless the parent
+//! imports the child, in whatever number of steps. Where the parent does, as one that has the list
+//! of all kinds does, what the children need stands in a file of its own beside them, and they
+//! take it from there: a child that takes it by way of its parent depends on its parent too.
 //!
-//! A type may have methods in other files than the one that declares it. That one imports such a file if it calls a method by a name
-//! that no other type of the crate has; what a method of an ambiguous name belongs to only a compiler knows.
+//! A type may have methods in other files than the one that declares it. That one imports such a
+//! file if it calls a method by a name that no other type of the crate has; what a method of an
+//! ambiguous name belongs to only a compiler knows.
 
 mod graph;
 mod module;
@@ -89,7 +93,8 @@ fn a_child_that_takes_by_way_of_its_parent_depends_on_it() {
     let child = "use super::Kind; pub const KIND: Kind = Kind;";
     let ring = made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")]);
     assert_eq!(told(&ring), ["a.rs imports lib.rs (`super::Kind`), lib.rs imports a.rs (`a::KIND`)"]);
-    // One that has the list and of which nothing is taken back is none; nor is one that only gives names on.
+    // One that has the list and of which nothing is taken back is none; nor is one that only gives
+    // names on.
     let child = "use super::kind::Kind; pub const KIND: Kind = Kind;";
     assert_eq!(told(&made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")])), [""; 0]);
     let facade = "mod a; mod kind;\npub use a::KIND; pub(crate) use kind::*;\npub struct Other;";

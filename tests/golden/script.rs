@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scripts that tardy prints or keeps: nothing that somebody else wrote becomes a line that a shell runs. And what a file may have
-//! done as root: nothing without the caller's word.
+//! Scripts that tardy prints or keeps: nothing that somebody else wrote becomes a line that a
+//! shell runs. And what a file may have done as root: nothing without the caller's word.
 
 use crate::help::tardy;
 use std::collections::BTreeSet;

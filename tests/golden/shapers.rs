@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word differs from what was asked. The files
-//! beside this one are what iproute2 6.1 printed on Linux 6.12, byte for byte.
+//! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word
+//! differs from what was asked. The files beside this one are what iproute2 6.1 printed on Linux
+//! 6.12, byte for byte.
 
 mod entries;
 mod frames;
@@ -83,7 +84,8 @@ fn only_the_device_that_streams_leave_by_is_shaped_and_it_is_put_back() {
 
 #[test]
 fn the_credits_of_cbs_follow_from_its_slope() {
-    // 98.688 Mbit/s of 1 Gbit/s and frames of 1542 bytes: the example of tc-cbs(8), whose own figures these are.
+    // 98.688 Mbit/s of 1 Gbit/s and frames of 1542 bytes: the example of tc-cbs(8), whose own
+    // figures these are.
     let cbs = "kind = \"cbs\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\nclass_queues = [\"1@0\", \"1@1\", \"2@2\"]\n\
                cbs.classes = [1]\ncbs.idleslope = \"98688kbit\"\n";
     let child = "parent 100:2 cbs idleslope 98688 sendslope -901312 hicredit 153 locredit -1389 offload 0";
@@ -97,7 +99,8 @@ fn a_senders_phase_lies_early_in_the_windows_of_its_class() {
     for trial in 1..=60 {
         let mut random = tardy_lab::orders::random_of(1, "all", trial);
         let phase = launching::phase(&setup, &setup.streams[0], &mut random);
-        // Open from 200 to 300 µs and from 700 to 800: the first quarter of what leaves room for a frame.
+        // Open from 200 to 300 µs and from 700 to 800: the first quarter of what leaves room for a
+        // frame.
         assert!((Nanos(200_000)..Nanos(225_000)).contains(&phase), "{phase:?}");
         seen.insert(phase);
     }

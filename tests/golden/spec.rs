@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiment files: what is read, what is refused and in which words, and what the effective file keeps.
+//! Experiment files: what is read, what is refused and in which words, and what the effective file
+//! keeps.
 
 mod all_at_once;
 mod stamps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The talk between a coordinator and the steward of another host, over pipes in one process: what goes over, and what becomes of
-//! answers that are none.
+//! The talk between a coordinator and the steward of another host, over pipes in one process: what
+//! goes over, and what becomes of answers that are none.
 
 use std::cell::RefCell;
 use std::io::{PipeReader, PipeWriter, Write, pipe};
@@ -180,7 +180,8 @@ fn a_steward_of_another_build_and_one_that_is_none_are_refused() {
     );
     let login = |mut orders: PipeReader, mut answers: PipeWriter| {
         let _ = answers.write_all(b"Last login: Mon Nov 23\n");
-        // It reads on: if it were gone before the greeting reaches it, the connection would be lost.
+        // It reads on: if it were gone before the greeting reaches it, the connection would be
+        // lost.
         let _ = message::read_frame(&mut orders);
     };
     let error = met(login).err().expect("no steward").to_string();

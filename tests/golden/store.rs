@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run folder: what is written is read back exactly, costs no more than it may, and breaks with a clear error.
+//! The run folder: what is written is read back exactly, costs no more than it may, and breaks
+//! with a clear error.
 
 mod codec;
 mod folder;
@@ -40,7 +41,8 @@ impl Draw {
     }
 }
 
-/// The four-stamp case: wake-up p50 14 µs, p99 40 µs, rare 1 ms; driver to kernel 400 ± 150 ns; kernel to application 19 µs.
+/// The four-stamp case: wake-up p50 14 µs, p99 40 µs, rare 1 ms; driver to kernel 400 ± 150 ns;
+/// kernel to application 19 µs.
 fn realistic(rows: usize, seed: u64) -> Batch {
     let mut draw = Draw::new(seed);
     let mut batch = empty_batch(&FOUR);

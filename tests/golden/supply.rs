@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the program and its tests are made of that others wrote: named with its licence, from known places, under known licences, and
-//! installed by hash.
+//! What the program and its tests are made of that others wrote: named with its licence, from
+//! known places, under known licences, and installed by hash.
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,8 @@ fn the_program_was_passed_on_without_the_licences_of_what_it_holds() {
 
 #[test]
 fn every_crate_whose_name_stands_in_the_program_is_in_its_notices() {
-    // The compiler writes where a panic would come from, and with that the crate, into what it makes: a list by no one's word.
+    // The compiler writes where a panic would come from, and with that the crate, into what it
+    // makes: a list by no one's word.
     let program = fs::read(crate::help::tardy()).expect("the built binary");
     let mut found = BTreeSet::new();
     for (place, is_versioned) in [("/registry/src/", true), ("/rust/deps/", false)] {
@@ -136,7 +137,8 @@ fn listed(key: &str) -> Vec<String> {
 fn is_met(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ");
     let inner = expression.replace(['(', ')'], " ");
-    // `AND` binds what stands beside brackets in the only such expression: (MIT OR Apache-2.0) AND Unicode-3.0.
+    // `AND` binds what stands beside brackets in the only such expression: (MIT OR Apache-2.0) AND
+    // Unicode-3.0.
     inner.split(" AND ").all(|part| part.split(" OR ").any(|one| allowed.iter().any(|known| known == one.trim())))
 }
 

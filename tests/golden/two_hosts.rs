@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trial between two hosts. Both agents are real and run in this process; the second one is reached through pipes that shift every
-//! instant, as if its machine's clocks were ahead.
+//! A trial between two hosts. Both agents are real and run in this process; the second one is
+//! reached through pipes that shift every instant, as if its machine's clocks were ahead.
 
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{IpAddr, Ipv4Addr};
@@ -155,7 +155,8 @@ fn shift_answer(answer: &mut FromAgent) {
     }
 }
 
-/// The agent as that of a machine whose clocks are ahead. Base times that it is given, as they were ordered, go to `bases`.
+/// The agent as that of a machine whose clocks are ahead. Base times that it is given, as they
+/// were ordered, go to `bases`.
 fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<Tai>>) -> (PipeReader, PipeWriter) {
     let ((orders, to_proxy), (from_proxy, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
     std::thread::spawn(move || {
@@ -290,7 +291,8 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
         assert!(offset.last.at_tai_ns > batch.scheduled_ns[COUNT - 1], "and behind it");
         // Its base time was ordered in its own clock.
         assert!(bases.contains(&(ran.base + Nanos(AHEAD_NS))), "{}: {bases:?}", stream.name);
-        // A figure of one host's clock is in the record's JSON as before; that of two has its offset beside it.
+        // A figure of one host's clock is in the record's JSON as before; that of two has its
+        // offset beside it.
         let json = serde_json::to_value(&record).expect("JSON");
         let end = if rx.is_some() { "rx" } else { "tx" };
         assert_eq!(json["offsets"][end]["first"]["bound_ns"], BOUND_NS);
@@ -340,7 +342,8 @@ fn the_packets_of_a_host_whose_clock_drifts_are_due_by_that_clock() {
     let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
     let of_other = |(stream, _): &(&Stream, &StreamHalves)| stream.from == "b";
     let (stream, ran) = streams.iter().zip(&ran).find(of_other).expect("one sends from there");
-    // The other clock gained 1 % between two readings 10 s apart: its packets come by 1 % sooner, and none is early or late for it.
+    // The other clock gained 1 % between two readings 10 s apart: its packets come by 1 % sooner,
+    // and none is early or late for it.
     let mut halves = ran.halves.clone();
     let offset = halves.offsets.tx.as_mut().expect("it has an offset");
     offset.last.at_tai_ns = offset.first.at_tai_ns + 10_000_000_000;

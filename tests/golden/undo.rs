@@ -340,7 +340,8 @@ fn a_renamed_device_is_known_by_its_number_and_its_address() {
     let swapped = [link("enp1s0", 8, "a0:36:9f:00:00:02", ""), link("enp2s0", 7, mac, "")];
     assert_eq!(name(&swapped).as_deref(), Some("enp2s0"));
     assert_eq!(name(&[lo, link("tdy0-0.5", 8, mac, "vlan"), link("eth0", 7, "52:54:00:12:34:56", "")]), None);
-    // In its station a device keeps its name whatever became of its address. At home another device may have got that name since.
+    // In its station a device keeps its name whatever became of its address. At home another
+    // device may have got that name since.
     let stranger = [link("enp1s0", 8, "52:54:00:12:34:56", "")];
     assert_eq!((name(&stranger).as_deref(), find_back(&nic(), &stranger)), (Some("enp1s0"), None));
     let other_address = [link("enp1s0", 7, "52:54:00:12:34:56", "")];

@@ -298,7 +298,8 @@ fn a_namespace_stays_while_a_device_could_not_leave_it() {
     let ran: BTreeSet<&str> = stuck.2.iter().map(String::as_str).collect();
     assert!(ran.contains("ip netns del tardy-0-b"), "the other station's goes");
     assert!(!ran.contains("ip netns del tardy-0-a") && !ran.contains("ip netns del tardy-0-_home"));
-    // What was done is not done again; what was not done stands there whole, with what follows from it.
+    // What was done is not done again; what was not done stands there whole, with what follows
+    // from it.
     let left = journal::read(&dir).expect("it reads").commands();
     let left: Vec<String> = left.iter().map(Command::to_string).collect();
     assert!(left.iter().any(|command| command.contains("enp1s0 netns")), "{left:?}");
@@ -318,7 +319,8 @@ fn a_mount_namespace_of_its_own_is_known() {
     let elsewhere = "27 1 254:0 / / rw - ext4 /dev/vda rw\n30 27 0:9 / /runner rw master:1 - tmpfs tmpfs rw\n";
     let known = |has_own: bool| [host, exec, service, elsewhere, ""].map(|mounts| names_end_here(mounts, has_own));
     assert_eq!(known(false), [false, true, true, false, false]);
-    // `unshare -m` makes its mounts private: names and devices were lost with the last process in there, and `undo` said "put back".
+    // `unshare -m` makes its mounts private: names and devices were lost with the last process in
+    // there, and `undo` said "put back".
     assert_eq!(known(true), [false, true, true, true, false]);
 }
 

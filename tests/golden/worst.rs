@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy report --worst` and `--trial`: which packets are the worst and where they lost their time; one trial alone, marked as such.
+//! `tardy report --worst` and `--trial`: which packets are the worst and where they lost their
+//! time; one trial alone, marked as such.
 
 use crate::analyze::fixture::{BASE_NS, CYCLE_NS, LEAD, Packet, batches, lost, not_sent, received};
 use crate::help::tardy;

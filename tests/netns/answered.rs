@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answered streams on the real kernel: there and back over both protocols and both versions of IP, by every wait; and what
-//! becomes of a run whose peer misbehaves.
+//! Answered streams on the real kernel: there and back over both protocols and both versions of
+//! IP, by every wait; and what becomes of a run whose peer misbehaves.
 
 use crate::command::{Finished, Place, can_run, machine, same};
 use rand::{Rng, SeedableRng};
@@ -41,7 +41,8 @@ pub fn record(place: &Place, cell: &str) -> Value {
     serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON")
 }
 
-/// Every request of a cell came back, each with all its stamps, a round trip being longer than its parts.
+/// Every request of a cell came back, each with all its stamps, a round trip being longer than its
+/// parts.
 #[track_caller]
 fn whole(cell: &Value, count: u64) {
     let ctl = &cell["streams"]["ctl"];
@@ -110,8 +111,8 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
     for port in ["tcp", "udp"] {
         let text =
             format!("[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 10_000\n");
-        // Where the hypervisor takes 300 µs to wake a CPU, medians differ by chance, and otherwise each time. What tardy does is there
-        // in every run.
+        // Where the hypervisor takes 300 µs to wake a CPU, medians differ by chance, and otherwise
+        // each time. What tardy does is there in every run.
         let mut uneven = Vec::new();
         for _ in 0..3 {
             let place = Place::new();
@@ -132,7 +133,8 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
     }
 }
 
-/// The tick of an idle CPU went on until what the kernel had to do behind a reading of `/proc` was done: 41 instead of 52 µs.
+/// The tick of an idle CPU went on until what the kernel had to do behind a reading of `/proc` was
+/// done: 41 instead of 52 µs.
 #[test]
 fn the_first_requests_of_a_trial_were_answered_sooner_than_the_others() {
     if !can_run("the_first_requests_of_a_trial_were_answered_sooner_than_the_others") {
@@ -151,8 +153,8 @@ fn the_first_requests_of_a_trial_were_answered_sooner_than_the_others() {
     let mut ratios: Vec<f64> = (1..=TRIALS).map(first_to_others).collect();
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
-    // Where the first are slower the machine itself does it, as hypervisors do whose halted CPUs take longer to wake when they
-    // were idle for long: a bare loop shows that too.
+    // Where the first are slower the machine itself does it, as hypervisors do whose halted CPUs
+    // take longer to wake when they were idle for long: a bare loop shows that too.
     assert!(median > 0.9, "{median}: {ratios:?}");
 }
 
@@ -177,7 +179,8 @@ fn every_wait_works_at_both_sides() {
         let cells = run.results["cells"].as_array().expect("cells");
         assert_eq!(cells.len(), 25);
         cells.iter().for_each(|cell| whole(cell, 100));
-        // A stamp that has come back makes the connection readable by name, and there is nothing to be read.
+        // A stamp that has come back makes the connection readable by name, and there is nothing
+        // to be read.
         let empty: u64 = cells
             .iter()
             .map(|cell| record(&place, cell["id"].as_str().expect("an id")))
@@ -203,7 +206,8 @@ fn several_requests_may_be_in_flight() {
         run.ran();
         assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
         assert_eq!(run.outcome("reordered"), 0, "{}", run.stdout);
-        // Messages that wait are joined, under the stamp of the last one: told instead of wrong figures.
+        // Messages that wait are joined, under the stamp of the last one: told instead of wrong
+        // figures.
         for metric in ["tx_kernel..rx_kernel", "reply_tx_kernel..reply_rx_kernel"] {
             let metric = &run.cell()["streams"]["ctl"]["metrics"][metric];
             let joined = metric["why"].as_str().is_some_and(|why| why.contains("TCP joins messages"));
@@ -271,7 +275,8 @@ fn replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing() {
     assert!(run.ids("note").contains(&"foreign".to_owned()), "{}", run.stdout);
 }
 
-/// Throws replies to other trials' requests, cut ones and too long ones at the requester, from within its own namespace.
+/// Throws replies to other trials' requests, cut ones and too long ones at the requester, from
+/// within its own namespace.
 pub fn throw_replies(netns: &str, count: u32) -> u64 {
     let path = Path::new("/run/netns").join(netns);
     let thrower = std::thread::spawn(move || {
@@ -378,7 +383,8 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
     (ask, ReflectOrder { receive: receive(false), send: send(true) })
 }
 
-/// Asks a peer that does with each request what `peer` says; returns the errno that ended it, and how many were answered.
+/// Asks a peer that does with each request what `peer` says; returns the errno that ended it, and
+/// how many were answered.
 fn ask(peer: impl FnOnce(TcpStream) + Send + 'static) -> (i32, usize) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -393,7 +399,8 @@ fn ask(peer: impl FnOnce(TcpStream) + Send + 'static) -> (i32, usize) {
     (requester.counters.broken_errno, requester.take_arrivals().len())
 }
 
-/// The next request of the trial. Those around it, which are not measured, are answered as a reflector would.
+/// The next request of the trial. Those around it, which are not measured, are answered as a
+/// reflector would.
 pub fn request(connection: &mut TcpStream) -> Frame {
     loop {
         let mut message = [0; 64];

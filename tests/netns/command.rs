@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `tardy` program as a user starts it: its arguments, its exit, what it wrote, what it left on the machine.
+//! The `tardy` program as a user starts it: its arguments, its exit, what it wrote, what it left
+//! on the machine.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -130,7 +131,8 @@ impl Finished {
         assert_eq!(self.own_traces(), Vec::<&Value>::new(), "tardy shows in its figures\n{}", self.stdout);
         self
     }
-    /// Where tardy shows in its own figures; what something else had made necessary is none of these.
+    /// Where tardy shows in its own figures; what something else had made necessary is none of
+    /// these.
     pub fn own_traces(&self) -> Vec<&Value> {
         let is_own =
             |verdict: &&Value| verdict["id"] == "own-trace" && verdict["evidence"]["position"] != "forced-interval";
@@ -151,8 +153,8 @@ impl Finished {
         ids.dedup();
         ids
     }
-    /// The injected fault's verdict makes the run invalid, and nothing else does. What the hypervisor takes from this
-    /// shared machine is not the test's doing and allowed for.
+    /// The injected fault's verdict makes the run invalid, and nothing else does. What the
+    /// hypervisor takes from this shared machine is not the test's doing and allowed for.
     pub fn only(&self, id: &str) -> &Self {
         let ids: Vec<String> = self.ids("invalid").into_iter().filter(|found| found != "steal").collect();
         assert_eq!(ids, [id], "{}\n{}", self.stdout, self.stderr);
@@ -195,7 +197,8 @@ pub fn machine() -> String {
     say("ip", &["netns"]) + &links + &say("tc", &["qdisc"])
 }
 
-/// The machine is as it was `before`; runs of others on the same machine come and go, so it may take a moment.
+/// The machine is as it was `before`; runs of others on the same machine come and go, so it may
+/// take a moment.
 pub fn same(before: &str) {
     if wait(Duration::from_secs(20), || (machine() == before).then_some(())).is_none() {
         assert_eq!(machine(), before);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A million foreign datagrams thrown at a running receiver: each is counted, and no sample is changed.
+//! A million foreign datagrams thrown at a running receiver: each is counted, and no sample is
+//! changed.
 
 use crate::command::{Finished, Place, can_run, wait};
 use rand::{Rng, RngCore, SeedableRng};
@@ -59,22 +60,24 @@ fn strangers() -> Vec<Vec<u8>> {
     made
 }
 
-/// Throws a million into the namespace, on one CPU if it is named; returns how many the kernel took.
+/// Throws a million into the namespace, on one CPU if it is named; returns how many the kernel
+/// took.
 pub fn flood(netns: &str, cpu: Option<u32>) -> u64 {
     let path = Path::new("/run/netns").join(netns);
     let thrower = std::thread::spawn(move || {
         enter_netns(&path).expect("the receiver's namespace");
         if let Some(cpu) = cpu {
             tardy_sys::thread::pin(cpu).expect("that CPU");
-            // Before all that is not realtime, so that a busy machine does not stretch the flood; below the receiver. Where it
-            // is refused the flood takes longer.
+            // Before all that is not realtime, so that a busy machine does not stretch the flood;
+            // below the receiver. Where it is refused the flood takes longer.
             let _ = tardy_sys::thread::set_policy(Policy::Fifo(1));
         }
         let (strangers, to) = (strangers(), receiver());
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket.connect(&to).expect("a receiver");
         let all = strangers.iter().cycle().take(MILLION as usize);
-        // Now and then it rests: where realtime threads leave a CPU to nobody else, the kernel takes it from them for 50 ms a second.
+        // Now and then it rests: where realtime threads leave a CPU to nobody else, the kernel
+        // takes it from them for 50 ms a second.
         let mut thrown = 0;
         for (n, stranger) in all.enumerate() {
             thrown += u64::from(socket.send(stranger).is_ok());
@@ -132,8 +135,8 @@ impl Flooded {
         self.ctl()["reply"]["counters"][name].as_u64().expect("a counter of the replies")
     }
 
-    /// Every row is one packet of the trial, in its place, its stamps in the order of its way, the last of which is the
-    /// measuring station's. Returns the lost ones.
+    /// Every row is one packet of the trial, in its place, its stamps in the order of its way, the
+    /// last of which is the measuring station's. Returns the lost ones.
     fn check_rows(&self, way: &[Point]) -> u64 {
         let folder = RunFolder::open(self.place.out()).expect("the run folder opens");
         let (mut row, mut lost, mut first) = (0, 0, None);
@@ -152,7 +155,8 @@ impl Flooded {
                 } else {
                     let stamps: Vec<i64> = way.iter().filter_map(|point| batch.offset(at, *point)).collect();
                     assert_eq!(stamps.len(), way.len(), "packet {row} has all its stamps");
-                    // Stamps of the kernel are REALTIME, those of the program TAI: their conversion has an error of some ns.
+                    // Stamps of the kernel are REALTIME, those of the program TAI: their
+                    // conversion has an error of some ns.
                     assert!(stamps.windows(2).all(|pair| pair[1] >= pair[0] - 1_000), "packet {row}: {stamps:?}");
                 }
                 row += 1;
@@ -171,8 +175,8 @@ fn a_million_foreign_packets_at_a_running_receiver_change_no_sample() {
     let cpus = tardy_host::cpus::usable();
     let (least, most) = (*cpus.iter().min().expect("a CPU"), *cpus.iter().max().expect("a CPU"));
     let (tx, rx) = (format!("stream.ctl.tx.cpu={most}"), format!("stream.ctl.rx.cpu={least}"));
-    // On the receiver's own CPU and below its priority: it takes each datagram before the next one is thrown, so that its
-    // buffer never overflows, however slow the machine is.
+    // On the receiver's own CPU and below its priority: it takes each datagram before the next one
+    // is thrown, so that its buffer never overflows, however slow the machine is.
     let flooded = flooded(&["--set", &tx, "--set", &rx], |place| flood(&place.netns("b"), Some(least)));
     assert_eq!(flooded.counter("socket_drops"), 0, "{}", flooded.run.stdout);
     assert_eq!(flooded.counter("foreign"), flooded.thrown, "each one is counted");
@@ -201,7 +205,8 @@ fn a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply() 
         assert_eq!(flooded.counter(counter), 0, "{counter}");
         assert_eq!(flooded.reply_counter(counter), 0, "{counter} of the replies");
     }
-    // A reply to a stranger would have come back to the thrower's own port, or to the requester as foreign.
+    // A reply to a stranger would have come back to the thrower's own port, or to the requester as
+    // foreign.
     assert_eq!(flooded.reply_counter("foreign"), 0, "the requester saw none of it");
     assert!(flooded.run.ids("note").contains(&"foreign".to_owned()), "{}", flooded.run.stdout);
     assert!(!flooded.run.ids("invalid").contains(&"loss".to_owned()), "{}", flooded.run.stdout);
@@ -239,7 +244,8 @@ fn a_flood_that_overflows_the_socket_is_told_and_accounted_for() {
     let flooded = flooded(&["--set", "stream.ctl.max_loss=0"], |place| {
         let receiver = place.agent("b");
         let netns = place.netns("b");
-        // While the receiver stands still nothing is taken out of its buffer; when it goes on, it runs beside the flood.
+        // While the receiver stands still nothing is taken out of its buffer; when it goes on, it
+        // runs beside the flood.
         signal(receiver, libc::SIGSTOP).expect("stopped");
         let thrower = std::thread::spawn(move || flood(&netns, None));
         let full = wait(Duration::from_secs(20), || dropped(&place.netns("b")).then_some(()));

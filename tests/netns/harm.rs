@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Others on the CPUs of the measuring threads: they are named, also when they have ended, and what they weigh follows from how long the
-//! threads waited. No test knows how fast this machine is: each holds the verdict against its own evidence.
+//! Others on the CPUs of the measuring threads: they are named, also when they have ended, and
+//! what they weigh follows from how long the threads waited. No test knows how fast this machine
+//! is: each holds the verdict against its own evidence.
 
 use crate::answered::orders;
 use crate::command::{Finished, Place, can_run, wait};
@@ -28,7 +29,8 @@ fn two() -> Option<[u32; 2]> {
     Some([*cpus.first()?, *cpus.get(1)?])
 }
 
-/// A shell under another name, which runs a script on one CPU, ahead of whatever else this machine does.
+/// A shell under another name, which runs a script on one CPU, ahead of whatever else this machine
+/// does.
 struct Shell(Child);
 
 impl Shell {

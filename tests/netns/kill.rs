@@ -16,7 +16,8 @@ fn sigkill_at_random_moments_leaves_nothing_after_undo() {
         return;
     }
     let before = machine();
-    // Any moment may be the bad one, so each run of this test draws others; the seed is told if it fails.
+    // Any moment may be the bad one, so each run of this test draws others; the seed is told if it
+    // fails.
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     for moment in 0..moments {
@@ -128,7 +129,8 @@ fn sigterm_finalises_the_trial_under_way() {
     signal_ends_it_in_good_order("sigterm_finalises_the_trial_under_way", libc::SIGTERM);
 }
 
-/// Sends two signals, so long apart, while the run's path stands; with `hangs` a station answers no more.
+/// Sends two signals, so long apart, while the run's path stands; with `hangs` a station answers
+/// no more.
 fn two_signals(place: &Place, apart: Duration, hangs: bool) -> Finished {
     let child =
         place.start(&mut place.run(&["--trials", "5", "--set", "stream.ctl.cycle=20s", "--set", "stream.ctl.count=5"]));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plan carried out by the real kernel: everything comes, works, and goes again, also after a kill.
+//! The plan carried out by the real kernel: everything comes, works, and goes again, also after a
+//! kill.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -70,7 +71,8 @@ fn says(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The host's own links and qdiscs. Other tests' namespaces come and go meanwhile, so those are looked at by name.
+/// The host's own links and qdiscs. Other tests' namespaces come and go meanwhile, so those are
+/// looked at by name.
 fn as_it_is() -> (String, String) {
     (says("ip", &["-br", "link"]), says("tc", &["qdisc"]))
 }
@@ -288,7 +290,8 @@ fn a_run_that_is_killed_at_any_moment_is_put_back() {
     }
     skip_unless_possible!("a_run_that_is_killed_at_any_moment_is_put_back");
     let before = as_it_is();
-    // Spread over some rounds of building and tearing down, each about 40 ms; the seed is the time, printed.
+    // Spread over some rounds of building and tearing down, each about 40 ms; the seed is the
+    // time, printed.
     let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();
     for moment in 0..MOMENTS {
         let state = tempfile::tempdir().expect("a temporary folder");
@@ -312,7 +315,8 @@ fn a_name_whose_namespace_was_never_attached_does_not_stop_undo() {
     if let Some(state) = std::env::var_os(STATE) {
         let slot = Slot::claim(&PathBuf::from(state)).expect("a slot");
         let home = slot.names().home();
-        // What `ip netns attach` has done when its complaint, which nobody reads any more, ends it: the bare file.
+        // What `ip netns attach` has done when its complaint, which nobody reads any more, ends
+        // it: the bare file.
         let does = lab::Command::new("sh", &["-c", &format!("mkdir -p /run/netns; : >/run/netns/{home}")]);
         let place = Place::netns_of(HostId::HERE, &home);
         let undoes = vec![
@@ -370,7 +374,8 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
     assert!(namespaces_of(number).is_empty() && slots(state.path()).is_empty());
 }
 
-/// Runs batches until so many are done, then ends its own process, as the kernel would at that moment.
+/// Runs batches until so many are done, then ends its own process, as the kernel would at that
+/// moment.
 struct Dies<'a> {
     runner: Processes<'a>,
     batches: usize,
@@ -399,7 +404,8 @@ impl Runner for Dies<'_> {
     }
 }
 
-/// A path with a queue that steers and, where the kernel has VLAN devices, with devices over devices.
+/// A path with a queue that steers and, where the kernel has VLAN devices, with devices over
+/// devices.
 fn elaborate(names: Names) -> Plan {
     let add = ["-n", "ip", "link", "add", "link", "lo", "name", "v", "type", "vlan", "id", "5"];
     let has_vlan = Command::new("unshare").args(add).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
@@ -433,8 +439,8 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
     }
     skip_unless_possible!("sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_back");
     let before = as_it_is();
-    // Before and behind each batch, of the building and of the tearing down; and for each, lines of the last group that did not
-    // come to the disk.
+    // Before and behind each batch, of the building and of the tearing down; and for each, lines
+    // of the last group that did not come to the disk.
     let (mut moment, mut torn, mut lines_before) = (0, 0, 0);
     // A soak tries each number of lines; else none of the group came to the disk, or all of it did.
     let each = std::env::var_os("TARDY_SOAK").is_some();

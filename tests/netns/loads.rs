@@ -142,7 +142,8 @@ fn computing_and_copying_are_measured() {
     let place = Place::new();
     let (_, load) = bulk(&place, "kind = 'memory'\nworking_set = '1MiB'\nstart = '0s'\nstop = '200ms'");
     assert!(load["copied_bytes_per_s"].as_f64() > Some(1e6), "{load}");
-    // Stopped by its own time, not before it; the streams' end would come 500 ms after the base time.
+    // Stopped by its own time, not before it; the streams' end would come 500 ms after the base
+    // time.
     let (began, ended) = time_of(&place);
     assert!(began >= 0 && (200_000_000..450_000_000).contains(&ended), "{began} to {ended}: {load}");
 }
@@ -261,8 +262,8 @@ fn what_a_program_leaves_behind_ends_with_its_trial() {
         return;
     }
     let (place, before, sleep) = (Place::new(), machine(), a_sleep_of_its_own());
-    // It leaves one in a session of its own, and says how many of those it found: by an argument that is just that length, which
-    // the pattern of the search is not.
+    // It leaves one in a session of its own, and says how many of those it found: by an argument
+    // that is just that length, which the pattern of the search is not.
     let script = place.path("leave.sh");
     let pattern = format!("[{}]{}", &sleep[..1], &sleep[1..]);
     let does = format!("grep -zlsxe '{pattern}' /proc/[0-9]*/cmdline | wc -l\nsetsid sleep {sleep} &\nsleep 1000\n");
@@ -378,7 +379,8 @@ fn a_connection_that_is_reset_is_noted_with_its_errno() {
     load.start(tardy_sys::clock::now::<Tai>());
     caller.read_exact(&mut [0; 100_000]).expect("it sends");
     drop(caller);
-    // It sends all the time, so it learns of the reset at its next call; it has no way to tell before it is asked.
+    // It sends all the time, so it learns of the reset at its next call; it has no way to tell
+    // before it is asked.
     std::thread::sleep(Duration::from_secs(2));
     let mut records = Vec::new();
     let told = load.collect(ActivityId(0), |told| {

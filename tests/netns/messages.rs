@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages on a connection: one that comes or goes in parts, and bytes that are none, behind which nothing tells where the next one
-//! begins.
+//! Messages on a connection: one that comes or goes in parts, and bytes that are none, behind
+//! which nothing tells where the next one begins.
 
 use crate::answered::{orders, request};
 use std::io::{Read, Write};
@@ -83,9 +83,9 @@ fn a_message_that_a_slow_peer_takes_in_parts_goes_out_whole_and_once() {
     assert_eq!(far.read(&mut [0; 1]).expect("it ends"), 0, "and nothing more");
 }
 
-/// Runs a reflector, which was told to stop before it looked if `stopped`, against a peer that sends a warm-up request, one of another
-/// trial, `asked` requests, bytes that are none, and one request more. Returns what it received, its errno, foreign packets, and what it
-/// answered.
+/// Runs a reflector, which was told to stop before it looked if `stopped`, against a peer that
+/// sends a warm-up request, one of another trial, `asked` requests, bytes that are none, and one
+/// request more. Returns what it received, its errno, foreign packets, and what it answered.
 fn reflected(asked: u32, stopped: bool) -> (usize, i32, u64, Vec<PacketKind>) {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("an address").port();

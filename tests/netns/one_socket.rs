@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A ping-pong over UDP whose sending nothing stamps goes through one connected socket at each end: what strangers send never comes to it,
-//! and is counted all the same.
+//! A ping-pong over UDP whose sending nothing stamps goes through one connected socket at each
+//! end: what strangers send never comes to it, and is counted all the same.
 
 use crate::answered::{orders, record, throw_replies};
 use crate::command::{Place, can_run};

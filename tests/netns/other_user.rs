@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What another user of the machine can do to a run of root's by folders and links of theirs: nothing. Each attack was shown to work
-//! once.
+//! What another user of the machine can do to a run of root's by folders and links of theirs:
+//! nothing. Each attack was shown to work once.
 
 use crate::command::{Finished, Place, can_run};
 use std::fs;
@@ -108,7 +108,8 @@ fn what_a_guest_writes_by_its_path_lies_in_no_folder_of_another_user() {
     let theirs = folder_of(&place, "theirs", OTHER);
     let run = RunFolder::create(theirs.join("new")).expect("a new folder is the run's own");
     assert!(matches!(run.make_folder("guest"), Err(StoreError::Foreign { owner: OTHER, .. })));
-    // Nor does it help that the folder between is root's own: theirs is above it, and may hold another one of that name.
+    // Nor does it help that the folder between is root's own: theirs is above it, and may hold
+    // another one of that name.
     let run = RunFolder::create(theirs.join("runs/new")).expect("a new folder is the run's own");
     assert!(matches!(run.make_folder("guest"), Err(StoreError::Foreign { owner: OTHER, .. })));
     let run = RunFolder::create(place.path("new")).expect("a new folder");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No figure shows tardy's own work, whatever the port, the wait, the kind of stream, the policy and the CPUs: pairwise, and each
-//! combination in `make soak`.
+//! No figure shows tardy's own work, whatever the port, the wait, the kind of stream, the policy
+//! and the CPUs: pairwise, and each combination in `make soak`.
 
 use crate::command::{Place, can_run};
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ const COUNT: usize = 600;
 /// A trial of a ready-made experiment takes no longer.
 const LONGEST_NS: i64 = 600_000_000;
 
-/// What is varied, and its values. `busypoll` is not among the waits: packets of a veth come without a NAPI context, and each trial would
-/// be invalid for it.
+/// What is varied, and its values. `busypoll` is not among the waits: packets of a veth come
+/// without a NAPI context, and each trial would be invalid for it.
 const FACTORS: [(&str, &[&str]); 5] = [
     ("port", &["udp", "tcp", "packet"]),
     ("wait", &["block", "poll", "select", "epoll", "spin"]),
@@ -76,8 +76,8 @@ fn experiment(combinations: &[Combination]) -> String {
     text
 }
 
-/// A reflected stream whose ends both spin as realtime threads, from before the warm-up on, leaves a machine of two CPUs none for the
-/// stations' control threads: the run ends with that reason.
+/// A reflected stream whose ends both spin as realtime threads, from before the warm-up on, leaves
+/// a machine of two CPUs none for the stations' control threads: the run ends with that reason.
 fn starves_the_stations(combination: &Combination) -> bool {
     let [wait, kind, policy] = [1, 2, 3].map(|factor| value(combination, factor));
     wait == "spin" && kind == "reflected" && ["fifo", "rr"].contains(&policy)
@@ -117,8 +117,8 @@ fn pairs(combination: &Combination) -> BTreeSet<Pair> {
     both.map(|(a, b)| (a, combination[a], b, combination[b])).collect()
 }
 
-/// Few combinations that hold every pair of values which some legal one holds: each time the one with the most pairs that are
-/// still missing.
+/// Few combinations that hold every pair of values which some legal one holds: each time the one
+/// with the most pairs that are still missing.
 fn covering(all: &[Combination]) -> Vec<Combination> {
     let mut missing: BTreeSet<Pair> = all.iter().flat_map(pairs).collect();
     let mut chosen = Vec::new();
@@ -138,7 +138,8 @@ fn own_trace_is_silent_whatever_the_port_the_wait_the_kind_the_policy_and_the_cp
         return;
     }
     let legal = legal();
-    // Every value of every factor has its place, so that no rule of the file's takes a part of the test away unseen.
+    // Every value of every factor has its place, so that no rule of the file's takes a part of the
+    // test away unseen.
     for (factor, (what, values)) in FACTORS.iter().enumerate() {
         let used: BTreeSet<usize> = legal.iter().map(|combination| combination[factor]).collect();
         assert_eq!(used.len(), values.len(), "{what}: {used:?}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `packet` on the real kernel: tags arrive as they were written, and what a switch on the way does to them is told.
+//! Port `packet` on the real kernel: tags arrive as they were written, and what a switch on the
+//! way does to them is told.
 
 use crate::command::{Finished, Place, can_run, machine, same, tardy};
 use serde_json::{Value, json};
@@ -46,7 +47,8 @@ fn priorities(place: &Place) -> Vec<Option<u8>> {
     batches.flat_map(|batch| batch.expect("whole samples").pcp).collect()
 }
 
-/// An outcome in each trial of a cell. Its own counts leave out trials that a busy machine made invalid.
+/// An outcome in each trial of a cell. Its own counts leave out trials that a busy machine made
+/// invalid.
 fn each(cell: &Value, stream: &str, outcome: &str) -> Vec<u64> {
     let trials = cell["trials"].as_array().into_iter().flatten();
     trials.filter_map(|trial| trial["streams"][stream]["outcomes"][outcome].as_u64()).collect()
@@ -58,7 +60,8 @@ fn a_tagged_stream_arrives_with_its_priority_and_every_stamp() {
         return;
     }
     let before = machine();
-    // A payload as short as can be, one of the usual, and one that fills the path's MTU: with its tag the frame is longer.
+    // A payload as short as can be, one of the usual, and one that fills the path's MTU: with its
+    // tag the frame is longer.
     for (tag, size) in [("vlan = 100\npcp = 3\n", 24), ("vlan = 0\npcp = 7\n", 64), ("", 64), ("vlan = 4094\n", 1500)] {
         let place = Place::new();
         let run = run(&place, &format!("{HEAD}{STREAM}{tag}size = \"{size}B\"\n"));
@@ -199,7 +202,8 @@ fn foreign_frames_are_counted_and_become_no_sample() {
     assert!(run.ids("note").contains(&"foreign".to_owned()), "{}", run.stdout);
 }
 
-/// Two cards in a namespace of the test's own, each cabled to a port of a switch, which passes every frame on as it is told.
+/// Two cards in a namespace of the test's own, each cabled to a port of a switch, which passes
+/// every frame on as it is told.
 struct Switched {
     name: String,
     place: Place,
@@ -208,7 +212,8 @@ struct Switched {
     switch: Option<JoinHandle<()>>,
 }
 
-/// What the switch does with a frame: its tag as the kernel took it out, the rest; what goes on, or nothing.
+/// What the switch does with a frame: its tag as the kernel took it out, the rest; what goes on,
+/// or nothing.
 type Does = fn(u64, Option<Tag>, &[u8]) -> Option<Vec<u8>>;
 
 /// The frame with its tag where it was.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Softirq that is placed: the kernel's own counts say on which CPU packets were taken in, and by whom.
+//! Softirq that is placed: the kernel's own counts say on which CPU packets were taken in, and by
+//! whom.
 
 use crate::command::{Finished, Place, can_run, machine, same, tardy};
 use serde_json::Value;
@@ -52,13 +53,15 @@ fn steering_moves_softirq_to_the_cpu_that_is_asked_for() {
         return;
     }
     let before = machine();
-    // The sender's CPU takes its packets in, if nobody asks otherwise; so each is asked to do what it would not do.
+    // The sender's CPU takes its packets in, if nobody asks otherwise; so each is asked to do what
+    // it would not do.
     for (cpu, other) in [(0, 1), (1, 0)] {
         let place = Place::new();
         let sender = format!("stream.ctl.tx.cpu={other}");
         let run = call(&place, &[&sender, &format!("station.b.softirq={cpu}")]);
         let trial = trial(&place);
-        // Packets that a sender makes up for in a burst share a softirq, so it is the count of packets that tells.
+        // Packets that a sender makes up for in a burst share a softirq, so it is the count of
+        // packets that tells.
         let (packets, softirqs) = (grew(&trial, cpu, "packets"), grew(&trial, cpu, "net_rx"));
         assert!(packets >= COUNT, "CPU {cpu} took in {packets} of {COUNT} packets\n{}", run.stdout);
         assert!(softirqs >= COUNT / 4, "CPU {cpu} ran NET_RX {softirqs} times for {COUNT} packets\n{}", run.stdout);
@@ -152,7 +155,8 @@ fn a_plan_with_placed_softirq_can_be_pasted() {
         return;
     }
     let before = machine();
-    // A plan names the first slot, whose namespaces an earlier run may have left: the script gets a folder of namespaces of its own.
+    // A plan names the first slot, whose namespaces an earlier run may have left: the script gets
+    // a folder of namespaces of its own.
     let left = Command::new("ip").args(["netns", "add", "tardy-0-a"]).stderr(Stdio::null()).status().expect("ip runs");
     for more in [&["station.b.softirq=1"][..], &["path.napi=true", "station.b.softirq=1"]] {
         let place = Place::new();

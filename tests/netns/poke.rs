@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection's receive call has no time limit, and its thread a table of descriptors of its own: what ends the one, and what the
-//! other leaves to the rest of the program.
+//! A connection's receive call has no time limit, and its thread a table of descriptors of its
+//! own: what ends the one, and what the other leaves to the rest of the program.
 
 use crate::command::{Place, can_run, wait};
 use std::fs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ready-made experiments on the real kernel, shortened: each has the cells, the figures and the loads that it promises.
+//! Ready-made experiments on the real kernel, shortened: each has the cells, the figures and the
+//! loads that it promises.
 
 use crate::command::{Finished, Place, can_run};
 use std::collections::BTreeSet;
@@ -76,7 +77,8 @@ fn waits_has_a_row_for_each_wait_and_cpu() {
     let waits = ["block", "poll", "select", "epoll", "spin", "busypoll"];
     let all = waits.iter().flat_map(|wait| ["same", "different"].map(|cpu| ((*wait).to_owned(), cpu.to_owned())));
     assert_eq!(rows, all.collect());
-    // Two idle CPUs: who spins has the packet sooner than who must be woken, or the run says what was in the way.
+    // Two idle CPUs: who spins has the packet sooner than who must be woken, or the run says what
+    // was in the way.
     let cell = |wait: &str| {
         let all = cells(&run);
         let found = all.into_iter().find(|(_, cell)| {
@@ -92,7 +94,8 @@ fn waits_has_a_row_for_each_wait_and_cpu() {
             cell["trials"].as_array().into_iter().flatten().flat_map(|trial| trial["verdicts"].as_array().cloned());
         of.flatten().any(|verdict| verdict["level"] == "invalid" || verdict["level"] == "warning")
     };
-    // Where the machine was slow for long stretches a median of 200 packets is not resolved, and the table says so.
+    // Where the machine was slow for long stretches a median of 200 packets is not resolved, and
+    // the table says so.
     let sooner = p50(&spin).zip(p50(&block)).is_none_or(|(spin, block)| spin < block);
     let why = told(&spin) || told(&block);
     assert!(

@@ -182,7 +182,8 @@ fn the_slack_of_a_measuring_threads_timer_is_recorded() {
         "stream.ctl.rx.policy=other",
     ]));
     run.ran();
-    // Threads inherit it from the one that started them: that of this test, unless somebody has set another.
+    // Threads inherit it from the one that started them: that of this test, unless somebody has
+    // set another.
     let own = std::fs::read_to_string("/proc/self/timerslack_ns").expect("the kernel says it");
     let own: u64 = own.trim().parse().expect("a number");
     let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
@@ -248,8 +249,8 @@ fn a_fast_stream_is_not_held_up_by_its_own_recorder() {
     if !can_run("a_fast_stream_is_not_held_up_by_its_own_recorder") {
         return;
     }
-    // Stamps taken from the error queue in bulk once held up every 256th packet. Late rows must not gather at any place
-    // modulo a power of two; the machine's own stalls fall anywhere.
+    // Stamps taken from the error queue in bulk once held up every 256th packet. Late rows must
+    // not gather at any place modulo a power of two; the machine's own stalls fall anywhere.
     let place = Place::new();
     let fast = ["--trials", "1", "--set", "stream.ctl.cycle=50us", "--set", "stream.ctl.count=20000"];
     let run = place.call(&mut place.run(&fast));

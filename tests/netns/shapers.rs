@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines on this machine's kernel: what it refuses is refused in its own words before any packet, and launch times
-//! that nothing looks at are told.
+//! Queue disciplines on this machine's kernel: what it refuses is refused in its own words before
+//! any packet, and launch times that nothing looks at are told.
 
 use crate::command::{Finished, Place, SHORT, can_run, machine, same};
 use std::process::Command;

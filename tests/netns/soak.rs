@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs in a row, and many trials in one run, leave nothing behind and take no more as they go on: no namespace, link, slot,
-//! journal, socket, process, mount or temporary file; no descriptor and no memory in the coordinator and its agents.
-//! `make soak` makes 200 runs and one of 200 trials, `make test` a few.
+//! Runs in a row, and many trials in one run, leave nothing behind and take no more as they go on:
+//! no namespace, link, slot, journal, socket, process, mount or temporary file; no descriptor and
+//! no memory in the coordinator and its agents. `make soak` makes 200 runs and one of 200 trials,
+//! `make test` a few.
 
 use crate::command::{Place, agents, can_run, machine, wait};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +27,8 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// All that a run could leave on the machine, by where it would lie. Others may be at work on it: only what bears tardy's
-/// name or lies in this test's own folders counts.
+/// All that a run could leave on the machine, by where it would lie. Others may be at work on it:
+/// only what bears tardy's name or lies in this test's own folders counts.
 fn left_behind(place: &Place) -> BTreeMap<&'static str, BTreeSet<String>> {
     let tardy = |line: &str| line.contains("tardy");
     let state = place.state();
@@ -107,14 +108,15 @@ fn most_in_parts(seen: &[Held], parts: usize) -> Vec<Held> {
     seen.chunks(seen.len().div_ceil(parts).max(1)).map(most).collect()
 }
 
-/// What resident memory may grow by from the second quarter of a run to its last. An agent has done with a trial when it is
-/// over and is to stay as it is; the coordinator keeps the cell's pooled figures, which grow by the packet up to a bound:
-/// eight values a packet and metric are allowed.
+/// What resident memory may grow by from the second quarter of a run to its last. An agent has
+/// done with a trial when it is over and is to stay as it is; the coordinator keeps the cell's
+/// pooled figures, which grow by the packet up to a bound: eight values a packet and metric are
+/// allowed.
 const AGENT_MAY_GROW_KIB: u64 = 1_024;
 const COORDINATOR_MAY_GROW_KIB: u64 = 4_096;
 const BYTES_A_PACKET: u64 = 8 * 8 * 8;
-/// Descriptors and threads that come and go within a trial, and that a look may meet or not. One that leaked in each trial
-/// would be four at least between the quarters.
+/// Descriptors and threads that come and go within a trial, and that a look may meet or not. One
+/// that leaked in each trial would be four at least between the quarters.
 const PASSING: usize = 3;
 
 #[test]
@@ -167,7 +169,8 @@ fn the_ways_a_run_ends_leave_no_descriptor_to_its_children() {
     if !can_run("the_ways_a_run_ends_leave_no_descriptor_to_its_children") {
         return;
     }
-    // An agent that inherits what the coordinator has open would keep a slot's lock or another agent's pipe alive.
+    // An agent that inherits what the coordinator has open would keep a slot's lock or another
+    // agent's pipe alive.
     let place = Place::new();
     let child = place.start(&mut place.run(&["--trials", "1", "--set", "stream.ctl.count=2000"]));
     let open = |pid: &str| -> Vec<String> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state folder against a second user of the machine: what he plants is shown and not run, and what he holds stops nobody.
+//! The state folder against a second user of the machine: what he plants is shown and not run, and
+//! what he holds stops nobody.
 
 use crate::command::{Place, SHORT, can_run, machine, same, tardy, wait};
 use std::io::{BufRead, BufReader};

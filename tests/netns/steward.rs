@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steward of another host, as a process of its own that is spoken to over pipes: what it builds on the real kernel and what becomes
-//! of it when either side is gone. "Another host" is this machine under another id, with a state folder of its own.
+//! The steward of another host, as a process of its own that is spoken to over pipes: what it
+//! builds on the real kernel and what becomes of it when either side is gone. "Another host" is
+//! this machine under another id, with a state folder of its own.
 
 use crate::command::tardy;
 use crate::lab::{cannot, namespaces_of, slots, two};

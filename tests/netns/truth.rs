@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults put into the real kernel: the figures show exactly the fault, and its verdict appears and no other.
+//! Faults put into the real kernel: the figures show exactly the fault, and its verdict appears
+//! and no other.
 
 use crate::command::{Place, can_run, wait};
 use std::net::UdpSocket;
@@ -52,8 +53,9 @@ fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
     let child = place.start(place.run(&ONE).args(count).args(allowed));
     let netns = place.netns("a");
     let drops: Vec<u32> = (0..20).map(|i| 900 + 97 * i).collect();
-    // Redirected into a link that is down, a packet is gone before its driver. The sequence number stands 16 bytes into
-    // the payload: behind 20 bytes of IP and 8 of UDP. The kind (1, a test packet) keeps warm-up packets out.
+    // Redirected into a link that is down, a packet is gone before its driver. The sequence number
+    // stands 16 bytes into the payload: behind 20 bytes of IP and 8 of UDP. The kind (1, a test
+    // packet) keeps warm-up packets out.
     let device = wait(Duration::from_secs(10), || {
         let output = Command::new("ip").args(["-n", &netns, "-br", "link"]).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
@@ -88,7 +90,8 @@ fn twenty_packets_dropped_before_the_driver_are_exactly_the_lost_ones() {
 /// Stops a process; the instants between which it certainly did not run.
 fn stop_for(pid: u32, hold: Duration) -> (i64, i64) {
     signal(pid, libc::SIGSTOP).expect("stopped");
-    // The signal is delivered thread by thread: only when each of them is in state T is nothing read any more.
+    // The signal is delivered thread by thread: only when each of them is in state T is nothing
+    // read any more.
     let stopped = wait(Duration::from_secs(5), || {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
         let mut states = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("stat")));
@@ -137,7 +140,8 @@ fn a_stopped_receiver_delays_only_the_last_stage() {
             last.push(received - arrived);
         }
     }
-    // 40 packets are due in each stop. How many come in it is the machine's doing, that most stops saw some is not.
+    // 40 packets are due in each stop. How many come in it is the machine's doing, that most stops
+    // saw some is not.
     assert!(last.len() >= 40, "only {} packets came within the stops", last.len());
     let median = |spans: &mut Vec<i64>| {
         spans.sort_unstable();
@@ -196,7 +200,8 @@ fn a_cycle_too_short_says_by_how_much_it_was_missed() {
     }
     let place = Place::new();
     let run = place.call(place.run(&ONE).args(["--set", "stream.ctl.cycle=300ns", "--set", "stream.ctl.count=20000"]));
-    // host-to-host allows no loss, and a receiver that cannot follow loses: that outweighs "not valid".
+    // host-to-host allows no loss, and a receiver that cannot follow loses: that outweighs "not
+    // valid".
     let lost = run.cell()["streams"]["ctl"]["outcomes"]["lost"].as_u64().unwrap_or_default();
     assert_eq!(run.code, Some(if lost > 0 { 1 } else { 4 }), "{}{}", run.stdout, run.stderr);
     assert!(run.ids("invalid").contains(&"rate".to_owned()), "{:?}", run.ids("invalid"));

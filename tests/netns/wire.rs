@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Path `wire`: a veth pair in a namespace of the test's own plays two cabled network cards. Whatever happens, they are
-//! back afterwards as they were.
+//! Path `wire`: a veth pair in a namespace of the test's own plays two cabled network cards.
+//! Whatever happens, they are back afterwards as they were.
 
 use crate::command::{Finished, Place, can_run, tardy, wait};
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ fn ip(args: &[&str]) -> String {
 }
 
 impl Host {
-    /// With the cards enp1s0 and enp2s0, cabled; the first has an address, an MTU and is up, the second is as it came.
+    /// With the cards enp1s0 and enp2s0, cabled; the first has an address, an MTU and is up, the
+    /// second is as it came.
     fn new() -> Host {
         let host = Host::empty();
         host.ip("link add enp1s0 type veth peer name enp2s0");
@@ -120,7 +121,8 @@ impl Drop for Host {
     }
 }
 
-/// Packets received in each trial of a cell. Its own figures leave out trials that a busy machine made invalid.
+/// Packets received in each trial of a cell. Its own figures leave out trials that a busy machine
+/// made invalid.
 fn received(cell: &Value) -> Vec<u64> {
     let trials = cell["trials"].as_array().into_iter().flatten();
     trials.filter_map(|trial| trial["streams"]["ctl"]["outcomes"]["received"].as_u64()).collect()
@@ -230,7 +232,8 @@ fn a_kill_then_undo_gives_the_devices_back() {
     }
     let host = Host::new();
     let before = host.devices();
-    // With the path built; at moments while it is being built or taken down; and with a device that went back by itself.
+    // With the path built; at moments while it is being built or taken down; and with a device
+    // that went back by itself.
     for moment in 0..6_u64 {
         let place = Place::new();
         let mut child = place.start(host.run(&place, &TAKE).args(["--trials", "50"]));

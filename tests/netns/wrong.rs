@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bad input and machines that cannot: one clear error, the contract's exit code, nothing left behind.
+//! Bad input and machines that cannot: one clear error, the contract's exit code, nothing left
+//! behind.
 
 use crate::command::{Finished, Place, SHORT, can_run, machine, same, tardy};
 use std::net::{TcpListener, UdpSocket};

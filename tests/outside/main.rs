@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outside layer: other people's tools read what tardy writes. Runs on port `sim` need no root and are exact; the tools
-//! are Python's, in the environment that `make setup-test` makes of packaging/requirements.txt.
+//! Outside layer: other people's tools read what tardy writes. Runs on port `sim` need no root and
+//! are exact; the tools are Python's, in the environment that `make setup-test` makes of
+//! packaging/requirements.txt.
 
 mod export;
 mod runs;

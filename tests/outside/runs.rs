@@ -13,7 +13,8 @@ const STREAM: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto =
 pub const SOUND: &str = "count = 20_000\n[stream.ctl.sim]\njitter = \"50us\"\nlate_share = 0.02\nlate = \"400us\"\nwake = \"3us\"\n\
     [expect.ctl]\nlost = 0\n\"scheduled..rx_kernel\" = [\"p99 < 1ms\", \"max < 3ms\"]\n";
 
-/// Losses, overtaking, duplicates, early packets, several cells with commas in their ids: not valid.
+/// Losses, overtaking, duplicates, early packets, several cells with commas in their ids: not
+/// valid.
 pub const LOSSY: &str = "count = 6_000\n[stream.ctl.sim]\njitter = \"50us\"\nreorder = 0.02\nduplicate = 0.01\nloss = 0.004\n\
     late_share = 0.1\nlate = \"700us\"\nstamps_after = 40\n\
     [matrix]\n\"stream.ctl.rx.wait\" = [\"block\", \"poll\"]\n\"stream.ctl.tx.advance\" = [\"0us\", \"30us\"]\n\
@@ -23,7 +24,8 @@ pub const LOSSY: &str = "count = 6_000\n[stream.ctl.sim]\njitter = \"50us\"\nreo
 pub const PING_PONG: &str =
     "kind = \"pingpong\"\ncount = 6_000\n[stream.ctl.sim]\ndelay = \"40us\"\njitter = \"20us\"\n";
 
-/// Through taprio, whose gate for the stream opens twice in each millisecond; a packet in ten comes after its window.
+/// Through taprio, whose gate for the stream opens twice in each millisecond; a packet in ten
+/// comes after its window.
 pub const GATED: &str = "count = 2_000\ncycle = \"500us\"\npriority = 3\n[stream.ctl.sim]\nlate_share = 0.1\nlate = \"300us\"\n\
     [shaper]\nkind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\n\
     entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client, and its own reader of XML. Each script compares what its tool
-//! reads with the results, and prints how many figures it compared.
+//! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client, and
+//! its own reader of XML. Each script compares what its tool reads with the results, and prints
+//! how many figures it compared.
 
 use crate::runs::{LOSSY, PING_PONG, Run, SOUND, output, tardy};
 use std::ffi::OsString;
@@ -21,7 +22,8 @@ fn python(test: &str) -> Option<PathBuf> {
 /// Runs a script; fails with what it says, or if it compared fewer figures than `least`.
 fn check(python: &Path, script: &str, args: &[OsString], least: u32) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside").join(script);
-    // A debugger's or a user's own packages have no say here; nor does it write into the repository.
+    // A debugger's or a user's own packages have no say here; nor does it write into the
+    // repository.
     let ended = output(Command::new(python).arg("-B").arg(&script).args(args).env_remove("PYTHONPATH"));
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{}: {out}{err}", script.display());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Axes as they are drawn: ticks with bare numbers, also inside a decade, and each unit once. What is judged is what was put on the
-//! canvas, and where.
+//! Axes as they are drawn: ticks with bare numbers, also inside a decade, and each unit once. What
+//! is judged is what was put on the canvas, and where.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, choose, kinds, place};
 use crate::runs::Run;
 use serde_json::Value;
 
-/// Of each plot, after it is shown: kind, what the caption says, words below and left of the axes' room as
-/// `[text, left, right, middle, y]`, the room, the canvas's width.
+/// Of each plot, after it is shown: kind, what the caption says, words below and left of the axes'
+/// room as `[text, left, right, middle, y]`, the room, the canvas's width.
 fn axes(browser: &mut Browser, n: usize) -> Axes {
     place(browser, n);
     let found = browser.eval(&format!(
@@ -78,7 +78,8 @@ fn units(text: &str) -> Vec<&str> {
     text.split([' ', ',', '\u{202f}']).filter(|word| UNITS.contains(word)).collect()
 }
 
-/// Of the ticks along one axis, as (number, px): every decade that has room for a tick between its ends has one. How many had.
+/// Of the ticks along one axis, as (number, px): every decade that has room for a tick between its
+/// ends has one. How many had.
 fn decades(what: &str, ticks: &[(f64, f64)], room: f64) -> usize {
     let is_decade = |number: f64| number > 0.0 && (number.log10() - number.log10().round()).abs() < 1e-9;
     let mut roomy = 0;
@@ -115,7 +116,8 @@ fn numbers(what: &str, words: &[Word], px: impl Fn(&Word) -> f64) -> Vec<(f64, f
     ticks
 }
 
-/// What holds of a plot's axes at any width and zoom; how many decades had room for ticks inside, of x and of y.
+/// What holds of a plot's axes at any width and zoom; how many decades had room for ticks inside,
+/// of x and of y.
 fn judge(what: &str, metric: &str, axes: &Axes) -> (usize, usize) {
     let [name] = axes.names.as_slice() else { panic!("{what}: the x axis is named {:?}", axes.names) };
     assert_eq!(units(&name.text).len(), 1, "{what}: units in {:?}", name.text);
@@ -146,7 +148,8 @@ fn judge(what: &str, metric: &str, axes: &Axes) -> (usize, usize) {
         assert_eq!(units(&said).len(), usize::from(axes.kind != "histogram"), "{what}: units in {said:?}");
         assert!(axes.y.iter().all(|word| word.left >= 0.0), "{what}: cut at the left: {:?}", axes.y);
     }
-    // Threes stand about half-way: a decade of a little more than two labels, each with its space, has room for one.
+    // Threes stand about half-way: a decade of a little more than two labels, each with its space,
+    // has room for one.
     let widest = axes.x.iter().map(|word| word.right - word.left).fold(0.0, f64::max);
     let linear = axes.kind == "time";
     (if linear { 0 } else { decades(what, &x, 2.3 * (widest + 14.0)) }, decades(what, &y, 45.0))

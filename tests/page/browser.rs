@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A headless Chromium of the test's own, spoken to in the DevTools protocol over two pipes: JSON, each message ended by a zero
-//! byte. Every wait is bounded; a browser that hangs fails the test with what it wrote to stderr.
+//! A headless Chromium of the test's own, spoken to in the DevTools protocol over two pipes: JSON,
+//! each message ended by a zero byte. Every wait is bounded; a browser that hangs fails the test
+//! with what it wrote to stderr.
 
 use serde_json::{Value, json};
 use std::fs::File;
@@ -25,8 +26,8 @@ pub fn can_browse(test: &str) -> bool {
     there
 }
 
-/// A browser with one tab. Every test ends it with [`Browser::close`], which looks at what it complained of and asked for; one that
-/// does not fails.
+/// A browser with one tab. Every test ends it with [`Browser::close`], which looks at what it
+/// complained of and asked for; one that does not fails.
 pub struct Browser {
     folder: TempDir,
     child: Child,
@@ -49,7 +50,8 @@ impl Browser {
         let made = Command::new("mkfifo").arg(path("to")).arg(path("from")).status().expect("mkfifo starts");
         assert!(made.success(), "mkfifo: {made}");
         let stderr = File::create(path("stderr")).expect("a file for the browser's stderr");
-        // The shell gives the pipes the numbers 3 and 4, which the browser speaks by, and becomes the browser.
+        // The shell gives the pipes the numbers 3 and 4, which the browser speaks by, and becomes
+        // the browser.
         let script = "exec \"$0\" --remote-debugging-pipe --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
                       --disable-background-networking --hide-scrollbars --user-data-dir=\"$3\" about:blank 3<\"$1\" 4>\"$2\"";
         let child = Command::new("sh")
@@ -111,7 +113,8 @@ impl Browser {
         self.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script }));
     }
 
-    /// The end of every test: the console is clean, nothing was thrown, and nobody was asked for anything but the pages opened.
+    /// The end of every test: the console is clean, nothing was thrown, and nobody was asked for
+    /// anything but the pages opened.
     pub fn close(mut self) {
         self.look_back();
         self.closed = true;
@@ -185,7 +188,8 @@ impl Browser {
         }
     }
 
-    /// `mouseMoved`, `mousePressed`, `mouseReleased` or `mouseWheel` (upwards) at a place in the window.
+    /// `mouseMoved`, `mousePressed`, `mouseReleased` or `mouseWheel` (upwards) at a place in the
+    /// window.
     pub fn mouse(&mut self, kind: &str, place: (f64, f64)) {
         self.click(kind, place, 1);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The picture of gates: phases at which packets came to the driver, with the windows behind, a row for each class.
+//! The picture of gates: phases at which packets came to the driver, with the windows behind, a
+//! row for each class.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, kinds, look, place, said};

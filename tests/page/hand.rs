@@ -164,7 +164,8 @@ fn keys_do_what_the_manual_says() {
         browser.press("-");
         browser.press("0");
         assert_eq!(view(&mut browser, n), whole, "{kind}: 0 restores");
-        // A button for those who have no keys: there while it is of use, and it gives the focus back.
+        // A button for those who have no keys: there while it is of use, and it gives the focus
+        // back.
         browser.press("+");
         let button = format!("{PLOTS}[{n}].querySelector('.reset')");
         let shown = format!("getComputedStyle({button}).display !== 'none'");

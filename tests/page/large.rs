@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Large runs: the page stays small, draws no more than it has room for, and does not stall. What is compared is measured in one
-//! browser within one test: a busy machine is busy for both.
+//! Large runs: the page stays small, draws no more than it has room for, and does not stall. What
+//! is compared is measured in one browser within one test: a busy machine is busy for both.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, kinds, look, place, said};
@@ -39,7 +39,8 @@ fn a_million_packets_are_a_small_page() {
     browser.close();
 }
 
-/// Tasks of the page's thread that kept it from answering, by the browser's own account: from 50 ms on.
+/// Tasks of the page's thread that kept it from answering, by the browser's own account: from 50
+/// ms on.
 const LONG_TASKS: &str = "window.longTasks = []; window.taskObserver = new PerformanceObserver((list) => \
      longTasks.push(...list.getEntries().map((entry) => entry.duration))); \
      taskObserver.observe({ type: 'longtask', buffered: true })";
@@ -107,7 +108,8 @@ fn a_million_packets_stall_no_more_than_ten_thousand() {
     cost(&mut browser, &runs[0]);
     let mut measure = || runs.each_ref().map(|run| cost(&mut browser, run));
     let [mut small, mut large] = measure();
-    // A neighbour that takes the CPU away hits one page or the other: so the best of several, and more where it is in doubt.
+    // A neighbour that takes the CPU away hits one page or the other: so the best of several, and
+    // more where it is in doubt.
     for round in 2..=8 {
         let [next_small, next_large] = measure();
         (small, large) = (small.best(next_small), large.best(next_large));
@@ -145,7 +147,8 @@ fn plots_draw_no_more_points_than_they_have_room_for() {
             for plot in drawn {
                 let of = |i: usize| plot[i].as_u64().expect("a number");
                 let (points, room, rows) = (of(1), of(2), of(3));
-                // A column of pixels holds a bar and four points of a line; grid and ticks come to less than one in it.
+                // A column of pixels holds a bar and four points of a line; grid and ticks come to
+                // less than one in it.
                 assert!(points > 20 && points <= 6 * room * rows + 200, "{what} at {width} px: {plot}");
             }
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a plot shows: its data's own pixels, the words and strokes that were put on its canvas, its readout and its view.
+//! What a plot shows: its data's own pixels, the words and strokes that were put on its canvas,
+//! its readout and its view.
 
 use crate::browser::Browser;
 use serde_json::Value;
@@ -7,9 +8,10 @@ use serde_json::Value;
 /// The plots by place in the page.
 pub const PLOTS: &str = "[...document.querySelectorAll('figure[data-kind]')]";
 
-/// Brings each plot into the window, waits until it is drawn of the metric that is chosen, and gives for each: its kind; how many
-/// pixels within its axes have the colour of a series as the style sheet has it now, however faint, so that neither axes nor
-/// words nor limits count; and a sum that is another one if any of these pixels is.
+/// Brings each plot into the window, waits until it is drawn of the metric that is chosen, and
+/// gives for each: its kind; how many pixels within its axes have the colour of a series as the
+/// style sheet has it now, however faint, so that neither axes nor words nor limits count; and a
+/// sum that is another one if any of these pixels is.
 const LOOK: &str = "(async () => {
   const style = getComputedStyle(document.documentElement);
   const series = Array.from({ length: 12 }, (_, i) => i).map((i) => parseInt(style.getPropertyValue('--series-' + i).trim().slice(1), 16));
@@ -35,8 +37,8 @@ const LOOK: &str = "(async () => {
   return found;
 })()";
 
-/// What the looks use, and what keeps the words and strokes of each canvas since it was last cleared. It stands in the page before
-/// its own script.
+/// What the looks use, and what keeps the words and strokes of each canvas since it was last
+/// cleared. It stands in the page before its own script.
 const WATCH: &str = "(() => {
   const drawn = new WeakMap();
   const of = (canvas) => drawn.get(canvas) ?? drawn.set(canvas, { words: [], points: 0 }).get(canvas);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Page layer: the page of a run as a reader has it, in a headless browser. Here: what each picture shows, and that the page is
-//! alone.
+//! Page layer: the page of a run as a reader has it, in a headless browser. Here: what each
+//! picture shows, and that the page is alone.
 
 mod axes;
 mod browser;
@@ -116,7 +116,8 @@ fn page_asks_nobody_and_could_not() {
     browser.open(&run.page());
     look(&mut browser);
     browser.look_back();
-    // Were there a request in it, the browser would refuse it: nothing listens on port 9, and nothing is asked.
+    // Were there a request in it, the browser would refuse it: nothing listens on port 9, and
+    // nothing is asked.
     let refused = browser.eval(
         "(async () => { const seen = () => new Promise((done) => addEventListener('securitypolicyviolation', (e) => done(e.effectiveDirective), { once: true })); \
          const image = seen(); new Image().src = 'http://127.0.0.1:9/x.png'; const first = await image; \

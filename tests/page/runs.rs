@@ -14,7 +14,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs a simulated stream: trials, packets of each, the simulation's table, anything else at the end of the file.
+    /// Runs a simulated stream: trials, packets of each, the simulation's table, anything else at
+    /// the end of the file.
     pub fn of(trials: u32, count: u32, sim: &str, more: &str) -> Run {
         Run::of_stream(trials, &format!("cycle = \"100us\"\ncount = {count}\nsim = {{ {sim} }}\n{more}"))
     }
@@ -52,7 +53,8 @@ impl Run {
         Run::of(2, 5_000, sim, "[matrix]\n\"stream.ctl.sim.loss\" = [0.0, 0.0005]")
     }
 
-    /// The page once these loads stand in what was recorded of a trial: the simulated port runs beside none.
+    /// The page once these loads stand in what was recorded of a trial: the simulated port runs
+    /// beside none.
     pub fn with_loads(&self, trial: u32, loads: &BTreeMap<String, LoadRecord>) -> PathBuf {
         let file = self.out().join(format!("trials/all/{trial}/trial.json"));
         let text = std::fs::read_to_string(&file).expect("the trial was recorded");

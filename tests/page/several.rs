@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures that stand cells and streams side by side: what has no value has no row, no curve and no switch.
+//! Pictures that stand cells and streams side by side: what has no value has no row, no curve and
+//! no switch.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, choose, kinds, place, strings};
@@ -28,7 +29,8 @@ fn what_has_no_value_has_no_row_no_switch_and_no_colour() {
     if !can_browse("what_has_no_value_has_no_row_no_switch_and_no_colour") {
         return;
     }
-    // Twelve cells of two streams; `brake` comes before `ctl` by the alphabet, and has other metrics.
+    // Twelve cells of two streams; `brake` comes before `ctl` by the alphabet, and has other
+    // metrics.
     let sizes: Vec<String> = (1..=12).map(|n| format!("\"{}B\"", 64 * n)).collect();
     let brake = format!(
         "[stream.brake]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\nreflect = true\ncycle = \"1ms\"\ncount = 200\n{SIM}"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answered streams on simulated clocks: the requester's, the reflector's and the matcher's figures are known beforehand.
+//! Answered streams on simulated clocks: the requester's, the reflector's and the matcher's
+//! figures are known beforehand.
 
 use crate::engine::{all, run, spans, stream};
 use tardy_analyze::distribution::{Wanted, distribution};
@@ -77,7 +78,8 @@ fn a_lost_reply_takes_nothing_from_the_interval_between_requests() {
 
 #[test]
 fn requests_that_were_never_asked_do_not_go_back_in_time() {
-    // No reply comes any more from the third on: the requester gives up before it has asked them all.
+    // No reply comes any more from the third on: the requester gives up before it has asked them
+    // all.
     let stream = pingpong(Sim { drop: (3..1_000).collect(), ..Sim::default() });
     let (batch, _) = run(&stream);
     assert_eq!(batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count(), 3);
@@ -104,7 +106,8 @@ fn a_request_that_comes_before_its_instant_is_early() {
 fn a_reflectors_clock_that_drifts_moves_one_way_figures_and_not_the_round_trip() {
     let (batch, _) = run(&pingpong(Sim { drift_ppb: 1_000_000, ..Sim::default() }));
     all(&batch, "send..reply_receive", 2 * ONE_WAY_NS);
-    // What the drift adds to one way it takes from the other, but for what it is in the residence itself.
+    // What the drift adds to one way it takes from the other, but for what it is in the residence
+    // itself.
     for (there, back) in
         spans(&batch, "tx_kernel..rx_kernel").into_iter().zip(spans(&batch, "reply_tx_kernel..reply_rx_kernel"))
     {
@@ -209,7 +212,8 @@ fn a_peer_that_falls_silent_ends_the_trial_and_not_the_run() {
 fn a_request_lost_among_several_in_flight_gives_its_place_back() {
     let mut stream = pingpong(Sim { drop: vec![100], delay: Nanos(100_000), ..Sim::default() });
     (stream.reply.in_flight, stream.reply.timeout) = (4, Nanos::from_millis(5));
-    // Without stamps that come back there are no pauses, before which a stretch waits for its last reply.
+    // Without stamps that come back there are no pauses, before which a stretch waits for its last
+    // reply.
     stream.stamps = vec![Point::Send, Point::ReplyReceive];
     let (batch, _) = run(&stream);
     assert_eq!((0..1_000).filter(|row| batch.outcome[*row] == Outcome::Lost).collect::<Vec<_>>(), [100]);
@@ -260,7 +264,8 @@ fn pauses_lay_one_bunch_of_requests_apart() {
         let pauses =
             asking.flat_map(|between| between.intervals().collect::<Vec<_>>()).filter(|(start, _)| *start > sent[0]);
         let behind: Vec<usize> = pauses.filter_map(|(_, end)| sent.iter().position(|at| *at > end)).collect();
-        // Four stamps fit into one slab of the kernel's allocator; a bunch of more has queues that a pause would empty.
+        // Four stamps fit into one slab of the kernel's allocator; a bunch of more has queues that
+        // a pause would empty.
         assert_eq!(behind.len(), if in_flight <= 4 { 249 } else { 0 }, "{in_flight} in flight: {behind:?}");
     }
 }

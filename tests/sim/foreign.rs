@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A million foreign packets between those of a trial change no sample: the same rows, to the nanosecond, as without them.
+//! A million foreign packets between those of a trial change no sample: the same rows, to the
+//! nanosecond, as without them.
 
 use crate::engine::stream;
 use rand::{Rng, RngCore, SeedableRng};
@@ -29,7 +30,8 @@ const STREAM: u8 = 3;
 /// Before each packet of the trial.
 const FOREIGN_EACH: u32 = 50;
 
-/// What the receiver sees of the trial: now and then a packet is lost, doubled, or comes behind the next one.
+/// What the receiver sees of the trial: now and then a packet is lost, doubled, or comes behind
+/// the next one.
 fn arriving() -> Vec<(i64, u32)> {
     let mut random = Pcg64Mcg::seed_from_u64(11);
     let mut packets = Vec::new();
@@ -100,7 +102,8 @@ impl Crowded {
                 cut
             }
             3 => [written(own, payload), bytes, vec![0]].concat(),
-            // The right magic: another trial's packet, another stream's, one that was never intended.
+            // The right magic: another trial's packet, another stream's, one that was never
+            // intended.
             4 => written(Frame { nonce: NONCE ^ 1 << random.random_range(0..64), ..own }, payload),
             5 => written(Frame { stream: STREAM ^ 1, ..own }, payload),
             6 => written(Frame { seq: random.random_range(COUNT..u32::MAX), ..own }, payload),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets of the lead-in are answered by what answers the trial's, and leave no trace in what is recorded.
+//! Packets of the lead-in are answered by what answers the trial's, and leave no trace in what is
+//! recorded.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -212,7 +213,8 @@ fn a_packet_of_the_lead_in_is_counted_among_none_of_the_trials_when_it_comes_twi
 
 #[test]
 fn a_reset_that_an_answer_met_was_not_told_by_the_reflector() {
-    // The kernel says it once, to the call that comes next; what received then found the end of a connection and no reason.
+    // The kernel says it once, to the call that comes next; what received then found the end of a
+    // connection and no reason.
     for requests in [vec![LEAD, 0, 1, 2], vec![LEAD, 0, 1, LEAD]] {
         let (reflector, answers, ..) = until_reset(requests, 3);
         assert_eq!(answers.len(), 3);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdict `own-trace` on ordinary simulated trials of all kinds: it says nothing, for the simulated path knows no tardy.
+//! The verdict `own-trace` on ordinary simulated trials of all kinds: it says nothing, for the
+//! simulated path knows no tardy.
 
 use std::collections::BTreeMap;
 use std::error::Error;

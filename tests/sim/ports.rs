@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loops against ports that misbehave: a readiness that lies, a full error queue, refused sends, a broken socket.
+//! The loops against ports that misbehave: a readiness that lies, a full error queue, refused
+//! sends, a broken socket.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -94,7 +95,8 @@ fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
     }
 }
 
-/// A socket whose kernel counts the keys itself, with room for so many stamps; some sends are refused, each using a key up.
+/// A socket whose kernel counts the keys itself, with room for so many stamps; some sends are
+/// refused, each using a key up.
 struct Socket {
     room: usize,
     queue: VecDeque<TxStamp>,
@@ -118,7 +120,8 @@ struct Socket {
     said: usize,
     /// Packets of the lead-in and the lead-out: how many of the trial's had been sent by then.
     leads: Vec<u32>,
-    /// Looks at the queue behind the first packet, the most that waited in it, and the least time between a send and such a look.
+    /// Looks at the queue behind the first packet, the most that waited in it, and the least time
+    /// between a send and such a look.
     drains: u32,
     most_waiting: usize,
     least_apart_ns: i64,
@@ -199,7 +202,8 @@ impl SendPort for Socket {
         for (n, key) in keys.iter_mut().enumerate() {
             match self.send(&payloads[n * size..][..size], *key, None) {
                 Ok(stamped) => *key = stamped,
-                // As sendmmsg does: what went out is told, and the refusal, which used a key up, when it is tried again.
+                // As sendmmsg does: what went out is told, and the refusal, which used a key up,
+                // when it is tried again.
                 Err(errno) => return if n == 0 { Err(errno) } else { Ok(n) },
             }
         }
@@ -303,7 +307,8 @@ fn stamps_of_packets_that_a_queue_discipline_held_beyond_the_trial_are_not_cut_o
 
 #[test]
 fn a_full_error_queue_is_counted_and_costs_stamps_but_no_packet() {
-    // Cycles too short to take stamps between packets, and a kernel that grants far less room than it said.
+    // Cycles too short to take stamps between packets, and a kernel that grants far less room than
+    // it said.
     let mut sender = sender(20_000, 5_000);
     let mut socket = Socket { said: 100_000, ..Socket::new(8_000, Vec::new()) };
     run(&mut sender, &mut socket);
@@ -376,7 +381,8 @@ fn the_last_packet_of_a_trial_is_followed_by_packets_like_it_and_by_a_quiet_cycl
 
 #[test]
 fn a_sender_that_is_a_batch_behind_sends_batches_and_every_packet_keeps_its_row() {
-    // Due 20 ns apart, 10 ns a look at the clock: behind from the start. Some packets are refused, also first in a batch.
+    // Due 20 ns apart, 10 ns a look at the clock: behind from the start. Some packets are refused,
+    // also first in a batch.
     let refuse = vec![3, 68, 69, 500, 999];
     let mut sender = sender(1_000, 20);
     let mut socket = Socket::new(10_000, refuse.clone());
@@ -400,7 +406,8 @@ fn a_sender_that_is_a_batch_behind_sends_batches_and_every_packet_keeps_its_row(
 
 #[test]
 fn a_batch_refused_once_moves_no_stamp_to_another_packet() {
-    // The first of a batch, one in its middle, its last: each refusal uses a key up, and the packet goes out when tried again.
+    // The first of a batch, one in its middle, its last: each refusal uses a key up, and the
+    // packet goes out when tried again.
     for once in [vec![0], vec![64], vec![50], vec![63], vec![0, 40, 104, 200]] {
         let mut sender = sender(1_000, 20);
         let mut socket = Socket { refuse_once: once.clone(), ..Socket::new(10_000, Vec::new()) };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines on the simulated port: when each packet leaves, and what is dropped and how that is told, to the nanosecond.
+//! Queue disciplines on the simulated port: when each packet leaves, and what is dropped and how
+//! that is told, to the nanosecond.
 
 use crate::engine::stream;
 use std::error::Error;
@@ -115,7 +116,8 @@ fn etf_lets_go_its_delta_before_the_launch_time_and_the_verdict_says_so() {
 
 #[test]
 fn what_etf_drops_is_not_sent_and_every_report_finds_its_packet() {
-    // Its timer fires 20 µs late, and the delta leaves 10: of those for which it does, the launch time has passed.
+    // Its timer fires 20 µs late, and the delta leaves 10: of those for which it does, the launch
+    // time has passed.
     let stream = "launch = \"strict\"\ntx.advance = \"100us\"\nmax_loss = \"0%\"\nsim.hold = \"20us\"\nsim.hold_share = 0.25\nsim.drop = [5, 6]";
     let found = trial(&experiment(&ETF.replace("200us", "10us"), stream));
     let counters = found.record.streams["ctl"].counters;
@@ -156,7 +158,8 @@ fn what_etf_drops_is_not_sent_and_every_report_finds_its_packet() {
     );
 }
 
-/// Warm-up packets before the trial go the same way, and are nobody's loss: what the counters have beyond the reports.
+/// Warm-up packets before the trial go the same way, and are nobody's loss: what the counters have
+/// beyond the reports.
 fn lead_in(found: &Trial) -> u64 {
     let drops = found.record.shapers["a"].qdiscs[0].drops;
     let beyond = drops - found.record.streams["ctl"].counters.launch_missed;
@@ -280,7 +283,8 @@ fn with_txtime_assist_own_launch_times_and_given_ones_are_kept() {
     assert_eq!(own.gates().slips_stream_cycles, [(0, 1_000)].into());
     let etf = own.record.shapers["a"].qdiscs.iter().find(|qdisc| qdisc.kind == "etf").expect("below taprio");
     assert_eq!((etf.class, etf.parent.as_deref(), etf.drops), (Some(1), Some("100:2"), 0));
-    // Given at the earliest 400 µs after they were enqueued, launch times fall into the next window.
+    // Given at the earliest 400 µs after they were enqueued, launch times fall into the next
+    // window.
     let given = trial(&experiment(&format!("{R1}{ASSIST}"), "launch = \"none\""));
     let gates = Gates::of(&given.shaper.taprio().expect("taprio").schedule, 1);
     for row in 0..given.batch.len() {

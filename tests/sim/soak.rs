@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hours of simulated trials, one after another in one process: every sample stays exact, and memory stays where it was.
-//! `make soak` runs two hours of them, `make test` a minute.
+//! Hours of simulated trials, one after another in one process: every sample stays exact, and
+//! memory stays where it was. `make soak` runs two hours of them, `make test` a minute.
 
 use crate::engine::stream;
 use std::collections::BTreeMap;
@@ -20,14 +20,15 @@ use tardy_model::trial::TrialRecord;
 use tardy_store::samples::read::SamplesFile;
 use tardy_store::write_samples;
 
-/// Set in the process that is alone with this test: memory of other tests in one process would count as this one's.
+/// Set in the process that is alone with this test: memory of other tests in one process would
+/// count as this one's.
 const ALONE: &str = "TARDY_SOAK_ALONE";
 const NAME: &str = "soak::hours_of_simulated_trials_stay_exact_and_take_no_more_memory";
 /// Kinds of trial, and draws of each: after so many trials every one has been seen.
 const KINDS: u32 = 4;
 const DRAWS: u32 = 3;
-/// What resident memory may grow by behind two rounds of all of them: the allocator moves by pages, a trial of a minute
-/// takes some 20 MiB.
+/// What resident memory may grow by behind two rounds of all of them: the allocator moves by
+/// pages, a trial of a minute takes some 20 MiB.
 const MAY_GROW_KIB: u64 = 8 << 10;
 
 struct Size {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trial led through orderings that are drawn: messages late, doubled and lost, stations that fail, a stop at any moment. The stations
-//! are simulated; the state machine is the real one.
+//! A trial led through orderings that are drawn: messages late, doubled and lost, stations that
+//! fail, a stop at any moment. The stations are simulated; the state machine is the real one.
 
 #[path = "trial/world.rs"]
 mod world;
@@ -20,7 +20,8 @@ fn rows(halves: &[StreamHalves]) -> Vec<usize> {
     halves.iter().map(|halves| halves.halves.sent.len()).collect()
 }
 
-/// Whose records a stream's halves are of: of each end the thread, and of one that received the arrivals.
+/// Whose records a stream's halves are of: of each end the thread, and of one that received the
+/// arrivals.
 fn marks(stream: u8, halves: &StreamHalves) -> BTreeSet<(Side, u32)> {
     let halves = &halves.halves;
     let arrived =
@@ -164,7 +165,8 @@ fn a_station_that_goes_away_at_any_order_leaves_what_the_other_had() {
             for (stream, had) in broken.had.iter().enumerate() {
                 let Some(had) = had else { continue };
                 assert_in_place(stream, had, number.into());
-                // A thread that is named though its end is gone was named when it was made ready, by no mark.
+                // A thread that is named though its end is gone was named when it was made ready,
+                // by no mark.
                 let there: BTreeSet<Side> = marks(stream as u8, had).into_iter().map(|(side, _)| side).collect();
                 for side in sides(stream) {
                     assert_eq!(there.contains(side), world.handed.contains(&(stream as u8, *side)), "{stream} {side}");
@@ -191,7 +193,8 @@ fn a_stop_at_any_moment_ends_the_trial_with_what_was_sent() {
         let sent: Vec<usize> = world.packets.values().map(|packets| *packets as usize).collect();
         assert_eq!(rows(&halves), sent, "stopped at {at}");
         cut += usize::from(sent.iter().any(|sent| *sent < COUNT as usize));
-        // Who was told to send is told to stop, behind the order to start, unless all have sent everything by then.
+        // Who was told to send is told to stop, behind the order to start, unless all have sent
+        // everything by then.
         let all: Vec<(StationId, &str)> = world.told.iter().map(|(of, order)| (*of, world.phase(order))).collect();
         let stops: Vec<usize> = (0..all.len()).filter(|n| all[*n].1 == "stop sending").collect();
         let told: BTreeSet<StationId> = stops.iter().map(|n| all[*n].0).collect();
@@ -234,7 +237,8 @@ fn only_a_count_that_moves_is_a_sign_of_life() {
     assert!(result.is_ok() && world.now_ns > 40_000_000_000, "one that sends on is waited for");
 }
 
-/// A load that is a program, and an end that can only wait by polling a device, which no socket of this world has.
+/// A load that is a program, and an end that can only wait by polling a device, which no socket of
+/// this world has.
 const CANNOT: &str = r#"
 name = "cannot"
 [station.a]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each fault put into the simulated machine gives its verdict and no other; without it there is none.
+//! Each fault put into the simulated machine gives its verdict and no other; without it there is
+//! none.
 
 use crate::engine::stream;
 use std::collections::BTreeMap;

@@ -80,8 +80,8 @@ fn two_exact_runs_are_the_same_to_the_nanosecond() {
     assert!(first.text.contains("exact virtual time"), "{}", first.text);
 }
 
-/// Programs that keep every CPU of the host busy, two each, and wake QEMU's main thread all the time: by SIGIO, which it waits for and
-/// does nothing about. They end with it.
+/// Programs that keep every CPU of the host busy, two each, and wake QEMU's main thread all the
+/// time: by SIGIO, which it waits for and does nothing about. They end with it.
 struct BusyHost(Vec<Child>);
 
 impl BusyHost {
@@ -137,9 +137,10 @@ fn one_byte_more_is_another_run() {
     assert_ne!(print(&first().run.results), print(&other.results));
 }
 
-/// The offset is other digits in what tardy writes down before a trial. That moves the trial by some 100 ns against the guest's
-/// tick, and each reading of a clock is rounded to what one instruction takes: so figures are the same within 100 ns,
-/// but for the extremes: they are those of one packet, and which one meets a tick is another matter.
+/// The offset is other digits in what tardy writes down before a trial. That moves the trial by
+/// some 100 ns against the guest's tick, and each reading of a clock is rounded to what one
+/// instruction takes: so figures are the same within 100 ns, but for the extremes: they are those
+/// of one packet, and which one meets a tick is another matter.
 #[test]
 fn a_guests_tai_offset_moves_no_figure() {
     if !can_run("a_guests_tai_offset_moves_no_figure") {
@@ -197,14 +198,16 @@ fn the_manifest_says_what_ran() {
         arguments.iter().any(|word| word.as_str().is_some_and(|word| word.starts_with("shift=1,sleep=off"))),
         "{arguments:?}"
     );
-    // Two files that QEMU writes and one that it reads, by names without a folder: nothing of this machine.
+    // Two files that QEMU writes and one that it reads, by names without a folder: nothing of this
+    // machine.
     assert!(arguments.iter().all(|word| !word.as_str().is_some_and(|word| word.contains(out))), "{arguments:?}");
     let (boot, all) = (guest["boot_cpu_ns"].as_i64().expect("ns"), guest["cpu_ns"].as_i64().expect("ns"));
     assert!(0 < boot && boot < all, "{guest}");
     eprintln!("boot to the first packet: {:.1} s of processor time", boot as f64 / 1e9);
     let booted = events.iter().find(|line| line["event"] == "guest_booted").expect("an event");
     assert_eq!(booted["boot_cpu_ns"], boot);
-    // Not the trial's beginning, behind which agents make ready and packets warm up, but the end of that.
+    // Not the trial's beginning, behind which agents make ready and packets warm up, but the end
+    // of that.
     let at = |event: &str| events.iter().position(|line| line["event"] == event).expect("an event");
     assert!(at("trial") < at("guest_booted") && at("guest_booted") < at("trial_kept"), "{events:?}");
     // What was built there was put back there, and told as on any machine.
@@ -223,8 +226,8 @@ fn the_manifest_says_what_ran() {
     assert_eq!(*of_guest, ["console.log"], "what only passed through is gone");
 }
 
-/// The stage from the receiving kernel into the program, of both ends on the guest's one CPU: medians, and whether the last packet of a
-/// trial is its worst, trial by trial.
+/// The stage from the receiving kernel into the program, of both ends on the guest's one CPU:
+/// medians, and whether the last packet of a trial is its worst, trial by trial.
 fn into_the_program(stamps: &str) -> (i64, Vec<bool>) {
     let place = Place::new();
     let args = ["--json", "--trials", "5", "--set", "stream.ctl.count=300"];

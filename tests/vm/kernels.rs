@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other kernels than the layer's own: one named by its file, and in the soak each that can be fetched.
+//! Other kernels than the layer's own: one named by its file, and in the soak each that can be
+//! fetched.
 
 use crate::command::{Finished, Place};
 use crate::exact::{first, manifest, print};

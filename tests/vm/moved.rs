@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where `rx_kernel` is taken of packets that bear launch times, seen in the figures: farther from the driver than without, but on a
-//! kernel that clears launch times on the way.
+//! Where `rx_kernel` is taken of packets that bear launch times, seen in the figures: farther from
+//! the driver than without, but on a kernel that clears launch times on the way.
 
 use crate::command::Place;
 use crate::guest::{KERNEL, can_run};

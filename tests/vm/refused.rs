@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest cannot do is refused before one is started; what happens in one ends as it would on this machine.
+//! What a guest cannot do is refused before one is started; what happens in one ends as it would
+//! on this machine.
 
 use crate::command::Place;
 use crate::guest::{SHORT, can_run, exact};
@@ -134,7 +135,8 @@ fn a_guest_in_real_time_measures_and_says_what_it_is() {
         assert_eq!(outcomes["intended"], 300);
         assert!(outcomes["received"].as_u64().is_some_and(|n| n > 0), "{outcomes}");
     }
-    // How late the emulator's timer is, is the host's affair; that its latencies are not valid when it is late by milliseconds is not.
+    // How late the emulator's timer is, is the host's affair; that its latencies are not valid
+    // when it is late by milliseconds is not.
     let manifest = std::fs::read(place.out().join("manifest.json")).expect("a manifest");
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
     let ruler = manifest["ruler"].as_array().expect("a ruler").iter();

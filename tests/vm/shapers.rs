@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines, launch times and VLAN devices in a kernel that has them, in exact time: gates are kept, etf lets packets go its
-//! delta early, what it drops is told, and what was asked for is what is read back.
+//! Queue disciplines, launch times and VLAN devices in a kernel that has them, in exact time:
+//! gates are kept, etf lets packets go its delta early, what it drops is told, and what was asked
+//! for is what is read back.
 
 use crate::command::{Finished, Place};
 use crate::exact::print;
@@ -51,8 +52,9 @@ fn gates_are_kept_and_etf_lets_packets_go_its_delta_early() {
         return;
     }
     let (_place, tsn) = run("tsn-qdiscs", &["--set", "stream.ctl.count=400"]);
-    // Two cells ask for a device that takes schedules. Not every kernel has it, and then they are not available, which spoils no other
-    // cell; where it is there it keeps none, which was measured and does.
+    // Two cells ask for a device that takes schedules. Not every kernel has it, and then they are
+    // not available, which spoils no other cell; where it is there it keeps none, which was
+    // measured and does.
     let built = kernel::fetched(&kernel::cache(), KERNEL).is_some_and(|fetched| !fetched.built.is_empty());
     let (rule, code) = if built { ("no-gates", 4) } else { ("not-available", 0) };
     assert_eq!(tsn.code, Some(code), "{}", tsn.stderr);
@@ -93,7 +95,8 @@ fn a_delta_that_is_too_small_drops_packets_and_says_so() {
     }
     let (_place, run) = run("etf-drops", &["--set", "stream.ctl.count=400"]);
     assert_eq!((run.code, run.ids("invalid")), (Some(4), vec!["launch-drops".to_owned()]), "{}", run.stderr);
-    // A microsecond is too little for the way to the driver: drops, each with its reason, and no loss.
+    // A microsecond is too little for the way to the driver: drops, each with its reason, and no
+    // loss.
     let small = cell(&run, "all");
     let (ctl, drops) = (&small["streams"]["ctl"], says(small, "launch-drops"));
     let (not_sent, why) = (number(&ctl["outcomes"]["not_sent"]), &ctl["not_sent_why"]);
@@ -153,7 +156,8 @@ fn what_etf_drops_of_port_packet_is_counted_once() {
     if !can_run("what_etf_drops_of_port_packet_is_counted_once") {
         return;
     }
-    // The sender wakes too late for its launch times: etf refuses packets and reports it, and the call of a packet socket fails too.
+    // The sender wakes too late for its launch times: etf refuses packets and reports it, and the
+    // call of a packet socket fails too.
     let late = ["count=400", "port=packet", "tx.advance=2us"].map(|set| format!("stream.ctl.{set}"));
     let args = [&late[0], "--set", &late[1], "--set", &late[2], "--set", "shaper.etf.delta=1us"];
     let (place, run) = run("mqprio-etf", &[&["--set"], &args[..]].concat());
@@ -210,7 +214,8 @@ fn cases(of: &[(&str, &str, &str)]) -> String {
     of.iter().fold(head.to_owned(), |text, it| text + &case(it))
 }
 
-/// Runs each queue discipline on a kernel: what is read back is what was asked for, and packets go through.
+/// Runs each queue discipline on a kernel: what is read back is what was asked for, and packets go
+/// through.
 pub fn each_on(kernel: &str) {
     let (place, read) = own_on(kernel, &cases(&EACH));
     assert_eq!(read.code, Some(0), "{kernel}: {}", read.stderr);
@@ -241,7 +246,8 @@ fn what_tc_prints_of_a_shaper_is_what_its_file_says() {
     if !can_run("what_tc_prints_of_a_shaper_is_what_its_file_says") {
         return;
     }
-    // The comparison of what was read back could pass over what tc does not print: here it is looked at in tc's own words.
+    // The comparison of what was read back could pass over what tc does not print: here it is
+    // looked at in tc's own words.
     let assist = EACH.iter().find(|(id, ..)| *id == "assist").expect("it is one of them");
     let (place, run) = own(&cases(&[*assist]));
     assert_eq!(run.code, Some(0), "{}", run.stderr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's own caches of packet heads show in round trips: a C loop without tardy, by each n-th round trip. The kernel fills
-//! and empties these caches by sixteen and by sixty-four. `own-trace` must not take that for tardy.
+//! What the kernel's own caches of packet heads show in round trips: a C loop without tardy, by
+//! each n-th round trip. The kernel fills and empties these caches by sixteen and by sixty-four.
+//! `own-trace` must not take that for tardy.
 
 use crate::raw::Raw;
 use crate::row::{Bound, Row};

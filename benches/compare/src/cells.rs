@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run takes beside its packets: building and taking down a cell, and the way from the command to the first packet.
+//! What a run takes beside its packets: building and taking down a cell, and the way from the
+//! command to the first packet.
 
 use crate::raw::Raw;
 use crate::row::{Bound, Row};
@@ -18,8 +19,8 @@ fn at_ms(event: &Value) -> Result<f64> {
     Ok((((of(day)? * 24.0 + of(hour)?) * 60.0 + of(minute)?) * 60.0 + of(second)?) * 1e3)
 }
 
-/// Set-up and tear-down of each cell, ms: from its first command to `built`, and from its last trial, or the ruler behind it, to
-/// `torn_down`.
+/// Set-up and tear-down of each cell, ms: from its first command to `built`, and from its last
+/// trial, or the ruler behind it, to `torn_down`.
 fn costs(events: &[Value]) -> Result<Vec<f64>> {
     let (mut began, mut built, mut trials) = (None, None, None);
     let mut costs = Vec::new();
@@ -32,7 +33,8 @@ fn costs(events: &[Value]) -> Result<Vec<f64>> {
                 began = Some(at - took_ns / 1e6);
             }
             "built" => built = Some(at),
-            // Behind the last trial the ruler measures once more, which is neither set-up nor tear-down.
+            // Behind the last trial the ruler measures once more, which is neither set-up nor
+            // tear-down.
             "trial_kept" | "ruler" => trials = Some(at),
             "torn_down" => {
                 if let (Some(began), Some(built), Some(trials)) = (began.take(), built.take(), trials.take()) {

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 pub struct Ended {
     /// What it printed.
     pub stdout: String,
-    /// CPU time, user and system, of the program and what it waited for, s; the kernel counts in hundredths.
+    /// CPU time, user and system, of the program and what it waited for, s; the kernel counts in
+    /// hundredths.
     pub cpu_s: f64,
     /// Wall time, s.
     pub wall_s: f64,
@@ -25,7 +26,8 @@ fn children_s() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat").context("/proc/self/stat")?;
     let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>()).unwrap_or_default();
     let ticks = |n: usize| fields.get(n).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-    // cutime and cstime, fields 16 and 17; a tick is USER_HZ, 1/100 s on every architecture tardy runs on.
+    // cutime and cstime, fields 16 and 17; a tick is USER_HZ, 1/100 s on every architecture tardy
+    // runs on.
     Ok((ticks(13) + ticks(14)) / 100.0)
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Round trips: beside sockperf without kernel stamps, beside a C loop with them, and TCP's transactions a second.
+//! Round trips: beside sockperf without kernel stamps, beside a C loop with them, and TCP's
+//! transactions a second.
 
 use crate::raw::Raw;
 use crate::row::{self, Bound, Row};
@@ -14,8 +15,9 @@ use tardy_model::point::Metric;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const COUNT: &str = "80000";
-/// How often both sides run within a pair. A round trip takes a third longer for some seconds than for others, whoever makes it, so that a
-/// pair of single runs tells little; a side's figure is the median of these.
+/// How often both sides run within a pair. A round trip takes a third longer for some seconds than
+/// for others, whoever makes it, so that a pair of single runs tells little; a side's figure is
+/// the median of these.
 const ROUNDS: usize = 5;
 /// The same where a bound is to be met.
 const ROUNDS_OF_BOUND: usize = 9;
@@ -67,7 +69,8 @@ fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
     })
 }
 
-/// sockperf tells half of a round trip; it is doubled again. Its server runs on `cpu`, its client on 0.
+/// sockperf tells half of a round trip; it is doubled again. Its server runs on `cpu`, its client
+/// on 0.
 fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)> {
     peer::joined(bench, "pingpong.toml", |a, b| {
         let (address, taskset) = (b.address.to_string(), Path::new("taskset"));
@@ -95,8 +98,9 @@ fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)
     })
 }
 
-/// While it is open an idle CPU stays awake, ready to be woken: PM QoS allows it no time to wake up, which a kernel with an idle driver heeds.
-/// Two of its wake-ups are most of a round trip in a virtual machine, and the hypervisor's; they drown what the programs differ by.
+/// While it is open an idle CPU stays awake, ready to be woken: PM QoS allows it no time to wake
+/// up, which a kernel with an idle driver heeds. Two of its wake-ups are most of a round trip in a
+/// virtual machine, and the hypervisor's; they drown what the programs differ by.
 fn awake() -> Result<File> {
     const DEVICE: &str = "/dev/cpu_dma_latency";
     let hold = || {

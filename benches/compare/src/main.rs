@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench`: tardy beside its peers. Each comparison is a file and a line in [`COMPARISONS`]; each measures pairs, one after
-//! the other, keeps the raw outputs, and gives rows for the table.
+//! `bench`: tardy beside its peers. Each comparison is a file and a line in [`COMPARISONS`]; each
+//! measures pairs, one after the other, keeps the raw outputs, and gives rows for the table.
 
 mod analysis;
 mod bulk;
@@ -67,13 +67,15 @@ struct Args {
     /// The binary under test
     #[arg(long, default_value = "dist/tardy")]
     tardy: PathBuf,
-    /// The folder with experiments and peers; where a page is written, the figures of its pairs go to results/ there
+    /// The folder with experiments and peers; where a page is written, the figures of its pairs go
+    /// to results/ there
     #[arg(long, default_value = "benches")]
     home: PathBuf,
     /// Where things that are made once lie, and the raw outputs of the last runs, in results/ there
     #[arg(long, env = "TARDY_CACHE", default_value = ".cache")]
     cache: PathBuf,
-    /// Writes the table into this page, between its two marks; where comparisons are named, their rows only
+    /// Writes the table into this page, between its two marks; where comparisons are named, their
+    /// rows only
     #[arg(long)]
     page: Option<PathBuf>,
 }

@@ -123,7 +123,8 @@ fn iperf3(bench: &Bench) -> Result<(f64, String)> {
 /// Ours and the peer's, pair by pair.
 type Pairs = Vec<(f64, Option<f64>)>;
 
-/// Its name, what is measured, the keys set, the stamp that counts, the peer, who that is, its command, the bound.
+/// Its name, what is measured, the keys set, the stamp that counts, the peer, who that is, its
+/// command, the bound.
 type Side<'a> = (&'a str, &'a str, &'a [&'a str], Point, Peer<'a>, &'a str, String, Bound);
 
 /// A peer's rate and what it printed.

@@ -93,7 +93,8 @@ pub fn machine(bench: &Bench) -> Result<String> {
     ))
 }
 
-/// Puts rows that were measured anew in the place of those of a page; one that is new there goes behind the one before it.
+/// Puts rows that were measured anew in the place of those of a page; one that is new there goes
+/// behind the one before it.
 pub fn renew(page: &Path, rows: &[Row]) -> Result<()> {
     let mut text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
     let mut before: Option<String> = None;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where peers run: two namespaces joined as tardy joins its own, built and taken down by the same code.
+//! Where peers run: two namespaces joined as tardy joins its own, built and taken down by the same
+//! code.
 
 use crate::Bench;
 use anyhow::{Context, Result, bail};

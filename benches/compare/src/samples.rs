@@ -17,8 +17,8 @@ pub struct Run {
     pub command: String,
 }
 
-/// Runs an experiment of `benches/experiments` with some keys set. That it is not valid is no failure: a flood misses its
-/// rate by intent.
+/// Runs an experiment of `benches/experiments` with some keys set. That it is not valid is no
+/// failure: a flood misses its rate by intent.
 pub fn run(bench: &Bench, experiment: &str, set: &[&str]) -> Result<Run> {
     let folder = tempfile::tempdir().context("a temporary folder")?;
     let file = bench.home.join("experiments").join(experiment);

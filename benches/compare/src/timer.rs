@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sender's timer against cyclictest's: the same cycle, policy and CPU, and the same rule for cycles that were missed.
+//! The sender's timer against cyclictest's: the same cycle, policy and CPU, and the same rule for
+//! cycles that were missed.
 
 use crate::raw::Raw;
 use crate::row::{Bound, Row};
@@ -20,8 +21,8 @@ fn rank(q: f64, count: usize) -> usize {
     ((q * count as f64).ceil() as usize).clamp(1, count.max(1))
 }
 
-/// The lateness of the cycles that cyclictest would have counted: after each wake-up it leaves out the cycles that are in
-/// the past by then, where tardy records a wake-up for each of them.
+/// The lateness of the cycles that cyclictest would have counted: after each wake-up it leaves out
+/// the cycles that are in the past by then, where tardy records a wake-up for each of them.
 fn counted(due_and_woke: impl Iterator<Item = (i64, i64)>) -> Vec<i64> {
     let mut free = i64::MIN;
     let mut late = Vec::new();
@@ -116,7 +117,8 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         }
         for (q, pairs) in &mut pairs {
             let mine = mine[rank(*q, mine.len()) - 1] as f64;
-            // Where it lies beyond the histogram it is more than this, which only makes the ratio worse for us.
+            // Where it lies beyond the histogram it is more than this, which only makes the ratio
+            // worse for us.
             let peer = at_rank(&buckets, beyond, *q).unwrap_or(HISTOGRAM_NS as f64);
             pairs.push((mine / 1e3, Some(peer / 1e3)));
         }

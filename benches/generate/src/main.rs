@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `generate DIR --rows N --seed S`: a run folder as a long run would leave it, of seeded samples, to measure
-//! `tardy report DIR` with. It is written through the store's own interface, two trials at a time.
+//! `generate DIR --rows N --seed S`: a run folder as a long run would leave it, of seeded samples,
+//! to measure `tardy report DIR` with. It is written through the store's own interface, two trials
+//! at a time.
 
 mod noise;
 mod record;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples with the body and the tail of a real run over veth: log-normal wake-ups, a short path, an application that is
-//! woken, stalls that hold up many packets in a row, and a few losses.
+//! Samples with the body and the tail of a real run over veth: log-normal wake-ups, a short path,
+//! an application that is woken, stalls that hold up many packets in a row, and a few losses.
 
 use crate::record::{CYCLE_NS, base_ns};
 use rand::{RngCore, SeedableRng};

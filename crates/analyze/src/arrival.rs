@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `delta`: the stamp of a packet minus that of the packet received before it, in arrival order.
 //!
-//! Of an answered stream the packets are the requests: a reply that is lost takes nothing from the interval between two of them.
+//! Of an answered stream the packets are the requests: a reply that is lost takes nothing from the
+//! interval between two of them.
 //!
-//! Rows come in scheduled order; arrivals may not. Arrivals wait until no later row can come before them: a packet cannot
-//! arrive long before it is scheduled, so what was stamped [`EARLIEST_NS`] before the newest row's scheduled instant is
-//! settled. Where that fails (a clock was set back), the trial is sorted as a whole, up to [`KEPT_ROWS`] rows.
+//! Rows come in scheduled order; arrivals may not. Arrivals wait until no later row can come
+//! before them: a packet cannot arrive long before it is scheduled, so what was stamped
+//! [`EARLIEST_NS`] before the newest row's scheduled instant is settled. Where that fails (a clock
+//! was set back), the trial is sorted as a whole, up to [`KEPT_ROWS`] rows.
 
 use crate::chunk::{Chunk, ROWS};
 use crate::clusters::INFINITE;
@@ -17,18 +19,20 @@ use tardy_model::sample::{Batch, MaybeNanos};
 /// No packet arrives so long before its scheduled instant, ns: far longer than any advance in use.
 pub const EARLIEST_NS: i64 = 100_000_000;
 
-/// Rows of a trial that are kept for sorting it as a whole. Above it, a packet that comes before those already settled has no
-/// `delta`, and the coverage says so.
+/// Rows of a trial that are kept for sorting it as a whole. Above it, a packet that comes before
+/// those already settled has no `delta`, and the coverage says so.
 pub const KEPT_ROWS: usize = 1_000_000;
 
 /// Arrivals are settled when so many have come, or twice as many as had to wait the last time.
 const SETTLED_AT: usize = 4096;
 
-/// The order of arrival: by stamp, then by receive, then by number. Receive is told by its distance from the stamp.
+/// The order of arrival: by stamp, then by receive, then by number. Receive is told by its
+/// distance from the stamp.
 type Key = (i64, i32, i64);
 
-/// An arrival and whether it has its stamp. One without stands right behind the stamped packet that was scheduled before it:
-/// what came next has no `delta` either, for its predecessor's stamp is not known.
+/// An arrival and whether it has its stamp. One without stands right behind the stamped packet
+/// that was scheduled before it: what came next has no `delta` either, for its predecessor's stamp
+/// is not known.
 type Arrival = (Key, bool);
 
 /// The stamp of a kept row that never arrived, and of one that arrived without it.
@@ -112,7 +116,8 @@ impl ArrivalPass {
         Self::with_limits(trial, point, SETTLED_AT, KEPT_ROWS)
     }
 
-    /// As [`ArrivalPass::new`], settling whenever `settle_rows` wait and keeping at most `keep_rows` rows for sorting.
+    /// As [`ArrivalPass::new`], settling whenever `settle_rows` wait and keeping at most
+    /// `keep_rows` rows for sorting.
     pub fn with_limits(trial: u32, point: Point, settle_rows: usize, keep_rows: usize) -> Self {
         ArrivalPass {
             point,
@@ -237,7 +242,8 @@ impl ArrivalPass {
         }
     }
 
-    /// Gives all arrivals stamped before `horizon` their values, and the rows that have theirs to the digest.
+    /// Gives all arrivals stamped before `horizon` their values, and the rows that have theirs to
+    /// the digest.
     fn settle(&mut self, horizon: i64) {
         self.settle_in_order(horizon);
         if !self.mixed.is_empty() {
@@ -320,7 +326,8 @@ impl ArrivalPass {
 
 /// True if each stamp is later than the one before.
 fn is_rising(stamps: &[i64]) -> bool {
-    // The differences of instants between the epoch and a far year do not wrap, and many are made at once.
+    // The differences of instants between the epoch and a far year do not wrap, and many are made
+    // at once.
     if stamps.iter().fold(0, |any, stamp| any | stamp) >> 62 == 0 {
         return stamps.windows(2).fold(0, |any, pair| any | (pair[1] - pair[0] - 1)) >= 0;
     }
@@ -339,7 +346,8 @@ fn add_waits(offsets: &[MaybeNanos], receive: &[MaybeNanos], waits: &mut Vec<i32
     }
 }
 
-/// How long after its stamp a packet was received, for ordering those with one stamp: nobody waits longer than 2 s.
+/// How long after its stamp a packet was received, for ordering those with one stamp: nobody waits
+/// longer than 2 s.
 #[inline]
 fn wait(offset: i64, receive: Option<i64>) -> i32 {
     receive.map_or(i32::MAX, |receive| receive.wrapping_sub(offset).clamp(i32::MIN.into(), i32::MAX.into()) as i32)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cell from its trials, for a live run and for a run folder alike.
 //!
-//! Each trial is judged alone. What spoilt a trial decides what becomes of it ([`crate::validity::Spoils`]): one that was
-//! measured badly is left out where a strict majority is sound, with a warning that names it; one in which the path failed
-//! stays in the pool, and its cell is invalid, for losing the worst must not improve a figure. So the cell is valid if no
-//! trial's path failed and every trial, or a strict majority, was measured well. What is certain of the packets is kept of every
-//! finished trial, in the pool or not ([`crate::seen`]).
+//! Each trial is judged alone. What spoilt a trial decides what becomes of it
+//! ([`crate::validity::Spoils`]): one that was measured badly is left out where a strict majority
+//! is sound, with a warning that names it; one in which the path failed stays in the pool, and its
+//! cell is invalid, for losing the worst must not improve a figure. So the cell is valid if no
+//! trial's path failed and every trial, or a strict majority, was measured well. What is certain
+//! of the packets is kept of every finished trial, in the pool or not ([`crate::seen`]).
 
 mod counting;
 mod gates;
@@ -63,7 +64,8 @@ pub struct CellAnalysis {
     pool: Pool,
     /// True once the pool holds a trial that counts; it then takes no others.
     pool_counts: bool,
-    /// Those of the pool that were measured well, once it holds one that was not: limits that they break stay broken.
+    /// Those of the pool that were measured well, once it holds one that was not: limits that they
+    /// break stay broken.
     well_measured: Option<Pool>,
     placements: Placements,
     loads: Loads,
@@ -97,7 +99,8 @@ pub struct TrialAnswer {
 pub struct CellAnswer {
     /// Results and verdicts.
     pub result: CellResult,
-    /// Each of the cell's expectations, as the figures and the counts say, whether the cell is valid or not.
+    /// Each of the cell's expectations, as the figures and the counts say, whether the cell is
+    /// valid or not.
     pub expectations: Vec<ExpectationResult>,
     /// By stream and metric, pooled as the figures are.
     pub histograms: BTreeMap<(String, Metric), Histogram>,
@@ -106,8 +109,8 @@ pub struct CellAnswer {
 }
 
 impl TrialPass<'_> {
-    /// Adds the next rows of a stream; each stream's batches come in the order of `seq`. Rows of a stream that the record
-    /// does not name are ignored.
+    /// Adds the next rows of a stream; each stream's batches come in the order of `seq`. Rows of a
+    /// stream that the record does not name are ignored.
     pub fn push(&mut self, stream: &str, batch: &Batch) {
         if let Some(pass) = self.streams.get_mut(stream) {
             pass.push(batch);
@@ -117,8 +120,8 @@ impl TrialPass<'_> {
 }
 
 impl CellAnalysis {
-    /// A cell without trials. `asked` are the metrics that each stream asks for; those that only an expectation names are
-    /// added.
+    /// A cell without trials. `asked` are the metrics that each stream asks for; those that only
+    /// an expectation names are added.
     pub fn new(
         id: impl Into<String>,
         axes: BTreeMap<String, String>,
@@ -157,7 +160,8 @@ impl CellAnalysis {
         }
     }
 
-    /// Tells which stream the experiment names first: it is the one under test, unless one is called `ctl`.
+    /// Tells which stream the experiment names first: it is the one under test, unless one is
+    /// called `ctl`.
     pub fn first(mut self, stream: Option<&str>) -> Self {
         self.first = stream.map(str::to_owned);
         self
@@ -231,7 +235,8 @@ impl CellAnalysis {
         TrialAnswer { result, histograms }
     }
 
-    /// One whole trial from `(stream, batch)` pairs; each stream's batches come in the order of `seq`.
+    /// One whole trial from `(stream, batch)` pairs; each stream's batches come in the order of
+    /// `seq`.
     pub fn trial<S: AsRef<str>, B: Borrow<Batch>>(
         &mut self,
         record: &TrialRecord,
@@ -299,8 +304,9 @@ impl CellAnalysis {
         }
     }
 
-    /// The metric whose repeatability is judged, of the stream under test: what the experiment has lead, else the first of
-    /// [`Metric::leads`], if it can be had; else the first metric but `delta` that can.
+    /// The metric whose repeatability is judged, of the stream under test: what the experiment has
+    /// lead, else the first of [`Metric::leads`], if it can be had; else the first metric but
+    /// `delta` that can.
     fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
         let known = |name: &&str| record.streams.contains_key(*name);
         let stream = Some(UNDER_TEST).filter(known).or(self.first.as_deref().filter(known));

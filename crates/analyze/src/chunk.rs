@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A few rows of a batch, and which of their columns are whole: whole columns need no look at each row.
+//! A few rows of a batch, and which of their columns are whole: whole columns need no look at each
+//! row.
 
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
@@ -29,7 +30,8 @@ impl<'a> Chunk<'a> {
             let columns =
                 std::array::from_fn(|at| batch.offsets[at].as_deref().and_then(|column| column.get(rows.clone())));
             let whole = columns.map(|column: Option<&[MaybeNanos]>| {
-                // Absence is the lowest number, so where none is negative none is absent; only else is it worth a closer look.
+                // Absence is the lowest number, so where none is negative none is absent; only
+                // else is it worth a closer look.
                 column.is_some_and(|column| {
                     column.iter().fold(0, |any, stamp| any | stamp.or_lowest()) >= 0
                         || column.iter().all(|stamp| stamp.is_some())

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many separate events lie beyond a quantile: one stall makes many late packets and is still one event.
+//! How many separate events lie beyond a quantile: one stall makes many late packets and is still
+//! one event.
 //!
-//! Runs declustering (Smith and Weissman 1994, "Estimating the extremal index"; Coles 2001, §5.3.2): packets of a trial in
-//! scheduled order; those beyond the quantile are exceedances; a cluster ends after `r` packets in a row that are none.
+//! Runs declustering (Smith and Weissman 1994, "Estimating the extremal index"; Coles 2001,
+//! §5.3.2): packets of a trial in scheduled order; those beyond the quantile are exceedances; a
+//! cluster ends after `r` packets in a row that are none.
 
 pub(crate) mod counted;
 pub mod starts;
@@ -18,8 +20,9 @@ pub(crate) const LONGEST_GAP: usize = 10;
 
 /// Non-exceedances in a row that end a cluster: `round(0.1 / (1 − q))`, at least 1, at most 10.
 ///
-/// A tenth of the mean distance between exceedances, so that of independent ones nine in ten stay separate; never above
-/// 10, so that a stall that leaves a few packets in time is one cluster and two stalls are two.
+/// A tenth of the mean distance between exceedances, so that of independent ones nine in ten stay
+/// separate; never above 10, so that a stall that leaves a few packets in time is one cluster and
+/// two stalls are two.
 pub fn gap_of(q: f64) -> usize {
     ((0.1 / (1.0 - q)).round() as usize).clamp(1, LONGEST_GAP)
 }
@@ -39,10 +42,11 @@ pub struct Beyond {
     pub with_infinite: bool,
 }
 
-/// Clusters beyond a quantile, counted up to [`NEEDED`]. `trials` are the values of each trial in scheduled order.
+/// Clusters beyond a quantile, counted up to [`NEEDED`]. `trials` are the values of each trial in
+/// scheduled order.
 ///
-/// Where values tie with the quantile, as many of them as rank beyond it are exceedances, taken evenly spaced: a
-/// distribution with equal values is resolved by as many packets as one without.
+/// Where values tie with the quantile, as many of them as rank beyond it are exceedances, taken
+/// evenly spaced: a distribution with equal values is resolved by as many packets as one without.
 pub fn separate<'a>(trials: impl Iterator<Item = &'a [i64]>, beyond: &Beyond) -> u32 {
     let (mut clusters, mut share) = (0, 0u64);
     for values in trials {

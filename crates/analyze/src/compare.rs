@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two runs side by side: first what differed in the machine and in what was asked, then what differs in the numbers, and
-//! whether it means anything. Noisy runs are set beside each other and not judged; of exact ones each trial is one
-//! deterministic draw, so a claim rests on many seeded phases. How: `docs/method/compare.md`.
+//! Two runs side by side: first what differed in the machine and in what was asked, then what
+//! differs in the numbers, and whether it means anything. Noisy runs are set beside each other and
+//! not judged; of exact ones each trial is one deterministic draw, so a claim rests on many seeded
+//! phases. How: `docs/method/compare.md`.
 
 pub mod condition;
 pub mod decide;

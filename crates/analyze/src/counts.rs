@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each value occurred, exactly: whatever is said of a distribution follows from it, so that nothing else need be
-//! reckoned packet by packet.
+//! How often each value occurred, exactly: whatever is said of a distribution follows from it, so
+//! that nothing else need be reckoned packet by packet.
 //!
-//! Where values are dense they have a counter each, in pages; the others, a long tail or a few packets, are listed. The list
-//! is looked through whenever it has doubled, and what has become dense gets a page. So memory is bounded by the pages that
-//! there can be (80 MiB) and by the list, which its owner empties once it need not be exact any more.
+//! Where values are dense they have a counter each, in pages; the others, a long tail or a few
+//! packets, are listed. The list is looked through whenever it has doubled, and what has become
+//! dense gets a page. So memory is bounded by the pages that there can be (80 MiB) and by the
+//! list, which its owner empties once it need not be exact any more.
 
 use crate::chunk::ROWS;
 use std::ops::Range;
@@ -23,8 +24,8 @@ const DENSE: usize = 1024;
 /// The list is looked through when it is so long, or twice as long as it was left the last time.
 const LISTED: usize = 1 << 15;
 
-/// The counters of a page: what is over whole 256 of each value, so that what is often written is small enough to stay in the
-/// cache, and these apart.
+/// The counters of a page: what is over whole 256 of each value, so that what is often written is
+/// small enough to stay in the cache, and these apart.
 #[derive(Clone, Debug)]
 struct Page {
     over: [u8; PAGE],
@@ -87,8 +88,9 @@ impl Instants for MaybeNanos {
 /// The least value that can have a page.
 const LEAST: i64 = -BELOW;
 
-/// Up to [`ROWS`] values that all can have pages, as distances from the least such value: half as wide, so that twice as many
-/// are worked on at once, and small enough that a difference tells which is greater.
+/// Up to [`ROWS`] values that all can have pages, as distances from the least such value: half as
+/// wide, so that twice as many are worked on at once, and small enough that a difference tells
+/// which is greater.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     length: usize,
@@ -102,7 +104,8 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Takes other values; false if one of them can have no page, and nothing is then to be done with these places.
+    /// Takes other values; false if one of them can have no page, and nothing is then to be done
+    /// with these places.
     pub fn take(&mut self, values: &[i64]) -> bool {
         self.length = values.len();
         let mut any = 0;
@@ -114,8 +117,8 @@ impl Places {
         any < SPAN && values.len() <= ROWS
     }
 
-    /// Takes the distances between two columns of offsets, `later` less `earlier`, or the later ones themselves; false as for [`Places::take`].
-    /// The values need not be written down before.
+    /// Takes the distances between two columns of offsets, `later` less `earlier`, or the later
+    /// ones themselves; false as for [`Places::take`]. The values need not be written down before.
     pub fn take_distances<T: Instants>(&mut self, later: &[T], earlier: Option<&[T]>) -> bool {
         self.length = later.len();
         let mut any = 0;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which received packets lack a stamp, and in what bursts: scattered ones, one gap, or a late start.
+//! Which received packets lack a stamp, and in what bursts: scattered ones, one gap, or a late
+//! start.
 
 use crate::chunk::Chunk;
 use std::collections::BTreeMap;
 use tardy_model::point::Point;
 
-/// The least share of received packets that must have a stamp: below it the missing ones could make up the whole tail
-/// beyond p99.9.
+/// The least share of received packets that must have a stamp: below it the missing ones could
+/// make up the whole tail beyond p99.9.
 pub const LEAST_COVERAGE: f64 = 0.999;
 
-/// Missing stamps of one point. A burst is a run of received packets in scheduled order that all lack the stamp.
+/// Missing stamps of one point. A burst is a run of received packets in scheduled order that all
+/// lack the stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bursts {
     /// Packets received.
@@ -22,7 +24,8 @@ pub struct Bursts {
     pub longest: u64,
     /// The number of its first packet.
     pub longest_from_seq: i64,
-    /// Packets of the burst that begins with the first packet received; 0 if that one has its stamp.
+    /// Packets of the burst that begins with the first packet received; 0 if that one has its
+    /// stamp.
     pub leading: u64,
     run: u64,
     run_from_seq: i64,
@@ -39,7 +42,8 @@ impl Bursts {
         self.coverage() < LEAST_COVERAGE
     }
 
-    /// True if too many are missing only because stamps started late: from the first stamped packet on, enough are there.
+    /// True if too many are missing only because stamps started late: from the first stamped
+    /// packet on, enough are there.
     pub fn started_late(&self) -> bool {
         let after = self.received - self.leading;
         self.is_short() && self.leading > 0 && after > 0 && {

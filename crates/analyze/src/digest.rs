@@ -13,14 +13,16 @@ use tardy_model::result::{Figures, MAX, MetricResult, QUANTILES};
 /// Up to so many rows in the pooled cell, quantiles are exact; above, they come from the histogram.
 pub const EXACT_ROWS: usize = 10_000_000;
 
-/// Up to so many rows, values are kept in their order; above, clusters are counted as the values pass by.
+/// Up to so many rows, values are kept in their order; above, clusters are counted as the values
+/// pass by.
 pub const KEPT_ROWS: usize = 1_000_000;
 
 /// From so many on, room is made for as many as are kept.
 const MANY: usize = 1 << 16;
 
-/// Above that many, values below these quantiles of what was seen until then are passed over when the clusters beyond p99 and
-/// higher are counted, in the sampled blocks and everywhere: beyond p99 there are enough in the sampled ones.
+/// Above that many, values below these quantiles of what was seen until then are passed over when
+/// the clusters beyond p99 and higher are counted, in the sampled blocks and everywhere: beyond
+/// p99 there are enough in the sampled ones.
 const FLOORS: [f64; 2] = [0.9, 0.998];
 
 /// Values without a counter of their own that are held together once they need not be exact.
@@ -46,7 +48,8 @@ impl Greatest {
 /// What the tail is judged from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rows {
-    /// Every value in scheduled order, [`INFINITE`] for what never arrived, and where each trial starts.
+    /// Every value in scheduled order, [`INFINITE`] for what never arrived, and where each trial
+    /// starts.
     Kept { values: Vec<i64>, trials: Vec<usize> },
     /// Above that many.
     Counted(Box<Counted>),
@@ -127,7 +130,8 @@ impl MetricDigest {
         Self::with_exact_rows(trial, EXACT_ROWS)
     }
 
-    /// For one trial; quantiles are exact up to `exact_rows` rows, and no more values than that are ever held.
+    /// For one trial; quantiles are exact up to `exact_rows` rows, and no more values than that
+    /// are ever held.
     pub fn with_exact_rows(trial: u32, exact_rows: usize) -> Self {
         MetricDigest {
             trial,
@@ -143,11 +147,13 @@ impl MetricDigest {
         }
     }
 
-    /// Adds rows in scheduled order: `values` in ns, [`INFINITE`] for a packet that never arrived; a packet that arrived
-    /// without the stamp is left out. `seqs` are their numbers, equally many.
+    /// Adds rows in scheduled order: `values` in ns, [`INFINITE`] for a packet that never arrived;
+    /// a packet that arrived without the stamp is left out. `seqs` are their numbers, equally
+    /// many.
     pub fn absorb(&mut self, mut values: &[i64], mut seqs: &[i64]) {
         while !values.is_empty() {
-            // Filled to the bound before the values are given up: the outcome must not depend on where batches are cut.
+            // Filled to the bound before the values are given up: the outcome must not depend on
+            // where batches are cut.
             let room = match &self.rows {
                 Rows::Kept { values, .. } => self.kept_rows() - values.len(),
                 Rows::Counted(_) => ROWS,
@@ -163,8 +169,9 @@ impl MetricDigest {
         }
     }
 
-    /// Adds rows of whole columns, at most [`ROWS`]: the distances of `later` from `earlier`, or the later ones themselves. False, and
-    /// nothing is added, where the values have to be written down for it: [`MetricDigest::absorb`] takes them then.
+    /// Adds rows of whole columns, at most [`ROWS`]: the distances of `later` from `earlier`, or
+    /// the later ones themselves. False, and nothing is added, where the values have to be written
+    /// down for it: [`MetricDigest::absorb`] takes them then.
     pub(crate) fn absorb_distances<T: Instants>(&mut self, later: &[T], earlier: Option<&[T]>, seqs: &[i64]) -> bool {
         let Rows::Counted(counted) = &mut self.rows else { return false };
         let mut places = self.room.0.take().unwrap_or_default();
@@ -283,7 +290,8 @@ impl MetricDigest {
         self.rows = Rows::Counted(counted);
     }
 
-    /// States how many values there would be if no stamp were missing: packets received, for `delta` one fewer.
+    /// States how many values there would be if no stamp were missing: packets received, for
+    /// `delta` one fewer.
     pub fn expect(&mut self, possible: u64) {
         self.possible += possible;
     }
@@ -340,7 +348,8 @@ impl MetricDigest {
         self.counted + self.spilled.moments.count()
     }
 
-    /// The figures. The caller says whose stamp the later one is, and why there are no values if there are none.
+    /// The figures. The caller says whose stamp the later one is, and why there are no values if
+    /// there are none.
     pub fn finish(&self, source: &str, why: Option<String>) -> MetricResult {
         self.finish_with_histogram(source, why).0
     }
@@ -398,13 +407,14 @@ impl MetricDigest {
         let rank = rank_of(q, count + never);
         let found = match self.at(summary, rank) {
             Some(at) => self.resolve(&at, rank, gap_of(q), with_infinite),
-            // Packets that never arrived are all equal, and equal ones are resolved by their number. An outage is not taken for one
-            // event: the longer it is, the surer is what it says.
+            // Packets that never arrived are all equal, and equal ones are resolved by their
+            // number. An outage is not taken for one event: the longer it is, the surer is what it
+            // says.
             None if count + never - rank < u64::from(NEEDED) => Quantile::Unresolved,
             None => Quantile::Infinite,
         };
-        // Packets that were received without a stamp are in no rank. Were they all the fastest, or all the slowest, the
-        // figure must be the same.
+        // Packets that were received without a stamp are in no rank. Were they all the fastest, or
+        // all the slowest, the figure must be the same.
         let holes = self.possible.saturating_sub(count);
         if holes == 0 || found == Quantile::Unresolved {
             return found;
@@ -444,10 +454,12 @@ impl MetricDigest {
         }
     }
 
-    /// Clusters, at least, of packets that share the quantile's bucket and rank beyond it, where no places are kept. They count as
-    /// evenly spaced among those of the bucket, as equal values do. So each is a cluster if the bucket holds more than
-    /// `gap` times as many besides, and each packet in a higher bucket joins at most two of them. One stall that fills a bucket is one
-    /// event all the same: unless most packets are in the bucket, no more count than there are clusters that reach it.
+    /// Clusters, at least, of packets that share the quantile's bucket and rank beyond it, where
+    /// no places are kept. They count as evenly spaced among those of the bucket, as equal values
+    /// do. So each is a cluster if the bucket holds more than `gap` times as many besides, and
+    /// each packet in a higher bucket joins at most two of them. One stall that fills a bucket is
+    /// one event all the same: unless most packets are in the bucket, no more count than there are
+    /// clusters that reach it.
     fn tied_clusters(&self, counted: &Counted, at: &At, rank: u64, gap: usize, with_infinite: bool) -> u64 {
         let all = self.count() + if with_infinite { self.infinite } else { 0 };
         let upto = at.before + at.bucket.count;
@@ -466,7 +478,8 @@ impl MetricDigest {
 /// A rank's value, and where it stands.
 struct At {
     value_ns: i64,
-    /// The value, how many are less, and how many are equal; `None` above the bound up to which values are exact.
+    /// The value, how many are less, and how many are equal; `None` above the bound up to which
+    /// values are exact.
     exact: Option<(i64, u64, u64)>,
     bucket: Bucket,
     /// Values in lower buckets.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One pass over the rows of one stream in one trial: every metric, the outcomes, the coverage, the blocks.
+//! One pass over the rows of one stream in one trial: every metric, the outcomes, the coverage,
+//! the blocks.
 
 use crate::arrival::ArrivalPass;
 use crate::chunk::{Chunk, ROWS};
@@ -177,7 +178,8 @@ pub fn distribution<B: Borrow<Batch>>(
     pass.finish()
 }
 
-/// The two columns whose distance a metric is, if every row has both; of a distance from the scheduled instant the later one alone.
+/// The two columns whose distance a metric is, if every row has both; of a distance from the
+/// scheduled instant the later one alone.
 fn whole_columns<'a>(chunk: &Chunk<'a>, metric: Metric) -> Option<(&'a [MaybeNanos], Option<&'a [MaybeNanos]>)> {
     let Metric::Span(from, to) = metric else { return None };
     let later = chunk.whole_column(to)?;
@@ -187,8 +189,8 @@ fn whole_columns<'a>(chunk: &Chunk<'a>, metric: Metric) -> Option<(&'a [MaybeNan
     }
 }
 
-/// The values of a span metric in some rows, and their numbers: [`INFINITE`] for what never arrived; what arrived without
-/// a stamp is left out.
+/// The values of a span metric in some rows, and their numbers: [`INFINITE`] for what never
+/// arrived; what arrived without a stamp is left out.
 fn gather<'a>(chunk: &Chunk<'a>, from: Point, to: Point, values: &mut Vec<i64>, seqs: &'a mut Vec<i64>) -> &'a [i64] {
     values.clear();
     let to_all = chunk.whole_column(to);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a picture needs of a trial and a table does not: each metric over time as an envelope, the shape of each stage, where
-//! packets were lost. Bounded, however many packets there are, and a function of the rows alone.
+//! What a picture needs of a trial and a table does not: each metric over time as an envelope, the
+//! shape of each stage, where packets were lost. Bounded, however many packets there are, and a
+//! function of the rows alone.
 //!
-//! A [`EnvelopePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a [`Trace`].
+//! A [`EnvelopePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a
+//! [`Trace`].
 
 mod delta;
 mod grid;
@@ -21,15 +23,18 @@ use tardy_model::trial::{StreamRecord, TrialRecord};
 /// Most buckets of one metric in one trial: more than a wide window has columns for.
 pub const MOST_BUCKETS: usize = 400;
 
-/// Buckets of all metrics in all trials of a run together, while there are at most so many of those.
+/// Buckets of all metrics in all trials of a run together, while there are at most so many of
+/// those.
 pub const ALL_BUCKETS: usize = 30_000;
 
-/// How many buckets each of `traces` metrics in trials may have, so that the whole run stays within [`ALL_BUCKETS`].
+/// How many buckets each of `traces` metrics in trials may have, so that the whole run stays
+/// within [`ALL_BUCKETS`].
 pub fn buckets_each(traces: usize) -> usize {
     (ALL_BUCKETS / traces.max(1)).clamp(1, MOST_BUCKETS)
 }
 
-/// Some packets in a row: least, median and greatest value, and which packet the greatest is of. Of equals, the first.
+/// Some packets in a row: least, median and greatest value, and which packet the greatest is of.
+/// Of equals, the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Least, ns.
@@ -54,7 +59,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// The greatest values, each from a bucket of its own, so that one stall of many packets is one; the greatest first.
+    /// The greatest values, each from a bucket of its own, so that one stall of many packets is
+    /// one; the greatest first.
     pub fn outliers(&self, most: usize) -> Vec<Bucket> {
         let mut found: Vec<Bucket> = self.buckets.iter().flatten().copied().collect();
         found.sort_by_key(|bucket| (std::cmp::Reverse(bucket.max_ns), bucket.max_seq));
@@ -78,7 +84,8 @@ pub struct Trace {
     pub packets_each: u64,
     /// Rows seen.
     pub packets: u64,
-    /// Where each bucket begins: when its first packet was due, after the trial's base time, ns; never descending.
+    /// Where each bucket begins: when its first packet was due, after the trial's base time, ns;
+    /// never descending.
     pub starts_ns: Vec<i64>,
     /// Where the last bucket ends.
     pub end_ns: i64,
@@ -228,7 +235,8 @@ impl EnvelopePass {
         for (row, outcome) in batch.outcome.iter().enumerate() {
             let seq = batch.seq[row];
             let at = bucket_of(seq);
-            // What was never due, of a ping-pong that was cut short, stands where it would have come.
+            // What was never due, of a ping-pong that was cut short, stands where it would have
+            // come.
             self.newest_ns = self.newest_ns.max(batch.scheduled_ns[row].saturating_sub(self.base_ns));
             if self.trace.starts_ns.len() <= at {
                 self.trace.starts_ns.resize(at + 1, self.newest_ns);

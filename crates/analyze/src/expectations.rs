@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Did the cell keep the limits that the user wrote? Limits of figures, and of `early` and `late`, are judged on the pooled
-//! figures, and a figure that could not be had is not kept. What became of the packets is judged over every finished trial,
-//! whatever the validity ([`crate::seen`]), so that losing more packets never costs less.
+//! Did the cell keep the limits that the user wrote? Limits of figures, and of `early` and `late`,
+//! are judged on the pooled figures, and a figure that could not be had is not kept. What became
+//! of the packets is judged over every finished trial, whatever the validity ([`crate::seen`]), so
+//! that losing more packets never costs less.
 
 use crate::clusters::NEEDED;
 use crate::quantiles::packets_for;
@@ -12,8 +13,8 @@ use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::point::Metric;
 use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, QUANTILES, StreamResult};
 
-/// Judges each expectation of a cell: on its pooled results, and on what is certain of all its finished trials. Whether the cell is
-/// valid is not asked here; [`crate::run::run`] does.
+/// Judges each expectation of a cell: on its pooled results, and on what is certain of all its
+/// finished trials. Whether the cell is valid is not asked here; [`crate::run::run`] does.
 pub fn judge(
     cell: &str,
     expectations: &[Expectation],
@@ -86,8 +87,8 @@ fn one(
     result
 }
 
-/// What was counted, whether the limit was kept, and why that is not known. More than the limit is broken whatever else there may
-/// be.
+/// What was counted, whether the limit was kept, and why that is not known. More than the limit is
+/// broken whatever else there may be.
 fn limited(seen: &Seen, count: Count, at_most: u64) -> (Option<u64>, Option<bool>, Option<String>) {
     let got = seen.at_least;
     if got > at_most {
@@ -114,8 +115,8 @@ fn counted(outcomes: &Outcomes, count: Count) -> u64 {
     }
 }
 
-/// The figure in ns, or why there is none. Of one that packets without a stamp could change, it is the bound that decides
-/// whether the limit was kept, if one does.
+/// The figure in ns, or why there is none. Of one that packets without a stamp could change, it is
+/// the bound that decides whether the limit was kept, if one does.
 fn figure(
     metric: Metric,
     found: &MetricResult,

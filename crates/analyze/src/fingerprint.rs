@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A hash over raw samples: of two runs in exact time it says whether every packet had the same fate to the nanosecond. It is over
-//! what the rows say, not over a file's bytes, so no version's way of packing them matters.
+//! A hash over raw samples: of two runs in exact time it says whether every packet had the same
+//! fate to the nanosecond. It is over what the rows say, not over a file's bytes, so no version's
+//! way of packing them matters.
 //!
-//! SHA-256 over each stream's rows in order; each row is `seq`, `scheduled_ns`, outcome, flags, `pcp` (255 for none) and, for each
-//! point, stamp − scheduled (the lowest 64-bit number for none), numbers little endian. A trial's is over its streams by name, a
-//! cell's over its trials by number, a run's over its cells in order.
+//! SHA-256 over each stream's rows in order; each row is `seq`, `scheduled_ns`, outcome, flags,
+//! `pcp` (255 for none) and, for each point, stamp − scheduled (the lowest 64-bit number for
+//! none), numbers little endian. A trial's is over its streams by name, a cell's over its trials
+//! by number, a run's over its cells in order.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -55,7 +57,8 @@ impl Rows {
     }
 }
 
-/// That of parts: of a cell its trials', of a run its cells'. Each has a name, and the order counts.
+/// That of parts: of a cell its trials', of a run its cells'. Each has a name, and the order
+/// counts.
 pub fn over(parts: impl IntoIterator<Item = (String, String)>) -> String {
     let mut hash = Sha256::new();
     for (name, part) in parts {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Did packets leave when they should? Each is judged at `tx_kernel`, where a queue discipline that holds packets hands them over:
-//! against the windows of its class, or against its launch time less `etf.delta`. How stands in `docs/method/gates.md`.
+//! Did packets leave when they should? Each is judged at `tx_kernel`, where a queue discipline
+//! that holds packets hands them over: against the windows of its class, or against its launch
+//! time less `etf.delta`. How stands in `docs/method/gates.md`.
 
 use std::collections::BTreeMap;
 use tardy_model::gates::Window;
@@ -30,13 +31,15 @@ pub struct GatePass {
 pub struct Departure {
     /// How far outside it left, ns: negative too early, positive too late, 0 inside.
     pub outside_ns: i64,
-    /// From the opening of the window that it belongs to until that of the one in which, or nearest to which, it left, ns.
+    /// From the opening of the window that it belongs to until that of the one in which, or
+    /// nearest to which, it left, ns.
     pub slip_ns: i64,
 }
 
-/// A slip in cycles of the stream: the nearest whole number, of two that are as near the one of less slip. Windows need not lie as
-/// evenly as the stream's cycles, so one window later is seldom a multiple. Of the gates only cycles that passed are counted: one
-/// window later in the same cycle is none.
+/// A slip in cycles of the stream: the nearest whole number, of two that are as near the one of
+/// less slip. Windows need not lie as evenly as the stream's cycles, so one window later is seldom
+/// a multiple. Of the gates only cycles that passed are counted: one window later in the same
+/// cycle is none.
 fn stream_cycles(slip_ns: i64, cycle_ns: i64) -> i64 {
     let whole = (slip_ns.abs() + (cycle_ns - 1) / 2) / cycle_ns;
     whole * slip_ns.signum()
@@ -55,8 +58,9 @@ fn release(at_ns: i64, due_ns: i64, tolerance_ns: i64, slack_ns: i64) -> i64 {
 }
 
 impl GatePass {
-    /// For a stream of a trial; `None` where nothing decides when its packets leave, or a device does, which is behind every stamp
-    /// that could tell. Without stamps at `tx_kernel` there is a pass in which no packet is judged.
+    /// For a stream of a trial; `None` where nothing decides when its packets leave, or a device
+    /// does, which is behind every stamp that could tell. Without stamps at `tx_kernel` there is a
+    /// pass in which no packet is judged.
     pub fn new(of: &StreamRecord) -> Option<Self> {
         let record = of.launching.gate.clone()?;
         if record.keeper == Keeper::Device || of.cycle_ns <= 0 {
@@ -92,8 +96,9 @@ impl GatePass {
         Some(GatePass { record, cycle_ns: of.cycle_ns, slack_ns, free_ns: i64::MIN, result })
     }
 
-    /// The launch time that taprio gives a packet (get_packet_txtime in net/sched/sch_taprio.c): the first from which on all of it
-    /// fits into an entry that its class may use, and not before the packets before it are out.
+    /// The launch time that taprio gives a packet (get_packet_txtime in net/sched/sch_taprio.c):
+    /// the first from which on all of it fits into an entry that its class may use, and not before
+    /// the packets before it are out.
     fn given(&self, enqueued_ns: Option<i64>) -> Option<i64> {
         let after_ns = self.record.assigned_after_ns?;
         // Runs that were recorded without the entries have their windows.
@@ -106,7 +111,8 @@ impl GatePass {
         if self.record.assigned_after_ns.is_some() { self.given(enqueued_ns) } else { Some(scheduled_ns) }
     }
 
-    /// Judges a packet that came to the driver at `at_ns`, due at `scheduled_ns`, enqueued at `enqueued_ns`.
+    /// Judges a packet that came to the driver at `at_ns`, due at `scheduled_ns`, enqueued at
+    /// `enqueued_ns`.
     pub fn judge(&self, scheduled_ns: i64, enqueued_ns: Option<i64>, at_ns: i64) -> Option<Departure> {
         let GateRecord { keeper, gates, delta_ns, tolerance_ns, .. } = &self.record;
         let of_stream = |error_ns: i64| (error_ns + self.cycle_ns / 2).div_euclid(self.cycle_ns) * self.cycle_ns;
@@ -139,7 +145,8 @@ impl GatePass {
         }
     }
 
-    /// The window that a packet belongs to: that in which it is scheduled, else the next. Absolute; `None` without gates.
+    /// The window that a packet belongs to: that in which it is scheduled, else the next.
+    /// Absolute; `None` without gates.
     pub fn window(&self, scheduled_ns: i64) -> Option<Window> {
         self.record.gates.as_ref()?.belongs(scheduled_ns)
     }
@@ -150,11 +157,13 @@ impl GatePass {
         (stream_cycles(departure.slip_ns, self.cycle_ns), of_gates)
     }
 
-    /// When a packet came to the driver, and how that is judged; `None` if it was not sent or lacks a stamp. Rows must be asked for one
-    /// after the other, each once: launch times that taprio gives follow from those before.
+    /// When a packet came to the driver, and how that is judged; `None` if it was not sent or
+    /// lacks a stamp. Rows must be asked for one after the other, each once: launch times that
+    /// taprio gives follow from those before.
     pub fn departure(&mut self, batch: &Batch, row: usize) -> Option<(i64, Departure)> {
         let not_sent = batch.outcome[row] == Outcome::NotSent;
-        // One that is not sent came to taprio if it was stamped on the way there: then it has a launch time, and its place.
+        // One that is not sent came to taprio if it was stamped on the way there: then it has a
+        // launch time, and its place.
         let send = || batch.stamp_ns(row, Point::Send).filter(|_| !not_sent);
         let enqueued = batch.stamp_ns(row, Point::TxSched).or_else(send);
         let left = batch.stamp_ns(row, Point::TxKernel).filter(|_| !not_sent);

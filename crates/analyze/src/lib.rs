@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From samples to a judged table: distributions, outcomes, validity, repeatability, expectations.
 //!
-//! Everything here is a function of the samples and of the trials' records: no input or output, no clock, no randomness.
-//! [`cell::CellAnalysis`] is the way in; the other modules are its parts. How each figure is made stands in
-//! `docs/method/`.
+//! Everything here is a function of the samples and of the trials' records: no input or output, no
+//! clock, no randomness. [`cell::CellAnalysis`] is the way in; the other modules are its parts.
+//! How each figure is made stands in `docs/method/`.
 
 pub mod arrival;
 pub mod cell;

@@ -19,7 +19,8 @@ struct Sum {
     retransmits: Option<u64>,
     timeouts: Option<u64>,
     busy_ns: Option<i64>,
-    /// Time of each instance added up, its lead included, ns: `busy_ns` is the clock of its thread's whole life.
+    /// Time of each instance added up, its lead included, ns: `busy_ns` is the clock of its
+    /// thread's whole life.
     worked_ns: i64,
     /// Time from the first beginning to the last end, ns.
     span_ns: i64,
@@ -101,8 +102,9 @@ fn of_all(record: &LoadRecord) -> Sum {
     all
 }
 
-/// What an instance did in the trial; what was lost is counted over all of it, for what is on its way as the trial begins was sent
-/// before and arrives in it. `worked_ns` is its whole time too, for so is `busy_ns`.
+/// What an instance did in the trial; what was lost is counted over all of it, for what is on its
+/// way as the trial begins was sent before and arrives in it. `worked_ns` is its whole time too,
+/// for so is `busy_ns`.
 fn of_instance(kind: &LoadKind, whole: &InstanceRecord) -> Sum {
     let lost = whole.receiver(kind).map_or(0, |to| whole.sender(kind).sends.saturating_sub(to.receives));
     let instance = &whole.in_trial();

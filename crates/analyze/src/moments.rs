@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mean and standard deviation from exact integer sums: no rounding until the last step, so that merging in any order
-//! gives the same bits.
+//! Mean and standard deviation from exact integer sums: no rounding until the last step, so that
+//! merging in any order gives the same bits.
 
 /// Count, sum and sum of squares of nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl Moments {
         if self.count < 2 {
             return None;
         }
-        // Σ(v−m)² = Σv² − 2mΣv + nm² about the integer m below the mean: exact if it is below 2^128 itself, for what the terms
-        // have above that cancels out.
+        // Σ(v−m)² = Σv² − 2mΣv + nm² about the integer m below the mean: exact if it is below
+        // 2^128 itself, for what the terms have above that cancels out.
         let (m, rest) = self.floor_mean();
         let n = i128::from(self.count);
         let terms = m.wrapping_mul(self.sum).wrapping_mul(2).wrapping_sub(m.wrapping_mul(m).wrapping_mul(n));

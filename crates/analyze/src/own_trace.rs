@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does tardy show in its own figures? The path does not know which packet of a trial is the first or the last, nor how many stamps
-//! tardy takes at a time, nor when: where figures depend on that, it is tardy that they show.
+//! Does tardy show in its own figures? The path does not know which packet of a trial is the first
+//! or the last, nor how many stamps tardy takes at a time, nor when: where figures depend on that,
+//! it is tardy that they show.
 //!
-//! Three comparisons, each with a test that holds for values that are skewed and hang together: [`edge`], [`intervals`],
-//! [`residues`]. Formulas, limits and their sources stand in `docs/method/own-trace.md`.
+//! Three comparisons, each with a test that holds for values that are skewed and hang together:
+//! [`edge`], [`intervals`], [`residues`]. Formulas, limits and their sources stand in
+//! `docs/method/own-trace.md`.
 
 mod cell;
 pub mod chance;
@@ -24,10 +26,11 @@ pub const ID: &str = "own-trace";
 pub const MOST_P: f64 = 0.001;
 /// A difference up to this share of the metric's median is no trace.
 pub const LEAST_SHARE: f64 = 0.05;
-/// Of each n-th round trip a difference up to n times this is no trace of tardy. The kernel fills and empties its caches of packet heads
-/// by sixteen and by sixty-four, and the round trip at which it does so takes longer, whoever makes it: in a C loop each 16th takes up
-/// to 0.9 µs longer (`bench caches`). To fetch the stamps of n packets takes more: each is a message to be received, which takes
-/// 200 ns or more on the fastest machine that was measured.
+/// Of each n-th round trip a difference up to n times this is no trace of tardy. The kernel fills
+/// and empties its caches of packet heads by sixteen and by sixty-four, and the round trip at
+/// which it does so takes longer, whoever makes it: in a C loop each 16th takes up to 0.9 µs
+/// longer (`bench caches`). To fetch the stamps of n packets takes more: each is a message to be
+/// received, which takes 200 ns or more on the fastest machine that was measured.
 pub const CACHES_NS: i64 = 150;
 /// Comparisons of which values are kept, for a cell's metric.
 const KEPT: usize = 4096;
@@ -53,7 +56,8 @@ pub struct Difference {
     pub greatest_ns: i64,
     /// Modulus and remainder.
     pub class: Option<(u64, u64)>,
-    /// A modulus of which one remainder alone makes this difference: that is the batch that it comes from.
+    /// A modulus of which one remainder alone makes this difference: that is the batch that it
+    /// comes from.
     pub from_each: Option<u64>,
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every packet with its own `delta`, in scheduled order, in two passes and little memory.
 //!
-//! Rows come in scheduled order; arrivals may not, and a packet's `delta` needs the arrival before it. The first pass,
-//! [`Reach`], learns how far before the newest scheduled instant an arrival may still come; the second, [`Packets`], keeps
-//! only the rows within that reach. The order of arrival is that of [`crate::arrival`]: by stamp, then by receive, then by
-//! number; one without a stamp stands right behind the stamped packet that was scheduled before it.
+//! Rows come in scheduled order; arrivals may not, and a packet's `delta` needs the arrival before
+//! it. The first pass, [`Reach`], learns how far before the newest scheduled instant an arrival
+//! may still come; the second, [`Packets`], keeps only the rows within that reach. The order of
+//! arrival is that of [`crate::arrival`]: by stamp, then by receive, then by number; one without a
+//! stamp stands right behind the stamped packet that was scheduled before it.
 
 use std::collections::VecDeque;
 use tardy_model::point::Point;
@@ -16,8 +17,8 @@ type Key = (i64, i32, i64);
 /// Where the next arrival without a stamp stands.
 const NOWHERE: (i64, i32) = (i64::MIN, i32::MIN);
 
-/// A row whose packet arrived: where it stands among the arrivals, and its stamp's value if it has one. `place` is that of
-/// the last stamped row, and becomes this one's.
+/// A row whose packet arrived: where it stands among the arrivals, and its stamp's value if it has
+/// one. `place` is that of the last stamped row, and becomes this one's.
 fn arrival(batch: &Batch, row: usize, point: Point, place: &mut (i64, i32)) -> (Key, bool) {
     let stamp = batch.offset(row, point);
     if let Some(offset) = stamp {
@@ -35,7 +36,8 @@ pub struct Reach {
     point: Point,
     place: (i64, i32),
     newest: i64,
-    /// Greatest distance of an arrival before the newest scheduled instant at its row; below 0 where packets are in time.
+    /// Greatest distance of an arrival before the newest scheduled instant at its row; below 0
+    /// where packets are in time.
     back_ns: i64,
 }
 
@@ -67,7 +69,8 @@ pub struct Packets {
     back_ns: i64,
     place: (i64, i32),
     newest: i64,
-    /// Batches of which some row has not been handed out, the first row of the first of them, and the row next to go.
+    /// Batches of which some row has not been handed out, the first row of the first of them, and
+    /// the row next to go.
     batches: VecDeque<Batch>,
     first: usize,
     next: usize,
@@ -97,7 +100,8 @@ impl Packets {
         }
     }
 
-    /// Adds the next rows, in the order of `seq`, and hands out what is settled: `each(batch, row, delta)`.
+    /// Adds the next rows, in the order of `seq`, and hands out what is settled: `each(batch, row,
+    /// delta)`.
     ///
     /// # Errors
     /// The first error of `each`.
@@ -132,7 +136,8 @@ impl Packets {
         self.hand_out(each)
     }
 
-    /// Gives the arrivals stamped before `horizon` their values: no later row can come before them. `None`: all of them.
+    /// Gives the arrivals stamped before `horizon` their values: no later row can come before
+    /// them. `None`: all of them.
     fn settle(&mut self, horizon: Option<i64>) {
         // Nearly sorted already, which this sort makes use of.
         self.open.sort_by_key(|(key, ..)| *key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where each measuring thread was asked to run and where it ran, where packets were taken in, and what the CPUs did, over the
-//! trials of a cell.
+//! Where each measuring thread was asked to run and where it ran, where packets were taken in, and
+//! what the CPUs did, over the trials of a cell.
 
 use crate::validity::{Evidence, Of, cpu_use};
 use std::collections::BTreeMap;
@@ -30,7 +30,8 @@ struct OneCpu {
     others: BTreeMap<String, CpuUser>,
 }
 
-/// The other host that a station is on, by the threads that receive there; `None` for the coordinator's.
+/// The other host that a station is on, by the threads that receive there; `None` for the
+/// coordinator's.
 pub(crate) fn host<'a>(record: &'a TrialRecord, station: &SoftirqRecord) -> Option<&'a str> {
     let (stream, end) = station.receivers.first()?.rsplit_once('.')?;
     let offsets = &record.streams.get(stream)?.offsets;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use tardy_model::result::{QUANTILES, Quantiles};
 
-/// A quantile as parts of ten thousand, so that ranks are whole-number arithmetic: `0.9999 × n` in floating point may lie
-/// just above the rank that is meant.
+/// A quantile as parts of ten thousand, so that ranks are whole-number arithmetic: `0.9999 × n` in
+/// floating point may lie just above the rank that is meant.
 fn parts(q: f64) -> u64 {
     (q * 10_000.0).round() as u64
 }
@@ -30,8 +30,8 @@ pub enum Quantile {
     Infinite,
     /// Too few separate clusters lie beyond it.
     Unresolved,
-    /// It depends on packets that were received without a stamp: the least and the greatest that it can be, ns; `None` where
-    /// nothing is known.
+    /// It depends on packets that were received without a stamp: the least and the greatest that
+    /// it can be, ns; `None` where nothing is known.
     Between([Option<i64>; 2]),
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the cell repeat: would another trial have given the same figures?
 //!
-//! Packets of one trial hang together, so trials are not compared packet by packet: each is cut into blocks of time, and the
-//! blocks' medians (and 99th percentiles) are compared by a rank test that reckons with blocks that hang together too
-//! ([`apart`]). A difference that is statistically sure but too small to matter still counts as repeating.
+//! Packets of one trial hang together, so trials are not compared packet by packet: each is cut
+//! into blocks of time, and the blocks' medians (and 99th percentiles) are compared by a rank test
+//! that reckons with blocks that hang together too ([`apart`]). A difference that is statistically
+//! sure but too small to matter still counts as repeating.
 
 pub mod apart;
 pub mod blocks;
@@ -21,8 +22,8 @@ use tardy_model::verdict::{Figure, Level, Verdict};
 pub const LEAST_TRIALS: usize = 5;
 /// Fewer blocks than this in a trial say too little of how much they hang together.
 pub const LEAST_BLOCKS: usize = 5;
-/// Below this chance the trials differ by more than luck. It is the chance for both figures of a cell together: of cells whose
-/// trials are alike, one in fifty is warned of.
+/// Below this chance the trials differ by more than luck. It is the chance for both figures of a
+/// cell together: of cells whose trials are alike, one in fifty is warned of.
 pub const LEAST_P: f64 = 0.02;
 /// A spread of the trials' medians up to this share of their median does not matter in practice.
 pub const P50_SHARE: f64 = 0.10;
@@ -40,7 +41,8 @@ pub struct TrialBlocks {
     pub blocks: Blocks,
     /// Median of the whole trial, ns.
     pub p50_ns: Option<i64>,
-    /// 99th percentile of the whole trial, ns, [`INFINITE`] on a packet that never arrived; `None` if it is not resolved.
+    /// 99th percentile of the whole trial, ns, [`INFINITE`] on a packet that never arrived; `None`
+    /// if it is not resolved.
     pub p99_ns: Option<i64>,
 }
 
@@ -56,7 +58,8 @@ struct Spread {
     test: Apart,
     /// The test's chance, for several figures are tested.
     p_value: f64,
-    /// True if some trial has no such figure of its own, so that the medians of the trials' blocks stand in.
+    /// True if some trial has no such figure of its own, so that the medians of the trials' blocks
+    /// stand in.
     by_blocks: bool,
 }
 
@@ -105,8 +108,8 @@ impl Spread {
     }
 }
 
-/// Makes up for testing several figures (Hochberg 1988): the least chance counts as many times as there are figures, but none
-/// counts for more than a greater one.
+/// Makes up for testing several figures (Hochberg 1988): the least chance counts as many times as
+/// there are figures, but none counts for more than a greater one.
 fn adjust(spreads: &mut [Spread]) {
     spreads.sort_by(|a, b| b.test.p_value.total_cmp(&a.test.p_value));
     let mut least = 1.0_f64;

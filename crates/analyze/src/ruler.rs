@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a cell's trials agree with the ruler. The ruler says how late the timer of a thread is here; `scheduled..wakeup` says how late
-//! it was in the trials. Where the two disagree, the ruler's figure does not hold for these packets.
+//! Whether a cell's trials agree with the ruler. The ruler says how late the timer of a thread is
+//! here; `scheduled..wakeup` says how late it was in the trials. Where the two disagree, the
+//! ruler's figure does not hold for these packets.
 
 use crate::says;
 use tardy_model::machine::RulerRecord;
@@ -8,11 +9,13 @@ use tardy_model::result::CellResult;
 use tardy_model::validity::Validity;
 use tardy_model::verdict::{Level, Verdict};
 
-/// One of two p99s is another than the other beyond this factor. The 99th percentile of 1 000 wake-ups rests on ten values: with 95 %
-/// it lies between the ranks 984 and 996 (binomial), that is between p98.4 and p99.6. In a tail that falls as 1/x, as that of stalls of all
-/// lengths does, the values there are apart by a factor of four: two each way.
+/// One of two p99s is another than the other beyond this factor. The 99th percentile of 1 000
+/// wake-ups rests on ten values: with 95 % it lies between the ranks 984 and 996 (binomial), that
+/// is between p98.4 and p99.6. In a tail that falls as 1/x, as that of stalls of all lengths does,
+/// the values there are apart by a factor of four: two each way.
 const FACTOR: i64 = 2;
-/// Two figures that differ by less are the same: reading the clock and returning from the call take as much, ns.
+/// Two figures that differ by less are the same: reading the clock and returning from the call
+/// take as much, ns.
 pub const GRAIN_NS: i64 = 1_000;
 
 const TIMER: &str = "guest-timer";
@@ -41,8 +44,8 @@ fn of_sender<'a>(cell: &CellResult, stream: &str, ruler: &'a [RulerRecord]) -> V
     ruler.iter().filter(is_its).collect()
 }
 
-/// The 99th percentile of how late the sender woke, by its own aim. Where packets were lost that of those received: a sender wakes
-/// before anybody knows what becomes of its packet.
+/// The 99th percentile of how late the sender woke, by its own aim. Where packets were lost that
+/// of those received: a sender wakes before anybody knows what becomes of its packet.
 fn woke_ns(cell: &CellResult, sender: &Sender) -> Option<i64> {
     let wakeup = cell.streams.get(&sender.stream)?.metrics.get("scheduled..wakeup")?;
     let p99_ns = wakeup.figures.quantiles.p99_ns.or_else(|| wakeup.received_only.as_ref()?.p99_ns)?;
@@ -83,7 +86,8 @@ fn emulator<'a>(sender: &'a Sender, records: &[&RulerRecord], woke_ns: Option<i6
 }
 
 impl Late<'_> {
-    /// In such a guest no counter shows that the emulator waited for a CPU of the host: only that its timers are late.
+    /// In such a guest no counter shows that the emulator waited for a CPU of the host: only that
+    /// its timers are late.
     fn verdict(&self, settings: &Validity) -> Option<Verdict> {
         let limit_ns = settings.ns(TIMER);
         if self.ns < limit_ns {

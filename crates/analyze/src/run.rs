@@ -21,8 +21,9 @@ pub enum Outcome {
     Unmet,
 }
 
-/// Combines cells, in the experiment's order. The run is valid if there are cells and each is; those that are not available have no say,
-/// unless none is. `verdicts` are those of the whole run.
+/// Combines cells, in the experiment's order. The run is valid if there are cells and each is;
+/// those that are not available have no say, unless none is. `verdicts` are those of the whole
+/// run.
 pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Vec<Verdict>) -> Results {
     let (mut results, mut expectations) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -48,10 +49,11 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
     results
 }
 
-/// Takes the judgement from limits whose figures must not be used, and says whether the expectations were met. What became of the
-/// packets needs no validity. Every other limit needs that of its cell, and that nothing spoilt the whole run; but where the
-/// measuring was sound and only the path failed, a limit that is broken stays so, or losing more packets would excuse it. Where it was
-/// sound in most trials only, the limits were judged by those.
+/// Takes the judgement from limits whose figures must not be used, and says whether the
+/// expectations were met. What became of the packets needs no validity. Every other limit needs
+/// that of its cell, and that nothing spoilt the whole run; but where the measuring was sound and
+/// only the path failed, a limit that is broken stays so, or losing more packets would excuse it.
+/// Where it was sound in most trials only, the limits were judged by those.
 pub fn judge_expectations(results: &mut Results) {
     let run_is_valid = crate::validity::is_valid(&results.verdicts);
     // What is expected of a cell that is not available is neither met nor broken.

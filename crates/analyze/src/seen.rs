@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known for certain of the packets of every finished trial, whatever else is wrong with it: the counts that
-//! expectations limit ([`Count::needs_no_validity`]). No clock and no stamp has a part in them, so a trial that is not valid, or
-//! left out of the figures, counts like any other. Where tardy did not see what became of packets, a count is a lower bound.
+//! What is known for certain of the packets of every finished trial, whatever else is wrong with
+//! it: the counts that expectations limit ([`Count::needs_no_validity`]). No clock and no stamp
+//! has a part in them, so a trial that is not valid, or left out of the figures, counts like any
+//! other. Where tardy did not see what became of packets, a count is a lower bound.
 
 use crate::outage::{Broke, is_outage_of_send, of_receive};
 use crate::says;
@@ -58,7 +59,8 @@ impl Certain {
             let arrivals = says::count(dropped, "arrival", "arrivals");
             (dropped > 0).then(|| format!("{arrivals} found no place in the recorder"))
         };
-        // Whether a row was received is decided where its way ends; what came twice is seen at either end.
+        // Whether a row was received is decided where its way ends; what came twice is seen at
+        // either end.
         let dropped = back.unwrap_or(&stream.counters).records_dropped;
         let of_any = ways().map(|counters| counters.records_dropped).sum();
         let refused = refused(&stream.counters);
@@ -67,7 +69,8 @@ impl Certain {
         let lost = if blind.is_some() { 0 } else { outcomes.lost.saturating_sub(dropped) };
         self.lost.add(trial.n, lost + by_outage, blind.clone().or_else(|| full(dropped)));
         self.lost.by_outage += by_outage;
-        // What a sender did it knows itself; only in a closed loop does it depend on what came back.
+        // What a sender did it knows itself; only in a closed loop does it depend on what came
+        // back.
         let closed_loop = back.is_some() && stream.cycle_ns == 0;
         match blind.as_ref().filter(|_| closed_loop || trial.failed.is_some()) {
             Some(why) => self.not_sent.add(trial.n, refused.min(outcomes.not_sent), Some(why.clone())),
@@ -96,7 +99,8 @@ fn refused(counters: &Counters) -> u64 {
     counters.send_errors + counters.skipped + counters.launch_missed + counters.launch_invalid + counters.qdisc_dropped
 }
 
-/// Packets that were not sent because path or peer was gone: the port refused them for it, or a closed loop was not asked on.
+/// Packets that were not sent because path or peer was gone: the port refused them for it, or a
+/// closed loop was not asked on.
 fn by_outage(stream: &StreamRecord, outcomes: &Outcomes, refused: u64) -> u64 {
     let counters = &stream.counters;
     let by_port = if is_outage_of_send(counters.first_send_errno) { counters.send_errors } else { 0 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The packets for which a metric is greatest, with the way that each of them took. In bounded memory, however many packets there are.
+//! The packets for which a metric is greatest, with the way that each of them took. In bounded
+//! memory, however many packets there are.
 
 use std::cmp::Reverse;
 use tardy_model::point::{Metric, Point};
@@ -16,7 +17,8 @@ pub struct WorstPacket {
     pub seq: i64,
     /// When it was due, after the trial's base time, ns.
     pub at_ns: i64,
-    /// For each point that stamped it, in causal order, the time from the point before it, ns; the first counts from the schedule.
+    /// For each point that stamped it, in causal order, the time from the point before it, ns; the
+    /// first counts from the schedule.
     pub stages: Vec<(Point, i64)>,
 }
 
@@ -35,7 +37,8 @@ pub struct Worst {
 }
 
 impl Worst {
-    /// The `most` packets with the greatest values of a metric, which is not `delta`: that is of two packets.
+    /// The `most` packets with the greatest values of a metric, which is not `delta`: that is of
+    /// two packets.
     pub fn new(metric: Metric, most: usize) -> Self {
         Worst { metric, most, found: Vec::new(), floor_ns: None, values: 0, missing: 0 }
     }
@@ -52,7 +55,8 @@ impl Worst {
             if self.floor_ns.is_some_and(|floor| value_ns <= floor) {
                 continue;
             }
-            // Twice as many as wanted are kept before they are sorted, so that most rows cost a comparison.
+            // Twice as many as wanted are kept before they are sorted, so that most rows cost a
+            // comparison.
             if self.found.len() >= 2 * self.most.max(1) {
                 self.keep();
             }

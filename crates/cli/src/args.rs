@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verbs and flags, defined once: help texts, man pages, completions and the manual's reference come from here. What a page
-//! says beyond the flags stands in `manual/pages.rs`.
+//! Verbs and flags, defined once: help texts, man pages, completions and the manual's reference
+//! come from here. What a page says beyond the flags stands in `manual/pages.rs`.
 
 use crate::manual;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
@@ -10,7 +10,8 @@ use clap::{
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// How late packets are on a Linux packet path, whether that number can be believed, and where the lateness comes from
+/// How late packets are on a Linux packet path, whether that number can be believed, and where the
+/// lateness comes from
 #[derive(Debug, Parser)]
 #[command(name = "tardy", version, max_term_width = 110, disable_help_subcommand = true)]
 pub struct Args {
@@ -309,7 +310,8 @@ pub struct Export {
 
 #[derive(Debug, Default, ClapArgs)]
 pub struct Undo {
-    /// Only what this very process has changed, before a second signal made it begin anew (used by `run`)
+    /// Only what this very process has changed, before a second signal made it begin anew (used by
+    /// `run`)
     #[arg(long, hide = true)]
     pub own: bool,
 }
@@ -337,7 +339,8 @@ pub struct Hwtstamp {
     pub flags: i32,
 }
 
-/// The whole command line. Each verb's help is one screen, the same for `-h` and `--help`, with examples below the flags.
+/// The whole command line. Each verb's help is one screen, the same for `-h` and `--help`, with
+/// examples below the flags.
 pub fn command() -> clap::Command {
     let help = |about| Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help(about);
     let mut command = Args::command().disable_help_flag(true).arg(help("Print help, also of a verb"));

@@ -21,7 +21,8 @@ pub enum Exit {
     Usage = 2,
     /// This machine cannot do it.
     Cannot = 3,
-    /// Ran, but the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial.
+    /// Ran, but the numbers are not valid, an expectation could not be judged, or an agent or the
+    /// disk failed after a finished trial.
     Invalid = 4,
     /// A fault of tardy's own.
     Internal = 5,
@@ -104,13 +105,14 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// A text that moves no terminal's cursor and sets no colour: a path, a name or another program's words may hold anything.
-/// Lines stay lines.
+/// A text that moves no terminal's cursor and sets no colour: a path, a name or another program's
+/// words may hold anything. Lines stay lines.
 pub fn printable(text: &str) -> String {
     tardy_model::harmless::spelled(text)
 }
 
-/// Tells the error and returns its code. Of an experiment all that is wrong is told, and counted if it is more than one thing.
+/// Tells the error and returns its code. Of an experiment all that is wrong is told, and counted
+/// if it is more than one thing.
 pub fn tell(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<SpecError>() {
         Some(spec) if std::io::stderr().is_terminal() => {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGINT, SIGTERM and SIGHUP. The first one lets the trial under way be finished and kept. A later one ends the run at once: the
-//! process begins anew as `tardy undo`, which puts back what the run has changed. Signals within a second count as one, for
-//! `timeout` and a terminal send the same wish twice.
+//! SIGINT, SIGTERM and SIGHUP. The first one lets the trial under way be finished and kept. A
+//! later one ends the run at once: the process begins anew as `tardy undo`, which puts back what
+//! the run has changed. Signals within a second count as one, for `timeout` and a terminal send
+//! the same wish twice.
 
 use crate::exit::{Exit, printable};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -77,7 +78,8 @@ fn files_of_a_guest() -> Option<&'static PathBuf> {
     GUEST.get().filter(|folder| PASSING.iter().any(|name| folder.join(name).exists()))
 }
 
-/// Ends the run. To begin anew closes its locks and its agents' orders, as a kill would, and leaves somebody who puts back.
+/// Ends the run. To begin anew closes its locks and its agents' orders, as a kill would, and
+/// leaves somebody who puts back.
 fn at_once(state: &Path) -> ! {
     let left = own_leftovers(state);
     if left.as_ref().is_some_and(Vec::is_empty) {

@@ -33,7 +33,8 @@ impl Progress {
         self.bar.set_length(0);
     }
 
-    /// Live figures: those of the metric that leads in the table are shown, the sender's say how far the trial is.
+    /// Live figures: those of the metric that leads in the table are shown, the sender's say how
+    /// far the trial is.
     pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<Metric>) {
         self.bar.set_length(u64::from(count));
         if side == Side::Tx {

@@ -48,7 +48,8 @@ fn utc_of(at: Instant<Realtime>) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// What stands in an event and not in its line of `events.jsonl`: the manifest holds it, or it is for the progress line.
+/// What stands in an event and not in its line of `events.jsonl`: the manifest holds it, or it is
+/// for the progress line.
 const NOT_IN_THE_LOG: [&str; 5] = ["elsewhere", "read_back", "of", "proc_version", "facts"];
 
 /// A line of `events.jsonl`.
@@ -172,7 +173,8 @@ impl Sink for Recorder<'_> {
             What::Commands { commands, elsewhere, .. } => {
                 let mut script = Script::default();
                 let mut line = |command: &String| match elsewhere {
-                    // Run here they would meet this machine's own devices; and a guest may say anything.
+                    // Run here they would meet this machine's own devices; and a guest may say
+                    // anything.
                     true => script.comment(command),
                     false => script.line(command),
                 };
@@ -235,7 +237,8 @@ impl Sink for Recorder<'_> {
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         if let Some(why) = &record.failed {
-            // Half of it is gone: what is left stays beside the trials, as `<n>.partial`, and no figure comes of it.
+            // Half of it is gone: what is left stays beside the trials, as `<n>.partial`, and no
+            // figure comes of it.
             self.keep(record, streams, None)?;
             self.log_now(What::TrialBroken { cell: record.cell.clone(), n: record.n, why: why.clone() });
             return Ok(());

@@ -27,8 +27,9 @@ impl<'a> Host<'a> {
         self.offset.to_here(Instant::from_ns(ns)).ns()
     }
 
-    /// Fills in when each packet was due, of an end that paces by its own clock: its schedule begins where that clock was told to begin, and
-    /// drifts with it. `base` is what the coordinator's clock showed when that was ordered.
+    /// Fills in when each packet was due, of an end that paces by its own clock: its schedule
+    /// begins where that clock was told to begin, and drifts with it. `base` is what the
+    /// coordinator's clock showed when that was ordered.
     pub(crate) fn due(&self, half: &mut SentRows, base: Instant<Tai>, cycle: Nanos) {
         if half.scheduled.is_empty() {
             let first = self.offset.first.to_there(base).ns();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The station side: `tardy agent` on stdin and stdout. It obeys, measures, answers; when the other side goes away it
-//! stops its threads and ends, so that a dead coordinator leaves nothing running.
+//! The station side: `tardy agent` on stdin and stdout. It obeys, measures, answers; when the
+//! other side goes away it stops its threads and ends, so that a dead coordinator leaves nothing
+//! running.
 
 mod activities;
 pub mod advice;
@@ -21,8 +22,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tardy_sys::clock;
 
-/// How often live figures go out and threads are looked at. Each time the agent's control thread takes a CPU from what is measured for a
-/// tenth of a millisecond.
+/// How often live figures go out and threads are looked at. Each time the agent's control thread
+/// takes a CPU from what is measured for a tenth of a millisecond.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Serves until the other side is gone. `Ok` if it went in an orderly way or just went.
@@ -30,7 +31,8 @@ pub fn serve(from: impl Read + Send + 'static, to: &mut impl Write, version: &st
     serve_with(bind::bind, from, to, version)
 }
 
-/// The same with ports that are bound in another way than by the names in the orders; see [`bind_to`].
+/// The same with ports that are bound in another way than by the names in the orders; see
+/// [`bind_to`].
 pub fn serve_with(
     bind: BindEnd,
     mut from: impl Read + Send + 'static,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Both halves of one stream in one trial, wherever they came from, and what becomes of them: samples and a record.
+//! Both halves of one stream in one trial, wherever they came from, and what becomes of them:
+//! samples and a record.
 
 use crate::abroad::Host;
 use crate::matcher::{Match, ReplyMatched};
@@ -69,9 +70,11 @@ pub struct Halves {
     pub warmup: WarmUp,
     /// Replies, where the stream is answered.
     pub reply: Option<ReplyHalves>,
-    /// What the threads of all ends did for tardy itself in the trial, and how much of that found no room.
+    /// What the threads of all ends did for tardy itself in the trial, and how much of that found
+    /// no room.
     pub own: OwnNotes,
-    /// How far the clocks of the ends' hosts were ahead. All instants here are of these hosts' own clocks.
+    /// How far the clocks of the ends' hosts were ahead. All instants here are of these hosts' own
+    /// clocks.
     pub offsets: EndOffsets,
 }
 
@@ -251,7 +254,8 @@ fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: 
     }
 }
 
-/// The tags that packets were sent and arrived with; `None` where they have none and the port sees none.
+/// The tags that packets were sent and arrived with; `None` where they have none and the port sees
+/// none.
 fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
     let sent = stream.tag;
     let mut record = TagRecord { sent, ..TagRecord::default() };
@@ -281,7 +285,8 @@ fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
         }
         let as_many = count == u8::from(sent.is_some());
         let other_tpid = arrival.tags.tpid().is_some_and(|tpid| tpid != TAG);
-        // Where a tag was put before or taken away, the outermost one is another: that is told by the count alone.
+        // Where a tag was put before or taken away, the outermost one is another: that is told by
+        // the count alone.
         if let (true, Some(sent), Some(came)) = (as_many, sent, outermost) {
             record.other_tpid += u64::from(other_tpid);
             record.other_vlan += u64::from(came.vlan != sent.vlan && !other_tpid);

@@ -3,15 +3,16 @@
 
 use tardy_model::frame::LEAD;
 
-/// What a key of a packet that is not part of the trial leads to. No packet of a trial has this number.
+/// What a key of a packet that is not part of the trial leads to. No packet of a trial has this
+/// number.
 pub(crate) const UNMEASURED: u32 = LEAD;
 /// Room for the packets of the lead-in, the lead-out and warm-ups beside the trial's.
 const BESIDE: usize = 1_024;
 
 /// Key → packet.
 pub(crate) struct Keys {
-    /// Ring over the low bits of the key. It holds all keys whose stamps can wait in the error queue, and a stamp is checked by its
-    /// whole key.
+    /// Ring over the low bits of the key. It holds all keys whose stamps can wait in the error
+    /// queue, and a stamp is checked by its whole key.
     ring: Vec<(u32, u32)>,
 }
 
@@ -27,7 +28,8 @@ impl Keys {
         let at = key as usize & (self.ring.len() - 1);
         self.ring[at] = (key, packet);
     }
-    /// The packet that went out under `key`; [`UNMEASURED`] where it was none of the trial's, `None` where no packet did.
+    /// The packet that went out under `key`; [`UNMEASURED`] where it was none of the trial's,
+    /// `None` where no packet did.
     #[inline]
     pub fn get(&self, key: u32) -> Option<u32> {
         let (found, packet) = self.ring[key as usize & (self.ring.len() - 1)];

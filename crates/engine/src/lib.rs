@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measuring engine: an open-loop schedule, a sender and a receiver over a narrow port, and the pure matcher that
-//! joins their halves. It emits samples and never sees a file format.
+//! The measuring engine: an open-loop schedule, a sender and a receiver over a narrow port, and
+//! the pure matcher that joins their halves. It emits samples and never sees a file format.
 
 mod abroad;
 pub mod activity;

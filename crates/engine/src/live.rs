@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures while a trial runs: a coarse digest that the measuring thread fills without a lock and the agent's control
-//! thread reads. It feeds the progress line, and says that the thread lives.
+//! Figures while a trial runs: a coarse digest that the measuring thread fills without a lock and
+//! the agent's control thread reads. It feeds the progress line, and says that the thread lives.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const SUB: u32 = 8;
 const BINS: usize = 40 * SUB as usize;
 
-/// Counters and a coarse histogram of what leads of the stream (`tardy_model::stream::live`; 8 bins an octave, so within 9 %).
+/// Counters and a coarse histogram of what leads of the stream (`tardy_model::stream::live`; 8
+/// bins an octave, so within 9 %).
 pub struct Live {
     done: AtomicU64,
     turns: AtomicU64,
@@ -34,14 +35,16 @@ fn bin_top(bin: usize) -> i64 {
 }
 
 impl Live {
-    /// Counts a packet; `lateness_ns` goes into the histogram. Only one thread writes, so a load and a store do.
+    /// Counts a packet; `lateness_ns` goes into the histogram. Only one thread writes, so a load
+    /// and a store do.
     #[inline]
     pub fn count(&self, lateness_ns: Option<i64>) {
         self.count_if(true, lateness_ns);
     }
 
-    /// The same if the packet `counts`; if not, the same work is done and nothing changes. A lead-in's packets come this way, so that the
-    /// trial's first does not find this code and its memory cold.
+    /// The same if the packet `counts`; if not, the same work is done and nothing changes. A
+    /// lead-in's packets come this way, so that the trial's first does not find this code and its
+    /// memory cold.
     #[inline]
     pub fn count_if(&self, counts: bool, lateness_ns: Option<i64>) {
         self.done.store(self.done.load(Relaxed) + u64::from(counts), Relaxed);
@@ -51,7 +54,8 @@ impl Live {
         }
     }
 
-    /// Tells that the thread lives although no packet came: a wait of its ended. Only one thread writes.
+    /// Tells that the thread lives although no packet came: a wait of its ended. Only one thread
+    /// writes.
     pub fn turn(&self) {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }

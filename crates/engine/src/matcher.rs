@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Joins what the ends recorded into samples: pure, no clock, no I/O. Every row is an intended packet; where the stream is
-//! answered, it is a request with its reply, and received once the reply has come.
+//! Joins what the ends recorded into samples: pure, no clock, no I/O. Every row is an intended
+//! packet; where the stream is answered, it is a request with its reply, and received once the
+//! reply has come.
 
 use crate::receiver::Arrival;
 use crate::sender::{Sending, SentRows};
@@ -11,7 +12,8 @@ use tardy_model::time::{Conversion, Instant, Nanos};
 /// What the matcher must know beside the halves.
 #[derive(Clone, Debug)]
 pub struct Match<'a> {
-    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half says when each was due.
+    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half says when
+    /// each was due.
     pub base_ns: i64,
     /// Time between packets.
     pub cycle: Nanos,
@@ -29,7 +31,8 @@ pub struct Match<'a> {
     pub hosts_bound_ns: i64,
     /// Who stamps which point; a point that is not in here gets no column.
     pub sources: &'a [(Point, Source)],
-    /// The reflector's sending, row by packet number, and the replies in the order of their arrival.
+    /// The reflector's sending, row by packet number, and the replies in the order of their
+    /// arrival.
     pub reply: Option<(&'a SentRows, &'a [Arrival])>,
 }
 
@@ -73,7 +76,8 @@ impl Match<'_> {
     /// Joins the halves.
     pub fn run(&self) -> Matched {
         let rows = self.sent.len();
-        // What was never due, of a closed loop that was cut short, stands where the last one that was due stands.
+        // What was never due, of a closed loop that was cut short, stands where the last one that
+        // was due stands.
         let mut last_due = self.base_ns;
         let due = |row: usize| match self.sent.scheduled.get(row) {
             Some(due) => {
@@ -144,8 +148,8 @@ impl Match<'_> {
         batch.offsets[point.index()] = Some(column);
     }
 
-    /// The stamps of a sending half into rows: send call, queue discipline, driver. Returns how many driver stamps are missing,
-    /// and how many tx stamps fit no packet.
+    /// The stamps of a sending half into rows: send call, queue discipline, driver. Returns how
+    /// many driver stamps are missing, and how many tx stamps fit no packet.
     fn sending(&self, batch: &mut Batch, half: &SentRows, clock: &Conversion, points: [Point; 3]) -> (u64, u64) {
         let [send, sched, driver] = points;
         let mut unmatched = 0;
@@ -170,7 +174,8 @@ impl Match<'_> {
         (missing as u64, unmatched)
     }
 
-    /// Arrivals into rows. Those that end a row's way make it received and say whether it was early, late or overtaken.
+    /// Arrivals into rows. Those that end a row's way make it received and say whether it was
+    /// early, late or overtaken.
     fn receive(
         &self,
         batch: &mut Batch,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The agent's messages and their framing: a length prefix and postcard, over any pair of byte streams.
+//! The agent's messages and their framing: a length prefix and postcard, over any pair of byte
+//! streams.
 //!
-//! The first frame each way is a greeting in a fixed form, so that two versions can at least tell each other which they are.
+//! The first frame each way is a greeting in a fixed form, so that two versions can at least tell
+//! each other which they are.
 
 use crate::activity::{ActivityId, ActivityOrder};
 use crate::live::Digest;

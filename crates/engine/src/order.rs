@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one end of a stream is ordered to do in one trial. All choices are made by then; a station decides nothing.
+//! What one end of a stream is ordered to do in one trial. All choices are made by then; a station
+//! decides nothing.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -58,7 +59,8 @@ pub struct StreamOrder {
     pub tag: Option<Tag>,
     /// Points to stamp.
     pub stamps: Vec<Point>,
-    /// The metric that leads of it, if the experiment says which: the live figures are of it where they can be.
+    /// The metric that leads of it, if the experiment says which: the live figures are of it where
+    /// they can be.
     pub lead: Option<Metric>,
 }
 
@@ -87,8 +89,9 @@ impl StreamOrder {
         self.stamps.contains(&point)
     }
 
-    /// True if each end of it takes one socket for both directions: a ping-pong over UDP whose sending nothing stamps. A stamp that
-    /// comes back would wake who waits on that socket for a packet.
+    /// True if each end of it takes one socket for both directions: a ping-pong over UDP whose
+    /// sending nothing stamps. A stamp that comes back would wake who waits on that socket for a
+    /// packet.
     pub fn takes_one_socket(&self) -> bool {
         let sending = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
         self.kind == Kind::Pingpong
@@ -126,7 +129,8 @@ pub struct SendOrder {
     pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
-    /// Hardware addresses of the other end and of this one; on port `packet` they stand in the frames.
+    /// Hardware addresses of the other end and of this one; on port `packet` they stand in the
+    /// frames.
     pub macs: [Mac; 2],
     /// SO_PRIORITY.
     pub priority: u32,
@@ -148,13 +152,14 @@ impl SendOrder {
         if self.replies { self.order.reply_size } else { self.order.size }
     }
 
-    /// True if the device's own stamps come back too. Who makes the order ready has dropped the point where they do not.
+    /// True if the device's own stamps come back too. Who makes the order ready has dropped the
+    /// point where they do not.
     pub fn hardware(&self) -> bool {
         !self.replies && !self.order.port.traits().is_simulated && self.order.wants(Point::TxHw)
     }
 
-    /// True if its packets pass two queue disciplines, that of a VLAN device and that of the device below it, and the kernel stamps
-    /// them before both.
+    /// True if its packets pass two queue disciplines, that of a VLAN device and that of the
+    /// device below it, and the kernel stamps them before both.
     pub fn passes_two_devices(&self) -> bool {
         self.order.port.traits().tag == TagBy::Device && self.order.tag.is_some()
     }
@@ -169,7 +174,8 @@ impl SendOrder {
         stamps.max(u32::from(self.launch.is_some()))
     }
 
-    /// The points of its send call and of its kernel's stamps: before the queue discipline, in the driver.
+    /// The points of its send call and of its kernel's stamps: before the queue discipline, in the
+    /// driver.
     pub fn points(&self) -> [Point; 3] {
         match self.replies {
             false => [Point::Send, Point::TxSched, Point::TxKernel],
@@ -236,7 +242,8 @@ pub struct AskOrder {
 pub struct ReflectOrder {
     /// How packets are received.
     pub receive: ReceiveOrder,
-    /// How replies are sent: always to the station of the stream, whoever seems to have sent the packet.
+    /// How replies are sent: always to the station of the stream, whoever seems to have sent the
+    /// packet.
     pub send: SendOrder,
 }
 

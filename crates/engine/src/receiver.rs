@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving loop: wait, receive, stamp, record into memory that was allocated and touched before.
+//! The receiving loop: wait, receive, stamp, record into memory that was allocated and touched
+//! before.
 
 use crate::live::Live;
 use crate::order::{ReceiveOrder, StreamOrder};
@@ -44,7 +45,8 @@ pub struct ReceiverCounters {
 }
 
 impl ReceiverCounters {
-    /// Counts what is not this trial's. In a stream of bytes that is no frame ends it, for nothing tells where the next message would begin.
+    /// Counts what is not this trial's. In a stream of bytes that is no frame ends it, for nothing
+    /// tells where the next message would begin.
     #[cold]
     pub(crate) fn stranger(&mut self, read: Result<Frame, Foreign>, port: Port) {
         if port.traits().is_connection && read.is_err() {
@@ -85,7 +87,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// How late packet `seq` is for the live figures, by the same points as the metric that leads in the table.
+    /// How late packet `seq` is for the live figures, by the same points as the metric that leads
+    /// in the table.
     #[inline]
     fn lateness(&self, seq: u32, cycle: Nanos, rx_kernel: Option<i64>, receive: Instant<Tai>) -> Option<i64> {
         let since = |base: i64, at: i64| (base != 0).then(|| at - base - i64::from(seq) * cycle.0);
@@ -98,12 +101,13 @@ impl Shared {
 
 /// What is done with a packet of the stream at once, before anything else: a reflector answers it.
 pub trait Answer {
-    /// True if nobody asks when a packet was received: then it is answered before the clock is read.
+    /// True if nobody asks when a packet was received: then it is answered before the clock is
+    /// read.
     fn comes_before_the_clock(&self) -> bool {
         false
     }
-    /// A packet arrived for the first time, of the trial or of the warm-up; its receive call returned at `receive`, if the clock was
-    /// read.
+    /// A packet arrived for the first time, of the trial or of the warm-up; its receive call
+    /// returned at `receive`, if the clock was read.
     fn answer<T: Timer>(
         &mut self,
         timer: &mut T,
@@ -131,7 +135,8 @@ pub struct Receiver {
     order: ReceiveOrder,
     /// Of the trial's packets.
     heads: Heads,
-    /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the lead-in.
+    /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the
+    /// lead-in.
     arrivals: Vec<Arrival>,
     arrived: usize,
     /// One bit a packet, behind a word for those of the lead-in.
@@ -142,8 +147,9 @@ pub struct Receiver {
     pub gaps: Option<SpinGaps>,
 }
 
-/// Packets that come one behind the other within this time were waiting: nobody is woken so fast. Then the next call takes
-/// all that wait, so that a receiver which is behind catches up; else each packet has a call and an instant of its own.
+/// Packets that come one behind the other within this time were waiting: nobody is woken so fast.
+/// Then the next call takes all that wait, so that a receiver which is behind catches up; else
+/// each packet has a call and an instant of its own.
 const BEHIND_NS: i64 = 3_000;
 /// From which length on a gap in a spinning loop is counted, ns.
 const GAP_NS: i64 = 1_000_000;
@@ -232,7 +238,8 @@ impl Receiver {
         self.gaps = spins.then_some(gaps);
     }
 
-    /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
+    /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing
+    /// to be read.
     #[cold]
     fn nothing<T: Timer, A: Answer>(
         &mut self,
@@ -249,7 +256,8 @@ impl Receiver {
         answer.idle(timer, if spins && !timed_out { idle } else { u32::MAX }, shared);
     }
 
-    /// Takes what waits in the port when the stop is heard: it came in time, and it was this thread that was held up.
+    /// Takes what waits in the port when the stop is heard: it came in time, and it was this
+    /// thread that was held up.
     fn late<T: Timer, P: ReceivePort, A: Answer>(
         &mut self,
         timer: &mut T,
@@ -272,8 +280,9 @@ impl Receiver {
         }
     }
 
-    /// Takes the packet at place `n` of what came; true if it is the trial's. One of the lead-in goes the same way and no record is
-    /// left of it. Where the clock was not read yet, it is when the packet has been answered.
+    /// Takes the packet at place `n` of what came; true if it is the trial's. One of the lead-in
+    /// goes the same way and no record is left of it. Where the clock was not read yet, it is when
+    /// the packet has been answered.
     #[inline(always)]
     fn packet<T: Timer, P: ReceivePort, A: Answer>(
         &mut self,
@@ -307,7 +316,8 @@ impl Receiver {
         } else {
             self.counters.records_dropped += u64::from(!is_lead);
         }
-        // Progress counts packets, not arrivals: a doubled one must not stand for one that is still to come.
+        // Progress counts packets, not arrivals: a doubled one must not stand for one that is
+        // still to come.
         if is_first {
             self.seen[word] |= if is_lead { 0 } else { bit };
             let seq = if is_lead { 0 } else { seq };
@@ -316,7 +326,8 @@ impl Receiver {
         !is_lead
     }
 
-    /// Takes what is no packet of the trial: a warm-up packet, which has a number of its own, or a stranger's.
+    /// Takes what is no packet of the trial: a warm-up packet, which has a number of its own, or a
+    /// stranger's.
     #[cold]
     fn other<T: Timer, A: Answer>(
         &mut self,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reflecting end: what it receives, it sends back at once, stamping both. It answers the stream's own station alone, and
-//! each packet once; the replies' halves are the sender's own, row by packet number.
+//! The reflecting end: what it receives, it sends back at once, stamping both. It answers the
+//! stream's own station alone, and each packet once; the replies' halves are the sender's own, row
+//! by packet number.
 
 use crate::order::{ReflectOrder, SendOrder};
 use crate::port::{ReceivePort, SendPort, Timer};
@@ -18,7 +19,8 @@ pub struct Reflector {
     pub receiver: Receiver,
     /// What was answered.
     pub sender: Sender,
-    /// A ping-pong of which nobody asks when a request came or its reply went: no clock is read between the two.
+    /// A ping-pong of which nobody asks when a request came or its reply went: no clock is read
+    /// between the two.
     timeless: bool,
     /// Time between requests; zero where a request follows its reply, or the thread never sleeps.
     cycle: Nanos,
@@ -60,12 +62,14 @@ impl<P: SendPort> Answer for Answers<'_, P> {
         seq: u32,
         shared: &Shared,
     ) {
-        // Those of the lead-in and the lead-out come this way too: else the trial's first request would find this code and its data cold.
+        // Those of the lead-in and the lead-out come this way too: else the trial's first request
+        // would find this code and its data cold.
         if kind == PacketKind::Test {
             if !self.sender.is_in_trial() {
                 self.begin();
             }
-            // Where nobody asks for `reply_send`, the clock is not read once more between a request and its answer.
+            // Where nobody asks for `reply_send`, the clock is not read once more between a
+            // request and its answer.
             let sent_at = if self.sender.stamps_send() { SentAt::Read } else { SentAt::Known(receive) };
             self.sender.send_now(timer, self.port, seq, sent_at);
             self.sender.drain_answering(timer, self.port, self.cycle);

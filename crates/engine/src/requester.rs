@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The asking end of a ping-pong: a request goes out when a reply has come, so many at a time as are allowed. Closed loop: it
-//! measures round trips, and slows down when they do. Between a reply and the next request only a stamp is taken; it is recorded when
-//! the request is on its way.
+//! The asking end of a ping-pong: a request goes out when a reply has come, so many at a time as
+//! are allowed. Closed loop: it measures round trips, and slows down when they do. Between a reply
+//! and the next request only a stamp is taken; it is recorded when the request is on its way.
 //!
-//! Where stamps come back, the trial's requests go out in stretches. Between two stretches nothing is in flight, and both ends empty
-//! their error queues. Before and behind each stretch requests go out that are not measured, so that its first and its last request
-//! meet what the others meet.
+//! Where stamps come back, the trial's requests go out in stretches. Between two stretches nothing
+//! is in flight, and both ends empty their error queues. Before and behind each stretch requests
+//! go out that are not measured, so that its first and its last request meet what the others meet.
 
 mod progress;
 mod trial;
@@ -42,7 +42,8 @@ pub struct Requester {
     order: AskOrder,
     /// Of the trial's replies.
     heads: Heads,
-    /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the lead-in.
+    /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the
+    /// lead-in.
     arrivals: Vec<Arrival>,
     arrived: usize,
     states: Vec<State>,
@@ -70,15 +71,16 @@ const HOPE: Nanos = Nanos(60_000_000_000);
 const LAST_REPLIES: Nanos = Nanos(100_000_000);
 /// And looks for them so often: a wait that was ended from outside may not wait any more.
 const A_MOMENT: Nanos = Nanos(200_000);
-/// Requests before a trial's first stretch that are not measured, and before and behind each stretch; at least one for each that may
-/// be in flight.
+/// Requests before a trial's first stretch that are not measured, and before and behind each
+/// stretch; at least one for each that may be in flight.
 const FIRST_ROUNDS: u32 = 20;
-/// Stretches with their pauses before the first one that is measured: what is done in one finds its code and its memory in the CPU's
-/// caches.
+/// Stretches with their pauses before the first one that is measured: what is done in one finds
+/// its code and its memory in the CPU's caches.
 const REHEARSALS: u32 = 5;
 /// Requests of such a stretch at most.
 const REHEARSED: u32 = 64;
-/// Unmeasured requests around a stretch of several in flight, as a multiple of these: before it, behind it, and to fill up.
+/// Unmeasured requests around a stretch of several in flight, as a multiple of these: before it,
+/// behind it, and to fill up.
 const LEADS_OF_MANY: u32 = 3;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
@@ -138,8 +140,8 @@ impl Requester {
         }
     }
 
-    /// Sends `count` warm-up requests, each when its reply has come or `apart` has passed; returns for how many every tx stamp
-    /// that is asked for came back. Replies are counted in `shared`.
+    /// Sends `count` warm-up requests, each when its reply has come or `apart` has passed; returns
+    /// for how many every tx stamp that is asked for came back. Replies are counted in `shared`.
     pub fn warm_up<T: Timer, S: SendPort, R: ReceivePort>(
         &mut self,
         timer: &mut T,
@@ -179,7 +181,8 @@ impl Requester {
         self.sender.warm_stamped(count)
     }
 
-    /// Takes what is no reply of the trial: one to a warm-up request, which may still be on its way when the trial runs, or a stranger's.
+    /// Takes what is no reply of the trial: one to a warm-up request, which may still be on its
+    /// way when the trial runs, or a stranger's.
     #[cold]
     fn other(&mut self, (payload, stamp): (&[u8], Option<Instant<Realtime>>), shared: &Shared, at: &mut Progress) {
         let StreamOrder { nonce, stream, .. } = self.order.send.order;
@@ -207,8 +210,9 @@ impl Requester {
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
                 few if few <= STRETCH => STRETCH,
-                // Behind a pause the queues at both ends would first have to grow to their length again. The kernel's allocator
-                // takes a small part of the time that a request spends in them, so pauses only make room.
+                // Behind a pause the queues at both ends would first have to grow to their length
+                // again. The kernel's allocator takes a small part of the time that a request
+                // spends in them, so pauses only make room.
                 many => self.sender.room_for().saturating_sub(many.saturating_mul(LEADS_OF_MANY)).max(many),
             }
         } else {
@@ -224,7 +228,8 @@ impl Requester {
         self.sender.drain_paused(timer, to);
     }
 
-    /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing to be read.
+    /// No packet came, `idle` times in a row: the wait's time limit passed, or there was nothing
+    /// to be read.
     #[cold]
     fn nothing<T: Timer, S: SendPort>(
         &mut self,
@@ -241,7 +246,8 @@ impl Requester {
         }
         self.counters.empty_wakeups += u64::from(!spins && !shared.stop.load(Relaxed));
         if !spins {
-            // A stamp that came back made the socket say that it is readable, and will again until it is taken.
+            // A stamp that came back made the socket say that it is readable, and will again until
+            // it is taken.
             self.sender.drain_woken(timer, to);
         }
         if idle.is_multiple_of(LIFE) {
@@ -249,10 +255,12 @@ impl Requester {
         }
     }
 
-    /// Takes the replies to the last requests, which were on their way when the stop was heard: they are not lost.
+    /// Takes the replies to the last requests, which were on their way when the stop was heard:
+    /// they are not lost.
     fn gather<T: Timer, R: ReceivePort>(&mut self, timer: &mut T, from: &mut R, shared: &Shared, at: &mut Progress) {
         let until = timer.now() + LAST_REPLIES;
-        // Over a connection the unmeasured ones too: what nobody reads would break it for the reflector.
+        // Over a connection the unmeasured ones too: what nobody reads would break it for the
+        // reflector.
         while at.waiting + at.beside > 0 && !from.ended() && !self.counters.is_out_of_step() {
             let received = from.receive(false);
             let now = timer.now();
@@ -282,7 +290,8 @@ impl Requester {
         }
     }
 
-    /// The same where no reply to a request of the trial has just come: around a stretch, and when one was given up.
+    /// The same where no reply to a request of the trial has just come: around a stretch, and when
+    /// one was given up.
     #[cold]
     fn ask_on<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress) {
         while at.waiting + at.beside < self.order.in_flight.max(1) {
@@ -304,8 +313,8 @@ impl Requester {
         }
     }
 
-    /// Sends the next request. There is one copy of this code, which those of the lead-in go through too: else the trial's first would
-    /// find it cold.
+    /// Sends the next request. There is one copy of this code, which those of the lead-in go
+    /// through too: else the trial's first would find it cold.
     #[inline(never)]
     fn ask<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, at: &mut Progress, is_lead: bool) {
         let packet = if is_lead { LEAD } else { at.next };
@@ -314,7 +323,8 @@ impl Requester {
         let since = self.sender.sent_last_ns();
         let last = self.states.len() - 1;
         if is_lead {
-            // The place of the first request: written, so that its line is in this CPU's cache alone.
+            // The place of the first request: written, so that its line is in this CPU's cache
+            // alone.
             self.states[0] = std::hint::black_box(self.states[0]);
             at.asked_beside(timer.now(), went_out);
         }
@@ -329,7 +339,8 @@ impl Requester {
         }
     }
 
-    /// Takes the reply at place `n` of what came; `None` if no reply to a request of the trial, or of its lead-in, is there.
+    /// Takes the reply at place `n` of what came; `None` if no reply to a request of the trial, or
+    /// of its lead-in, is there.
     #[inline(always)]
     fn reply<R: ReceivePort>(&mut self, from: &R, n: usize, at: &mut Progress) -> Option<Taken> {
         let (payload, stamp) = from.lent().packet(n);
@@ -395,7 +406,8 @@ impl Requester {
         }
     }
 
-    /// The replies in the order of the receive calls, when the trial is over; the sending half stays in `sender`.
+    /// The replies in the order of the receive calls, when the trial is over; the sending half
+    /// stays in `sender`.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
         self.arrivals.truncate(std::mem::take(&mut self.arrived));
         std::mem::take(&mut self.arrivals)

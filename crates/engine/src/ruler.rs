@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ruler: what a stamp costs here, how late a timer is, how long the CPU is away from an empty loop. Measured before and after
-//! the trials by a thread with the stream's own CPU and policy, because a number is no finer than its ruler.
+//! The ruler: what a stamp costs here, how late a timer is, how long the CPU is away from an empty
+//! loop. Measured before and after the trials by a thread with the stream's own CPU and policy,
+//! because a number is no finer than its ruler.
 
 use crate::order::RulerOrder;
 use crate::worker;
@@ -11,9 +12,11 @@ use tardy_model::stream::Policy;
 use tardy_model::time::{Monotonic, Nanos, Tai};
 use tardy_sys::clock;
 
-/// Wake-ups measured of a thread that sends: enough for a 99th percentile with ten values beyond it.
+/// Wake-ups measured of a thread that sends: enough for a 99th percentile with ten values beyond
+/// it.
 const WAKE_UPS: i64 = 1_000;
-/// The same of a thread that only waits for packets and never for a timer: enough for the median of what a wake-up waits.
+/// The same of a thread that only waits for packets and never for a timer: enough for the median
+/// of what a wake-up waits.
 const FEWER_WAKE_UPS: i64 = 200;
 /// Time between them: short, so that the whole takes 0.1 s; not a divisor of a tick's period.
 const APART: Nanos = Nanos(101_000);
@@ -21,8 +24,8 @@ const APART: Nanos = Nanos(101_000);
 const LOOP: Nanos = Nanos(50_000_000);
 const GAP: Nanos = Nanos(10_000);
 
-/// Measures in a thread of its own. Stations are measured one after the other: two of these loops on one CPU would
-/// measure each other.
+/// Measures in a thread of its own. Stations are measured one after the other: two of these loops
+/// on one CPU would measure each other.
 pub fn measure(order: &RulerOrder) -> Result<RulerRecord, String> {
     let order = order.clone();
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name("ruler".into());

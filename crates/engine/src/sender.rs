@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or system call. Stamps wait in the
-//! error queue until the trial is over (`stamps.rs`).
+//! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or
+//! system call. Stamps wait in the error queue until the trial is over (`stamps.rs`).
 
 mod counters;
 mod memory;
@@ -39,8 +39,8 @@ pub(crate) enum SentAt {
 const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
 const LONG_WAIT: Nanos = Nanos(200_000_000);
-/// Behind its last packet a sender does nothing for a cycle, so that the packet is received as the others are, but at least and at
-/// most so long.
+/// Behind its last packet a sender does nothing for a cycle, so that the packet is received as the
+/// others are, but at least and at most so long.
 const QUIET: (Nanos, Nanos) = (Nanos(1_000_000), Nanos(20_000_000));
 
 impl Sender {
@@ -66,8 +66,8 @@ impl Sender {
         self.stamps > 0
     }
 
-    /// Warm-up packets for which every stamp that is asked for came back, since the last time this was asked for; `sent`
-    /// where none is.
+    /// Warm-up packets for which every stamp that is asked for came back, since the last time this
+    /// was asked for; `sent` where none is.
     pub(crate) fn warm_stamped(&mut self, sent: u32) -> u32 {
         let [_, sched, driver] = self.order.points();
         let wanted = [sched, driver].map(|point| self.order.order.wants(point));
@@ -77,7 +77,8 @@ impl Sender {
         least
     }
 
-    /// Sends `count` warm-up packets `apart`; returns for how many of them every stamp that is asked for came back.
+    /// Sends `count` warm-up packets `apart`; returns for how many of them every stamp that is
+    /// asked for came back.
     pub fn warm_up<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, count: u32, apart: Nanos) -> u32 {
         self.warm_stamps = [0; 2];
         let mut at = timer.now();
@@ -108,7 +109,8 @@ impl Sender {
         self.send_unrecorded(port, None)
     }
 
-    /// From now on nothing is taken from the error queue but where a packet may be under way and that is noted.
+    /// From now on nothing is taken from the error queue but where a packet may be under way and
+    /// that is noted.
     pub(crate) fn begin_trial(&mut self) {
         self.in_trial = true;
         self.half.fetch_first();
@@ -139,13 +141,15 @@ impl Sender {
         self.send_unrecorded(port, launch)
     }
 
-    /// The row of a packet: the spare one of [`LEAD`], so that all is done with it that is done with the others.
+    /// The row of a packet: the spare one of [`LEAD`], so that all is done with it that is done
+    /// with the others.
     #[inline(always)]
     fn row(&self, packet: u32) -> usize {
         packet.min(self.order.order.count) as usize
     }
 
-    /// Sends packet `packet` now, outside any schedule, and records it; of [`LEAD`] nothing is kept. False if the port refused it.
+    /// Sends packet `packet` now, outside any schedule, and records it; of [`LEAD`] nothing is
+    /// kept. False if the port refused it.
     #[inline(always)]
     pub(crate) fn send_now<T: Timer, P: SendPort>(
         &mut self,
@@ -190,15 +194,16 @@ impl Sender {
         }
     }
 
-    /// Keeps what says that the connection is over: the socket says it once, and here, not to the one who receives next.
+    /// Keeps what says that the connection is over: the socket says it once, and here, not to the
+    /// one who receives next.
     fn note_end(&mut self, errno: i32) {
         if self.in_trial && [libc::ECONNRESET, libc::ECONNABORTED, libc::ETIMEDOUT].contains(&errno) {
             self.connection_ended = errno;
         }
     }
 
-    /// Sends the packets of the schedule from number `from` up to `to` without recording them; those whose instant has passed are left
-    /// out. They lie before the trial or behind it.
+    /// Sends the packets of the schedule from number `from` up to `to` without recording them;
+    /// those whose instant has passed are left out. They lie before the trial or behind it.
     fn send_lead<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
@@ -218,8 +223,8 @@ impl Sender {
         }
     }
 
-    /// Takes what came back through the error queue, when the trial is over at all ends. Stamps of a NIC may still be on their way: a
-    /// bounded wait, ended when all are there.
+    /// Takes what came back through the error queue, when the trial is over at all ends. Stamps of
+    /// a NIC may still be on their way: a bounded wait, ended when all are there.
     pub fn gather_stamps<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P) {
         self.truncate(self.order.order.count);
         if self.wants_stamps() {
@@ -235,8 +240,8 @@ impl Sender {
         }
     }
 
-    /// Hands the packet over that stands at the first place, and records it if it is the trial's; `send` is `None` where nobody asks
-    /// for it.
+    /// Hands the packet over that stands at the first place, and records it if it is the trial's;
+    /// `send` is `None` where nobody asks for it.
     #[inline(always)]
     fn send_one<T: Timer, P: SendPort>(
         &mut self,
@@ -298,8 +303,9 @@ impl Sender {
         schedule.count - first >= BATCH as u32 && now >= schedule.due(i64::from(first) + BATCH as i64 - 1)
     }
 
-    /// Sends a batch of overdue packets by one call; they share the instant at which the sender turned to them. Returns how
-    /// many went out; what the port refuses is left to be sent, and recorded, by itself.
+    /// Sends a batch of overdue packets by one call; they share the instant at which the sender
+    /// turned to them. Returns how many went out; what the port refuses is left to be sent, and
+    /// recorded, by itself.
     fn send_overdue<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A measuring thread: pinned, scheduled, its memory touched; then read back, because what was asked is not what you have.
+//! A measuring thread: pinned, scheduled, its memory touched; then read back, because what was
+//! asked is not what you have.
 
 use crate::order::ThreadOrder;
 use std::fs;
@@ -71,12 +72,14 @@ pub fn usage(tid: u32) -> Usage {
     }
 }
 
-/// True if a thread of this process has run since it was asked about; where the kernel does not say, it may have.
+/// True if a thread of this process has run since it was asked about; where the kernel does not
+/// say, it may have.
 pub fn has_run_since(tid: u32, asked: Usage) -> bool {
     asked.run.zip(schedstat(tid)).is_none_or(|(then, now)| then.0 != now.0)
 }
 
-/// How often a thread of this process was moved to another CPU so far; not every kernel is built to say it.
+/// How often a thread of this process was moved to another CPU so far; not every kernel is built
+/// to say it.
 fn migrations(tid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/sched")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
@@ -99,8 +102,8 @@ pub struct Account {
     began: Usage,
 }
 
-/// Pins and schedules the calling thread as ordered and reads back what it got. Nothing refused is an error: it is
-/// recorded, and judged later.
+/// Pins and schedules the calling thread as ordered and reads back what it got. Nothing refused is
+/// an error: it is recorded, and judged later.
 pub fn set_up(order: &ThreadOrder) -> Account {
     let mut refused = Vec::new();
     let mut note = |result: Result<(), tardy_sys::SysError>| {
@@ -137,7 +140,8 @@ impl Account {
         &self.record
     }
 
-    /// The trial begins; until then what the thread uses counts from its set-up. Where it ran before says nothing of the trial.
+    /// The trial begins; until then what the thread uses counts from its set-up. Where it ran
+    /// before says nothing of the trial.
     pub fn begin(&mut self) {
         self.record.cpus_seen = vec![thread::current_cpu()];
         self.began = usage(self.record.tid);

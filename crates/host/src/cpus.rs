@@ -45,8 +45,9 @@ pub struct NoSuchCpu {
     pub usable: String,
 }
 
-/// Chooses the CPUs of both ends, pure. `taken` counts threads already put on each CPU. `auto` takes the least used CPU,
-/// the highest number first, since CPU 0 gets most of a machine's interrupts.
+/// Chooses the CPUs of both ends, pure. `taken` counts threads already put on each CPU. `auto`
+/// takes the least used CPU, the highest number first, since CPU 0 gets most of a machine's
+/// interrupts.
 pub fn choose(
     tx: CpuChoice,
     rx: CpuChoice,
@@ -71,7 +72,8 @@ pub fn choose(
     Ok(Chosen { tx, rx, short })
 }
 
-/// Chooses one thread's CPU, `other` being the one that `same` and `different` mean. Also what could not be had.
+/// Chooses one thread's CPU, `other` being the one that `same` and `different` mean. Also what
+/// could not be had.
 ///
 /// # Errors
 /// A CPU that does not exist.

@@ -70,7 +70,8 @@ pub fn read() -> BTreeMap<String, Figure> {
     facts
 }
 
-/// Programs that a run uses, with what they say of their version; a program that is missing is left out.
+/// Programs that a run uses, with what they say of their version; a program that is missing is
+/// left out.
 pub fn programs() -> BTreeMap<String, String> {
     let version = |program: &str, flag: &str| {
         let output = Command::new(program).arg(flag).output().ok()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the machine: which CPUs may be used, what it is, what its network devices are and are used for, what it is doing at a moment. Changes nothing.
+//! Reads the machine: which CPUs may be used, what it is, what its network devices are and are
+//! used for, what it is doing at a moment. Changes nothing.
 
 pub mod cpus;
 pub mod facts;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A network device of this host before it is taken for a path: what it is, what it is used for, what would be lost if it
-//! went to another network namespace, and what it must have again when it comes back.
+//! A network device of this host before it is taken for a path: what it is, what it is used for,
+//! what would be lost if it went to another network namespace, and what it must have again when it
+//! comes back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,7 +48,8 @@ pub struct Nic {
     pub up: bool,
     /// How its IPv6 link-local address comes about; `None` without IPv6.
     pub addr_gen_mode: Option<String>,
-    /// Addresses to give back, in their order. Those that the kernel makes by itself are not among them.
+    /// Addresses to give back, in their order. Those that the kernel makes by itself are not among
+    /// them.
     pub addresses: Vec<Address>,
     /// Why it must not be taken, the gravest reason first.
     pub uses: Vec<Use>,
@@ -59,7 +61,8 @@ pub struct Nic {
     pub speed_mbit: Option<i64>,
     /// The kernel's word for the state of its link.
     pub link: String,
-    /// Whether it is set to take queue disciplines over (`hw-tc-offload`), and may be; `None` where it does not say.
+    /// Whether it is set to take queue disciplines over (`hw-tc-offload`), and may be; `None`
+    /// where it does not say.
     pub tc_offload: Option<Feature>,
     /// What it can stamp; else why that is not known.
     pub can: Result<TsInfo, String>,
@@ -180,7 +183,8 @@ fn there(known: &[String]) -> String {
 }
 
 impl Nic {
-    /// Whether the device may be taken, for packets of `mtu` bytes; with `take` also if it has addresses.
+    /// Whether the device may be taken, for packets of `mtu` bytes; with `take` also if it has
+    /// addresses.
     ///
     /// # Errors
     /// The gravest reason against it.

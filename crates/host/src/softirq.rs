@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who takes packets in: counts of softirqs, packets and interrupts by CPU, the kernel threads that poll a device, and what
-//! a device's interrupts and queues are set to.
+//! Who takes packets in: counts of softirqs, packets and interrupts by CPU, the kernel threads
+//! that poll a device, and what a device's interrupts and queues are set to.
 
 use crate::cpus::parse_list;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,8 @@ pub fn count(softirqs: &str, softnet: &str, interrupts: &str) -> BTreeMap<u32, C
     }
     for (line, text) in softnet.lines().enumerate() {
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| u64::from_str_radix(field, 16).ok()).collect();
-        // The 13th field says which CPU it is; older kernels leave it out, and then lines follow the CPUs.
+        // The 13th field says which CPU it is; older kernels leave it out, and then lines follow
+        // the CPUs.
         let cpu = fields.get(12).copied().unwrap_or(line as u64) as u32;
         if let Some(packets) = fields.first() {
             work.entry(cpu).or_default().packets = *packets;
@@ -60,8 +61,8 @@ pub fn count(softirqs: &str, softnet: &str, interrupts: &str) -> BTreeMap<u32, C
     work
 }
 
-/// The kernel threads that poll a device, with their context switches since they started. They are the machine's: their
-/// names tell the device, not its namespace.
+/// The kernel threads that poll a device, with their context switches since they started. They are
+/// the machine's: their names tell the device, not its namespace.
 pub fn napi_threads(device: &str) -> Vec<NapiThread> {
     let prefix = format!("napi/{device}-");
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -95,7 +96,8 @@ pub struct Steering {
     pub queues: BTreeMap<String, String>,
 }
 
-/// Reads them for a device of this process's network namespace. What the kernel does not offer is left out.
+/// Reads them for a device of this process's network namespace. What the kernel does not offer is
+/// left out.
 pub fn steering(device: &str) -> Steering {
     let class = Path::new("/sys/class/net").join(device);
     let value = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());

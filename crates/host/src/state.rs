@@ -34,8 +34,8 @@ pub enum Part {
     Cpus,
 }
 
-/// In which order the parts are read. What lies between the two readings of the clocks is taken for the trial, so tardy's own look at
-/// the tasks comes before the one and behind the other.
+/// In which order the parts are read. What lies between the two readings of the clocks is taken
+/// for the trial, so tardy's own look at the tasks comes before the one and behind the other.
 pub const fn order(moment: Moment) -> [Part; 3] {
     match moment {
         Moment::Before => [Part::Tasks, Part::Settings, Part::Cpus],
@@ -43,7 +43,8 @@ pub const fn order(moment: Moment) -> [Part; 3] {
     }
 }
 
-/// Reads the machine's state before a trial and behind it. In between it listens for tasks that end, where the kernel tells of them.
+/// Reads the machine's state before a trial and behind it. In between it listens for tasks that
+/// end, where the kernel tells of them.
 pub struct Reader {
     marks: Vec<Vec<u8>>,
     exits: Option<Exits>,
@@ -51,7 +52,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins to listen. Processes that bear one of the `marks` in their environment, as `NAME=value`, are the loads'.
+    /// Begins to listen. Processes that bear one of the `marks` in their environment, as
+    /// `NAME=value`, are the loads'.
     pub fn new(marks: Vec<Vec<u8>>) -> Reader {
         Reader { marks, exits: Exits::listen(&crate::cpus::usable()).ok(), before: BTreeMap::new() }
     }
@@ -101,8 +103,8 @@ impl Reader {
     }
 }
 
-/// The tasks that ended, by name and CPU: what each ran since the reading `before`. One that is not in it had run for less than a tick
-/// then, or is new, and counts from 0.
+/// The tasks that ended, by name and CPU: what each ran since the reading `before`. One that is
+/// not in it had run for less than a tick then, or is new, and counts from 0.
 pub fn ended(exits: &[Exit], incomplete: bool, before: &BTreeMap<u32, TaskTime>) -> Ended {
     let mut sums: BTreeMap<(&str, u32), EndedTasks> = BTreeMap::new();
     for exit in exits {
@@ -141,8 +143,9 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
     stat.lines().filter(|text| !text.starts_with("cpu ")).filter_map(line).collect()
 }
 
-/// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they explain nothing. This process is
-/// looked at on the trial's side of the others, so that looking at them does not count as its work in the trial.
+/// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they
+/// explain nothing. This process is looked at on the trial's side of the others, so that looking
+/// at them does not count as its work in the trial.
 fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     let numbers = |folder: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -176,10 +179,11 @@ fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSe
     (all, marked)
 }
 
-/// True if the process has one of the marks in its environment and runs as this one's user: anybody may set a mark in what is his.
-/// One that is gone has none.
+/// True if the process has one of the marks in its environment and runs as this one's user:
+/// anybody may set a mark in what is his. One that is gone has none.
 pub fn is_marked(pid: u32, marks: &[Vec<u8>]) -> bool {
-    // Whose it is comes first: to read an environment touches the process's own memory, and another user's may never answer.
+    // Whose it is comes first: to read an environment touches the process's own memory, and
+    // another user's may never answer.
     if user_of("self").is_none_or(|own| user_of(&pid.to_string()) != Some(own)) {
         return false;
     }
@@ -187,7 +191,8 @@ pub fn is_marked(pid: u32, marks: &[Vec<u8>]) -> bool {
     environment.split(|byte| *byte == 0).any(|entry| marks.iter().any(|mark| mark == entry))
 }
 
-/// Who started a process: its real user. The effective one is root's for a program that is set to be so.
+/// Who started a process: its real user. The effective one is root's for a program that is set to
+/// be so.
 fn user_of(pid: &str) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
@@ -207,7 +212,8 @@ pub fn rt_limit() -> Option<RtLimit> {
     (runtime >= 0).then_some(RtLimit { period_ns: period * 1_000, runtime_ns: runtime * 1_000 })
 }
 
-/// Reading the device gives the limit in force, a binary 32-bit number of µs; opening it for reading asks for nothing.
+/// Reading the device gives the limit in force, a binary 32-bit number of µs; opening it for
+/// reading asks for nothing.
 fn cpu_dma_latency() -> Option<i32> {
     let bytes = fs::read("/dev/cpu_dma_latency").ok()?;
     Some(i32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))

@@ -25,8 +25,9 @@ pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> 
     judge(run, experiment, manifest, None)
 }
 
-/// Judges trial `n` of each cell as if there were no others. What the run itself said stays. `None` if no cell of the experiment has it.
-/// Cells without it are taken out of both, and so is a hash over more than it.
+/// Judges trial `n` of each cell as if there were no others. What the run itself said stays.
+/// `None` if no cell of the experiment has it. Cells without it are taken out of both, and so is a
+/// hash over more than it.
 ///
 /// # Errors
 /// If something of it cannot be read.
@@ -104,8 +105,8 @@ fn judge(
     }
     let mut judged = judge.finish(manifest);
     if let Some(written) = written(run)? {
-        // What the run itself said at its end, and only it could know, stands; it makes nothing valid that is not. What follows
-        // from the samples is judged anew.
+        // What the run itself said at its end, and only it could know, stands; it makes nothing
+        // valid that is not. What follows from the samples is judged anew.
         let results = &mut judged.results;
         // One trial alone does not show again what all of them showed.
         let of_samples = |verdict: &Verdict| verdict.id == own_trace::ID && only.is_none();
@@ -124,14 +125,17 @@ fn judge(
 
 /// Trials that are looked through at the same time, at most.
 const MOST_WORKERS: usize = 8;
-/// Streams that are looked through at the same time: each takes some 60 MB. One trial may have more.
+/// Streams that are looked through at the same time: each takes some 60 MB. One trial may have
+/// more.
 const MOST_STREAMS: usize = 8;
-/// Bytes that the records of trials which are held at the same time take as JSON. One trial's may be longer.
+/// Bytes that the records of trials which are held at the same time take as JSON. One trial's may
+/// be longer.
 const MOST_RECORDS: u64 = 8 << 20;
 /// Trials with fewer packets are not worth a thread.
 const WORTH_A_THREAD: u64 = 100_000;
 
-/// The records of the next trials: as many as can be looked through side by side in the memory that one large trial takes.
+/// The records of the next trials: as many as can be looked through side by side in the memory
+/// that one large trial takes.
 fn side_by_side(run: &RunFolder, trials: &[TrialId], workers: usize) -> Result<Vec<TrialRecord>, StoreError> {
     let (mut records, mut streams, mut bytes) = (Vec::new(), 0, 0);
     for id in &trials[..trials.len().min(workers)] {

@@ -132,7 +132,8 @@ impl Judge {
         for (id, cell) in self.cells {
             let mut answer = cell.finish();
             let mut said = self.said.remove(&id).unwrap_or_default();
-            // Of a cell that has a trial something was measured, and a refusal later on excuses nothing of it.
+            // Of a cell that has a trial something was measured, and a refusal later on excuses
+            // nothing of it.
             let may_miss = self.optional.contains(&id) && answer.result.trials.is_empty();
             for refused in said.iter_mut().filter(|verdict| may_miss && verdict.id == "refused") {
                 answer.result.not_available = Some(refused.says.clone());
@@ -165,7 +166,8 @@ impl Judge {
         let mut results = tardy_analyze::run::run(&self.name, answers, self.run);
         results.validity = self.validity;
         let cells = results.cells.iter().filter_map(|cell| Some((cell.id.clone(), cell.fingerprint.clone()?)));
-        // Of no trial there is none: the hash of nothing would be equal to that of any other run that came to nothing.
+        // Of no trial there is none: the hash of nothing would be equal to that of any other run
+        // that came to nothing.
         results.fingerprint = self.prints.filter(|prints| !prints.is_empty()).map(|_| fingerprint::over(cells));
         Judged { results, histograms }
     }

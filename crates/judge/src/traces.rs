@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trials over time, for the page: followed while they are in memory, or read from a run folder. The same bounds for both, so
-//! that the page of a run can be made again.
+//! The trials over time, for the page: followed while they are in memory, or read from a run
+//! folder. The same bounds for both, so that the page of a run can be made again.
 
 use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
 use tardy_model::point::Metric;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdicts that follow from no trial: what could not be run, what was replaced, what `[validity]` changes, and what a guest's figures are.
+//! Verdicts that follow from no trial: what could not be run, what was replaced, what `[validity]`
+//! changes, and what a guest's figures are.
 
 use tardy_model::manifest::{GuestEntry, INSTRUCTION_NS};
 use tardy_model::validity::{Changed, Validity};
@@ -20,7 +21,8 @@ pub fn short(what: &str) -> Verdict {
     Verdict::new("placement", Level::Warning, what)
 }
 
-/// What the experiment set of the rules of validity, where that is not the default: it stands wherever the figures do.
+/// What the experiment set of the rules of validity, where that is not the default: it stands
+/// wherever the figures do.
 pub(crate) fn set(validity: &Validity) -> Option<Verdict> {
     let changed = validity.changed();
     let level = if changed.iter().any(|changed| changed.milder) { Level::Warning } else { Level::Note };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A station's agent as the coordinator sees it: orders go to it, and its messages come out of one channel for all stations.
+//! A station's agent as the coordinator sees it: orders go to it, and its messages come out of one
+//! channel for all stations.
 
 use crate::connection::{Carrier, Connection};
 use crate::host::{ApplyError, Away, clocks};
@@ -128,7 +129,8 @@ pub struct Agent {
 
 /// An agent greets within this time or is not one.
 const GREETING: Duration = Duration::from_secs(20);
-/// An agent whose orders have ended ends within this time, and one that was killed within that, unless the kernel holds it.
+/// An agent whose orders have ended ends within this time, and one that was killed within that,
+/// unless the kernel holds it.
 const ENDING: Duration = Duration::from_secs(5);
 const DYING: Duration = Duration::from_secs(1);
 
@@ -164,7 +166,8 @@ impl Agent {
         *self.speaks.lock().unwrap_or_else(PoisonError::into_inner) = Some(voice);
     }
 
-    /// Exchanges greetings; until then nothing is known of the other side. An agent of another build is refused.
+    /// Exchanges greetings; until then nothing is known of the other side. An agent of another
+    /// build is refused.
     pub fn greet(&mut self, version: &str) -> Result<(), AgentError> {
         let greeted = match &mut self.to {
             Some(to) => message::greet(to, version),
@@ -227,7 +230,8 @@ impl Drop for Agent {
         self.to = None;
         if self.carrier.ended(ENDING).is_none() {
             self.carrier.kill();
-            // One that is stuck in the kernel keeps nothing else from being put back, which then says that it is stuck.
+            // One that is stuck in the kernel keeps nothing else from being put back, which then
+            // says that it is stuck.
             let _ = self.carrier.ended(DYING);
         }
     }

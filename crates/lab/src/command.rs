@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done to the machine, as values: a command that a person can paste, and the batches in which they are run. Nothing here runs anything.
+//! What is done to the machine, as values: a command that a person can paste, and the batches in
+//! which they are run. Nothing here runs anything.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,7 +31,8 @@ impl Command {
         Command::new("ip", &[&["-n", netns], args].concat())
     }
 
-    /// `tardy hwtstamp DEV --netns netns… args…`: what a device stamps. No program of Debian 12 can do it.
+    /// `tardy hwtstamp DEV --netns netns… args…`: what a device stamps. No program of Debian 12
+    /// can do it.
     pub fn hwtstamp(what: &str, device: &str, places: &[&str], args: &[&str]) -> Self {
         let places = places.iter().flat_map(|netns| ["--netns", netns]);
         let words: Vec<&str> =
@@ -66,8 +68,9 @@ impl Command {
         &self.argv
     }
 
-    /// How many leading words (the program and its global options) are the same for every command that one process could
-    /// read from its standard input; `None` if this command must have a process of its own.
+    /// How many leading words (the program and its global options) are the same for every command
+    /// that one process could read from its standard input; `None` if this command must have a
+    /// process of its own.
     fn door(&self) -> Option<usize> {
         // Another program started by `ip netns exec` is not iproute2's to read.
         if !matches!(self.program(), "ip" | "tc") || self.names("exec") {
@@ -77,7 +80,8 @@ impl Command {
         while let Some(word) = self.argv.get(words).filter(|word| word.starts_with('-')) {
             words += if word == "-n" { 2 } else { 1 };
         }
-        // iproute2 cuts a batch line at every `#` and knows no escapes: such a word goes by argv only.
+        // iproute2 cuts a batch line at every `#` and knows no escapes: such a word goes by argv
+        // only.
         let rest = self.argv.get(words..)?;
         (!rest.is_empty() && rest.iter().all(|word| is_plain(word))).then_some(words)
     }
@@ -127,7 +131,8 @@ impl Batch {
         Batch { commands: vec![command], keep_going: false }
     }
 
-    /// Groups neighbours that one process can run, keeping the order: starting a process costs more than a command does.
+    /// Groups neighbours that one process can run, keeping the order: starting a process costs
+    /// more than a command does.
     pub fn group(commands: impl IntoIterator<Item = Command>) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
         for command in commands {

@@ -23,15 +23,17 @@ impl fmt::Debug for Connection {
 
 /// What an agent runs in: a process, or whatever else ends on its own.
 pub trait Carrier: Send {
-    /// Its process on the coordinator's machine, for the journal: whoever puts back after a killed coordinator ends this
-    /// process first. `None` if there is none.
+    /// Its process on the coordinator's machine, for the journal: whoever puts back after a killed
+    /// coordinator ends this process first. `None` if there is none.
     fn pid(&self) -> Option<u32>;
 
-    /// How it ended, in words that follow "ended", if it does so within `limit`. Called when a message could not be sent or
-    /// received, to say why, and after the orders' stream was closed, to wait for the end.
+    /// How it ended, in words that follow "ended", if it does so within `limit`. Called when a
+    /// message could not be sent or received, to say why, and after the orders' stream was closed,
+    /// to wait for the end.
     fn ended(&mut self, limit: Duration) -> Option<String>;
 
-    /// Ends it at once. Called if it does not end by itself after the orders' stream was closed. It must not block.
+    /// Ends it at once. Called if it does not end by itself after the orders' stream was closed.
+    /// It must not block.
     fn kill(&mut self);
 
     /// The last lines that it wrote for a person.

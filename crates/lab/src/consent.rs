@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment file would have done to the machine beyond namespaces and links of the run's own: programs that it runs, and
-//! network devices that it takes. A file is data; both need a word of the caller's.
+//! What an experiment file would have done to the machine beyond namespaces and links of the run's
+//! own: programs that it runs, and network devices that it takes. A file is data; both need a word
+//! of the caller's.
 //!
-//! In a guest neither is asked for: it has no device of this machine, no file of the user's and no network, and its programs are
-//! those that every guest has.
+//! In a guest neither is asked for: it has no device of this machine, no file of the user's and no
+//! network, and its programs are those that every guest has.
 
 use tardy_model::load::LoadKind;
 use tardy_model::path::Where;

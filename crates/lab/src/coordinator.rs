@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs an experiment: cells in random order of blocks, each on its built path, each trial with its own seeded phase.
-//! What happens and what was measured goes to a [`Sink`]; nothing here knows a file format.
+//! Runs an experiment: cells in random order of blocks, each on its built path, each trial with
+//! its own seeded phase. What happens and what was measured goes to a [`Sink`]; nothing here knows
+//! a file format.
 
 mod agents;
 mod around;
@@ -53,8 +54,8 @@ use under_way::Run;
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);
 
-/// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was built in every case. `found` is what
-/// [`check`] gave for it.
+/// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was
+/// built in every case. `found` is what [`check`] gave for it.
 pub fn run(
     experiment: &Experiment,
     found: FactsByHost,
@@ -160,7 +161,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Builds the path, runs these turns on it, tears it down. Behind the `last` one that is built the ruler is measured again.
+    /// Builds the path, runs these turns on it, tears it down. Behind the `last` one that is built
+    /// the ruler is measured again.
     fn on_path(
         &mut self,
         names: Names,
@@ -215,7 +217,8 @@ impl Run<'_, '_> {
             links::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
         }
         if let Some(begins) = plan.begins {
-            // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that waits as what is no JSON.
+            // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that
+            // waits as what is no JSON.
             clock::sleep_until(begins);
         }
         let read_back = self.hosts.read_back(&plan.read_back)?;
@@ -270,7 +273,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Every (CPU, policy) that a thread of any cell will have, by station, with the names of these threads.
+    /// Every (CPU, policy) that a thread of any cell will have, by station, with the names of
+    /// these threads.
     fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
         let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
@@ -338,7 +342,8 @@ impl Run<'_, '_> {
             let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
             both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
         };
-        // Nothing is known of what a path did whose program had ended, so the trial is kept as one that broke.
+        // Nothing is known of what a path did whose program had ended, so the trial is kept as one
+        // that broke.
         let broke = keepers.check().err();
         match result {
             Ok(ran) if broke.is_some() => {
@@ -349,7 +354,8 @@ impl Run<'_, '_> {
                 broke.map_or(Ok(()), |error| Err(error.into()))
             }
             Ok(ran) => {
-                // Behind the trial, so that nobody waits for it before the first packet; the trial's record holds what it found.
+                // Behind the trial, so that nobody waits for it before the first packet; the
+                // trial's record holds what it found.
                 let (observer, failed) = match self.observe(stations, plan, cell, &chosen) {
                     Ok(observer) => (observer, None),
                     Err(error) => (Vec::new(), Some(error)),

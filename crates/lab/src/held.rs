@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What only one run at a time may have on this machine, whatever its state folder: a slot's number, a network device. Root holds
-//! it by a lock on a file in a folder of root's own, which nobody else can touch. Who cannot write there holds an abstract socket
-//! name instead, and a holder of such a name never stands in root's way.
+//! What only one run at a time may have on this machine, whatever its state folder: a slot's
+//! number, a network device. Root holds it by a lock on a file in a folder of root's own, which
+//! nobody else can touch. Who cannot write there holds an abstract socket name instead, and a
+//! holder of such a name never stands in root's way.
 
 use crate::state::{Folder, StateError};
 use std::fs::{self, File, TryLockError};
@@ -65,7 +66,8 @@ impl Held {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // Between opening and locking its last holder may have removed it: then the lock is on nothing.
+            // Between opening and locking its last holder may have removed it: then the lock is on
+            // nothing.
             if folder.still_holds(&name, &lock).map_err(failed)? {
                 return Ok(Some(Held::File { folder, name, _lock: lock }));
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which build of tardy this program is. Two builds of one version may measure differently, so all agents of a run must be of the
-//! coordinator's.
+//! Which build of tardy this program is. Two builds of one version may measure differently, so all
+//! agents of a run must be of the coordinator's.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,8 +25,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
     usize::try_from(part.iter().rev().fold(0, |number: u64, byte| number << 8 | u64::from(*byte))).ok()
 }
 
-/// The hash of its contents that the linker writes into an ELF file (the note NT_GNU_BUILD_ID), hexadecimal, out of the file's
-/// beginning. `None` if there is none. Pure.
+/// The hash of its contents that the linker writes into an ELF file (the note NT_GNU_BUILD_ID),
+/// hexadecimal, out of the file's beginning. `None` if there is none. Pure.
 pub fn build_id(head: &[u8]) -> Option<String> {
     // Magic, 64 bit, little endian.
     if head.get(..6)? != b"\x7fELF\x02\x01" {
@@ -43,7 +43,8 @@ pub fn build_id(head: &[u8]) -> Option<String> {
     })
 }
 
-/// Notes are: length of the owner's name, length of what it holds, kind, then both, each padded to four bytes.
+/// Notes are: length of the owner's name, length of what it holds, kind, then both, each padded to
+/// four bytes.
 fn in_notes(mut notes: &[u8]) -> Option<String> {
     loop {
         let (name, holds, kind) = (number(notes, 0, 4)?, number(notes, 4, 4)?, number(notes, 8, 4)?);

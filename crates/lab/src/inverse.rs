@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a change is taken back, as data: where, what, and the value that was there before. The journal stores this and never a
-//! command, so a journal can ask for nothing that is not in the list below. The commands are made when they are needed, by the
-//! version that runs them.
+//! How a change is taken back, as data: where, what, and the value that was there before. The
+//! journal stores this and never a command, so a journal can ask for nothing that is not in the
+//! list below. The commands are made when they are needed, by the version that runs them.
 
 use crate::command::{Command, OURSELVES};
 use crate::guest::folder::PASSING;
@@ -141,7 +141,8 @@ impl Inverse {
         Inverse { place: Place::of(HostId::HERE), action }
     }
 
-    /// In the network namespace of a place. The inverse is noted on the place's host, where that host is "this machine".
+    /// In the network namespace of a place. The inverse is noted on the place's host, where that
+    /// host is "this machine".
     pub fn within(place: &Place, action: Action) -> Inverse {
         Inverse { place: Place { host: HostId::HERE, ..place.clone() }, action }
     }
@@ -172,7 +173,8 @@ impl Inverse {
             }
             Action::DeleteRule { device, location } => vec![shell(&format!("ethtool -N {device} delete {location}"))],
             Action::DeleteSimulated { number } => {
-                // A shell reports every write that is refused as an error, so it looks first for what is gone already.
+                // A shell reports every write that is refused as an error, so it looks first for
+                // what is gone already.
                 let folder = format!("{SIMULATED_BUS}/devices/{SIMULATED}{number}");
                 vec![shell(&format!("[ ! -e {folder} ] || echo {number} >{SIMULATED_BUS}/del_device"))]
             }
@@ -183,8 +185,8 @@ impl Inverse {
         }
     }
 
-    /// What is wrong with its values, if something is. A name is checked for what a program could take for an option, a path
-    /// or a second command.
+    /// What is wrong with its values, if something is. A name is checked for what a program could
+    /// take for an option, a path or a second command.
     pub fn fault(&self) -> Option<String> {
         let needs_netns =
             matches!(self.action, Action::GiveBackNic(_) | Action::DeleteQdisc { .. } | Action::RestoreStamping { .. });
@@ -247,7 +249,8 @@ fn is_link_of_ours(device: &str) -> bool {
 }
 
 impl TakenNic {
-    /// The commands, for a device that is called `now` in the station's namespace, or in the one that it goes back to.
+    /// The commands, for a device that is called `now` in the station's namespace, or in the one
+    /// that it goes back to.
     pub fn give_back(&self, station: &str, now: &str) -> Vec<Command> {
         let here = |args: &[&str]| Command::ip_in(&self.to, args);
         let mut commands = vec![
@@ -282,12 +285,14 @@ pub fn is_device(name: &str) -> bool {
     (1..=15).contains(&name.len()) && !name.starts_with(['-', '.']) && name.chars().all(plain)
 }
 
-/// True for a word that goes to `ip` alone, which must not take it for an option. A label may hold almost anything.
+/// True for a word that goes to `ip` alone, which must not take it for an option. A label may hold
+/// almost anything.
 fn is_word(word: &str) -> bool {
     !word.is_empty() && !word.starts_with('-') && !word.contains(char::is_control)
 }
 
-/// True for the name of a namespace that tardy makes. Iproute2 takes it for a file's name, so it must not lead elsewhere.
+/// True for the name of a namespace that tardy makes. Iproute2 takes it for a file's name, so it
+/// must not lead elsewhere.
 fn is_ours(name: &str) -> bool {
     let breaks = |c: char| c == '/' || c.is_whitespace() || c.is_control();
     name.starts_with(OURS) && name.len() <= 255 && !name.contains(breaks)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What would have to be undone if this process were killed now. The inverse of a step is on disk before the step begins,
-//! so that a killed run leaves nothing that `undo` does not know of.
+//! What would have to be undone if this process were killed now. The inverse of a step is on disk
+//! before the step begins, so that a killed run leaves nothing that `undo` does not know of.
 //!
-//! One JSON object a line, each with the version of this form: `{"v":2,"boot":"…"}` first, `{"v":2,"step":{"number":0,"undo":[…]}}`
-//! before a step, `{"v":2,"undone":0}` after its inverse, `{"v":2,"agent":{"pid":…,"start":…,"boot":"…"}}` for a process. Only a
-//! line with its end counts: what was cut off while it was written had not been begun.
+//! One JSON object a line, each with the version of this form: `{"v":2,"boot":"…"}` first,
+//! `{"v":2,"step":{"number":0,"undo":[…]}}` before a step, `{"v":2,"undone":0}` after its inverse,
+//! `{"v":2,"agent":{"pid":…,"start":…,"boot":"…"}}` for a process. Only a line with its end
+//! counts: what was cut off while it was written had not been begun.
 
 use crate::command::Command;
 use crate::inverse::Inverse;
@@ -116,8 +117,9 @@ impl Contents {
         self.steps.is_empty() && self.agents.is_empty()
     }
 
-    /// Takes out what went with the boot in which it was made, and gives the number of those steps. What the kernel held is gone, and
-    /// a number of then, such as an interrupt's, may be something else's now.
+    /// Takes out what went with the boot in which it was made, and gives the number of those
+    /// steps. What the kernel held is gone, and a number of then, such as an interrupt's, may be
+    /// something else's now.
     pub(crate) fn forget_other_boots(&mut self) -> u32 {
         // Where this boot's number cannot be read nothing is known to be of another one.
         let Ok(now) = process::boot() else { return 0 };
@@ -206,8 +208,9 @@ fn versioned(line: &[u8]) -> Result<(u64, Value), serde_json::Error> {
     Ok((version.map_or(FIRST, |version| version.as_u64().unwrap_or(0)), value))
 }
 
-/// What a journal would have run, for a person to look at: also one of another user, of another version, or a damaged one. The last
-/// step first, as it would be undone. Lines that make no sense are shown as they are.
+/// What a journal would have run, for a person to look at: also one of another user, of another
+/// version, or a damaged one. The last step first, as it would be undone. Lines that make no sense
+/// are shown as they are.
 pub(crate) fn shown(dir: &Folder) -> Vec<String> {
     let mut steps: Vec<(Option<u64>, Vec<String>)> = Vec::new();
     let bytes = bytes_of(dir).unwrap_or_default();
@@ -279,7 +282,8 @@ impl Journal {
         &self.contents
     }
 
-    /// Notes the inverses of steps that are about to be begun; on disk when it returns. Gives their numbers.
+    /// Notes the inverses of steps that are about to be begun; on disk when it returns. Gives
+    /// their numbers.
     ///
     /// # Errors
     /// If it cannot be written: then none of the steps may be begun.
@@ -313,7 +317,8 @@ impl Journal {
         self.append(vec![Record::Agent(agent)])
     }
 
-    /// What is noted now is kept until [`Journal::keep_nothing`]. Only this process knows; whoever undoes after a kill undoes everything.
+    /// What is noted now is kept until [`Journal::keep_nothing`]. Only this process knows; whoever
+    /// undoes after a kill undoes everything.
     pub fn keep(&mut self) {
         self.kept = (self.length, self.contents.clone());
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kinds of paths and stations do, as one value: the built-in ones, or those of a test that brings its own.
+//! What the kinds of paths and stations do, as one value: the built-in ones, or those of a test
+//! that brings its own.
 
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
@@ -26,8 +27,8 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// Why no path of the set-up's kind can be had on the stations' hosts, where a cell that asks for it should not cost the others; `None`
-    /// if it may be.
+    /// Why no path of the set-up's kind can be had on the stations' hosts, where a cell that asks
+    /// for it should not cost the others; `None` if it may be.
     ///
     /// # Errors
     /// If the run has not looked at the host of a station.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that outlived the agent which had started them, known by the mark in their environment: a program of the user's may
-//! have started others, left its group or lost its parent, and still has it. Anybody can set such a mark, so it counts only for
-//! processes of the user that the agents run as.
+//! Processes that outlived the agent which had started them, known by the mark in their
+//! environment: a program of the user's may have started others, left its group or lost its
+//! parent, and still has it. Anybody can set such a mark, so it counts only for processes of the
+//! user that the agents run as.
 
 use crate::process::Identity;
 use std::fs;
 use std::time::{Duration, Instant};
 use tardy_engine::load::MARK;
 
-/// Ends all that was started by one of these agents and still runs, for at most so long: how many were ended, and those that are
-/// left, if any.
+/// Ends all that was started by one of these agents and still runs, for at most so long: how many
+/// were ended, and those that are left, if any.
 pub(crate) fn end(agents: &[Identity], patience: Duration) -> (u32, Vec<Identity>) {
     let until = Instant::now() + patience;
     let mut sent: Vec<Identity> = Vec::new();

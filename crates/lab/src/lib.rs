@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The laboratory: a plan (pure: commands and their inverses), carried out with the journal on disk first, and put back
-//! whatever happens.
+//! The laboratory: a plan (pure: commands and their inverses), carried out with the journal on
+//! disk first, and put back whatever happens.
 
 pub mod agent;
 pub mod command;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The background loads of a cell: what can be known of them before anything is touched, where their threads run, the order that
-//! each side is given, and how a trial leads them over the agents.
+//! The background loads of a cell: what can be known of them before anything is touched, where
+//! their threads run, the order that each side is given, and how a trial leads them over the
+//! agents.
 
 use crate::host::CpuId;
 use crate::machine::FactsByHost;
@@ -74,7 +75,8 @@ pub fn programs(setup: &Setup) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for in PATH.
+/// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for
+/// in PATH.
 fn find(program: &str) -> Result<PathBuf, String> {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
@@ -93,7 +95,8 @@ fn find(program: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| "is not installed, or not in PATH: install it, or write its path".into())
 }
 
-/// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the streams, in order.
+/// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the
+/// streams, in order.
 ///
 /// # Errors
 /// A number that may not be used on its station's host, or a station that is not there.
@@ -115,8 +118,9 @@ pub fn place(
     let mut short = Vec::new();
     let mut places = Vec::new();
     for load in &setup.loads {
-        // `own` is the CPU of the load's other end, where that is known: `different` is from the stream, and both ends of a load
-        // stand on one CPU where they may, so that it disturbs one.
+        // `own` is the CPU of the load's other end, where that is known: `different` is from the
+        // stream, and both ends of a load stand on one CPU where they may, so that it disturbs
+        // one.
         let mut one = |choice: CpuChoice,
                        station: &str,
                        own: Option<CpuId>,
@@ -203,7 +207,8 @@ pub fn told(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
     Ok(lines)
 }
 
-/// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of the run's own.
+/// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of
+/// the run's own.
 const FIRST_PORT: u16 = 20_000;
 /// Loads and instances that have a port of their own.
 const PORTS: u32 = 40_000;
@@ -310,7 +315,8 @@ impl Loads {
         all
     }
 
-    /// What their programs wrote: `<name>-<instance>.log` or `<name>-<instance>-to.log`, from instance 1 on.
+    /// What their programs wrote: `<name>-<instance>.log` or `<name>-<instance>-to.log`, from
+    /// instance 1 on.
     pub fn output(&mut self) -> Vec<(String, Vec<u8>)> {
         let named = |(at, bytes): (LoadAt, Vec<u8>)| {
             let load = self.loads.get(usize::from(at.load))?;

@@ -35,7 +35,8 @@ pub struct Facts {
     pub available_bytes: Option<u64>,
     /// How long realtime threads may run; `None` if there is no limit, or it is not known.
     pub rt_limit: Option<RtLimit>,
-    /// The time by the host's clock, for schedules that must begin in the future; `None` is the clock's epoch.
+    /// The time by the host's clock, for schedules that must begin in the future; `None` is the
+    /// clock's epoch.
     pub now: Option<Instant<Tai>>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One number for each run of tardy on this machine, and every name and address that follows from it. Two runs hold two
-//! numbers, so nothing that they make can clash.
+//! One number for each run of tardy on this machine, and every name and address that follows from
+//! it. Two runs hold two numbers, so nothing that they make can clash.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,8 @@ pub const SLOTS: u16 = 4096;
 /// Where iproute2 keeps its named namespaces.
 pub(crate) const NETNS: &str = "/run/netns";
 
-/// The number of a link's end in a set-up, from 0: the path's ends in the order of their stations' names.
+/// The number of a link's end in a set-up, from 0: the path's ends in the order of their stations'
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkNumber(u8);
 
@@ -69,7 +70,8 @@ impl Names {
         format!("tardy-{}-{station}", self.slot)
     }
 
-    /// The name under which a run keeps the network namespace that its devices came from. No station is called so.
+    /// The name under which a run keeps the network namespace that its devices came from. No
+    /// station is called so.
     pub fn home(self) -> String {
         format!("tardy-{}-_home", self.slot)
     }
@@ -89,13 +91,15 @@ impl Names {
         }
     }
 
-    /// The addresses of a path with so many ends. Two ends have a /30 of 198.18.0.0/15, which RFC 2544 sets aside for benchmarks; a slot owns
-    /// 32 addresses of the 2^17. More ends have a /25 of 100.64.0.0/10 (RFC 6598), of whose 2^22 addresses a slot owns 1024.
+    /// The addresses of a path with so many ends. Two ends have a /30 of 198.18.0.0/15, which RFC
+    /// 2544 sets aside for benchmarks; a slot owns 32 addresses of the 2^17. More ends have a /25
+    /// of 100.64.0.0/10 (RFC 6598), of whose 2^22 addresses a slot owns 1024.
     pub fn subnet(self, ends: usize) -> Subnet {
         self.subnet_at(ends, 0)
     }
 
-    /// The addresses of the `n`th VLAN on a path with so many ends, from 0 to 6: a subnet of the slot's own, behind the path's.
+    /// The addresses of the `n`th VLAN on a path with so many ends, from 0 to 6: a subnet of the
+    /// slot's own, behind the path's.
     pub fn vlan_subnet(self, ends: usize, n: u8) -> Subnet {
         self.subnet_at(ends, u32::from(n) + 1)
     }
@@ -120,7 +124,8 @@ impl Names {
 
     /// The VLAN device at one end: at most 15 characters.
     pub fn vlan(self, link: LinkNumber, vlan: u16) -> String {
-        // Decimal for two ends, as before there were more; hexadecimal numbers of two digits keep within 15 characters.
+        // Decimal for two ends, as before there were more; hexadecimal numbers of two digits keep
+        // within 15 characters.
         format!("tdy{}-{:x}.{vlan}", self.slot, link.0)
     }
 
@@ -140,7 +145,8 @@ impl Names {
     /// The prefix length that belongs to the addresses of a path with two ends.
     pub const PREFIX: u8 = 30;
 
-    /// The MAC address of one end: unicast and locally administered (second-lowest bit of the first byte, IEEE 802).
+    /// The MAC address of one end: unicast and locally administered (second-lowest bit of the
+    /// first byte, IEEE 802).
     pub fn mac(self, link: LinkNumber) -> String {
         let [high, low] = self.slot.to_be_bytes();
         format!("02:74:64:{high:02x}:{low:02x}:{:02x}", link.0)

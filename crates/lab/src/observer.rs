@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What observing costs: kernel tx stamps take time in the path that they measure. Behind the first trial on a path and port a few
-//! short trials run without loads, in turn with the stamps that the experiment asks for and with receive stamps only. The difference
-//! of the medians is what the stamps add.
+//! What observing costs: kernel tx stamps take time in the path that they measure. Behind the
+//! first trial on a path and port a few short trials run without loads, in turn with the stamps
+//! that the experiment asks for and with receive stamps only. The difference of the medians is
+//! what the stamps add.
 
 use crate::loads::Loads;
 use crate::not_found::NotFound;
@@ -22,8 +23,8 @@ use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::Setup;
 
-/// Packets of a short trial at most; of a slow stream fewer, so that it takes no longer than this. The number of trials counts for
-/// more than their length: trials differ more than packets do.
+/// Packets of a short trial at most; of a slow stream fewer, so that it takes no longer than this.
+/// The number of trials counts for more than their length: trials differ more than packets do.
 const PACKETS: u32 = 30;
 const LONGEST: Nanos = Nanos(125_000_000);
 /// Of fewer packets nothing is said.
@@ -48,8 +49,8 @@ pub fn can_measure(setup: &Setup) -> bool {
     short(setup).is_some()
 }
 
-/// The same experiment for a short trial without loads; `None` where no stream that is fast enough asks for tx stamps, or one would
-/// not send a packet in its time.
+/// The same experiment for a short trial without loads; `None` where no stream that is fast enough
+/// asks for tx stamps, or one would not send a packet in its time.
 fn short(setup: &Setup) -> Option<Setup> {
     let mut setup = setup.clone();
     setup.loads.clear();
@@ -110,7 +111,8 @@ pub fn measure(
     Ok(records)
 }
 
-/// A metric that no tx stamp is part of. The distance of two arrivals is the cycle, whatever the stamps cost.
+/// A metric that no tx stamp is part of. The distance of two arrivals is the cycle, whatever the
+/// stamps cost.
 fn is_of_both(metric: Metric) -> bool {
     metric != Metric::Delta && !metric.points().into_iter().any(is_of_tx)
 }
@@ -153,10 +155,11 @@ fn middle(trials: &[Vec<i64>]) -> Option<Middle> {
     })
 }
 
-/// The difference of the medians of two kinds of trials, with an interval that holds it with at least 95 %. It is the hull of two: each
-/// median's own by the ranks of a binomial distribution (David and Nagaraja, Order Statistics, 2003, section 7.1), the ends subtracted
-/// crosswise; and that of Student's t for the trials' medians, for packets of one trial hang together. Trials of fewer than [`LEAST`]
-/// packets are left out; `None` unless two of each kind are left.
+/// The difference of the medians of two kinds of trials, with an interval that holds it with at
+/// least 95 %. It is the hull of two: each median's own by the ranks of a binomial distribution
+/// (David and Nagaraja, Order Statistics, 2003, section 7.1), the ends subtracted crosswise; and
+/// that of Student's t for the trials' medians, for packets of one trial hang together. Trials of
+/// fewer than [`LEAST`] packets are left out; `None` unless two of each kind are left.
 pub fn added(with: &[Vec<i64>], without: &[Vec<i64>]) -> Option<(i64, i64, i64)> {
     let (with, without) = (middle(with)?, middle(without)?);
     let free = (with.trials.min(without.trials) > 1).then(|| with.trials + without.trials - 2)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials, each trial's own
-//! randomness, where each thread runs, and the order that each end of a stream is given.
+//! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials,
+//! each trial's own randomness, where each thread runs, and the order that each end of a stream is
+//! given.
 
 use crate::host::HostId;
 use crate::machine::FactsByHost;
@@ -74,8 +75,8 @@ pub struct Turn<'e> {
     pub order: u32,
 }
 
-/// The order of trials: blocks of every cell once, each block shuffled, so that a drift of the machine does not fall on
-/// one cell alone.
+/// The order of trials: blocks of every cell once, each block shuffled, so that a drift of the
+/// machine does not fall on one cell alone.
 pub fn turns(experiment: &Experiment) -> Vec<Turn<'_>> {
     let mut random = Pcg64Mcg::seed_from_u64(experiment.seed);
     let mut turns = Vec::new();

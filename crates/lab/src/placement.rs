@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On which CPU each thread of a cell's streams runs. Pure: which CPUs there are is among the facts.
+//! On which CPU each thread of a cell's streams runs. Pure: which CPUs there are is among the
+//! facts.
 
 use crate::host::{CpuId, HostId};
 use crate::machine::FactsByHost;
@@ -119,7 +120,8 @@ impl Taken {
     }
 }
 
-/// The CPUs of both ends of a stream. Ends on two hosts have nothing to do with each other: there `same` and `different` are `auto`.
+/// The CPUs of both ends of a stream. Ends on two hosts have nothing to do with each other: there
+/// `same` and `different` are `auto`.
 fn both(
     stream: &Stream,
     [from, to]: [HostId; 2],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a set-up to everything that will be done to the machine, and how each of it is put back. Pure: nothing is looked up
-//! and nothing is changed, so the plan that is shown is the plan that is run.
+//! From a set-up to everything that will be done to the machine, and how each of it is put back.
+//! Pure: nothing is looked up and nothing is changed, so the plan that is shown is the plan that
+//! is run.
 
 use crate::command::Command;
 use crate::host::HostId;
@@ -79,7 +80,8 @@ const STATION_NAME: usize = 200;
 /// Plans a set-up under these names, on what was found of the machine.
 ///
 /// # Errors
-/// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked for cannot be had.
+/// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked
+/// for cannot be had.
 pub fn plan(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, PlanError> {
     plan_of(&Kinds::default(), setup, names, found)
 }
@@ -107,7 +109,8 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
     let shaped = shaper::set(setup, &laid.ends, found);
     let device = |end: &LinkEnd| {
         let show = |object| Question::at(&end.place, end.place.ip(&["-j", "-d", object, "show", "dev", &end.device]));
-        // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1 shows no addresses.
+        // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1
+        // shows no addresses.
         [show("addr"), show("neigh")]
     };
     let read_back = laid

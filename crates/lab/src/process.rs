@@ -32,8 +32,8 @@ impl Identity {
             && boot().is_ok_and(|boot| boot == self.boot)
     }
 
-    /// Sends SIGKILL to it, and never to a later process with its number: what is opened first and known by its start then is the
-    /// one that is meant.
+    /// Sends SIGKILL to it, and never to a later process with its number: what is opened first and
+    /// known by its start then is the one that is meant.
     ///
     /// # Errors
     /// The system's reason; that it has ended is none.

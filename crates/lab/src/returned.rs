@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that take steps back, with the names that network devices have by now: udev or a person may have renamed a device
-//! while it was in its station. A command with its old name would find nothing, and the device would be lost with its namespace.
+//! The commands that take steps back, with the names that network devices have by now: udev or a
+//! person may have renamed a device while it was in its station. A command with its old name would
+//! find nothing, and the device would be lost with its namespace.
 
 use crate::command::{Batch, Command};
 use crate::host::runner::Runner;
@@ -14,7 +15,8 @@ const NETNS: &str = "/run/netns";
 /// Devices of these kinds have the MAC address of the one that they stand on.
 const ON_ANOTHER: [&str; 7] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "bridge", "bond"];
 
-/// The commands by step, the last step first; what a person should know of them; devices that are nowhere to be found.
+/// The commands by step, the last step first; what a person should know of them; devices that are
+/// nowhere to be found.
 pub(crate) struct Way {
     pub(crate) commands: Vec<(u32, Command)>,
     pub(crate) notes: Vec<String>,
@@ -79,8 +81,8 @@ fn whereabouts(nic: &TakenNic, station: &str, runner: &mut dyn Runner) -> Wherea
         (None, Some(_)) if Path::new(NETNS).join(station).exists() => Whereabouts::AsNoted,
         (_, Some(_)) => Whereabouts::Nowhere,
         (Some(_), None) => Whereabouts::AsNoted,
-        // Neither is there: nothing had begun, if the device is where this process is. It may be lost with them, or be where this
-        // process sees no names.
+        // Neither is there: nothing had begun, if the device is where this process is. It may be
+        // lost with them, or be where this process sees no names.
         (None, None) => match links(None, runner).map(|links| find_back(nic, &links)) {
             Some(None) => Whereabouts::Nowhere,
             Some(Some(_)) | None => Whereabouts::AsNoted,
@@ -88,7 +90,8 @@ fn whereabouts(nic: &TakenNic, station: &str, runner: &mut dyn Runner) -> Wherea
     }
 }
 
-/// What `ip` tells of a namespace's devices, or of those where this process is; `None` if it tells nothing.
+/// What `ip` tells of a namespace's devices, or of those where this process is; `None` if it tells
+/// nothing.
 fn links(netns: Option<&str>, runner: &mut dyn Runner) -> Option<Vec<Value>> {
     let show = ["-j", "-d", "link", "show"];
     let command = netns.map_or_else(|| Command::ip(&show), |netns| Command::ip_in(netns, &show));
@@ -97,13 +100,14 @@ fn links(netns: Option<&str>, runner: &mut dyn Runner) -> Option<Vec<Value>> {
     (output.failures.is_empty() && !links.is_empty()).then_some(links)
 }
 
-/// The name of the device among these: by its name and MAC address, else by its number and MAC address, else by its MAC address,
-/// else by its name.
+/// The name of the device among these: by its name and MAC address, else by its number and MAC
+/// address, else by its MAC address, else by its name.
 pub fn find(nic: &TakenNic, links: &[Value]) -> Option<String> {
     found_by(nic, links, |_| true)
 }
 
-/// The same where the device came from: another one may have got its name there, and is it only if it has its number too.
+/// The same where the device came from: another one may have got its name there, and is it only if
+/// it has its number too.
 pub fn find_back(nic: &TakenNic, links: &[Value]) -> Option<String> {
     found_by(nic, links, |link| link["ifindex"] == nic.ifindex)
 }
@@ -125,7 +129,8 @@ fn found_by(nic: &TakenNic, links: &[Value], is_it_by_its_name: impl Fn(&Value) 
     found["ifname"].as_str().map(str::to_owned)
 }
 
-/// A kernel before Linux 6.2 renames only a device that is down; some drivers set stamping only on one that is up.
+/// A kernel before Linux 6.2 renames only a device that is down; some drivers set stamping only on
+/// one that is up.
 fn rename(station: &str, now: &str, then: &str) -> Vec<Command> {
     let set =
         |device: &str, words: &[&str]| Command::ip_in(station, &[&["link", "set", "dev", device], words].concat());

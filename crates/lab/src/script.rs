@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scripts that a person reads, and may paste into a shell: commands as they are, and everything else as comments. No text of a
-//! file, a program or a guest can break out of its comment.
+//! Scripts that a person reads, and may paste into a shell: commands as they are, and everything
+//! else as comments. No text of a file, a program or a guest can break out of its comment.
 
 use crate::command::Command;
 use tardy_model::harmless;
 
-/// What every script begins with. A step that fails must not let the rest take down what another run has built under these names.
+/// What every script begins with. A step that fails must not let the rest take down what another
+/// run has built under these names.
 pub const HEAD: &str = "#!/bin/sh\nset -e\n";
 
 /// A script that grows.

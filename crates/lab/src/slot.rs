@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A slot: the number that a run holds as long as it lives, its folder with lock and journal, and who holds the others.
+//! A slot: the number that a run holds as long as it lives, its folder with lock and journal, and
+//! who holds the others.
 
 use crate::held::{self, Held};
 use crate::host::Away;
@@ -43,8 +44,8 @@ pub enum ClaimError {
 }
 
 impl Slot {
-    /// Takes the first free number: one that no process holds, for which no journal is left, and of whose names none is
-    /// in use.
+    /// Takes the first free number: one that no process holds, for which no journal is left, and
+    /// of whose names none is in use.
     ///
     /// # Errors
     /// If the state folder cannot be written or is not this user's, or no number is free.
@@ -117,7 +118,8 @@ pub(crate) fn numbers(slots: &Folder) -> Result<Vec<u16>, StateError> {
     Ok(numbers)
 }
 
-/// Other processes that hold a slot now. 0 where the state folder cannot be read: whoever cannot look there cannot run.
+/// Other processes that hold a slot now. 0 where the state folder cannot be read: whoever cannot
+/// look there cannot run.
 pub fn other_runs(state: &Path) -> u32 {
     let me = std::process::id();
     let Ok(Some(slots)) = slots(state) else { return 0 };
@@ -128,8 +130,8 @@ pub fn other_runs(state: &Path) -> u32 {
     numbers(&slots).unwrap_or_default().iter().filter(|number| is_another(number)).count() as u32
 }
 
-/// True if a living process has the slot's lock: one that outlives its owner is a last command's, just ending. Asks with a
-/// shared lock, so that two who only look do not see each other.
+/// True if a living process has the slot's lock: one that outlives its owner is a last command's,
+/// just ending. Asks with a shared lock, so that two who only look do not see each other.
 pub(crate) fn is_live(dir: &Folder) -> bool {
     let lock = dir.read(LOCK).ok().flatten();
     lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
@@ -153,15 +155,16 @@ fn names_in_use(number: u16) -> bool {
     })
 }
 
-/// A held slot. Letting go of it removes its folder, unless its journal still has something to undo.
+/// A held slot. Letting go of it removes its folder, unless its journal still has something to
+/// undo.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) number: u16,
     pub(crate) dir: Folder,
     slots: Arc<Folder>,
     lock: File,
-    /// The number on this machine, so that runs with different state folders keep apart too. Like the lock it is free again when
-    /// the process ends, however it ends.
+    /// The number on this machine, so that runs with different state folders keep apart too. Like
+    /// the lock it is free again when the process ends, however it ends.
     _held: Held,
 }
 
@@ -210,7 +213,8 @@ impl Hold {
                 Err(TryLockError::WouldBlock) => return Ok(Take::Busy(Busy::Lock(lock))),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // Between opening and locking the file may have been removed: then the lock is on nothing.
+            // Between opening and locking the file may have been removed: then the lock is on
+            // nothing.
             if dir.still_holds(LOCK, &lock).map_err(failed)? {
                 let slots = Arc::clone(slots);
                 return Ok(Take::Got(Hold { number, dir, slots, lock, _held: held }));
@@ -218,7 +222,8 @@ impl Hold {
         }
     }
 
-    /// Writes this process into the lock file, so that a lock that outlives its owner (see `Processes::holding`) is known.
+    /// Writes this process into the lock file, so that a lock that outlives its owner (see
+    /// `Processes::holding`) is known.
     fn sign(&self) -> io::Result<()> {
         let me = serde_json::to_string(&Identity::of(std::process::id())?)?;
         self.lock.set_len(0)?;
@@ -234,7 +239,8 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if !self.is_leftover() {
-            // The journal first: a folder without one is free to take, whatever else is in it. What cannot be removed is.
+            // The journal first: a folder without one is free to take, whatever else is in it.
+            // What cannot be removed is.
             let _ = self.dir.remove_file(journal::NAME);
             let _ = self.dir.remove_file(LOCK);
             let _ = self.slots.remove_folder(&self.number.to_string());

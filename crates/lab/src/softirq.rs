@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who takes in the packets that arrive at a station: which CPU is meant, the commands that make it so, and what is kept of a
-//! trial so that it can be proved.
+//! Who takes in the packets that arrive at a station: which CPU is meant, the commands that make
+//! it so, and what is kept of a trial so that it can be proved.
 //!
-//! On veth the kernel takes a packet in on the sender's CPU, inside its send call. Another CPU is had in one of three ways:
-//! kernel threads that poll the device, pinned, where packets take NAPI; the affinity of the device's interrupts, where it has
-//! such; else receive packet steering.
+//! On veth the kernel takes a packet in on the sender's CPU, inside its send call. Another CPU is
+//! had in one of three ways: kernel threads that poll the device, pinned, where packets take NAPI;
+//! the affinity of the device's interrupts, where it has such; else receive packet steering.
 
 use crate::command::Command;
 use crate::host::place::Place;
@@ -40,7 +40,8 @@ pub struct Meant {
 /// What is meant, by station, for stations that ask for something; and what could not be had.
 pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
 
-/// Works out which CPU each station's packets are taken in on. `chosen` are the CPUs of the streams' threads.
+/// Works out which CPU each station's packets are taken in on. `chosen` are the CPUs of the
+/// streams' threads.
 ///
 /// # Errors
 /// A CPU that does not exist, one on which a thread would keep the kernel's from running, or a
@@ -76,7 +77,8 @@ pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<Al
     Ok((all, short))
 }
 
-/// A kernel thread that polls a device is an ordinary thread: beside one that spins under a realtime policy it never runs.
+/// A kernel thread that polls a device is an ordinary thread: beside one that spins under a
+/// realtime policy it never runs.
 fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> Result<(), PlaceError> {
     for (station, meant) in all.iter().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
         let Some(cpu) = meant.cpu else { continue };
@@ -106,7 +108,8 @@ fn steering<'f>(setup: &Setup, station: &str, found: &'f FactsByHost) -> Result<
     Ok(setup.device_of(station).and_then(|device| steering.get(device)))
 }
 
-/// A command that prints what these files hold, as JSON. The word behind the script says that it only shows.
+/// A command that prints what these files hold, as JSON. The word behind the script says that it
+/// only shows.
 fn show(place: &Place, files: &str) -> Question {
     let script = format!(r#"printf '["%s"]\n' "$(cat {files} | paste -sd ' ')""#);
     Question::at(place, place.shell(&script, &["show"]))
@@ -183,7 +186,8 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
     Ok((steps, read_back))
 }
 
-/// Pins a device's kernel threads; they go with the device. They are the machine's, so no namespace is entered.
+/// Pins a device's kernel threads; they go with the device. They are the machine's, so no
+/// namespace is entered.
 fn pin(device: &str, cpu: u32) -> Command {
     let script = format!(
         "t=$(grep -ls '^napi/{device}-' /proc/[0-9]*/comm); [ \"$t\" ] || {{ echo 'no kernel thread napi/{device}-* is to be seen \
@@ -254,7 +258,8 @@ impl<'a> Watch<'a> {
         here.map(|station| station.device.clone()).collect()
     }
 
-    /// Takes what was seen of these threads on a host, by device: just before the trial, and just behind it.
+    /// Takes what was seen of these threads on a host, by device: just before the trial, and just
+    /// behind it.
     pub fn saw(&mut self, moment: Moment, host: HostId, napi: &BTreeMap<String, Vec<NapiThread>>) {
         for (station, watched) in self.stations.iter().filter(|(_, watched)| watched.host == host) {
             let threads = napi.get(&watched.device).into_iter().flatten().filter(|_| watched.is_polled()).cloned();
@@ -301,8 +306,8 @@ impl<'a> Watch<'a> {
         PlacementRecord { asked: asked.chain(self.of_loads()).collect(), softirq: softirq.collect() }
     }
 
-    /// What was asked of the loads' threads, by `bulk.from` and `bulk.to`: apart from the thread of the stream under test that is
-    /// at the same station.
+    /// What was asked of the loads' threads, by `bulk.from` and `bulk.to`: apart from the thread
+    /// of the stream under test that is at the same station.
     fn of_loads(&self) -> impl Iterator<Item = (String, CpuAsked)> {
         let under_test = tardy_spec::under_test(&self.setup.streams);
         self.setup.loads.iter().flat_map(move |load| {
@@ -318,8 +323,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Packets that arrived at each end of a stream at least: one for each row that came through; over TCP as many as can stand in
-/// one segment may have come in one.
+/// Packets that arrived at each end of a stream at least: one for each row that came through; over
+/// TCP as many as can stand in one segment may have come in one.
 fn arrived(stream: &Stream, batch: &Batch) -> u64 {
     let rows = batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count() as u64;
     let joins = stream.port.traits().is_connection && stream.kind == Kind::Pingpong;

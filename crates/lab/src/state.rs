@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state folder, which holds slots and journals, and who may have written there. What root reads here it also runs, so every
-//! folder and file is opened without following a link, by way of the folder above it, and must belong to who runs tardy.
+//! The state folder, which holds slots and journals, and who may have written there. What root
+//! reads here it also runs, so every folder and file is opened without following a link, by way of
+//! the folder above it, and must belong to who runs tardy.
 
 use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -15,7 +16,8 @@ use thiserror::Error;
 const FOLDER: Mode = Mode::from_raw_mode(0o700);
 /// Mode of a file that is made.
 const FILE: Mode = Mode::from_raw_mode(0o600);
-/// Others may write (the group's bit, everybody's bit), and what keeps them from taking away what is not theirs.
+/// Others may write (the group's bit, everybody's bit), and what keeps them from taking away what
+/// is not theirs.
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
@@ -93,7 +95,8 @@ fn mode_of(about: &Stat) -> u32 {
     about.st_mode & 0o7777
 }
 
-/// True if others may put something into it. A group of the user's own, which has the user's number, is not others.
+/// True if others may put something into it. A group of the user's own, which has the user's
+/// number, is not others.
 fn is_open(about: &Stat) -> bool {
     let of_caller = of_sudo("SUDO_GID") == Some(about.st_gid) && of_sudo("SUDO_UID") == Some(about.st_gid);
     let own_group = about.st_gid == getegid().as_raw() || of_caller;
@@ -138,10 +141,12 @@ fn failed(path: &Path) -> impl FnOnce(Errno) -> StateError + use<'_> {
     move |errno| StateError::Io { path: path.to_owned(), source: errno.into() }
 }
 
-/// Refuses a way to the folder on which somebody else could put another one in its place, or turn a link round.
+/// Refuses a way to the folder on which somebody else could put another one in its place, or turn
+/// a link round.
 fn check_way(path: &Path) -> Result<(), StateError> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // In a user namespace the machine's root shows as nobody: who has the root folder may do everything anyway.
+    // In a user namespace the machine's root shows as nobody: who has the root folder may do
+    // everything anyway.
     let of_all = fs::stat("/").map_err(failed(Path::new("/")))?.st_uid;
     let check = |above: &Path| {
         let about = match fs::lstat(above) {
@@ -240,7 +245,8 @@ impl Folder {
         self.open_file(name, OFlags::RDONLY)
     }
 
-    /// A file in it, to append to, made if it is not there; `None` if the folder itself was removed just then.
+    /// A file in it, to append to, made if it is not there; `None` if the folder itself was
+    /// removed just then.
     pub fn append(&self, name: &str) -> Result<Option<File>, StateError> {
         self.open_file(name, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE)
     }

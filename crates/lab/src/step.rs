@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The least thing that is done to a host and put back as one, as a value. A plan holds steps, a host carries them out, and they can be
-//! sent to a host elsewhere.
+//! The least thing that is done to a host and put back as one, as a value. A plan holds steps, a
+//! host carries them out, and they can be sent to a host elsewhere.
 
 use crate::command::Command;
 use crate::host::HostId;
@@ -17,7 +17,8 @@ pub type Text = Cow<'static, str>;
 /// The least thing that is done and put back as one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Where: its host carries it out. The commands name the namespace themselves, and some concern more than one.
+    /// Where: its host carries it out. The commands name the namespace themselves, and some
+    /// concern more than one.
     pub place: Place,
     /// What is done, in this order.
     pub does: Vec<Command>,
@@ -30,7 +31,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step that is done by these commands, for this purpose. It needs no inverse and tolerates no complaint.
+    /// A step that is done by these commands, for this purpose. It needs no inverse and tolerates
+    /// no complaint.
     pub fn new(place: &Place, why: &'static str, does: Vec<Command>) -> Step {
         Step { place: place.clone(), does, undoes: Vec::new(), why: why.into(), tolerates: Cow::Borrowed(&[]) }
     }

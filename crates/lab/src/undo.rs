@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Puts back what was changed, from the journal: at the end of a cell, and for runs that were killed.
+//! Puts back what was changed, from the journal: at the end of a cell, and for runs that were
+//! killed.
 //!
-//! Every inverse may be run twice: what is already gone is no error. So a kill in the middle of an undo only means that the
-//! next one begins again.
+//! Every inverse may be run twice: what is already gone is no error. So a kill in the middle of an
+//! undo only means that the next one begins again.
 
 use crate::command::{Batch, Command};
 use crate::host::Away;
@@ -36,9 +37,10 @@ const GONE: [&str; 6] = [
     "Directory nonexistent",
 ];
 
-/// Also a name that no namespace was ever given to: `ip netns attach` makes the file first, and where the run whose
-/// namespace it is about to name is killed just then, it dies of its complaint before it has removed the file. Nothing was
-/// ever in there. A kernel that refuses to move a device says EINVAL too, but not in these words.
+/// Also a name that no namespace was ever given to: `ip netns attach` makes the file first, and
+/// where the run whose namespace it is about to name is killed just then, it dies of its complaint
+/// before it has removed the file. Nothing was ever in there. A kernel that refuses to move a
+/// device says EINVAL too, but not in these words.
 fn is_gone(says: &str) -> bool {
     GONE.iter().any(|gone| says.contains(gone))
         || (says.contains("setting the network namespace") && says.contains("Invalid argument"))
@@ -149,8 +151,8 @@ impl PutBack {
     }
 }
 
-/// Puts back all that a journal holds and does not keep, last step first, and takes it out. A failure does not keep the rest from being tried, nor does
-/// a process that does not end.
+/// Puts back all that a journal holds and does not keep, last step first, and takes it out. A
+/// failure does not keep the rest from being tried, nor does a process that does not end.
 pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result<PutBack, UndoError> {
     let mut contents = journal.present();
     let (agents, stuck) = end_agents(&contents.agents);
@@ -163,7 +165,8 @@ pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result
     for batch in Batch::group(commands.iter().map(|(_, command)| command.clone())) {
         let (now, later) = rest.split_at(batch.commands().len());
         rest = later;
-        // A namespace goes with all that is in it, so it must not go while something that was to leave it is still there.
+        // A namespace goes with all that is in it, so it must not go while something that was to
+        // leave it is still there.
         let is_needed = |name: &str| failed.iter().any(|(_, it)| it.command.names(name));
         let (kept, now_run): (Vec<_>, Vec<_>) =
             now.iter().partition(|(_, command)| command.ends_namespace().is_some_and(is_needed));
@@ -171,7 +174,8 @@ pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result
             (*step, NotUndone { command: command.clone(), says: "kept: something in it was not put back".to_owned() })
         }));
         failed.extend(run(&now_run, runner));
-        // A step is done with when its last inverse is. A mark that cannot be written is no reason to stop undoing.
+        // A step is done with when its last inverse is. A mark that cannot be written is no reason
+        // to stop undoing.
         let mut done: Vec<u32> = now.iter().map(|(step, _)| *step).collect();
         done.dedup();
         done.retain(|step| later.iter().all(|(other, _)| other != step));
@@ -209,14 +213,16 @@ fn run(commands: &[&(u32, Command)], runner: &mut dyn Runner) -> Vec<(u32, NotUn
     each.collect()
 }
 
-/// Ends those that still run, and waits until they are gone: how many were ended, and the numbers of those that did not go.
+/// Ends those that still run, and waits until they are gone: how many were ended, and the numbers
+/// of those that did not go.
 fn end_agents(agents: &[Identity]) -> (u32, Vec<u32>) {
     let (mut ended, mut stuck) = (0, Vec::new());
     for agent in agents.iter().filter(|agent| agent.is_alive()) {
         let _ = agent.kill();
         if wait_until(|| !agent.is_alive()) { ended += 1 } else { stuck.push(agent.pid) }
     }
-    // What the agents had started and that outlived them: a program of a load, or what that had started in turn.
+    // What the agents had started and that outlived them: a program of a load, or what that had
+    // started in turn.
     let (programs, left) = leftover::end(agents, PATIENCE);
     stuck.extend(left.iter().map(|program| program.pid));
     (ended + programs, stuck)
@@ -275,7 +281,8 @@ pub fn leftovers(state: &Path) -> Result<Vec<Leftover>, UndoError> {
     Ok(left)
 }
 
-/// The commands that would put back what this process itself has changed so far; `None` where that cannot be read.
+/// The commands that would put back what this process itself has changed so far; `None` where that
+/// cannot be read.
 pub fn own_leftovers(state: &Path) -> Option<Vec<String>> {
     let Some(slots) = slot::slots(state).ok()? else { return Some(Vec::new()) };
     let me = std::process::id();
@@ -340,10 +347,12 @@ pub struct UndoReport {
 /// Hears of each slot when it is done.
 pub type Hear<'a> = dyn FnMut(u16, Result<&PutBack, &UndoError>) + 'a;
 
-/// Puts back what every killed run left behind, and leaves runs that are alive alone. May be run at any time and again.
+/// Puts back what every killed run left behind, and leaves runs that are alive alone. May be run
+/// at any time and again.
 ///
 /// # Errors
-/// If the state folder cannot be read, or is somebody else's. What fails for one slot stands in the report.
+/// If the state folder cannot be read, or is somebody else's. What fails for one slot stands in
+/// the report.
 pub fn undo_all(state: &Path, runner: &mut dyn Runner, hear: &mut Hear<'_>) -> Result<UndoReport, UndoError> {
     undo_those(state, runner, hear, None)
 }
@@ -406,7 +415,8 @@ enum Taken {
     Not,
 }
 
-/// Takes a slot that no living run has. If the owner is dead and the lock is still held, its last command is just ending.
+/// Takes a slot that no living run has. If the owner is dead and the lock is still held, its last
+/// command is just ending.
 fn take(slots: &Arc<Folder>, slot: u16, only_of: Option<u32>) -> Result<Taken, UndoError> {
     let name = slot.to_string();
     let refused = |source| refused_slot(source, slots, &name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! VLANs on a path of any kind: devices that write the tags of streams over IP, and receive queues by priority. Port `packet`
-//! writes its tags itself and needs none of it.
+//! VLANs on a path of any kind: devices that write the tags of streams over IP, and receive queues
+//! by priority. Port `packet` writes its tags itself and needs none of it.
 
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
@@ -12,7 +12,8 @@ use tardy_model::port::TagBy;
 use tardy_model::stream::Stream;
 use tardy_spec::experiment::Setup;
 
-/// For each VLAN of streams over IP, in the order of ids: the PCP that belongs to a socket's priority.
+/// For each VLAN of streams over IP, in the order of ids: the PCP that belongs to a socket's
+/// priority.
 pub fn maps(setup: &Setup) -> BTreeMap<u16, BTreeMap<u32, u8>> {
     let mut maps: BTreeMap<u16, BTreeMap<u32, u8>> = BTreeMap::new();
     for (stream, tag) in
@@ -41,7 +42,8 @@ fn arrives_at(stream: &Stream) -> impl Iterator<Item = &str> {
         .map(String::as_str)
 }
 
-/// Adds the VLAN devices to a path that is laid: at each end one for each VLAN, which knows all other ends.
+/// Adds the VLAN devices to a path that is laid: at each end one for each VLAN, which knows all
+/// other ends.
 ///
 /// # Errors
 /// If the path has more ends than a VLAN has addresses for.
@@ -107,8 +109,9 @@ fn address<'a>(
     Step::new(&link.place, "an address, and the neighbour fixed so that no ARP falls into a measurement", does)
 }
 
-/// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device must filter by itself
-/// (ethtool's n-tuple rules); one that cannot refuses the first rule with a reason of its own.
+/// Receive queues by priority: PCP 0 into queue 0 and so on, the rest into the last. The device
+/// must filter by itself (ethtool's n-tuple rules); one that cannot refuses the first rule with a
+/// reason of its own.
 ///
 /// # Errors
 /// If nobody has counted the queues of a device.
@@ -123,8 +126,8 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<
         let shell = |script: &str| end.place.shell(script, &[]);
         for pcp in 0..8u32 {
             let queue = pcp.min(queues.max(1) - 1);
-            // A bit that is set in the mask does not matter. Not every ethtool's exit status says that a rule was refused, so
-            // it is looked at.
+            // A bit that is set in the mask does not matter. Not every ethtool's exit status says
+            // that a rule was refused, so it is looked at.
             let does = format!(
                 "ethtool -N {device} flow-type ether vlan {:#06x} vlan-mask 0x1fff action {queue} loc {pcp} && \
                  ethtool -n {device} rule {pcp} >/dev/null",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a comparison of two runs says: what differed in the machine and in what was asked, and what differs in the numbers.
+//! What a comparison of two runs says: what differed in the machine and in what was asked, and
+//! what differs in the numbers.
 
 use crate::validity::Validity;
 use serde::{Deserialize, Serialize};
@@ -14,11 +15,12 @@ pub struct Comparison {
     pub a: Compared,
     /// The second.
     pub b: Compared,
-    /// True if both names lead to one folder: nothing can differ then, and that nothing does is no finding.
+    /// True if both names lead to one folder: nothing can differ then, and that nothing does is no
+    /// finding.
     #[serde(default)]
     pub one_folder: bool,
-    /// True if both ran in exact virtual time and their fingerprints are equal; null where one of them is not exact, or finished
-    /// no trial.
+    /// True if both ran in exact virtual time and their fingerprints are equal; null where one of
+    /// them is not exact, or finished no trial.
     pub identical: Option<bool>,
     /// Facts that were looked at.
     pub facts: u64,
@@ -194,7 +196,8 @@ pub struct FigureComparison {
     pub claim: Claim,
     /// Trial by trial, of exact runs; null for noisy ones, whose differences are not judged.
     pub phases: Option<PhaseComparison>,
-    /// Why A's or B's is null, or why there are no phases though both runs have trials of the same phase.
+    /// Why A's or B's is null, or why there are no phases though both runs have trials of the same
+    /// phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -212,7 +215,8 @@ pub struct PhaseComparison {
     /// The same in B.
     #[serde(with = "or_infinite")]
     pub b_ns: Vec<i64>,
-    /// B less A for each phase; [`INFINITE`] or its negative (in the file null) where one of them is, and 0 where both are.
+    /// B less A for each phase; [`INFINITE`] or its negative (in the file null) where one of them
+    /// is, and 0 where both are.
     #[serde(with = "or_infinite")]
     pub differences_ns: Vec<i64>,
     /// Phases in which B's is higher.
@@ -221,10 +225,12 @@ pub struct PhaseComparison {
     pub lower: u32,
     /// Phases in which both are equal.
     pub equal: u32,
-    /// The median of the differences; infinite (in the file null) where it falls on a difference that is.
+    /// The median of the differences; infinite (in the file null) where it falls on a difference
+    /// that is.
     #[serde(deserialize_with = "or_infinite::float")]
     pub median_ns: f64,
-    /// The least and the greatest value that the median may have in truth, an infinite one null in the file; null below 6 phases.
+    /// The least and the greatest value that the median may have in truth, an infinite one null in
+    /// the file; null below 6 phases.
     #[serde(with = "or_infinite::interval")]
     pub interval_ns: Option<[i64; 2]>,
     /// How sure that is, 0 to 1; at least 0.95.
@@ -251,7 +257,8 @@ pub enum Claim {
     NotJudged,
 }
 
-/// Stands for a figure that is infinite, because a packet that never arrived has its rank: higher than any other.
+/// Stands for a figure that is infinite, because a packet that never arrived has its rank: higher
+/// than any other.
 pub const INFINITE: i64 = i64::MAX;
 
 /// True if it stands for an infinite figure, or for a difference from one.

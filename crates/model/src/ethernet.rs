@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ethernet frames of port `packet`: what stands before the payload, and how many VLAN tags of a frame arrived. Pure.
+//! Ethernet frames of port `packet`: what stands before the payload, and how many VLAN tags of a
+//! frame arrived. Pure.
 //!
 //! ```text
 //! to 6 · from 6 · [ 0x8100 2 · PCP 3 bits, DEI 1 bit, VLAN 12 bits ] · EtherType 2 · payload
@@ -37,13 +38,15 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The tag's control information, as it is on the wire: not eligible to be dropped before others.
+    /// The tag's control information, as it is on the wire: not eligible to be dropped before
+    /// others.
     pub const fn tci(self) -> u16 {
         (self.pcp as u16) << 13 | self.vlan & 0x0fff
     }
 }
 
-/// The tags that a packet arrived with. Four bytes, so that what is recorded of an arrival does not grow.
+/// The tags that a packet arrived with. Four bytes, so that what is recorded of an arrival does
+/// not grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tags {
     count: u8,
@@ -66,7 +69,8 @@ impl Tags {
         Tags::of(count, (TAG, outermost))
     }
 
-    /// So many, the outermost with this EtherType and control information. A type that stands for no tag is taken for [`TAG`].
+    /// So many, the outermost with this EtherType and control information. A type that stands for
+    /// no tag is taken for [`TAG`].
     pub const fn of(count: u8, (tpid, tci): Taken) -> Tags {
         let kind = if tpid == TAGS[1] {
             1
@@ -114,8 +118,9 @@ pub fn head(to: Mac, from: Mac, tag: Option<Tag>, ethertype: u16) -> Vec<u8> {
     head
 }
 
-/// Where the payload of a frame of this EtherType begins, and its tags. `taken` is the tag that the kernel or the device has taken
-/// out of the frame already. `None` for a frame of another type.
+/// Where the payload of a frame of this EtherType begins, and its tags. `taken` is the tag that
+/// the kernel or the device has taken out of the frame already. `None` for a frame of another
+/// type.
 #[inline]
 pub fn open(frame: &[u8], taken: Option<Taken>, ethertype: u16) -> Option<(usize, Tags)> {
     let be16 = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
@@ -135,8 +140,8 @@ pub fn open(frame: &[u8], taken: Option<Taken>, ethertype: u16) -> Option<(usize
     None
 }
 
-/// The payload without what filled the frame up on its way. A test frame says how long it is; what says nothing, or more
-/// than there is, stays as it came.
+/// The payload without what filled the frame up on its way. A test frame says how long it is; what
+/// says nothing, or more than there is, stays as it came.
 #[inline]
 pub fn unfilled(payload: &[u8]) -> &[u8] {
     if payload.len() > LEAST_PAYLOAD || payload.len() < HEAD {

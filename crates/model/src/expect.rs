@@ -65,8 +65,9 @@ impl Count {
             Count::Reordered => "reordered",
         }
     }
-    /// True if it says what became of the packets, which no clock and no stamp has a part in: it is judged over every finished
-    /// trial, whatever the validity. `early` and `late` compare instants.
+    /// True if it says what became of the packets, which no clock and no stamp has a part in: it
+    /// is judged over every finished trial, whatever the validity. `early` and `late` compare
+    /// instants.
     pub const fn needs_no_validity(self) -> bool {
         !matches!(self, Count::Early | Count::Late)
     }
@@ -90,7 +91,8 @@ pub enum Limit {
     Count {
         /// Which count.
         count: Count,
-        /// The most there may be, over all of the cell's finished trials together; of `early` and `late` but for those left out.
+        /// The most there may be, over all of the cell's finished trials together; of `early` and
+        /// `late` but for those left out.
         at_most: u64,
     },
 }

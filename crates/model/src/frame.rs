@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The test frame: what tardy writes at the start of each packet's payload, and how it tells its own from strangers'.
+//! The test frame: what tardy writes at the start of each packet's payload, and how it tells its
+//! own from strangers'.
 //!
 //! ```text
 //! offset  0        4        5         6          8              16       20       24
 //!         magic u32 kind u8  stream u8 size u16   nonce u64      seq u32  check u32
 //! ```
-//! All big endian. `nonce` is the trial's; `check` is a hash of what stands before it, so that a damaged or foreign packet
-//! on the port is counted as such and never becomes a sample.
+//! All big endian. `nonce` is the trial's; `check` is a hash of what stands before it, so that a
+//! damaged or foreign packet on the port is counted as such and never becomes a sample.
 
 /// Bytes of the frame's head: the least payload a stream can have.
 pub const HEAD: usize = 24;
@@ -14,10 +15,11 @@ pub const HEAD: usize = 24;
 pub const PROBE: u32 = u32::MAX;
 /// Most packets of a trial. Numbers above have other uses.
 pub const MOST_PACKETS: u32 = 4_000_000_000;
-/// Number of a test packet of the lead-in or the lead-out: it is sent and answered like the trial's packets, and nothing is recorded
-/// of it.
+/// Number of a test packet of the lead-in or the lead-out: it is sent and answered like the
+/// trial's packets, and nothing is recorded of it.
 pub const LEAD: u32 = u32::MAX - 1;
-/// Number of the warm-up packet by which a requester that has nothing in flight lets the reflector empty its error queue.
+/// Number of the warm-up packet by which a requester that has nothing in flight lets the reflector
+/// empty its error queue.
 pub const PAUSE: u32 = u32::MAX - 2;
 /// The first bytes of each.
 pub const MAGIC: u32 = 0x7464_7902;
@@ -74,9 +76,10 @@ pub enum Foreign {
     Truncated,
 }
 
-/// What the head's words hash to. It stands on the way between a packet and its answer, so it takes three multiplications, not
-/// one for each byte. Each step is one-to-one in its word, only the last one drops bits: damage is missed once in 2^32. Seeing
-/// damage is enough, nobody attacks the ruler.
+/// What the head's words hash to. It stands on the way between a packet and its answer, so it
+/// takes three multiplications, not one for each byte. Each step is one-to-one in its word, only
+/// the last one drops bits: damage is missed once in 2^32. Seeing damage is enough, nobody attacks
+/// the ruler.
 #[inline]
 fn check(first: u64, nonce: u64, seq: u32) -> u32 {
     check_behind(mix(mix(0, first), nonce), seq)
@@ -130,8 +133,9 @@ impl Frame {
     }
 }
 
-/// The heads of a stream's packets of one kind and size. They differ in their numbers alone, so that what they share is put together
-/// and hashed once: this stands between a packet and its answer.
+/// The heads of a stream's packets of one kind and size. They differ in their numbers alone, so
+/// that what they share is put together and hashed once: this stands between a packet and its
+/// answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads {
     /// The first two words as they lie in a payload.
@@ -165,8 +169,8 @@ impl Heads {
         head[16..].copy_from_slice(&last.to_be_bytes());
     }
 
-    /// The number of the packet that `payload` is, all that was received; `None` if [`Frame::read`] finds no frame there, or one of another
-    /// kind, stream, size or nonce.
+    /// The number of the packet that `payload` is, all that was received; `None` if
+    /// [`Frame::read`] finds no frame there, or one of another kind, stream, size or nonce.
     #[inline]
     pub fn number(&self, payload: &[u8]) -> Option<u32> {
         let head: &[u8; HEAD] = payload.get(..HEAD).and_then(|head| head.try_into().ok())?;

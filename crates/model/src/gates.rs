@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arithmetic of gates, pure: when the windows of a class are open, which one an instant belongs to, and how far it lies
-//! outside. All instants are TAI, ns; cycles are aligned to that clock, so nothing but the schedule must be known.
+//! The arithmetic of gates, pure: when the windows of a class are open, which one an instant
+//! belongs to, and how far it lies outside. All instants are TAI, ns; cycles are aligned to that
+//! clock, so nothing but the schedule must be known.
 
 use crate::shaper::{Entry, MOST_ENTRIES, Schedule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One opening of a gate within a cycle, ns after the cycle's beginning. One that reaches over the cycle's end ends behind it.
+/// One opening of a gate within a cycle, ns after the cycle's beginning. One that reaches over the
+/// cycle's end ends behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "window")]
 pub struct Window {
@@ -22,7 +24,8 @@ impl Window {
     pub const fn length_ns(self) -> i64 {
         self.close_ns - self.open_ns
     }
-    /// How far an instant lies outside: negative before it opens, positive from its closing on, 0 within.
+    /// How far an instant lies outside: negative before it opens, positive from its closing on, 0
+    /// within.
     pub const fn outside_ns(self, at_ns: i64) -> i64 {
         if at_ns < self.open_ns {
             at_ns - self.open_ns
@@ -38,8 +41,8 @@ impl Window {
     }
 }
 
-/// The windows of one class. One that is read from a file is checked: the arithmetic divides by the cycle, and looks at every window
-/// for each packet.
+/// The windows of one class. One that is read from a file is checked: the arithmetic divides by
+/// the cycle, and looks at every window for each packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Gates {
@@ -166,8 +169,9 @@ impl Gates {
         }
     }
 
-    /// Those of a class with each entry a window of its own. taprio, where it looks at launch times or gives them, looks at one entry at a
-    /// time: a frame must fit into what is left of it, though the next one lets the class go on (find_entry_to_transmit in
+    /// Those of a class with each entry a window of its own. taprio, where it looks at launch
+    /// times or gives them, looks at one entry at a time: a frame must fit into what is left of
+    /// it, though the next one lets the class go on (find_entry_to_transmit in
     /// net/sched/sch_taprio.c).
     pub fn by_entry(schedule: &Schedule, class: u8) -> Gates {
         let mut at = 0;
@@ -197,13 +201,15 @@ impl Gates {
         matches!(self.windows[..], [Window { open_ns: 0, close_ns }] if close_ns >= self.cycle_ns)
     }
 
-    /// Windows around an instant, in order: those of its cycle, of the one before and of the one behind.
+    /// Windows around an instant, in order: those of its cycle, of the one before and of the one
+    /// behind.
     fn around(&self, at_ns: i64) -> impl Iterator<Item = Window> + '_ {
         let began = self.cycle_at(at_ns);
         [-1, 0, 1].into_iter().flat_map(move |n| self.windows.iter().map(move |w| w.moved(began + n * self.cycle_ns)))
     }
 
-    /// The window in which an instant lies, else the next that opens; `None` if the gate never does. Absolute.
+    /// The window in which an instant lies, else the next that opens; `None` if the gate never
+    /// does. Absolute.
     pub fn belongs(&self, at_ns: i64) -> Option<Window> {
         self.around(at_ns).find(|window| window.close_ns > at_ns)
     }
@@ -213,7 +219,8 @@ impl Gates {
         self.around(at_ns).min_by_key(|window| window.outside_ns(at_ns).abs())
     }
 
-    /// The first instant from `at_ns` on at which the gate is open and stays so for `for_ns` more. `None` if that never is.
+    /// The first instant from `at_ns` on at which the gate is open and stays so for `for_ns` more.
+    /// `None` if that never is.
     pub fn next_open(&self, at_ns: i64, for_ns: i64) -> Option<i64> {
         if self.always_open() {
             return Some(at_ns);
@@ -225,14 +232,16 @@ impl Gates {
         })
     }
 
-    /// Phases of a schedule of `every_ns` at which each of its instants falls into a window with `for_ns` left: the longest
-    /// stretch of them, as the phase at which it begins, below [`Gates::step`], and its length. `None` if there is none.
+    /// Phases of a schedule of `every_ns` at which each of its instants falls into a window with
+    /// `for_ns` left: the longest stretch of them, as the phase at which it begins, below
+    /// [`Gates::step`], and its length. `None` if there is none.
     pub fn phases(&self, every_ns: i64, for_ns: i64) -> Option<(i64, i64)> {
         let step = self.step(every_ns);
         if self.always_open() {
             return Some((0, step));
         }
-        // What is open at a phase must be so in each of the steps that make a cycle: count them at every edge.
+        // What is open at a phase must be so in each of the steps that make a cycle: count them at
+        // every edge.
         let mut edges: Vec<(i64, i64)> = Vec::new();
         for window in &self.windows {
             let (mut from, to) = (window.open_ns, window.close_ns - for_ns.max(0));

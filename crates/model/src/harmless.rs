@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Texts that come from a file, a program or a guest, made harmless where people and shells read them. Some characters do something
-//! instead of standing in their place: they move a terminal's cursor, end a line, or turn the order of what follows round.
+//! Texts that come from a file, a program or a guest, made harmless where people and shells read
+//! them. Some characters do something instead of standing in their place: they move a terminal's
+//! cursor, end a line, or turn the order of what follows round.
 
 use std::fmt::Write;
 
-/// True for a character that does something: a control character, a separator of lines, or a mark that sets the direction of writing.
+/// True for a character that does something: a control character, a separator of lines, or a mark
+/// that sets the direction of writing.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -28,8 +30,8 @@ pub fn spelled(text: &str) -> String {
     out
 }
 
-/// JSON that says the same and holds no such character but the ends of its lines. They can only stand in its strings, where
-/// `\u001b` is the same.
+/// JSON that says the same and holds no such character but the ends of its lines. They can only
+/// stand in its strings, where `\u001b` is the same.
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A mergeable log-linear histogram of signed nanoseconds with three significant digits.
 //!
-//! The layout is that of HdrHistogram with 2048 sub-buckets (Gil Tene, <https://hdrhistogram.org>): values below 2048 in
-//! magnitude have a bucket each, above that every power of two is cut into 1024 equal buckets, so that a bucket is at
-//! most 1/1024 (0.098 %) as wide as its least magnitude. Negative values mirror the positive ones. Least and greatest
+//! The layout is that of HdrHistogram with 2048 sub-buckets (Gil Tene,
+//! <https://hdrhistogram.org>): values below 2048 in magnitude have a bucket each, above that
+//! every power of two is cut into 1024 equal buckets, so that a bucket is at most 1/1024 (0.098 %)
+//! as wide as its least magnitude. Negative values mirror the positive ones. Least and greatest
 //! value are kept exactly.
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,8 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Counts of signed nanoseconds. Merging is associative and commutative, and equal contents compare equal.
+/// Counts of signed nanoseconds. Merging is associative and commutative, and equal contents
+/// compare equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Stored", try_from = "Stored")]
 pub struct Histogram {
@@ -63,14 +65,16 @@ impl Histogram {
         Self::default()
     }
 
-    /// The bucket of a value as a number: numbers are ordered as the values are, and 0 is the bucket of 0.
+    /// The bucket of a value as a number: numbers are ordered as the values are, and 0 is the
+    /// bucket of 0.
     #[inline]
     pub fn bucket_of(value_ns: i64) -> i32 {
         let index = index_of(value_ns.unsigned_abs()) as i32;
         if value_ns < 0 { -index } else { index }
     }
 
-    /// Least and greatest value of a bucket's number, both included; out-of-range numbers give the outermost bucket.
+    /// Least and greatest value of a bucket's number, both included; out-of-range numbers give the
+    /// outermost bucket.
     pub fn bounds_of(bucket: i32) -> (i64, i64) {
         let (low, high) = magnitudes((bucket.unsigned_abs() as usize).min(LAST));
         if bucket < 0 {
@@ -197,8 +201,8 @@ impl Histogram {
         })
     }
 
-    /// The bucket that holds the value of a rank (1 is the least value), and how many values lie in lower buckets.
-    /// `None` if there is no such rank.
+    /// The bucket that holds the value of a rank (1 is the least value), and how many values lie
+    /// in lower buckets. `None` if there is no such rank.
     pub fn bucket_at_rank(&self, rank: u64) -> Option<(Bucket, u64)> {
         if rank == 0 || rank > self.count {
             return None;
@@ -213,8 +217,9 @@ impl Histogram {
         None
     }
 
-    /// The value of a rank (nearest rank, 1 is the least): the greatest value of its bucket, at most the maximum, so that
-    /// the error is never downwards and below 0.1 %. `None` if there is no such rank.
+    /// The value of a rank (nearest rank, 1 is the least): the greatest value of its bucket, at
+    /// most the maximum, so that the error is never downwards and below 0.1 %. `None` if there is
+    /// no such rank.
     pub fn value_at_rank(&self, rank: u64) -> Option<i64> {
         self.bucket_at_rank(rank).map(|(bucket, _)| bucket.high_ns.min(self.max))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of a shape that nobody here asks for: what a program printed, kept as the text that it is. A tree of it would take two
-//! hundred times its memory, and it comes from guests and from run folders of others.
+//! JSON of a shape that nobody here asks for: what a program printed, kept as the text that it is.
+//! A tree of it would take two hundred times its memory, and it comes from guests and from run
+//! folders of others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The vocabulary of tardy: time, points, stamps, samples, verdicts, results. No input or output, no unsafe code.
+//! The vocabulary of tardy: time, points, stamps, samples, verdicts, results. No input or output,
+//! no unsafe code.
 //!
-//! Every other crate speaks in these types. A word here is the word in the command line, the experiment file, the
-//! documents and the run folder.
+//! Every other crate speaks in these types. A word here is the word in the command line, the
+//! experiment file, the documents and the run folder.
 
 /// An enum without data that knows all its values: one that is added is among them.
 macro_rules! listed {

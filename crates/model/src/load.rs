@@ -33,7 +33,8 @@ pub enum Distribution {
 pub const CUT: u64 = 10_000;
 
 impl Distribution {
-    /// The value below which a share `u` (0 to 1, 1 excluded) of all draws lie. Fed with uniform randomness it draws.
+    /// The value below which a share `u` (0 to 1, 1 excluded) of all draws lie. Fed with uniform
+    /// randomness it draws.
     pub fn at(self, u: f64) -> u64 {
         let u = u.clamp(0.0, 1.0 - f64::EPSILON);
         match self {
@@ -256,7 +257,8 @@ pub struct InstanceRecord {
 /// What one side of one instance did. Times count from the trial's base time, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideRecord {
-    /// Its thread, read back; of a command the one that watches it, whose CPU and policy the program inherits.
+    /// Its thread, read back; of a command the one that watches it, whose CPU and policy the
+    /// program inherits.
     pub thread: ThreadRecord,
     /// When it began to work; `None` if it never did.
     pub began_ns: Option<i64>,
@@ -289,8 +291,8 @@ pub struct SideRecord {
     pub lead: Option<Lead>,
 }
 
-/// What a side had done when the trial began. The figures of a trial are without it: the stream was not yet there to be held up, nor
-/// to hold the load up.
+/// What a side had done when the trial began. The figures of a trial are without it: the stream
+/// was not yet there to be held up, nor to hold the load up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lead {
     /// The first call after the base time, ns after it: the first one that is not counted here.
@@ -462,8 +464,8 @@ impl InstanceRecord {
         sender.began_ns.map(|began| (began, sender.ended_ns.max(began)))
     }
 
-    /// The same, until its last byte had arrived where that is known: over a connection all that was sent arrives, some of it when
-    /// the sending side has ended.
+    /// The same, until its last byte had arrived where that is known: over a connection all that
+    /// was sent arrives, some of it when the sending side has ended.
     pub fn arrival_span(&self, kind: &LoadKind) -> Option<(i64, i64)> {
         let (began, ended) = self.span(kind)?;
         let arrived = self.receiver(kind).filter(|_| kind.is_tcp()).map_or(ended, |receiver| receiver.ended_ns);

@@ -16,7 +16,8 @@ pub struct CpuTimes {
     pub idle_ns: i64,
     /// Taken by the hypervisor.
     pub steal_ns: i64,
-    /// Of the busy time, that in interrupts. A kernel without exact accounting of it samples it at its tick.
+    /// Of the busy time, that in interrupts. A kernel without exact accounting of it samples it at
+    /// its tick.
     #[serde(default)]
     pub irq_ns: i64,
     /// Of the busy time, that in softirqs, sampled in the same way.
@@ -29,7 +30,8 @@ pub struct CpuTimes {
 pub struct TaskTime {
     /// `comm`.
     pub name: String,
-    /// When it started: clock ticks since boot. With the thread id it names a task for good; its name may change.
+    /// When it started: clock ticks since boot. With the thread id it names a task for good; its
+    /// name may change.
     pub start: u64,
     /// CPU it last ran on.
     pub cpu: u32,
@@ -73,7 +75,8 @@ pub struct MachineState {
     pub clocks: ClockReading,
     /// By CPU number.
     pub cpus: BTreeMap<u32, CpuTimes>,
-    /// What they did for the network and for devices, by CPU number; empty in a folder of an older version.
+    /// What they did for the network and for devices, by CPU number; empty in a folder of an older
+    /// version.
     #[serde(default)]
     pub work: BTreeMap<u32, CpuWork>,
     /// Every task of the machine by thread id.
@@ -81,10 +84,12 @@ pub struct MachineState {
     /// Of these, the threads of programs that this run's loads started, by thread id.
     #[serde(default)]
     pub load_tasks: BTreeSet<u32>,
-    /// Tasks that ended since the reading before; `None` where the kernel does not tell, and in the first reading.
+    /// Tasks that ended since the reading before; `None` where the kernel does not tell, and in
+    /// the first reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or unreadable.
+    /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or
+    /// unreadable.
     pub rt_limit: Option<RtLimit>,
     /// Value of PM QoS `/dev/cpu_dma_latency`, µs; `None` if unreadable.
     pub cpu_dma_latency_us: Option<i32>,
@@ -101,7 +106,8 @@ pub struct RtLimit {
     pub runtime_ns: i64,
 }
 
-/// One of tardy's measuring threads: what it asked for, what it has, where it ran. Read back from the kernel.
+/// One of tardy's measuring threads: what it asked for, what it has, where it ran. Read back from
+/// the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRecord {
     /// Thread id in the machine.
@@ -131,19 +137,21 @@ pub struct ThreadRecord {
     /// Times it was moved to another CPU during the trial; `None` where the kernel does not say.
     #[serde(default)]
     pub migrations: Option<u64>,
-    /// So long before its first packet was due it was told that the trial begins, ns; negative if after. `None` of a thread that works by no
-    /// schedule, or works already.
+    /// So long before its first packet was due it was told that the trial begins, ns; negative if
+    /// after. `None` of a thread that works by no schedule, or works already.
     #[serde(default)]
     pub told_ahead_ns: Option<i64>,
-    /// Time that a wake-up of such a thread waits on the run queue at the median, measured by the ruler before the trials, ns;
-    /// `None` where that was not measured.
+    /// Time that a wake-up of such a thread waits on the run queue at the median, measured by the
+    /// ruler before the trials, ns; `None` where that was not measured.
     #[serde(default)]
     pub wake_wait_ns: Option<i64>,
-    /// NAPI context of the socket that it receives from, as of the last packet; 0 for none, `None` if it does not receive.
+    /// NAPI context of the socket that it receives from, as of the last packet; 0 for none, `None`
+    /// if it does not receive.
     #[serde(default)]
     pub napi_id: Option<u32>,
-    /// By how much the kernel may let its sleeps end late to save wake-ups, ns, as read back (PR_GET_TIMERSLACK). It does so for
-    /// policy `other` alone, whatever stands here. `None` where it was not read.
+    /// By how much the kernel may let its sleeps end late to save wake-ups, ns, as read back
+    /// (PR_GET_TIMERSLACK). It does so for policy `other` alone, whatever stands here. `None`
+    /// where it was not read.
     #[serde(default)]
     pub timer_slack_ns: Option<u64>,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the clock of another host is ahead of this one's: two readings with a line between them, and by how much it may be wrong.
+//! How far the clock of another host is ahead of this one's: two readings with a line between
+//! them, and by how much it may be wrong.
 
 use crate::time::{Instant, Nanos, Realtime, Tai};
 use serde::{Deserialize, Serialize};
@@ -29,18 +30,21 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// How much faster the other clock ran, in parts per billion; `None` where no time passed between the readings.
+    /// How much faster the other clock ran, in parts per billion; `None` where no time passed
+    /// between the readings.
     pub fn drift_ppb(&self) -> Option<f64> {
         let passed = self.last.at_tai_ns.checked_sub(self.first.at_tai_ns).filter(|passed| *passed > 0)?;
         Some(self.last.ahead_ns.saturating_sub(self.first.ahead_ns) as f64 * 1e9 / passed as f64)
     }
 
-    /// By how much an instant that is converted may be wrong, ns, if the clocks ran evenly between the readings.
+    /// By how much an instant that is converted may be wrong, ns, if the clocks ran evenly between
+    /// the readings.
     pub fn bound_ns(&self) -> i64 {
         self.first.bound_ns.max(self.last.bound_ns)
     }
 
-    /// The other clock less this one at an instant of this one's, by the line through both readings, ns.
+    /// The other clock less this one at an instant of this one's, by the line through both
+    /// readings, ns.
     fn ahead_ns(&self, at: Instant<Tai>) -> i64 {
         let passed = i128::from(self.last.at_tai_ns) - i128::from(self.first.at_tai_ns);
         if passed <= 0 {
@@ -60,7 +64,8 @@ impl Offset {
         Instant::from_ns(theirs.ns().saturating_sub(self.ahead_ns(Instant::from_ns(at))))
     }
 
-    /// The same of an instant of the other host's CLOCK_REALTIME, given its own distance to CLOCK_TAI.
+    /// The same of an instant of the other host's CLOCK_REALTIME, given its own distance to
+    /// CLOCK_TAI.
     pub fn realtime_to_here(&self, theirs: Instant<Realtime>, tai_minus_realtime: Nanos) -> Instant<Realtime> {
         let tai = theirs.ns().saturating_add(tai_minus_realtime.0);
         Instant::from_ns(self.to_here(Instant::from_ns(tai)).ns().saturating_sub(tai_minus_realtime.0))
@@ -74,7 +79,8 @@ impl OffsetReading {
     }
 }
 
-/// The offsets of the hosts on which a stream's ends were; `None` for one on the coordinator's own, whose clock all instants are of.
+/// The offsets of the hosts on which a stream's ends were; `None` for one on the coordinator's
+/// own, whose clock all instants are of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndOffsets {
     /// Of the host that sends, and takes the replies.

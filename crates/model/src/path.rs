@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of paths. What a kind *is* is one record here, [`PathTraits`], and whoever has to know asks the record, not the kind. What a
-//! kind *does* is a file in `lab/src/path`.
+//! Kinds of paths. What a kind *is* is one record here, [`PathTraits`], and whoever has to know
+//! asks the record, not the kind. What a kind *does* is a file in `lab/src/path`.
 
 listed! {
     /// A kind of path between two stations.
@@ -66,12 +66,14 @@ pub struct PathTraits {
     pub clock: DeviceClock,
     /// Where it can be had.
     pub place: Where,
-    /// The links of the stations' devices take a while to come up, and are waited for. Devices inside the path are the path's to wait for.
+    /// The links of the stations' devices take a while to come up, and are waited for. Devices
+    /// inside the path are the path's to wait for.
     pub waits_for_link: bool,
-    /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the driver decides.
+    /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the
+    /// driver decides.
     pub napi_on_request: bool,
-    /// The very packet (skb) that one end sends is what the other end receives, with all that the kernel has noted on it. So it is behind
-    /// a bridge too.
+    /// The very packet (skb) that one end sends is what the other end receives, with all that the
+    /// kernel has noted on it. So it is behind a bridge too.
     pub hands_packets_over: bool,
     /// Frames of PTP may go over it beside the experiment's.
     pub carries_ptp: bool,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where work was asked to be done and what the kernel says of it: kept of each trial, so that placement can be judged.
+//! Where work was asked to be done and what the kernel says of it: kept of each trial, so that
+//! placement can be judged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,11 +9,13 @@ use std::collections::BTreeMap;
 /// What one CPU did for the network and for devices since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuWork {
-    /// Times that it ran NET_RX (`/proc/softirqs`). A kernel thread that polls a device is no softirq and is not in it.
+    /// Times that it ran NET_RX (`/proc/softirqs`). A kernel thread that polls a device is no
+    /// softirq and is not in it.
     pub net_rx: u64,
     /// Times that it ran NET_TX.
     pub net_tx: u64,
-    /// Packets that it took in (`/proc/net/softnet_stat`, first column), by softirq or by a kernel thread.
+    /// Packets that it took in (`/proc/net/softnet_stat`, first column), by softirq or by a kernel
+    /// thread.
     pub packets: u64,
     /// Interrupts of every kind (`/proc/interrupts`).
     pub interrupts: u64,
@@ -31,7 +34,8 @@ impl CpuWork {
     }
 }
 
-/// What was asked of the placement in a trial, and the evidence that is not in the threads' own records.
+/// What was asked of the placement in a trial, and the evidence that is not in the threads' own
+/// records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRecord {
     /// By thread, as `ctl.rx`.

@@ -63,8 +63,8 @@ impl Point {
         Point::ReplyReceive,
     ];
 
-    /// Those that metrics may be made of where an experiment names no points and the stream is not answered. The ones that a metric
-    /// needs are stamped, as far as they can be had.
+    /// Those that metrics may be made of where an experiment names no points and the stream is not
+    /// answered. The ones that a metric needs are stamped, as far as they can be had.
     pub const USUAL: [Point; 8] = [
         Point::Wakeup,
         Point::Send,
@@ -172,8 +172,9 @@ pub enum Metric {
     Span(Point, Point),
     /// Receive stamp minus that of the packet received before it, in arrival order.
     Delta,
-    /// The round trip without the reflector's residence: `send..reply_receive` less `receive..reply_send`. Each of the two
-    /// has one clock, so it needs no agreement between stations. RFC 5905, section 8: δ = (T4 − T1) − (T3 − T2).
+    /// The round trip without the reflector's residence: `send..reply_receive` less
+    /// `receive..reply_send`. Each of the two has one clock, so it needs no agreement between
+    /// stations. RFC 5905, section 8: δ = (T4 − T1) − (T3 − T2).
     Transit,
 }
 
@@ -198,8 +199,9 @@ impl Metric {
         Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel),
     ];
 
-    /// What speaks for a stream where its experiment does not say it, the first of these that could be had: of one that is answered its
-    /// whole way, by the schedule or, in a closed loop, from the send on; else the way from the schedule into the receiving station.
+    /// What speaks for a stream where its experiment does not say it, the first of these that
+    /// could be had: of one that is answered its whole way, by the schedule or, in a closed loop,
+    /// from the send on; else the way from the schedule into the receiving station.
     pub const fn leads(answered: bool) -> &'static [Metric] {
         const LEADS: [Metric; 6] = [
             Metric::Span(Point::Scheduled, Point::ReplyReceive),
@@ -221,7 +223,8 @@ impl Metric {
         }
     }
 
-    /// Points that must be stamped for it. `delta` is of `rx_kernel` where that is stamped, as here.
+    /// Points that must be stamped for it. `delta` is of `rx_kernel` where that is stamped, as
+    /// here.
     pub fn stamps(self) -> Vec<Point> {
         if self == Metric::Delta { vec![Point::RxKernel] } else { self.points() }
     }
@@ -231,13 +234,14 @@ impl Metric {
         self == Metric::Delta || self.points().contains(&Point::RxKernel)
     }
 
-    /// True if it is the difference of an instant at one end and one at the other, so that it is as wrong as their clocks disagree.
+    /// True if it is the difference of an instant at one end and one at the other, so that it is
+    /// as wrong as their clocks disagree.
     pub fn crosses_stations(self) -> bool {
         matches!(self, Metric::Span(from, to) if from.is_at_receiver() != to.is_at_receiver())
     }
 
-    /// True if the order of the two points is one of cause and effect, so that a negative value is a fault of a clock.
-    /// What counts from `scheduled` may be early.
+    /// True if the order of the two points is one of cause and effect, so that a negative value is
+    /// a fault of a clock. What counts from `scheduled` may be early.
     pub fn is_causal(self) -> bool {
         match self {
             Metric::Span(from, _) => from != Point::Scheduled,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ports: what the engine sends and receives through. What a port *is* is one record here, [`PortTraits`], and whoever has to know asks
-//! the record, not the port. What it *does* is a file in `engine/src/port`.
+//! Ports: what the engine sends and receives through. What a port *is* is one record here,
+//! [`PortTraits`], and whoever has to know asks the record, not the port. What it *does* is a file
+//! in `engine/src/port`.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,9 +50,11 @@ pub struct PortTraits {
     pub name: &'static str,
     /// Time and path are simulated, and nothing is built.
     pub is_simulated: bool,
-    /// It is a connection: made with the first packet, it brings every message, in order, and may join those that wait.
+    /// It is a connection: made with the first packet, it brings every message, in order, and may
+    /// join those that wait.
     pub is_connection: bool,
-    /// It sends Ethernet frames of tardy's own, and receives what the kernel hands to a packet socket.
+    /// It sends Ethernet frames of tardy's own, and receives what the kernel hands to a packet
+    /// socket.
     pub is_frames: bool,
     /// One socket may serve both directions of an end.
     pub may_share_socket: bool,

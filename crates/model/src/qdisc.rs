@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a queue discipline was in truth and what it did during a trial, read back; and by what the judge tells whether a stream's
-//! packets left when they should.
+//! What a queue discipline was in truth and what it did during a trial, read back; and by what the
+//! judge tells whether a stream's packets left when they should.
 
 use crate::gates::Gates;
 use crate::shaper::Schedule;
@@ -51,7 +51,8 @@ pub struct ShaperRecord {
 }
 
 impl QdiscRecord {
-    /// True for a root whose counters are the sums of its children's (mqprio_dump in net/sched/sch_mqprio.c); taprio's are its own.
+    /// True for a root whose counters are the sums of its children's (mqprio_dump in
+    /// net/sched/sch_mqprio.c); taprio's are its own.
     pub fn is_sum(&self) -> bool {
         self.parent.is_none() && matches!(self.kind.as_str(), "mq" | "mqprio")
     }
@@ -115,13 +116,15 @@ pub struct GateRecord {
     pub delta_ns: i64,
     /// A release may be so much later than it should, ns.
     pub tolerance_ns: i64,
-    /// taprio gives a launch time at least so long after the packet was enqueued, ns; `None` where packets bring their own.
+    /// taprio gives a launch time at least so long after the packet was enqueued, ns; `None` where
+    /// packets bring their own.
     pub assigned_after_ns: Option<i64>,
-    /// What taprio gives launch times by, each entry by itself ([`Gates::by_entry`]); `None` where packets bring their own.
+    /// What taprio gives launch times by, each entry by itself ([`Gates::by_entry`]); `None` where
+    /// packets bring their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Gates>,
-    /// What a packet takes on the wire, ns: where taprio gives launch times, all of it must fit into the window, behind the packet
-    /// before. 0 where that is not known.
+    /// What a packet takes on the wire, ns: where taprio gives launch times, all of it must fit
+    /// into the window, behind the packet before. 0 where that is not known.
     #[serde(default)]
     pub frame_ns: i64,
 }
@@ -133,7 +136,8 @@ pub struct GateRecord {
 pub enum RxKernelAt {
     /// Where the packet arrives, before any protocol looks at it.
     Arrival,
-    /// At local delivery, behind the IP layer: the packet kept its launch time on the way, in the place where the stamp would have been.
+    /// At local delivery, behind the IP layer: the packet kept its launch time on the way, in the
+    /// place where the stamp would have been.
     LocalDelivery,
     /// Where a packet socket is given the packet, before the IP layer; for the same reason.
     PacketSocket,
@@ -175,7 +179,8 @@ pub struct LaunchRecord {
     pub delta_ns: Option<i64>,
     /// The 99.9th percentile of the timer's error on the sender's CPU, by the ruler, ns.
     pub timer_p99_9_ns: Option<i64>,
-    /// The traffic class that they come to, where there are classes, whether or not something there decides when they leave.
+    /// The traffic class that they come to, where there are classes, whether or not something
+    /// there decides when they leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u8>,
     /// When they should leave; `None` where nothing decides it.

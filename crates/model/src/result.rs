@@ -91,7 +91,8 @@ pub struct ExpectationResult {
 }
 
 impl ExpectationResult {
-    /// True if it limits what became of the packets ([`Count::needs_no_validity`]): it is judged whatever the validity.
+    /// True if it limits what became of the packets ([`Count::needs_no_validity`]): it is judged
+    /// whatever the validity.
     pub fn needs_no_validity(&self) -> bool {
         self.of == "count" && Count::ALL.iter().any(|count| count.name() == self.metric && count.needs_no_validity())
     }
@@ -108,8 +109,8 @@ pub struct CellResult {
     pub axes: BTreeMap<String, String>,
     /// May its numbers be used?
     pub valid: bool,
-    /// Why the machine could not set up the cell of an optional case, which then has no figures, is not
-    /// valid, and does not make the run invalid.
+    /// Why the machine could not set up the cell of an optional case, which then has no figures,
+    /// is not valid, and does not make the run invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_available: Option<String>,
     /// A hash over the raw samples of its finished trials; only of a run in exact virtual time.
@@ -180,8 +181,8 @@ pub struct StreamResult {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<RxKernelAt>")]
     pub rx_kernel_at: Option<String>,
-    /// The metric that leads, if the experiment says which: by the key `lead`, or by its first limit
-    /// on a latency.
+    /// The metric that leads, if the experiment says which: by the key `lead`, or by its first
+    /// limit on a latency.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lead: Option<String>,
 }

@@ -63,8 +63,8 @@ impl Flags {
     }
 }
 
-/// A difference in nanoseconds that may be absent. Eight bytes, so that columns stay dense: the lowest `i64` stands for
-/// absence and is never a value.
+/// A difference in nanoseconds that may be absent. Eight bytes, so that columns stay dense: the
+/// lowest `i64` stands for absence and is never a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaybeNanos(i64);
@@ -113,8 +113,8 @@ pub struct Batch {
     pub flags: Vec<Flags>,
     /// The VLAN priority that arrived, where the port sees one; empty if it never does.
     pub pcp: Vec<Option<u8>>,
-    /// For each point in causal order: stamp − scheduled, in ns; `None` if no packet of the stream has a source for that
-    /// point. `scheduled` itself is always `None` here, for it is zero.
+    /// For each point in causal order: stamp − scheduled, in ns; `None` if no packet of the stream
+    /// has a source for that point. `scheduled` itself is always `None` here, for it is zero.
     pub offsets: [Option<Vec<MaybeNanos>>; Point::COUNT],
 }
 
@@ -146,8 +146,9 @@ impl Batch {
             _ => self.offsets[point.index()].as_ref().and_then(|column| column[row].get()),
         }
     }
-    /// True if the packet came to its receiver, as the stamps of `point` are to show. Of an answered stream a request may have come
-    /// whose reply did not, so that the row is not received.
+    /// True if the packet came to its receiver, as the stamps of `point` are to show. Of an
+    /// answered stream a request may have come whose reply did not, so that the row is not
+    /// received.
     #[inline]
     pub fn has_arrived(&self, row: usize, point: Point) -> bool {
         self.outcome[row] == Outcome::Received

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines as they are asked for: the vocabulary that the experiment file, the plan, the simulated port and the judge
-//! share. A schedule is written once; the commands of a queue discipline and the phase of a sender both follow from it.
+//! Queue disciplines as they are asked for: the vocabulary that the experiment file, the plan, the
+//! simulated port and the judge share. A schedule is written once; the commands of a queue
+//! discipline and the phase of a sender both follow from it.
 
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ pub const MOST_ENTRIES: usize = 1_024;
 const HEADER: u32 = 14;
 /// Bytes of a VLAN tag.
 const TAG: u32 = 4;
-/// A frame is filled up to so many bytes, without its check sum (ETH_ZLEN in include/uapi/linux/if_ether.h).
+/// A frame is filled up to so many bytes, without its check sum (ETH_ZLEN in
+/// include/uapi/linux/if_ether.h).
 const LEAST_FRAME: u32 = 60;
 /// What goes with each frame: check sum 4, preamble 8, gap 12.
 const AROUND: u32 = 24;
@@ -47,7 +49,8 @@ impl Classes {
     pub fn count(&self) -> u8 {
         self.queues.len() as u8
     }
-    /// Minor numbers of the queue discipline's children that serve a class: those of its queues, counted from 1.
+    /// Minor numbers of the queue discipline's children that serve a class: those of its queues,
+    /// counted from 1.
     pub fn minors(&self, class: u8) -> impl Iterator<Item = u32> + use<> {
         let Queues { count, offset } =
             self.queues.get(usize::from(class)).copied().unwrap_or(Queues { count: 0, offset: 0 });
@@ -143,14 +146,15 @@ pub struct Cbs {
     pub idleslope_bit_s: u64,
     /// What the device sends, bits a second.
     pub port_bit_s: u64,
-    /// The longest frame with all that it takes on the wire, bytes; with a tag, which what is shaped by credits bears by the standard.
+    /// The longest frame with all that it takes on the wire, bytes; with a tag, which what is
+    /// shaped by credits bears by the standard.
     pub frame: u32,
     /// The device does it.
     pub offload: bool,
 }
 
-/// The figures that tc takes, in its units. IEEE 802.1Q-2018, annex L: a class gains credit at `idleslope` while it waits and loses
-/// it at `sendslope` while it sends.
+/// The figures that tc takes, in its units. IEEE 802.1Q-2018, annex L: a class gains credit at
+/// `idleslope` while it waits and loses it at `sendslope` while it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// kbit/s.
@@ -178,7 +182,8 @@ impl Cbs {
     }
 }
 
-/// What so many bytes behind the Ethernet header, and behind the VLAN tag if there is one, take on the wire: bytes, with preamble and gap.
+/// What so many bytes behind the Ethernet header, and behind the VLAN tag if there is one, take on
+/// the wire: bytes, with preamble and gap.
 pub fn wire_bytes(packet_bytes: u32, tagged: bool) -> u32 {
     (HEADER + if tagged { TAG } else { 0 } + packet_bytes).max(LEAST_FRAME) + AROUND
 }

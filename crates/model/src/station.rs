@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of stations. What a kind *is* is one record here, [`StationTraits`], and whoever has to know asks the record, not the kind. What a
-//! kind *does* is a file in `lab/src/station`.
+//! Kinds of stations. What a kind *is* is one record here, [`StationTraits`], and whoever has to
+//! know asks the record, not the kind. What a kind *does* is a file in `lab/src/station`.
 
 listed! {
     /// A place where traffic starts or ends.
@@ -16,7 +16,8 @@ listed! {
 pub enum Life {
     /// As long as a path: it is built before each one, and put back with it.
     SetUp,
-    /// For the whole run: it is built once, before the first path, and put back behind the last one. Its agent serves all cells.
+    /// For the whole run: it is built once, before the first path, and put back behind the last
+    /// one. Its agent serves all cells.
     Run,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a stream is asked to be: the vocabulary that the experiment file, the engine and the reports share.
+//! What a stream is asked to be: the vocabulary that the experiment file, the engine and the
+//! reports share.
 
 use crate::ethernet::Tag;
 use crate::point::{Metric, Point};
@@ -67,8 +68,9 @@ impl fmt::Display for Side {
     }
 }
 
-/// What the figures of a running trial are of, and which end has them: the metric that leads of the stream in the table too. Where the
-/// experiment has another one lead (`lead`) that no end can tell while the trial runs, it is the one that would lead without it.
+/// What the figures of a running trial are of, and which end has them: the metric that leads of
+/// the stream in the table too. Where the experiment has another one lead (`lead`) that no end can
+/// tell while the trial runs, it is the one that would lead without it.
 pub fn live(kind: Kind, stamps: &[Point], lead: Option<Metric>) -> (Side, Metric) {
     match kind {
         Kind::Cyclic if lead == Some(Metric::Span(Point::Scheduled, Point::Receive)) => {
@@ -302,7 +304,8 @@ pub struct Sim {
     pub tai_offset_s: i32,
     /// Both stations' REALTIME clock jumps by this much in the middle of the trial.
     pub step: Nanos,
-    /// The kernel's TAI offset changes by this many seconds in the middle of the trial, REALTIME staying.
+    /// The kernel's TAI offset changes by this many seconds in the middle of the trial, REALTIME
+    /// staying.
     pub tai_offset_change_s: i32,
     /// Share of the sender's CPU that others take.
     pub hog: f64,
@@ -379,7 +382,8 @@ pub struct Rx {
 pub struct Reply {
     /// Payload bytes of a reply.
     pub size: u16,
-    /// Where the thread runs that receives the replies of a reflected stream; a ping-pong's is the sending one.
+    /// Where the thread runs that receives the replies of a reflected stream; a ping-pong's is the
+    /// sending one.
     pub cpu: CpuChoice,
     /// How it is scheduled.
     pub policy: Policy,
@@ -434,7 +438,8 @@ pub struct Stream {
     pub stamps_named: bool,
     /// Metrics that are asked for: each stands in the results, if only to say why it cannot be had.
     pub metrics: Vec<Metric>,
-    /// The metric that leads of it, if the experiment says which: by the key `lead`, or by the first limit on a latency.
+    /// The metric that leads of it, if the experiment says which: by the key `lead`, or by the
+    /// first limit on a latency.
     pub lead: Option<Metric>,
     /// The sending end.
     pub tx: Tx,
@@ -447,7 +452,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Bytes that stand between the Ethernet header, with its tag, and the payload. A TCP header is taken with its time stamps.
+    /// Bytes that stand between the Ethernet header, with its tag, and the payload. A TCP header
+    /// is taken with its time stamps.
     pub const fn headers(&self) -> u32 {
         match self.port.traits().headers {
             Headers::None => 0,
@@ -455,7 +461,8 @@ impl Stream {
             Headers::Tcp => self.ip.headers() - UDP_HEADER + TCP_HEADER,
         }
     }
-    /// Bytes of a packet behind the Ethernet header and the tag. A TCP header is taken with its time stamps.
+    /// Bytes of a packet behind the Ethernet header and the tag. A TCP header is taken with its
+    /// time stamps.
     pub const fn packet_bytes(&self) -> u32 {
         self.size as u32 + self.headers()
     }
@@ -465,7 +472,8 @@ impl Stream {
     }
 }
 
-/// The stream under test, if there is one of this name; else it is the one that the experiment names first.
+/// The stream under test, if there is one of this name; else it is the one that the experiment
+/// names first.
 pub const UNDER_TEST: &str = "ctl";
 
 /// True if every stream goes through port `sim`: then nothing is built.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time with its clock in the type: subtracting instants of two clocks does not compile; a conversion states its bound.
+//! Time with its clock in the type: subtracting instants of two clocks does not compile; a
+//! conversion states its bound.
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -140,7 +141,8 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// TAI − REALTIME by the kernel's own offset, which is exact, if the bracket agrees with it; else as bracketed.
+    /// TAI − REALTIME by the kernel's own offset, which is exact, if the bracket agrees with it;
+    /// else as bracketed.
     pub fn tai_minus_realtime_ns(&self) -> i64 {
         let exact = i64::from(self.tai_offset_s) * 1_000_000_000;
         let seen = self.tai_ns - self.realtime_ns;
@@ -158,8 +160,8 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// From a reading before the trial and one after it. Where the two disagree, the first one counts and the
-    /// disagreement is the bound.
+    /// From a reading before the trial and one after it. Where the two disagree, the first one
+    /// counts and the disagreement is the bound.
     pub fn between(before: &ClockReading, after: &ClockReading) -> Self {
         let (a, b) = (before.tai_minus_realtime_ns(), after.tai_minus_realtime_ns());
         let exact = |r: &ClockReading| r.tai_minus_realtime_ns() == i64::from(r.tai_offset_s) * 1_000_000_000;
@@ -193,11 +195,13 @@ pub struct PhcConversion {
     pub bound_ns: i64,
 }
 
-/// No clock that runs by itself is so far from the rate of another: one part in a thousand. The kernel steers by half of that.
+/// No clock that runs by itself is so far from the rate of another: one part in a thousand. The
+/// kernel steers by half of that.
 const MOST_OFF: i128 = 1_000;
 
 impl PhcReading {
-    /// From a reading before and one behind what is to be converted; `None` if the clock was set in between, or does not run.
+    /// From a reading before and one behind what is to be converted; `None` if the clock was set
+    /// in between, or does not run.
     pub fn between(before: PhcReading, after: PhcReading) -> Option<PhcConversion> {
         let device = i128::from(after.phc_ns) - i128::from(before.phc_ns);
         let system = i128::from(after.realtime_ns) - i128::from(before.realtime_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is kept of one trial beside its samples (`trial.json`): the evidence from which validity is judged, so that a
-//! run that was killed can still be judged from its folder.
+//! All that is kept of one trial beside its samples (`trial.json`): the evidence from which
+//! validity is judged, so that a run that was killed can still be judged from its folder.
 
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
@@ -51,16 +51,18 @@ pub struct TrialRecord {
     /// What was asked of the placement, and what came of it.
     #[serde(default, skip_serializing_if = "PlacementRecord::is_empty")]
     pub placement: PlacementRecord,
-    /// Queue disciplines of the devices that streams leave by, by station; empty where none was asked for.
+    /// Queue disciplines of the devices that streams leave by, by station; empty where none was
+    /// asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shapers: BTreeMap<String, ShaperRecord>,
-    /// What tx stamps added to the figures, measured just before this trial; only of the first trial on a path and port.
+    /// What tx stamps added to the figures, measured just before this trial; only of the first
+    /// trial on a path and port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observer: Vec<ObserverRecord>,
 }
 
-/// What tx stamps add to a metric: its median in short trials with the stamps that the experiment asks for, less that in short trials
-/// with receive stamps only.
+/// What tx stamps add to a metric: its median in short trials with the stamps that the experiment
+/// asks for, less that in short trials with receive stamps only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObserverRecord {
     /// Stream.
@@ -104,7 +106,8 @@ pub struct ReplyRecord {
 pub struct TagRecord {
     /// What they were sent with.
     pub sent: Option<Tag>,
-    /// Packets by the number of tags that they arrived with: in the frame, and taken out by the kernel.
+    /// Packets by the number of tags that they arrived with: in the frame, and taken out by the
+    /// kernel.
     pub by_count: BTreeMap<u8, u64>,
     /// Tagged packets by the priority of their outermost tag.
     pub by_pcp: BTreeMap<u8, u64>,
@@ -113,10 +116,12 @@ pub struct TagRecord {
     /// Tagged packets by the EtherType (TPID) of their outermost tag.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_tpid: BTreeMap<u16, u64>,
-    /// Packets with as many tags as they were sent with, of another EtherType than the one that is sent.
+    /// Packets with as many tags as they were sent with, of another EtherType than the one that is
+    /// sent.
     #[serde(default)]
     pub other_tpid: u64,
-    /// Packets with as many tags as they were sent with, of the EtherType that is sent and another VLAN.
+    /// Packets with as many tags as they were sent with, of the EtherType that is sent and another
+    /// VLAN.
     pub other_vlan: u64,
     /// Packets with as many tags as they were sent with, and another priority.
     pub other_pcp: u64,
@@ -131,15 +136,17 @@ pub struct StreamRecord {
     pub intended: u32,
     /// Cycle, ns.
     pub cycle_ns: i64,
-    /// Seeded shift of its schedule against the aligned base, ns; `None` in runs of versions that noted the first stream's alone.
+    /// Seeded shift of its schedule against the aligned base, ns; `None` in runs of versions that
+    /// noted the first stream's alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_ns: Option<i64>,
     /// From the first to the last scheduled instant that was reached, ns.
     pub intended_span_ns: i64,
     /// From the first to the last send, ns; `None` below two.
     pub sent_span_ns: Option<i64>,
-    /// How late packets were sent, median of each tenth of the stream's packets, ns: whether the sender fell behind its schedule. Empty of
-    /// fewer than 20 packets, without a stamp of the sending, and of a closed loop.
+    /// How late packets were sent, median of each tenth of the stream's packets, ns: whether the
+    /// sender fell behind its schedule. Empty of fewer than 20 packets, without a stamp of the
+    /// sending, and of a closed loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lateness_by_tenth_ns: Vec<i64>,
     /// Share of packets that may be lost.
@@ -173,7 +180,8 @@ pub struct StreamRecord {
     pub tx_spin_gaps: Option<SpinGaps>,
     /// The sender's error queue (where tx stamps arrive) was sized to this many bytes, read back.
     pub error_queue_bytes: u64,
-    /// The VLAN tags that packets were sent with, and those that they arrived with where the port sees them.
+    /// The VLAN tags that packets were sent with, and those that they arrived with where the port
+    /// sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<TagRecord>,
     /// Replies, where the stream is answered.
@@ -182,18 +190,20 @@ pub struct StreamRecord {
     /// Launch times and gates.
     #[serde(default)]
     pub launching: LaunchRecord,
-    /// What the measuring threads did for tardy itself while the stream's packets were under way, in the order of time.
+    /// What the measuring threads did for tardy itself while the stream's packets were under way,
+    /// in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_work: Vec<OwnWork>,
-    /// When they fetched stamps while no packet of the stream should have been under way: in the middle between two packets, and in
-    /// the pauses of a ping-pong.
+    /// When they fetched stamps while no packet of the stream should have been under way: in the
+    /// middle between two packets, and in the pauses of a ping-pong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_between: Vec<Between>,
     /// Intervals of either kind that found no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub own_work_left_out: u64,
-    /// How far the clocks of the ends' hosts were ahead of the coordinator's, where these are other hosts. The stream's instants are of
-    /// the coordinator's clock; those of `tx_clocks` and `rx_clocks` are of the hosts' own.
+    /// How far the clocks of the ends' hosts were ahead of the coordinator's, where these are
+    /// other hosts. The stream's instants are of the coordinator's clock; those of `tx_clocks` and
+    /// `rx_clocks` are of the hosts' own.
     #[serde(default, skip_serializing_if = "EndOffsets::are_none")]
     pub offsets: EndOffsets,
 }
@@ -202,7 +212,8 @@ pub struct StreamRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnReason {
-    /// The queue has no room for the stamps of the whole trial, so the thread emptied it in the middle of a cycle.
+    /// The queue has no room for the stamps of the whole trial, so the thread emptied it in the
+    /// middle of a cycle.
     Room,
     /// The sender was a whole batch behind its schedule.
     Behind,
@@ -212,7 +223,8 @@ pub enum OwnReason {
     Woken,
 }
 
-/// A stretch of time in which a measuring thread worked for tardy itself while a packet of the trial could be under way.
+/// A stretch of time in which a measuring thread worked for tardy itself while a packet of the
+/// trial could be under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnWork {
     /// The end whose thread it was.
@@ -227,7 +239,8 @@ pub struct OwnWork {
     pub reason: OwnReason,
 }
 
-/// Intervals in which a thread fetched stamps between two packets. There is one for each packet, so they are written short.
+/// Intervals in which a thread fetched stamps between two packets. There is one for each packet,
+/// so they are written short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Between {
     /// The end whose thread it was.
@@ -236,7 +249,8 @@ pub struct Between {
     pub cpu: Option<u32>,
     /// The first one's beginning, TAI, ns.
     pub start_ns: i64,
-    /// Of each, in ns: how long after the beginning of the one before it began (of the first: 0), and how long it took.
+    /// Of each, in ns: how long after the beginning of the one before it began (of the first: 0),
+    /// and how long it took.
     pub spans: Vec<(u32, u32)>,
 }
 
@@ -270,7 +284,8 @@ impl OwnNotes {
         self.left_out += other.left_out;
     }
 
-    /// Keeps the first `most` intervals between packets, so that a trial's record stays one that can be read.
+    /// Keeps the first `most` intervals between packets, so that a trial's record stays one that
+    /// can be read.
     pub fn keep_between(&mut self, most: usize) {
         let mut left = most;
         for of in &mut self.between {
@@ -288,8 +303,8 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl StreamRecord {
-    /// How long the stream's packets took, ns: from the first to the last scheduled instant; of a closed loop, which has no schedule,
-    /// from the first request to the last send or reply.
+    /// How long the stream's packets took, ns: from the first to the last scheduled instant; of a
+    /// closed loop, which has no schedule, from the first request to the last send or reply.
     pub fn span_ns(&self) -> i64 {
         if self.cycle_ns > 0 {
             return self.intended_span_ns;
@@ -332,11 +347,12 @@ pub struct Counters {
     pub overruns: u64,
     /// Packets left not_sent because of that.
     pub skipped: u64,
-    /// Packets that the queue discipline reported as dropped because their launch time had passed when it could send them.
+    /// Packets that the queue discipline reported as dropped because their launch time had passed
+    /// when it could send them.
     #[serde(default)]
     pub launch_missed: u64,
-    /// Packets that it reported as dropped because their launch time could not be kept from the start, or their socket's way to give
-    /// it is another.
+    /// Packets that it reported as dropped because their launch time could not be kept from the
+    /// start, or their socket's way to give it is another.
     #[serde(default)]
     pub launch_invalid: u64,
     /// Packets that never reached the driver and that its counters own to, without a report.
@@ -350,9 +366,11 @@ pub struct Counters {
     pub empty_wakeups: u64,
     /// errno that broke the receive call and ended the receiver, 0 if none did.
     pub receive_errno: i32,
-    /// Packets that went out in batches by one call, because the sender was a whole batch behind its schedule.
+    /// Packets that went out in batches by one call, because the sender was a whole batch behind
+    /// its schedule.
     pub batched: u64,
-    /// The error queue had to be drained between two packets without time for it: the sender was held up by its own recorder.
+    /// The error queue had to be drained between two packets without time for it: the sender was
+    /// held up by its own recorder.
     pub forced_drains: u64,
     /// Arrivals that had no place in the recorder.
     pub records_dropped: u64,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `[validity]` of an experiment file may set of the rules of validity: how much a rule weighs, and from where on.
+//! What `[validity]` of an experiment file may set of the rules of validity: how much a rule
+//! weighs, and from where on.
 //!
-//! A rule that judges the conditions of the measuring may be made milder, for the user may know of a disturbance and want the
-//! figures all the same. A rule that finds that a figure is not what happened (a clock jumped, stamps are missing, the recorder was
-//! full), or that is itself what the path did (packets were lost), may only be made stricter: losing more must never cost less.
+//! A rule that judges the conditions of the measuring may be made milder, for the user may know of
+//! a disturbance and want the figures all the same. A rule that finds that a figure is not what
+//! happened (a clock jumped, stamps are missing, the recorder was full), or that is itself what
+//! the path did (packets were lost), may only be made stricter: losing more must never cost less.
 
 use crate::verdict::{Level, Verdict};
 use schemars::JsonSchema;
@@ -159,7 +161,8 @@ impl Validity {
         set.or_else(|| rule(id)?.limit)
     }
 
-    /// The share from which on a rule's verdict has its full weight; above all shares for a rule that has none.
+    /// The share from which on a rule's verdict has its full weight; above all shares for a rule
+    /// that has none.
     pub fn share(&self, id: &str) -> f64 {
         match self.limit(id) {
             Some(RuleLimit::Share(share)) => share,
@@ -175,9 +178,10 @@ impl Validity {
         }
     }
 
-    /// A rule's verdicts, each with the weight that was set, which says so in it. A milder level is the most that any verdict of the
-    /// rule weighs; a stricter one is that of the verdicts that have the rule's full weight. `judge` gives the verdicts by a limit:
-    /// where another one is set it is asked twice, for what the verdicts weigh by default.
+    /// A rule's verdicts, each with the weight that was set, which says so in it. A milder level
+    /// is the most that any verdict of the rule weighs; a stricter one is that of the verdicts
+    /// that have the rule's full weight. `judge` gives the verdicts by a limit: where another one
+    /// is set it is asked twice, for what the verdicts weigh by default.
     pub fn weigh(&self, id: &str, judge: impl Fn(&Validity) -> Vec<Verdict>) -> Vec<Verdict> {
         let judged = judge(self);
         let Some(setting) = self.set.get(id) else { return judged };
@@ -232,7 +236,8 @@ impl std::fmt::Display for Changed {
 impl std::fmt::Display for RuleLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            // Ten digits are more than anybody writes, and few enough to hide that a share is a binary fraction.
+            // Ten digits are more than anybody writes, and few enough to hide that a share is a
+            // binary fraction.
             RuleLimit::Share(share) => write!(f, "{} %", (share * 100.0 * 1e10).round() / 1e10),
             RuleLimit::Ns(ns) if ns % 1_000_000 == 0 => write!(f, "{} ms", ns / 1_000_000),
             RuleLimit::Ns(ns) if ns % 1_000 == 0 => write!(f, "{} µs", ns / 1_000),

@@ -54,7 +54,8 @@ impl Layout {
         serde_json::to_string(self).map_err(|why| ParquetError::General(why.to_string()))
     }
 
-    /// The sum to keep, when `chunks` is that of all bytes before the footer: it covers the layout too.
+    /// The sum to keep, when `chunks` is that of all bytes before the footer: it covers the layout
+    /// too.
     pub(crate) fn sum(&self, chunks: u32) -> Result<u32, ParquetError> {
         Ok(crc32fast::hash(Layout { crc32: chunks, ..self.clone() }.json()?.as_bytes()))
     }
@@ -73,7 +74,8 @@ impl StreamLayout {
     }
 }
 
-/// The span columns of a file: the union of the streams' stages in causal order, then the full-width ones that a row needs.
+/// The span columns of a file: the union of the streams' stages in causal order, then the
+/// full-width ones that a row needs.
 pub(crate) fn spans(layout: &Layout, streams: &[(&str, &Batch)]) -> Vec<(Point, Point)> {
     let mut stages = BTreeSet::new();
     let mut full = BTreeSet::new();
@@ -89,7 +91,8 @@ pub(crate) fn spans(layout: &Layout, streams: &[(&str, &Batch)]) -> Vec<(Point, 
     stages.into_iter().chain(rest).collect()
 }
 
-/// True if the stamp of `at` stands in the full-width column: the neighbour before it is missing in this row.
+/// True if the stamp of `at` stands in the full-width column: the neighbour before it is missing
+/// in this row.
 pub(crate) fn needs_full_width(batch: &Batch, row: usize, before: Point, at: Point) -> bool {
     batch.offset(row, before).is_none() && batch.offset(row, at).is_some()
 }

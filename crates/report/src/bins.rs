@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bins of equal width on a logarithmic scale, out of a histogram's buckets.
 
-/// Where a value stands between the least and the greatest one. Logarithmic; where values reach down to zero or below, the
-/// inverse hyperbolic sine, which is linear about zero and logarithmic further out.
+/// Where a value stands between the least and the greatest one. Logarithmic; where values reach
+/// down to zero or below, the inverse hyperbolic sine, which is linear about zero and logarithmic
+/// further out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
@@ -18,8 +19,8 @@ impl Scale {
         let low = bars.clone().map(|bar| bar.0).min()?;
         let high = bars.clone().map(|bar| bar.1).max()?;
         let middle = (low <= 0).then(|| {
-            // A tenth of the median distance from zero parts "about zero" from "far off" at any magnitude, and one far packet
-            // does not move it.
+            // A tenth of the median distance from zero parts "about zero" from "far off" at any
+            // magnitude, and one far packet does not move it.
             let mut distances: Vec<(u64, u64)> =
                 bars.map(|bar| ((bar.0 / 2 + bar.1 / 2).unsigned_abs(), bar.2)).collect();
             distances.sort_unstable();
@@ -48,8 +49,8 @@ impl Scale {
         if high > low { (self.stretch(ns) - low) / (high - low) } else { 0.0 }
     }
 
-    /// Counts by bin. A bucket wider than a bin is spread over those that it covers, so that no gap appears that is only the
-    /// histogram's resolution.
+    /// Counts by bin. A bucket wider than a bin is spread over those that it covers, so that no
+    /// gap appears that is only the histogram's resolution.
     pub fn bins(&self, bars: &[(i64, i64, u64)], bins: usize) -> Vec<f64> {
         let mut counts = vec![0.0; bins];
         if bins == 0 {

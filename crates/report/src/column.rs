@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns of a metric's row and what stands in them, the same in every picture; which metric leads, and in which order
-//! metrics stand.
+//! The columns of a metric's row and what stands in them, the same in every picture; which metric
+//! leads, and in which order metrics stand.
 
 use crate::figure::{self, Unit};
 use std::str::FromStr;
@@ -79,7 +79,8 @@ impl Column {
         }
     }
 
-    /// What stands there over received packets only; `None` in the columns that are always over those.
+    /// What stands there over received packets only; `None` in the columns that are always over
+    /// those.
     pub fn received(self, metric: &MetricResult) -> Option<Value> {
         let ns = |ns: Option<i64>| Some(ns.map_or(Value::Absent, Value::Ns));
         match self {
@@ -109,7 +110,8 @@ impl Value {
             Value::Infinite => figure::INFINITE.to_owned(),
             Value::Ns(ns) => group(unit.fixed(ns)),
             Value::Mean(ns) => group(unit.fixed_f64(ns)),
-            // Ungrouped figures go to documents, where `#4211` would become a link to something else.
+            // Ungrouped figures go to documents, where `#4211` would become a link to something
+            // else.
             Value::Packet(seq) => format!("{}{}", if separator.is_some() { "#" } else { "" }, group(seq.to_string())),
             Value::Trial(n) => n.to_string(),
         }
@@ -127,8 +129,9 @@ pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
     metrics
 }
 
-/// The metric that leads of a stream where only one is shown: the one that the experiment has lead, else that of the stream's kind
-/// ([`Metric::leads`]), if it was measured; else the first that was.
+/// The metric that leads of a stream where only one is shown: the one that the experiment has
+/// lead, else that of the stream's kind ([`Metric::leads`]), if it was measured; else the first
+/// that was.
 pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
     let named = stream.lead.as_ref().and_then(|name| stream.metrics.get_key_value(name)).filter(|(_, m)| m.count > 0);
     if let Some((name, _)) = named {
@@ -139,8 +142,9 @@ pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
     usual.or_else(|| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
 }
 
-/// Where `rx_kernel` was taken of this stream of this cell, in words, for a metric that is made of it in a run whose streams differ
-/// in that: figures of two points must not stand in one table. Of a cell that made no trial nothing was taken anywhere.
+/// Where `rx_kernel` was taken of this stream of this cell, in words, for a metric that is made of
+/// it in a run whose streams differ in that: figures of two points must not stand in one table. Of
+/// a cell that made no trial nothing was taken anywhere.
 pub(crate) fn point_of(results: &Results, metric: &str, cell: &CellResult, stream: &StreamResult) -> Option<String> {
     let mut all = results.cells.iter().filter(|cell| !cell.trials.is_empty()).flat_map(|cell| cell.streams.values());
     let first = all.next()?.rx_kernel_point();
@@ -179,7 +183,8 @@ pub(crate) fn cell_unit(cell: &CellResult) -> Unit {
     unit(cell.streams.values().flat_map(|s| s.metrics.iter()).map(|(name, metric)| (name.as_str(), metric)))
 }
 
-/// The least share of stamps among a stream's metrics that could be had, and whose it is if it is not all.
+/// The least share of stamps among a stream's metrics that could be had, and whose it is if it is
+/// not all.
 pub(crate) fn least_coverage(stream: &StreamResult) -> Option<(f64, &str)> {
     in_order(stream)
         .into_iter()

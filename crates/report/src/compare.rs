@@ -24,7 +24,7 @@ const FIGURE: usize = 12;
 const HANG: usize = 8;
 
 /// One way to show a comparison.
-pub struct Format {
+pub struct CompareFormat {
     /// As in `--format`.
     pub name: &'static str,
     /// What it is, for help texts.
@@ -33,17 +33,21 @@ pub struct Format {
     pub make: fn(&Comparison, &Options) -> Result<String, ReportError>,
 }
 
-impl std::fmt::Debug for Format {
+impl std::fmt::Debug for CompareFormat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("CompareFormat").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// All of them.
-pub const FORMATS: &[Format] = &[
-    Format { name: "text", says: "tables for a terminal", make: |compared, options| Ok(text(compared, options)) },
-    Format { name: "json", says: "all of it, for a program", make: |compared, _| json(compared) },
-    Format { name: "junit", says: "conditions as test cases, in XML", make: junit::make },
+pub const FORMATS: &[CompareFormat] = &[
+    CompareFormat {
+        name: "text",
+        says: "tables for a terminal",
+        make: |compared, options| Ok(text(compared, options)),
+    },
+    CompareFormat { name: "json", says: "all of it, for a program", make: |compared, _| json(compared) },
+    CompareFormat { name: "junit", says: "conditions as test cases, in XML", make: junit::make },
 ];
 
 /// The comparison as JSON.
@@ -63,7 +67,8 @@ pub fn text(compared: &Comparison, options: &Options) -> String {
     lines.fold(String::with_capacity(text.len()), |out, line| out + &line + "\n")
 }
 
-/// A line as it fits: it is broken between two words, and what follows is set in. No line is narrower than a row of figures.
+/// A line as it fits: it is broken between two words, and what follows is set in. No line is
+/// narrower than a row of figures.
 fn wrapped(line: &str, width: usize) -> Vec<String> {
     let width = width.max(METRIC + OF + 3 * FIGURE + 5);
     let indent = line.chars().take_while(|c| *c == ' ').count();
@@ -131,7 +136,8 @@ fn lacking(compared: &Comparison) -> Option<&'static str> {
     }
 }
 
-/// A text without control characters: values hold what some program printed, and must not move the cursor.
+/// A text without control characters: values hold what some program printed, and must not move the
+/// cursor.
 fn plain(text: &str) -> String {
     tardy_model::harmless::blanked(text)
 }
@@ -268,7 +274,8 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
     }
 }
 
-/// The metric that speaks for a stream, phase by phase: its median, or its mean where that is to be had of more phases.
+/// The metric that speaks for a stream, phase by phase: its median, or its mean where that is to
+/// be had of more phases.
 fn by_phase(out: &mut String, stream: &StreamComparison) {
     let median = |metric: &MetricComparison| -> Option<(String, PhaseComparison)> {
         let of = |name: &str| metric.figures.iter().find(|figure| figure.of == name)?.phases.clone();

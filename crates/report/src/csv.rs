@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV: one row per cell, stream and metric, quoted by RFC 4180, lines ended by LF as other tools of this system expect.
-//! Times are whole nanoseconds, means decimal; what could not be had is empty, and `infinite` names the percentiles that are
-//! empty because packets were lost.
+//! CSV: one row per cell, stream and metric, quoted by RFC 4180, lines ended by LF as other tools
+//! of this system expect. Times are whole nanoseconds, means decimal; what could not be had is
+//! empty, and `infinite` names the percentiles that are empty because packets were lost.
 
 use crate::column::in_order;
 use crate::error::ReportError;
@@ -91,7 +91,8 @@ fn line(fields: &[String]) -> String {
     fields.iter().map(|field| quoted(field)).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A field as RFC 4180 wants it. Names and reasons are a file's: what would move a terminal's cursor becomes a blank; lines stay lines.
+/// A field as RFC 4180 wants it. Names and reasons are a file's: what would move a terminal's
+/// cursor becomes a blank; lines stay lines.
 pub(crate) fn quoted(field: &str) -> String {
     let field = field.replace(|c: char| c != '\n' && harmless::acts(c), " ");
     match field.contains(['"', ',', '\n']) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are written. Figures stand ungrouped
-//! with a decimal point, so that a spreadsheet reads them.
+//! A run as a document of headings, sentences, lists and tables, from which Markdown and Org are
+//! written. Figures stand ungrouped with a decimal point, so that a spreadsheet reads them.
 
 use crate::block::{Block, Table};
 use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
@@ -12,7 +12,8 @@ use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
 
-/// A p99 of fewer wake-ups is that of two or three of them, and is not shown: ten beyond it are the least.
+/// A p99 of fewer wake-ups is that of two or three of them, and is not shown: ten beyond it are
+/// the least.
 const FEW_WAKE_UPS: u32 = 1_000;
 
 /// The whole document.
@@ -169,7 +170,8 @@ fn packets(n: u64, separator: Option<char>) -> String {
     separator.map_or(n.to_string(), |s| figure::count(n, s))
 }
 
-/// Where there are several cells: what leads of each stream, cell by cell, a table for each metric that does.
+/// Where there are several cells: what leads of each stream, cell by cell, a table for each metric
+/// that does.
 pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<Table> {
     let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
     let tables = by_lead(picture).into_iter().filter(|_| picture.results.cells.len() > 1);
@@ -188,7 +190,7 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
 }
 
 /// A stream of a cell.
-pub(crate) type Row<'a> = (&'a CellResult, &'a str, &'a StreamResult);
+pub(crate) type CellRow<'a> = (&'a CellResult, &'a str, &'a StreamResult);
 
 /// Streams that one metric leads, with figures that may be compared.
 pub(crate) struct Led<'a> {
@@ -197,7 +199,7 @@ pub(crate) struct Led<'a> {
     /// Where its `rx_kernel` was taken, where that is not the same in all of the run.
     at: Option<String>,
     /// The streams.
-    pub rows: Vec<Row<'a>>,
+    pub rows: Vec<CellRow<'a>>,
 }
 
 impl Led<'_> {
@@ -207,8 +209,9 @@ impl Led<'_> {
     }
 }
 
-/// The run's streams in the order of the experiment file, each with its cells, under the metric that leads of them. A cell without
-/// a figure stands where the stream's others do. Those whose `rx_kernel` was taken at another point stand by themselves.
+/// The run's streams in the order of the experiment file, each with its cells, under the metric
+/// that leads of them. A cell without a figure stands where the stream's others do. Those whose
+/// `rx_kernel` was taken at another point stand by themselves.
 pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     let cells: &'a [CellResult] = &picture.results.cells;
     let mut names: BTreeMap<String, ()> = BTreeMap::new();
@@ -343,7 +346,8 @@ pub(crate) fn softirq(cell: &CellResult) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// What each CPU did during the trials, and who used it. A folder of an older version does not know the latter.
+/// What each CPU did during the trials, and who used it. A folder of an older version does not
+/// know the latter.
 pub(crate) fn cpus(cell: &CellResult, separator: Option<char>) -> Option<Table> {
     let mut table = Table::new(1, &["CPU", "packets", "NET_RX", "NET_TX", "interrupts"]);
     let known = cell.cpus.iter().any(|cpu| cpu.elapsed_ns > 0);
@@ -448,7 +452,8 @@ pub(crate) fn machine(manifest: &Manifest) -> Table {
         add(format!("station {name}"), format!("{}{place}, agent {}", station.kind, station.agent));
     }
     manifest.guest.iter().flat_map(crate::guest::facts).for_each(|(name, value)| add(name, value));
-    // Documents are passed around; the kernel's command line may hold what is nobody's business and stays in the manifest.
+    // Documents are passed around; the kernel's command line may hold what is nobody's business
+    // and stays in the manifest.
     for (name, value) in manifest.machine.iter().filter(|(name, _)| *name != "kernel.command_line") {
         let told = Some(fact(value)).filter(|told| !told.is_empty());
         add(name.clone(), told.unwrap_or_else(|| "none".to_owned()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures as people read them: one unit a table, decimals that line up, grouped digits, nothing rounded into a lie.
+//! Figures as people read them: one unit a table, decimals that line up, grouped digits, nothing
+//! rounded into a lie.
 
 use tardy_model::time::Nanos;
 
@@ -11,7 +12,8 @@ pub const FEW_EVENTS: &str = "fewer than 10 separate events (one stall is one) l
 pub const WITHOUT_STAMP: &str = "packets that were received without a stamp could change it";
 /// What stands for a percentile whose rank falls on a lost or unsent packet.
 pub const INFINITE: &str = "∞";
-/// Between groups of three digits where every column counts: a plain space, which every terminal font has.
+/// Between groups of three digits where every column counts: a plain space, which every terminal
+/// font has.
 pub const SPACE: char = ' ';
 /// Between groups of three digits on a page: narrow and unbreakable.
 pub const THIN: char = '\u{202f}';
@@ -54,8 +56,9 @@ impl Unit {
         }
     }
 
-    /// The unit in which a table reads best: `ns` while the greatest figure stays below 10 µs, `ms` once even the least
-    /// median is 10 ms or more, else `µs`. Both in ns, `None` if nothing was measured.
+    /// The unit in which a table reads best: `ns` while the greatest figure stays below 10 µs,
+    /// `ms` once even the least median is 10 ms or more, else `µs`. Both in ns, `None` if nothing
+    /// was measured.
     pub fn fit(least_median_ns: Option<i64>, greatest_ns: Option<i64>) -> Unit {
         match (least_median_ns, greatest_ns) {
             (_, Some(greatest)) if greatest.unsigned_abs() < 10_000 => Unit::Ns,
@@ -64,7 +67,8 @@ impl Unit {
         }
     }
 
-    /// `ns` in this unit with its fixed number of decimals, half away from zero, without the sign: `1398.6`.
+    /// `ns` in this unit with its fixed number of decimals, half away from zero, without the sign:
+    /// `1398.6`.
     pub fn fixed(self, ns: i64) -> String {
         let step = self.step_ns().unsigned_abs();
         let steps = (ns.unsigned_abs() + step / 2) / step;
@@ -127,8 +131,8 @@ pub fn about(ns: i64) -> String {
     }
 }
 
-/// A time without any rounding in the greatest unit that is not above it: `90.412 µs`. For limits and what was got, where
-/// a rounded figure could seem to keep a limit that it breaks.
+/// A time without any rounding in the greatest unit that is not above it: `90.412 µs`. For limits
+/// and what was got, where a rounded figure could seem to keep a limit that it breaks.
 pub fn exact(ns: i64) -> String {
     let size = ns.unsigned_abs();
     let (unit, decimals, sign) = match size {
@@ -143,7 +147,8 @@ pub fn exact(ns: i64) -> String {
     format!("{minus}{}{fraction} {sign}", size / unit)
 }
 
-/// A limit in a table's unit, without zeros that nobody wrote: `80 µs`. One that is finer than the unit's decimals is [`exact`].
+/// A limit in a table's unit, without zeros that nobody wrote: `80 µs`. One that is finer than the
+/// unit's decimals is [`exact`].
 pub fn limit(ns: i64, unit: Unit) -> String {
     if ns % unit.step_ns() != 0 {
         return exact(ns);
@@ -153,7 +158,8 @@ pub fn limit(ns: i64, unit: Unit) -> String {
     format!("{} {}", grouped(short, SPACE), unit.sign())
 }
 
-/// What was got, as the table has it: `90.4 µs`; [`exact`] where rounding would carry it onto its limit or across.
+/// What was got, as the table has it: `90.4 µs`; [`exact`] where rounding would carry it onto its
+/// limit or across.
 pub fn beside(got_ns: i64, limit_ns: i64, unit: Unit) -> String {
     let step = unit.step_ns();
     let half = i128::from(step / 2) * i128::from(got_ns.signum());

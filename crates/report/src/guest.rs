@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Of the guest that a run was made in, what a reader needs to make it again: it stands among the facts of the machine.
+//! Of the guest that a run was made in, what a reader needs to make it again: it stands among the
+//! facts of the machine.
 
 use tardy_model::manifest::GuestEntry;
 

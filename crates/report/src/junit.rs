@@ -4,8 +4,11 @@
 //! must not be used are an `error`. What a cell's error leaves open is `skipped`: no test passes
 //! without an answer.
 
+use crate::error::ReportError;
+use crate::options::Options;
+use crate::picture::Picture;
+use crate::summary;
 use crate::xml::{attribute, text};
-use crate::{Options, Picture, ReportError, summary};
 use std::fmt::Write as _;
 use tardy_model::result::{CellResult, ExpectationResult};
 use tardy_model::verdict::{Level, Verdict};

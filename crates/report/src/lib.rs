@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures of a run: the same results as text, Markdown, Org, HTML, JSON, CSV and JUnit XML. Pure: a [`Picture`] in, a string out.
+//! Pictures of a run: the same results as text, Markdown, Org, HTML, JSON, CSV and JUnit XML.
+//! Pure: a [`Picture`] in, a string out.
 //!
 //! A format is one file here and one line in [`FORMATS`].
 

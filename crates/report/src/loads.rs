@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Background loads as a table and in a few words each. What no load of the cell has, has no column.
+//! Background loads as a table and in a few words each. What no load of the cell has, has no
+//! column.
 
 use crate::block::Table;
 use crate::figure;

@@ -45,7 +45,8 @@ fn draw(table: &Table) -> String {
     out
 }
 
-/// Text that stays text. An underscore inside a word is none of Markdown's business and stays readable.
+/// Text that stays text. An underscore inside a word is none of Markdown's business and stays
+/// readable.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -48,7 +48,8 @@ fn escape(text: &str) -> String {
     text.replace('|', "\\vert{}")
 }
 
-/// Text that does not start a heading, a comment or a keyword either; the zero-width space is Org's own remedy.
+/// Text that does not start a heading, a comment or a keyword either; the zero-width space is
+/// Org's own remedy.
 fn sentence(text: &str) -> String {
     let text = escape(text);
     if text.starts_with(['*', '#']) { format!("\u{200b}{text}") } else { text }

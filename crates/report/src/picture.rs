@@ -38,7 +38,8 @@ pub struct Picture<'a> {
     pub commands: Option<&'a str>,
 }
 
-/// What was sent. Each list may hold one entry per cell and stream; repetitions are dropped when shown.
+/// What was sent. Each list may hold one entry per cell and stream; repetitions are dropped when
+/// shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Streams, in the order of the experiment file; the first one leads. Each once.
@@ -56,7 +57,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What there is by stream, in the order of the experiment file; behind it what that does not name.
+    /// What there is by stream, in the order of the experiment file; behind it what that does not
+    /// name.
     pub(crate) fn in_order<'a, T>(&self, by_stream: &'a BTreeMap<String, T>) -> Vec<(&'a String, &'a T)> {
         let place = |name: &String| self.streams.iter().position(|known| known == name).unwrap_or(usize::MAX);
         let mut streams: Vec<_> = by_stream.iter().collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reference results: tables that engineers measured by hand, on other hardware, set beside a run that names one. They never judge
-//! a run. A table is a constant in [`tables`]; `docs/reference-results.md` tells of each.
+//! Reference results: tables that engineers measured by hand, on other hardware, set beside a run
+//! that names one. They never judge a run. A table is a constant in [`tables`];
+//! `docs/reference-results.md` tells of each.
 
 mod table;
 mod tables;
@@ -110,7 +111,8 @@ pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
     })
 }
 
-/// The reference's own figures in words, a line a condition, for the terminal; with the name of the table.
+/// The reference's own figures in words, a line a condition, for the terminal; with the name of
+/// the table.
 pub(crate) fn told(picture: &Picture<'_>) -> Option<(&'static str, Vec<String>)> {
     let reference = Reference::of(picture)?;
     let unit = reference.unit.sign();

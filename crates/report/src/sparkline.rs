@@ -5,9 +5,10 @@ use crate::bins::Scale;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A histogram as `cells` characters, from the least value on the left to the greatest on the right, in bins of equal width
-/// on a logarithmic scale. Heights are proportional to counts; a bin with anything in it shows at least `▁`, an empty one a
-/// space. `bars`: lowest and highest value of a bucket in ns, how many.
+/// A histogram as `cells` characters, from the least value on the left to the greatest on the
+/// right, in bins of equal width on a logarithmic scale. Heights are proportional to counts; a bin
+/// with anything in it shows at least `▁`, an empty one a space. `bars`: lowest and highest value
+/// of a bucket in ns, how many.
 pub fn sparkline(bars: &[(i64, i64, u64)], cells: usize) -> String {
     Scale::over(bars.iter()).map_or_else(String::new, |scale| on(&scale, bars, cells).trim_end().to_owned())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run comes to, in words: the judgements, the remarks on a cell, the line of what was sent. Shared by the pictures
-//! that people read.
+//! What a run comes to, in words: the judgements, the remarks on a cell, the line of what was
+//! sent. Shared by the pictures that people read.
 
 use crate::column::{Column, Value, cell_unit, lead, point_of, title};
 use crate::figure::{self, Unit};
@@ -52,7 +52,8 @@ pub(crate) fn failing(results: &Results) -> impl Iterator<Item = &ExpectationRes
     results.expectations.iter().filter(|e| e.met == Some(false))
 }
 
-/// The limits on what became of packets that could not be judged although the cell ran. Where figures are not valid, verdicts say why.
+/// The limits on what became of packets that could not be judged although the cell ran. Where
+/// figures are not valid, verdicts say why.
 pub(crate) fn not_judged(results: &Results) -> impl Iterator<Item = &ExpectationResult> {
     let ran = |e: &ExpectationResult| results.cells.iter().any(|cell| cell.id == e.cell && !cell.trials.is_empty());
     results.expectations.iter().filter(move |e| e.met.is_none() && e.needs_no_validity() && ran(e))
@@ -127,7 +128,8 @@ pub(crate) fn sent(facts: &Facts) -> String {
         .join(", ")
 }
 
-/// What came of a stream's being answered: `45 123 transactions/s`, retransmissions; empty where it is not.
+/// What came of a stream's being answered: `45 123 transactions/s`, retransmissions; empty where
+/// it is not.
 pub(crate) fn replies(stream: &StreamResult, separator: Option<char>) -> Vec<String> {
     let Some(replies) = &stream.replies else { return Vec::new() };
     let count = |n: u64| separator.map_or(n.to_string(), |s| figure::count(n, s));
@@ -161,8 +163,8 @@ pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
     .join(" × ")
 }
 
-/// The ruler: of the sender of the stream under test what its thread measured, before the trials and after them; and the longest gap
-/// of any measuring thread.
+/// The ruler: of the sender of the stream under test what its thread measured, before the trials
+/// and after them; and the longest gap of any measuring thread.
 pub(crate) fn ruler(picture: &Picture<'_>) -> String {
     let all = &picture.manifest.ruler;
     let names = &picture.facts.streams;
@@ -201,8 +203,9 @@ pub(crate) fn cpu(of: &CpuPlacement) -> String {
     of.host.as_ref().map_or_else(|| of.cpu.to_string(), |host| format!("{host}:{}", of.cpu))
 }
 
-/// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who explains less than a tenth of it is left
-/// out. Where they ran for longer than that CPU was used, some of it was elsewhere: then only the names are known.
+/// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who
+/// explains less than a tenth of it is left out. Where they ran for longer than that CPU was used,
+/// some of it was elsewhere: then only the names are known.
 pub(crate) fn users(cpu: &CpuPlacement) -> Vec<String> {
     let Some(others) = cpu.others_ns else { return Vec::new() };
     let explains = |user: &&CpuUser| user.run_ns > others / 10;
@@ -242,8 +245,8 @@ fn wanted(id: &str) -> bool {
     matches!(id, "repeats" | "gates")
 }
 
-/// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for `repeats` and `gates`, which one wants to
-/// see.
+/// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for
+/// `repeats` and `gates`, which one wants to see.
 pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
     let mut kept: Vec<&Verdict> = verdicts.iter().filter(|v| v.level > Level::Ok || wanted(&v.id)).collect();
     kept.sort_by_key(|v| (std::cmp::Reverse(v.level.max(Level::Note)), v.id != "repeats"));
@@ -297,7 +300,8 @@ pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
     remarks
 }
 
-/// Why the machine could not run a cell that is not in the results; one that is has a verdict of it.
+/// Why the machine could not run a cell that is not in the results; one that is has a verdict of
+/// it.
 pub(crate) fn refused(cell: &str, manifest: &Manifest) -> Option<Remark> {
     let entry = manifest.cells.iter().find(|entry| entry.id == cell)?;
     entry.refused.as_ref().map(|why| Remark::new("refused", Level::Invalid, why))
@@ -309,7 +313,8 @@ pub(crate) fn not_run<'a>(picture: &'a Picture<'_>) -> impl Iterator<Item = &'a 
     picture.manifest.cells.iter().map(|entry| entry.id.as_str()).filter(move |id| !ran(id))
 }
 
-/// How many trials the figures are of, where no verdict says it: `left-out` names those that are not.
+/// How many trials the figures are of, where no verdict says it: `left-out` names those that are
+/// not.
 fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
     let finished = cell.trials.len();
     let asked = manifest.cells.iter().find(|entry| entry.id == cell.id).map_or(finished, |e| e.trials as usize);
@@ -324,8 +329,9 @@ fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
     Some(Remark::new("trials", Level::Warning, says))
 }
 
-/// Why cells are early: etf lets packets go before their launch time, and the stamps show it where no device holds them. Told where
-/// several cells stand in one table; below a single one the verdict on its gates says it.
+/// Why cells are early: etf lets packets go before their launch time, and the stamps show it where
+/// no device holds them. Told where several cells stand in one table; below a single one the
+/// verdict on its gates says it.
 pub(crate) fn early(picture: &Picture<'_>) -> Option<Remark> {
     let mut cells: Vec<String> = Vec::new();
     let mut deltas: Vec<String> = Vec::new();
@@ -358,7 +364,8 @@ fn is_early(stream: &StreamResult) -> bool {
     stream.metrics.iter().any(early)
 }
 
-/// The answer in one sentence: the p99 of the leading metric of the stream that leads, from the best cell to the worst.
+/// The answer in one sentence: the p99 of the leading metric of the stream that leads, from the
+/// best cell to the worst.
 pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
     let cells = &picture.results.cells;
     let first = cells.iter().find_map(|cell| {
@@ -371,7 +378,8 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
         // From the best cell to the worst would be from one point to another.
         return None;
     }
-    // A cell without an answer may be the worst: the tail that is not resolved is often the long one.
+    // A cell without an answer may be the worst: the tail that is not resolved is often the long
+    // one.
     let mut unknown: Vec<&str> = Vec::new();
     for cell in cells {
         let metric = cell.streams.get(stream).and_then(|result| result.metrics.get(name));

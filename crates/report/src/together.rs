@@ -9,7 +9,8 @@ use tardy_model::result::CellResult;
 /// Cells named in one remark.
 const NAMED: usize = 2;
 
-/// The remarks on all cells that are `wanted`, the weightiest first. Those with the same label and the same words but for figures are one.
+/// The remarks on all cells that are `wanted`, the weightiest first. Those with the same label and
+/// the same words but for figures are one.
 pub(crate) fn remarks(picture: &Picture<'_>, wanted: impl Fn(&CellResult, &Remark) -> bool) -> Vec<Remark> {
     let mut told: Vec<(Remark, Vec<&str>)> = Vec::new();
     for cell in &picture.results.cells {

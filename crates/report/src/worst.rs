@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The worst packets of a run, for a terminal: which they are, when they were due, and where each of them lost its time.
+//! The worst packets of a run, for a terminal: which they are, when they were due, and where each
+//! of them lost its time.
 
 use crate::column::{lead, title, unit};
 use crate::figure::{self, SPACE};

@@ -78,7 +78,8 @@ impl<'a> View<'a> {
         result.map_err(|problem| self.found.borrow_mut().push(problem)).ok()
     }
 
-    /// Checks what rests on these keys, in which `*` stands for any name, if all of them have values that somebody meant.
+    /// Checks what rests on these keys, in which `*` stands for any name, if all of them have
+    /// values that somebody meant.
     pub(crate) fn check(&self, rests_on: &[&str], check: impl FnOnce() -> Result<(), Problem>) {
         if rests_on.iter().all(|key| self.is_sound(key)) {
             self.keep(check());
@@ -133,7 +134,8 @@ impl<'a> View<'a> {
         rows.into_iter()
     }
 
-    /// The same as they stand one behind the other: in the file, in `--set`, in the case, in the axes.
+    /// The same as they stand one behind the other: in the file, in `--set`, in the case, in the
+    /// axes.
     pub(crate) fn as_written(&self, prefix: &str) -> Vec<(&'a str, &'a Assignment)> {
         let mut rows: Vec<_> = self.values.iter().filter(|(key, _)| key.starts_with(prefix)).collect();
         rows.sort_by_key(|(_, (by, assignment))| {
@@ -295,7 +297,8 @@ impl Table<'_> {
         Problem { reason: Reason::MissingKey, knock_on, ..problem }
     }
 
-    /// A fault that several of its keys make together; the first is blamed if none was set later than the others.
+    /// A fault that several of its keys make together; the first is blamed if none was set later
+    /// than the others.
     pub(crate) fn wrong(&self, fields: &[&str], message: String, help: impl Into<String>) -> Problem {
         let keys: Vec<String> = fields.iter().map(|field| self.key(field)).collect();
         self.view.combination(&keys, message, help.into())

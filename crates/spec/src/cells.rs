@@ -29,7 +29,8 @@ struct Combination<'a> {
     id: String,
 }
 
-/// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted; then not all cells are there.
+/// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted;
+/// then not all cells are there.
 pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     let combinations = match combinations(sheet) {
         Ok(combinations) => combinations,
@@ -186,8 +187,8 @@ fn in_id(text: &str) -> String {
     text.chars().map(|c| if allowed(c) { c } else { '-' }).collect()
 }
 
-/// The shortest suffix of the axis's key that ends no other key of this experiment. A key of one end keeps its `tx` or
-/// `rx`: nobody should have to know that only one of the two has such a key.
+/// The shortest suffix of the axis's key that ends no other key of this experiment. A key of one
+/// end keeps its `tx` or `rx`: nobody should have to know that only one of the two has such a key.
 fn suffix(sheet: &Sheet, axis: &Axis) -> String {
     let segments: Vec<&str> = match axis.schema.pattern {
         // A metric's own dots do not divide it.

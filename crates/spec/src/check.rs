@@ -31,7 +31,8 @@ pub(crate) fn belongs_to_path(field: &str, path: &PathTraits) -> bool {
     OF_SOME_PATHS.iter().find(|(key, _)| *key == field).is_none_or(|(_, belongs)| belongs(path))
 }
 
-/// Keys of a path of another kind. Where some other cell has a path of that kind, they are that one's.
+/// Keys of a path of another kind. Where some other cell has a path of that kind, they are that
+/// one's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     for (field, belongs) in OF_SOME_PATHS.into_iter().filter(|(_, belongs)| !belongs(&kind.traits())) {
         let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(belongs);
@@ -160,7 +161,8 @@ fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
 /// An advance must fit into a cycle.
 fn advance(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     let cycle = show_duration(stream.cycle);
-    // Packets with a launch time wait in the queue discipline, so that the next may be handed over meanwhile.
+    // Packets with a launch time wait in the queue discipline, so that the next may be handed over
+    // meanwhile.
     if stream.tx.advance >= stream.cycle && !stream.launch.is_some() {
         let message = format!(
             "`{}` of {} is not below the cycle, {cycle}",
@@ -237,7 +239,8 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
     Ok(())
 }
 
-/// VLAN devices for port `udp`: a device knows one PCP for a socket priority, and a run has addresses for a few of them.
+/// VLAN devices for port `udp`: a device knows one PCP for a socket priority, and a run has
+/// addresses for a few of them.
 pub(crate) fn tags(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
     let key = |stream: &Stream, field: &str| format!("stream.{}.{field}", stream.name);
     let udp =

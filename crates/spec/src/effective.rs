@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effective file: every default and override written out. Loading it gives the same experiment again.
+//! The effective file: every default and override written out. Loading it gives the same
+//! experiment again.
 
 use crate::experiment::Cell;
 use crate::load;

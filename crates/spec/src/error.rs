@@ -34,8 +34,9 @@ pub enum Reason {
     Internal,
 }
 
-/// What is wrong with an experiment: its first fault, where it stands and the mend, and the other faults behind it. Each prints as
-/// a picture of the place through [`miette`], and as one line through [`SpecError::one_line`].
+/// What is wrong with an experiment: its first fault, where it stands and the mend, and the other
+/// faults behind it. Each prints as a picture of the place through [`miette`], and as one line
+/// through [`SpecError::one_line`].
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 pub struct SpecError {
@@ -132,7 +133,8 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if acts(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// The text as it is shown around a place: control characters give way to others of the same length, so that places stay.
+/// The text as it is shown around a place: control characters give way to others of the same
+/// length, so that places stay.
 fn shown(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => c,
@@ -166,7 +168,8 @@ impl At {
     /// The beginning of the file: where something is missing that has no place yet.
     pub(crate) const START: At = At { origin: Origin::File, span: 0..0 };
 
-    /// The order in which texts and places in them come: the file, then one `--set` behind the other.
+    /// The order in which texts and places in them come: the file, then one `--set` behind the
+    /// other.
     pub(crate) fn place(&self) -> (usize, usize) {
         let text = match self.origin {
             Origin::Default | Origin::File => 0,
@@ -229,7 +232,8 @@ impl Problem {
     }
 }
 
-/// The texts of an experiment. That of the file is made fit to be shown once, however many faults it has.
+/// The texts of an experiment. That of the file is made fit to be shown once, however many faults
+/// it has.
 struct Texts<'a> {
     source: &'a Source,
     overrides: &'a [String],

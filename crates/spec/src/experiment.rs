@@ -26,7 +26,8 @@ pub struct Experiment {
     pub validity: Validity,
     /// Cells in the order of the file: cases × axes.
     pub cells: Vec<Cell>,
-    /// The effective file: defaults and overrides written out; loading it again gives the same experiment.
+    /// The effective file: defaults and overrides written out; loading it again gives the same
+    /// experiment.
     pub effective: String,
 }
 
@@ -41,7 +42,8 @@ pub struct Cell {
     pub setup: Setup,
     /// What the user expects of it.
     pub expect: Vec<Expectation>,
-    /// Its case may be missing: where a machine refuses to set it up, it is not available, and the run's other cells stand.
+    /// Its case may be missing: where a machine refuses to set it up, it is not available, and the
+    /// run's other cells stand.
     pub optional: bool,
 }
 
@@ -85,7 +87,8 @@ impl Setup {
     }
 }
 
-/// How two stations are joined. What its kind is, is in [`PathTraits`]; here is what the experiment says of it.
+/// How two stations are joined. What its kind is, is in [`PathTraits`]; here is what the
+/// experiment says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Its kind.
@@ -94,7 +97,8 @@ pub struct Path {
     pub mtu: u32,
     /// Transmit and receive queues of each end; `None` where the path does not make its devices.
     pub queues: Option<u32>,
-    /// The network devices that the experiment names, in the order of the stations; `None` where it names none.
+    /// The network devices that the experiment names, in the order of the stations; `None` where
+    /// it names none.
     pub named: Option<[String; 2]>,
     /// Devices that have addresses may be taken too.
     pub take: bool,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with an experiment, gathered so that all of it is told at once. A key whose value could not be read has none that
-//! anything may be concluded from: whatever rests on it is not checked, and one slip is told once.
+//! What is wrong with an experiment, gathered so that all of it is told at once. A key whose value
+//! could not be read has none that anything may be concluded from: whatever rests on it is not
+//! checked, and one slip is told once.
 
 use crate::error::{At, MOST, Origin, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
@@ -10,8 +11,8 @@ use std::collections::{BTreeSet, HashSet};
 pub(crate) struct Faults {
     found: Vec<Problem>,
     broken: BTreeSet<String>,
-    /// Unknown keys that nothing here is called alike, by their table. Beside a word that this version has not built they may be
-    /// that one's, and are then not wrong.
+    /// Unknown keys that nothing here is called alike, by their table. Beside a word that this
+    /// version has not built they may be that one's, and are then not wrong.
     strangers: Vec<(String, Problem)>,
     /// Tables in which such a word stands.
     later: BTreeSet<String>,
@@ -25,7 +26,8 @@ impl Faults {
         }
     }
 
-    /// Notes a key that does not exist. `meant` is the one that its author most likely wanted to write, which then has no value.
+    /// Notes a key that does not exist. `meant` is the one that its author most likely wanted to
+    /// write, which then has no value.
     pub(crate) fn add_unknown(&mut self, table: &[String], problem: Problem, meant: Option<String>) {
         match meant {
             _ if self.is_full() => {}
@@ -69,7 +71,8 @@ impl Faults {
         self.found.is_empty() && self.strangers.is_empty()
     }
 
-    /// True unless `key`, something above it or something below it is broken; `*` stands for any name.
+    /// True unless `key`, something above it or something below it is broken; `*` stands for any
+    /// name.
     pub(crate) fn is_sound(&self, key: &str) -> bool {
         !self.broken.iter().any(|broken| touches(key, broken))
     }
@@ -81,8 +84,8 @@ impl Faults {
             .any(|broken| key == broken || key.strip_prefix(broken).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// All of them in the order in which they are told: what this version does not have first, for no mending of the rest helps; then by
-    /// place, the file before each `--set`.
+    /// All of them in the order in which they are told: what this version does not have first, for
+    /// no mending of the rest helps; then by place, the file before each `--set`.
     pub(crate) fn told(self) -> Vec<Problem> {
         let Faults { found, strangers, later, .. } = self;
         let strange = strangers.into_iter().filter(|(table, _)| !later.contains(table)).map(|(_, problem)| problem);

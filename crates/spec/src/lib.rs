@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiment file → checked [`Experiment`]. Each error names file, line and column and the mend, and all of them are told at once.
+//! Experiment file → checked [`Experiment`]. Each error names file, line and column and the mend,
+//! and all of them are told at once.
 //!
-//! [`resolve`] finds the text, [`load`] reads and checks it. Every key stands in one table, [`schema::KEYS`].
+//! [`resolve`] finds the text, [`load`] reads and checks it. Every key stands in one table,
+//! [`schema::KEYS`].
 
 mod cell;
 mod cells;
@@ -44,11 +46,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is TOML, or else text; a later
-/// one wins over an earlier one and over the file, its cases and its axes. Pure: the machine is not looked at.
+/// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is
+/// TOML, or else text; a later one wins over an earlier one and over the file, its cases and its
+/// axes. Pure: the machine is not looked at.
 ///
 /// # Errors
-/// All that is wrong, each fault with its place in the file or its `--set`, and the mend. What rests on a wrong value is not checked.
+/// All that is wrong, each fault with its place in the file or its `--set`, and the mend. What
+/// rests on a wrong value is not checked.
 pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecError> {
     open::check_size(source)?;
     let mut faults = Faults::default();
@@ -118,7 +122,8 @@ fn whole(sheet: &Sheet, source: &Source, faults: &mut Faults) -> Option<(String,
     }
 }
 
-/// The keys that an experiment file writes, with their values as TOML: of cases under `case.NAME`, of axes under `matrix`.
+/// The keys that an experiment file writes, with their values as TOML: of cases under `case.NAME`,
+/// of axes under `matrix`.
 ///
 /// # Errors
 /// As [`load`].

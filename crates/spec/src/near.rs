@@ -3,7 +3,8 @@
 
 /// The nearest of `words` to `wrong`, if it is near enough to be a slip of the finger.
 pub(crate) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    // A word pasted from elsewhere may be very long, and the distance costs the product of both lengths.
+    // A word pasted from elsewhere may be very long, and the distance costs the product of both
+    // lengths.
     if wrong.len() > 100 {
         return None;
     }

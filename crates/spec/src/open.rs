@@ -15,7 +15,8 @@ fn too_large(path: &Path, size: &str) -> SpecError {
     SpecError::of_file(path, Reason::Unreadable, message, "name an experiment file (TOML), not a run's data")
 }
 
-/// Refuses a text that is larger than any experiment, wherever it comes from: what is made of it takes many times as much memory.
+/// Refuses a text that is larger than any experiment, wherever it comes from: what is made of it
+/// takes many times as much memory.
 pub(crate) fn check_size(source: &Source) -> Result<(), SpecError> {
     match source.text.len() {
         length if length as u64 > LARGEST => Err(too_large(Path::new(&source.name), &format!("{length} bytes large"))),
@@ -26,8 +27,8 @@ pub(crate) fn check_size(source: &Source) -> Result<(), SpecError> {
 /// Reads an experiment file.
 ///
 /// # Errors
-/// The file is missing or unreadable, a directory, empty, larger than [`LARGEST`] (seen without reading it whole), or not
-/// UTF-8 text.
+/// The file is missing or unreadable, a directory, empty, larger than [`LARGEST`] (seen without
+/// reading it whole), or not UTF-8 text.
 pub fn read(path: &Path) -> Result<Source, SpecError> {
     let wrong = |message: String, help: String| SpecError::of_file(path, Reason::Unreadable, message, help);
     let io = |error: std::io::Error| match error.kind() {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by whoever resolves `auto`.
+//! Which threads cannot share a CPU. Pure: asked here for CPUs that the file numbers, and again by
+//! whoever resolves `auto`.
 
 use tardy_model::stream::{Kind, Side, Stream, UNDER_TEST, Wait};
 
-/// True if the thread spins under a realtime policy: nothing else of its priority or below runs on its CPU meanwhile.
+/// True if the thread spins under a realtime policy: nothing else of its priority or below runs on
+/// its CPU meanwhile.
 pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
     let (spins, policy) = match side {
         Side::Tx if stream.kind == Kind::Pingpong => (stream.tx.wait == Wait::Spin, stream.tx.policy),

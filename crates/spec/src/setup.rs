@@ -26,7 +26,8 @@ const MTU: u32 = 65_535;
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
 const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 
-/// Works out one cell; `None` if something is wrong with it, or with the file. All that is wrong is kept in the view.
+/// Works out one cell; `None` if something is wrong with it, or with the file. All that is wrong
+/// is kept in the view.
 pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     let path = view.keep(path(view));
     let stations = stations(view, path.as_ref().filter(|_| view.is_sound("path.kind")).map(Path::traits));
@@ -112,7 +113,8 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     }
 }
 
-/// A word that the table of keys has as built and that means nothing here. A test goes through all of them.
+/// A word that the table of keys has as built and that means nothing here. A test goes through all
+/// of them.
 fn no_such(table: &Table<'_>, what: &str, word: &str) -> Problem {
     let help = "choose another kind, and report this: it is a fault of tardy's own";
     table.wrong(&["kind"], format!("this version has no {what} of kind `{word}`"), help)
@@ -194,7 +196,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     let tag = table.find("vlan").and_then(integer).map(|vlan| Tag { vlan: vlan as u16, pcp });
     let tx_policy = table.get("tx.policy", policy)?;
     let timeout = table.get("timeout", span)?;
-    // Without a schedule nothing is late by it; a reply that comes after its request was given up is.
+    // Without a schedule nothing is late by it; a reply that comes after its request was given up
+    // is.
     let by_itself = if kind.is_scheduled() { cycle } else { timeout };
     let stream = Stream {
         name: name.name.clone(),
@@ -339,8 +342,8 @@ fn can_be_had(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps
     Ok(())
 }
 
-/// The metric that the experiment has lead: the one that it names, else that of the limit on a latency which it writes first: who writes
-/// one asks about it.
+/// The metric that the experiment has lead: the one that it names, else that of the limit on a
+/// latency which it writes first: who writes one asks about it.
 fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
     let table = view.table("stream.*", Some(name));
     if let Some(Value::Metrics(named)) = table.find("lead") {

@@ -90,7 +90,8 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
     Ok(shaper)
 }
 
-/// Keys of another kind. Where some other cell has that kind, they are that one's; so are they where `--set` chose the kind.
+/// Keys of another kind. Where some other cell has that kind, they are that one's; so are they
+/// where `--set` chose the kind.
 fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
     if view.is_pinned("shaper.kind") {
         return;
@@ -145,7 +146,8 @@ fn classes(table: &Table<'_>, cell: &Rest<'_>) -> Result<Classes, Problem> {
     Ok(Classes { map, queues })
 }
 
-/// What is used where no map is written: the highest priorities in a class each, the rest in the last.
+/// What is used where no map is written: the highest priorities in a class each, the rest in the
+/// last.
 fn usual_map(count: u8) -> [u8; PRIORITIES] {
     std::array::from_fn(|priority| ((PRIORITIES - 1 - priority) as u8).min(count - 1))
 }

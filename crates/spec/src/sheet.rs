@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file sorted by the table of keys: what holds for all cells, the cases, the axes. `--set` is laid over all three.
+//! The file sorted by the table of keys: what holds for all cells, the cases, the axes. `--set` is
+//! laid over all three.
 
 use crate::error::{At, Origin, Problem, Reason};
 use crate::faults::Faults;
@@ -120,7 +121,8 @@ impl Sheet {
         let rows = rows(document);
         let (special, plain): (Vec<_>, Vec<_>) =
             rows.iter().partition(|(key, _)| matches!(key.text.as_str(), "case" | "matrix"));
-        // Names first: the order of tables in a file means nothing, `[expect.ctl]` may stand before `[stream.ctl]`.
+        // Names first: the order of tables in a file means nothing, `[expect.ctl]` may stand
+        // before `[stream.ctl]`.
         for (key, node) in plain.iter().filter(|(key, _)| HAS_NAMES.contains(&key.text.as_str())) {
             sheet.name_all(key, node, faults);
         }
@@ -129,7 +131,8 @@ impl Sheet {
         {
             return sheet;
         }
-        // Who misspelled the table of streams has none that is called `ctl`, and must not be told so of each `expect.ctl`.
+        // Who misspelled the table of streams has none that is called `ctl`, and must not be told
+        // so of each `expect.ctl`.
         for (key, _) in &plain {
             let path = schema::split(&key.text);
             if let Some(meant) = path.first().and_then(|root| meant_root(root)) {
@@ -150,7 +153,8 @@ impl Sheet {
         sheet
     }
 
-    /// Lays `KEY=VALUE` over everything: over the file's own value, over cases, and over an axis, which it pins.
+    /// Lays `KEY=VALUE` over everything: over the file's own value, over cases, and over an axis,
+    /// which it pins.
     pub(crate) fn pin(&mut self, argument: &str, n: usize, faults: &mut Faults) {
         let whole = At { origin: Origin::Set(n), span: 0..argument.len() };
         let Some((dotted, text)) = argument.split_once('=') else {
@@ -176,7 +180,8 @@ impl Sheet {
         }
     }
 
-    /// Notes the names in `[station.NAME]`, `[stream.NAME]` or `[load.NAME]`; wrong ones too, for what refers to them is not wrong.
+    /// Notes the names in `[station.NAME]`, `[stream.NAME]` or `[load.NAME]`; wrong ones too, for
+    /// what refers to them is not wrong.
     fn name_all(&mut self, table: &WrittenKey, node: &Node, faults: &mut Faults) {
         if !matches!(node.value, Toml::Table(_)) {
             faults.broke(table.text.clone());

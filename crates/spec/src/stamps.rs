@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which points a stream stamps. A file that names points gets them or is refused. Where it names none, tardy stamps what the metrics
-//! need that are asked for: each stamp of the kernel costs time in the path. Of those the ones that a machine does not have are left
-//! out with a reason.
+//! Which points a stream stamps. A file that names points gets them or is refused. Where it names
+//! none, tardy stamps what the metrics need that are asked for: each stamp of the kernel costs
+//! time in the path. Of those the ones that a machine does not have are left out with a reason.
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
@@ -17,8 +17,8 @@ pub(crate) fn are_named(table: &Table<'_>) -> bool {
     table.is_written("stamps") && matches!(table.find("stamps"), Some(Value::Points(_)))
 }
 
-/// Points that metrics may be made of: as named; else the usual ones, and those of the reply where there is one. `waits` are how the
-/// sending and the receiving station wait.
+/// Points that metrics may be made of: as named; else the usual ones, and those of the reply where
+/// there is one. `waits` are how the sending and the receiving station wait.
 pub(crate) fn points(table: &Table<'_>, kind: Kind, port: Port, waits: [Wait; 2]) -> Result<Vec<Point>, Problem> {
     let are_named = are_named(table);
     let mut points = match table.find("stamps") {
@@ -48,8 +48,8 @@ pub(crate) fn points(table: &Table<'_>, kind: Kind, port: Port, waits: [Wait; 2]
     Ok(points)
 }
 
-/// True where a stamp that waits to be fetched would end the waits for a packet: over TCP a thread sends and waits on one socket, and
-/// poll, select and epoll return for its error queue too.
+/// True where a stamp that waits to be fetched would end the waits for a packet: over TCP a thread
+/// sends and waits on one socket, and poll, select and epoll return for its error queue too.
 fn ends_waits(point: Point, kind: Kind, port: Port, [tx, rx]: [Wait; 2]) -> bool {
     let wait = match point {
         Point::TxSched | Point::TxKernel => tx,
@@ -59,8 +59,10 @@ fn ends_waits(point: Point, kind: Kind, port: Port, [tx, rx]: [Wait; 2]) -> bool
     kind.is_answered() && port.traits().is_connection && matches!(wait, Wait::Poll | Wait::Select | Wait::Epoll)
 }
 
-/// Keeps of the points that no file names those that something asked for is made of. What a measuring thread reads from its clock
-/// stays: it costs the path nothing, and verdicts rest on it; so does the kernel's stamp of arrival where there is a schedule. A queue discipline is judged by when packets reach it and leave it.
+/// Keeps of the points that no file names those that something asked for is made of. What a
+/// measuring thread reads from its clock stays: it costs the path nothing, and verdicts rest on
+/// it; so does the kernel's stamp of arrival where there is a schedule. A queue discipline is
+/// judged by when packets reach it and leave it.
 pub(crate) fn keep_needed(streams: &mut [Stream], shaper: &Shaper) {
     for stream in streams.iter_mut().filter(|stream| !stream.stamps_named) {
         let mut needed = vec![Point::Wakeup, Point::Send, Point::Receive, Point::ReplySend, Point::ReplyReceive];
@@ -76,7 +78,8 @@ pub(crate) fn keep_needed(streams: &mut [Stream], shaper: &Shaper) {
     }
 }
 
-/// Refuses points that the file names and that cannot be had whatever the machine. What a device lacks is told when it is looked at.
+/// Refuses points that the file names and that cannot be had whatever the machine. What a device
+/// lacks is told when it is looked at.
 pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
     for named in view.streams() {
         let table = view.table("stream.*", Some(named));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words that other tools have for a key or a value of an experiment file, and what says the same here: those of isochron,
-//! cyclictest, sockperf, netperf, iperf3, stress-ng, `tc` and `ip`. Slips of the finger are the module `near`'s.
+//! Words that other tools have for a key or a value of an experiment file, and what says the same
+//! here: those of isochron, cyclictest, sockperf, netperf, iperf3, stress-ng, `tc` and `ip`. Slips
+//! of the finger are the module `near`'s.
 
 use crate::tree::{Node, Toml};
 
@@ -221,7 +222,8 @@ fn spelled(word: &str) -> String {
     word.trim().to_lowercase().replace('-', "_")
 }
 
-/// What another tool's word means here: the key that says it, if there is one, and what to write. `is_there` says which keys there are.
+/// What another tool's word means here: the key that says it, if there is one, and what to write.
+/// `is_there` says which keys there are.
 pub(crate) fn of_key(
     above: &[String],
     wrong: &str,
@@ -240,7 +242,8 @@ pub(crate) fn of_key(
 }
 
 impl Synonym {
-    /// The full key for a word in the table `above`, and what to write; `None` if that table has no such key.
+    /// The full key for a word in the table `above`, and what to write; `None` if that table has
+    /// no such key.
     fn told(&self, above: &[String], is_there: impl Fn(&str) -> bool) -> Option<(Option<String>, String)> {
         if self.key.is_empty() {
             return Some((None, self.says.to_owned()));
@@ -250,7 +253,8 @@ impl Synonym {
             Some(field) => above.iter().map(String::as_str).chain([field]).collect::<Vec<_>>().join("."),
             None => self.key.to_owned(),
         };
-        // `expect.*` is of the stream in whose table the word stands; whose station is meant nobody knows.
+        // `expect.*` is of the stream in whose table the word stands; whose station is meant
+        // nobody knows.
         let full = match above.get(1).filter(|_| matches!((self.table, self.key), ("stream.*", "expect.*"))) {
             Some(name) => full.replacen('*', name, 1),
             None => full,
@@ -273,7 +277,8 @@ pub(crate) fn of_value(key: &str, word: &str) -> Option<String> {
         .map(|(.., says)| (*says).to_owned())
 }
 
-/// How a scheduling policy of another spelling is written here: `SCHED_FIFO:90`, `FIFO 90`, or cyclictest's bare `90`.
+/// How a scheduling policy of another spelling is written here: `SCHED_FIFO:90`, `FIFO 90`, or
+/// cyclictest's bare `90`.
 pub(crate) fn of_policy(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let (name, number) = match text.find(|c: char| c.is_ascii_digit()) {
@@ -299,7 +304,8 @@ pub(crate) fn of_figure(word: &str) -> Option<&'static str> {
     FIGURES.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, figure)| *figure)
 }
 
-/// A quantity whose unit is called otherwise elsewhere, as it is written here; `units` are those that it may have.
+/// A quantity whose unit is called otherwise elsewhere, as it is written here; `units` are those
+/// that it may have.
 pub(crate) fn of_unit<'a>(number: &str, unit: &str, units: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
     let fits = |of: &&(&[&str], &str, u64)| of.0.contains(&unit) && units.clone().any(|known| known == of.1);
     let (_, here, times) = UNITS.iter().find(fits)?;

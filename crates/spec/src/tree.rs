@@ -109,7 +109,8 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Parses a file; `None` if it is not TOML. Of a file whose only such faults are values without quotes all the rest is known.
+/// Parses a file; `None` if it is not TOML. Of a file whose only such faults are values without
+/// quotes all the rest is known.
 pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
     let (parsed, errors) = DeTable::parse_recoverable(text);
     let span = parsed.span();
@@ -121,7 +122,8 @@ pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
     Some(node).filter(|_| is_whole)
 }
 
-/// The first error of each line. Behind brackets or quotes that are not closed the parser finds more, which are none.
+/// The first error of each line. Behind brackets or quotes that are not closed the parser finds
+/// more, which are none.
 fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::de::Error> {
     let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start.min(text.len()));
     let line = |error: &toml::de::Error| text.as_bytes()[..start(error)].iter().filter(|byte| **byte == b'\n').count();
@@ -137,7 +139,8 @@ fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::
     sorted
 }
 
-/// The value of a `--set`: TOML if it is that, else text. `shift` is where it begins in the argument.
+/// The value of a `--set`: TOML if it is that, else text. `shift` is where it begins in the
+/// argument.
 pub(crate) fn override_value(text: &str, argument: usize, shift: usize, faults: &mut Faults) -> Node {
     let mut texts = Texts { origin: Origin::Set(argument), shift, wrong: &[], met: 0, faults };
     let as_text = |texts: &Texts<'_>| Node { value: Toml::Text(text.to_owned()), at: texts.at(0..text.len()) };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every table of an experiment file reads alike: values of each kind, and the two stations between which something runs.
+//! What every table of an experiment file reads alike: values of each kind, and the two stations
+//! between which something runs.
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
@@ -23,7 +24,8 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
     Err(table.wrong(&[field], message, near::mend(&name, free)))
 }
 
-/// Where something starts and ends. What is wrong is kept, and the key is then lost: what rests on it is not checked.
+/// Where something starts and ends. What is wrong is kept, and the key is then lost: what rests on
+/// it is not checked.
 pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> (String, String) {
     let end = |field: &str| {
         let found = view.keep(station(view, table, field));

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files by their path alone, for samples that lie outside a run folder; and how much of a file is read whole.
+//! Files by their path alone, for samples that lie outside a run folder; and how much of a file is
+//! read whole.
 
 use crate::StoreError;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// The largest text file that is read whole: far beyond what any run writes, and within what a machine has.
+/// The largest text file that is read whole: far beyond what any run writes, and within what a
+/// machine has.
 pub(crate) const LARGEST: u64 = 64 << 20;
 
-/// The same of `results.json`, which has all figures of all cells: of the most that there may be, some 25 kB each.
+/// The same of `results.json`, which has all figures of all cells: of the most that there may be,
+/// some 25 kB each.
 pub(crate) const LARGEST_RESULTS: u64 = 256 << 20;
 
-/// Opens a file to read. What is no regular file is refused unopened: a device may bring bytes without an end, and a pipe
-/// never answers.
+/// Opens a file to read. What is no regular file is refused unopened: a device may bring bytes
+/// without an end, and a pipe never answers.
 pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
     let about = fs::metadata(path).map_err(StoreError::io("open", path))?;
     if !about.is_file() {

@@ -49,12 +49,14 @@ impl RunFolder {
         RunFolder { folder, commands: OnceLock::new(), events: OnceLock::new() }
     }
 
-    /// Makes the folder of a new run. `path` must not exist yet, or be an empty folder of the user's own: whoever owns it could put
-    /// links there while the run writes. It is opened once; all that the run writes goes into that folder, whatever becomes of its name.
+    /// Makes the folder of a new run. `path` must not exist yet, or be an empty folder of the
+    /// user's own: whoever owns it could put links there while the run writes. It is opened once;
+    /// all that the run writes goes into that folder, whatever becomes of its name.
     ///
     /// # Errors
-    /// [`StoreError::NotEmpty`] or [`StoreError::NotAFolder`] if something is there, [`StoreError::Foreign`],
-    /// [`StoreError::OpenToOthers`] or [`StoreError::Link`] if it is not the user's alone, [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::NotEmpty`] or [`StoreError::NotAFolder`] if something is there,
+    /// [`StoreError::Foreign`], [`StoreError::OpenToOthers`] or [`StoreError::Link`] if it is not
+    /// the user's alone, [`StoreError::Io`] if the disk refuses.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let folder = Held::of_a_run(path)?;
@@ -71,8 +73,9 @@ impl RunFolder {
     /// Opens a run, also one that was killed.
     ///
     /// # Errors
-    /// [`StoreError::NotARun`] without a manifest, [`StoreError::Newer`] if a later tardy made it, [`StoreError::Damaged`] if
-    /// the manifest cannot be read, [`StoreError::LeadsOut`] if it is a link out of the folder, [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::NotARun`] without a manifest, [`StoreError::Newer`] if a later tardy made it,
+    /// [`StoreError::Damaged`] if the manifest cannot be read, [`StoreError::LeadsOut`] if it is a
+    /// link out of the folder, [`StoreError::Io`] if the disk refuses.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let run = RunFolder::of(Held::open(path.as_ref())?);
         run.manifest()?;
@@ -84,12 +87,13 @@ impl RunFolder {
         self.folder.path()
     }
 
-    /// Makes a folder in it, for what is not the store's and comes there by its path, as a guest's console does. As root the folder above
-    /// must then be nobody else's: who owns it could put another folder in this one's place.
+    /// Makes a folder in it, for what is not the store's and comes there by its path, as a guest's
+    /// console does. As root the folder above must then be nobody else's: who owns it could put
+    /// another folder in this one's place.
     ///
     /// # Errors
-    /// [`StoreError::Name`] if it cannot be called so, [`StoreError::Foreign`] and [`StoreError::OpenToOthers`] for the folder above,
-    /// [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::Name`] if it cannot be called so, [`StoreError::Foreign`] and
+    /// [`StoreError::OpenToOthers`] for the folder above, [`StoreError::Io`] if the disk refuses.
     pub fn make_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
         let path = self.folder.make(file_name(name)?)?.path().to_owned();
         self.folder.check_way()?;
@@ -157,10 +161,12 @@ impl RunFolder {
         self.folder.replace("report.html", page)
     }
 
-    /// Appends to `commands.sh`, a shell script that is to be read before it is run. A missing last line feed is added.
+    /// Appends to `commands.sh`, a shell script that is to be read before it is run. A missing
+    /// last line feed is added.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the disk refuses; [`StoreError::Link`] or [`StoreError::NotAFile`] if something else stands there.
+    /// [`StoreError::Io`] if the disk refuses; [`StoreError::Link`] or [`StoreError::NotAFile`] if
+    /// something else stands there.
     pub fn append_commands(&self, script: &str) -> Result<(), StoreError> {
         let end = if script.is_empty() || script.ends_with('\n') { "" } else { "\n" };
         self.append(&self.commands, COMMANDS, SCRIPT, format!("{script}{end}").as_bytes())
@@ -189,7 +195,8 @@ impl RunFolder {
         self.text(COMMANDS)
     }
 
-    /// Appends one JSON object as a line to `events.jsonl`; it is with the kernel when this returns.
+    /// Appends one JSON object as a line to `events.jsonl`; it is with the kernel when this
+    /// returns.
     ///
     /// # Errors
     /// [`StoreError::Io`] if the event cannot be encoded or the disk refuses.
@@ -203,8 +210,8 @@ impl RunFolder {
     /// Begins trial `n` of a cell: its folder is `trials/<cell>/<n>.partial/` until it is finished.
     ///
     /// # Errors
-    /// [`StoreError::Name`] if the cell's id cannot name a folder, [`StoreError::TrialExists`] if it was begun before,
-    /// [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::Name`] if the cell's id cannot name a folder, [`StoreError::TrialExists`] if
+    /// it was begun before, [`StoreError::Io`] if the disk refuses.
     pub fn begin_trial(&self, cell: &str, n: u32) -> Result<TrialFolder, StoreError> {
         TrialFolder::begin(self.folder.make(TRIALS)?.make(file_name(cell)?)?, n)
     }
@@ -228,7 +235,8 @@ impl RunFolder {
     /// Reads `trial.json` of a finished trial.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`], [`StoreError::Io`].
+    /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`],
+    /// [`StoreError::Io`].
     pub fn record(&self, cell: &str, n: u32) -> Result<TrialRecord, StoreError> {
         self.read_json(&self.finished(cell, n)?.join(RECORD))
     }
@@ -246,13 +254,15 @@ impl RunFolder {
     /// Opens `samples.parquet` of a finished trial.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`], [`StoreError::Io`].
+    /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`],
+    /// [`StoreError::Io`].
     pub fn samples(&self, cell: &str, n: u32) -> Result<SamplesFile, StoreError> {
         let below = self.finished(cell, n)?.join(SAMPLES);
         SamplesFile::of(self.folder.file(&below)?, &self.path().join(below))
     }
 
-    /// The rows of one stream of a finished trial, at most [`crate::samples::BATCH_ROWS`] at a time.
+    /// The rows of one stream of a finished trial, at most [`crate::samples::BATCH_ROWS`] at a
+    /// time.
     ///
     /// # Errors
     /// As [`RunFolder::samples`]; [`StoreError::NoSuchStream`].

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A folder that is held open. What is written goes into it by its descriptor: files are made anew, never through a link, and under
-//! names that nobody can know before. What is read lies in it: a link that leads out is refused.
+//! A folder that is held open. What is written goes into it by its descriptor: files are made
+//! anew, never through a link, and under names that nobody can know before. What is read lies in
+//! it: a link that leads out is refused.
 
 use crate::{StoreError, way};
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
@@ -30,7 +31,8 @@ impl Held {
     /// The folder for a new run: made if it is not there, else one of the user's own.
     ///
     /// # Errors
-    /// [`StoreError::Link`], [`StoreError::Foreign`], [`StoreError::OpenToOthers`], [`StoreError::NotAFolder`], [`StoreError::Io`].
+    /// [`StoreError::Link`], [`StoreError::Foreign`], [`StoreError::OpenToOthers`],
+    /// [`StoreError::NotAFolder`], [`StoreError::Io`].
     pub fn of_a_run(path: &Path) -> Result<Held, StoreError> {
         let way::End { folder, name } = way::walk(path, true)?;
         let (name, is_new) = match &name {
@@ -48,7 +50,8 @@ impl Held {
             _ => StoreError::io("open", path)(errno.into()),
         })?;
         let held = Held { folder: opened, path: path.to_owned() };
-        // On a file system of another machine's even what one makes may be another user's. Root has too much to lose to believe that.
+        // On a file system of another machine's even what one makes may be another user's. Root
+        // has too much to lose to believe that.
         if !is_new || geteuid().is_root() {
             way::check_ours(&held.about()?, path)?;
         }
@@ -148,8 +151,8 @@ impl Held {
         self.make_file(OsStr::new(name), OFlags::empty()).map_err(self.failed("create", name))
     }
 
-    /// Makes a file that is not there yet, to append to. In a folder that was opened, one that is there is gone on with, if it is
-    /// no link.
+    /// Makes a file that is not there yet, to append to. In a folder that was opened, one that is
+    /// there is gone on with, if it is no link.
     pub fn appended(&self, name: &str) -> Result<File, StoreError> {
         match self.make_file(OsStr::new(name), OFlags::APPEND) {
             Err(Errno::EXIST) => {
@@ -183,8 +186,8 @@ impl Held {
         }
     }
 
-    /// Writes a file at once: a temporary one beside it, fsync, rename, fsync of the folder. So that a kill or a power cut leaves
-    /// either the old file or the new one, never half of one.
+    /// Writes a file at once: a temporary one beside it, fsync, rename, fsync of the folder. So
+    /// that a kill or a power cut leaves either the old file or the new one, never half of one.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (temporary, mut file) = self.temporary(OsStr::new(name))?;
         let written = file
@@ -193,7 +196,8 @@ impl Held {
             .and_then(|()| file.sync_all().map_err(StoreError::io("sync", &self.path.join(name))))
             .and_then(|()| self.rename(&temporary, OsStr::new(name)));
         if written.is_err() {
-            // The reason it failed is what counts; a temporary file that stays behind is ignored by readers.
+            // The reason it failed is what counts; a temporary file that stays behind is ignored
+            // by readers.
             self.remove(&temporary);
         }
         written
@@ -219,7 +223,8 @@ impl Held {
     fn beneath(&self, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         match fs::openat2(&self.folder, below, flags, Mode::empty(), ResolveFlags::BENEATH) {
-            // A kernel before 5.6, or a sandbox that does not know the call: without it no link is followed at all.
+            // A kernel before 5.6, or a sandbox that does not know the call: without it no link is
+            // followed at all.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return opened,
         }
@@ -244,8 +249,8 @@ impl Held {
         }
     }
 
-    /// Opens a file below it to read. What is no regular file is refused unopened: a device may bring bytes without an end, and a
-    /// pipe never answers.
+    /// Opens a file below it to read. What is no regular file is refused unopened: a device may
+    /// bring bytes without an end, and a pipe never answers.
     ///
     /// # Errors
     /// [`StoreError::LeadsOut`], [`StoreError::NotAFile`], [`StoreError::Io`].

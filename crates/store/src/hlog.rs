@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! HdrHistogram interval logs (version 1.3, V2 compressed encoding), which many tools read: `<stream>.hlog` of a trial, and
-//! [`Log`] for others.
+//! HdrHistogram interval logs (version 1.3, V2 compressed encoding), which many tools read:
+//! `<stream>.hlog` of a trial, and [`Log`] for others.
 //!
-//! In `<stream>.hlog` there is one line per metric, its name the tag, values in ns, three significant digits. The values are
-//! those of the results, bucket by bucket: the buckets of [`tardy_model::histogram`] are HdrHistogram's own. A log knows no
-//! values below zero: they are counted at 0, so that the quantiles above stay what they are, and a comment says how many. Times
-//! are the schedule's own, from 0, so that the bytes are a function of the samples alone.
+//! In `<stream>.hlog` there is one line per metric, its name the tag, values in ns, three
+//! significant digits. The values are those of the results, bucket by bucket: the buckets of
+//! [`tardy_model::histogram`] are HdrHistogram's own. A log knows no values below zero: they are
+//! counted at 0, so that the quantiles above stay what they are, and a comment says how many.
+//! Times are the schedule's own, from 0, so that the bytes are a function of the samples alone.
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
@@ -25,11 +26,12 @@ const DIGITS: u8 = 3;
 /// The greatest value of [`Values`], ns: an hour, the bound that tools commonly set.
 pub const GREATEST_NS: i64 = 3_600_000_000_000;
 
-/// Digits that [`Values`] keep. With five a histogram has 27 MiB, which would be all that a fuzzer does.
+/// Digits that [`Values`] keep. With five a histogram has 27 MiB, which would be all that a fuzzer
+/// does.
 const FINE: u8 = if cfg!(fuzzing) { 2 } else { 5 };
 
-/// A distribution for a log with five significant digits: every ns has a bucket of its own below 262 144 ns, above that a
-/// bucket is at most 1/131 072 of its value wide.
+/// A distribution for a log with five significant digits: every ns has a bucket of its own below
+/// 262 144 ns, above that a bucket is at most 1/131 072 of its value wide.
 #[derive(Clone, Debug)]
 pub struct Values {
     histogram: hdrhistogram::Histogram<u64>,
@@ -85,7 +87,8 @@ impl<W: Write> Log<'_, W> {
     /// Writes a line: `start` after the log's start, `length` long. No values, no line.
     ///
     /// # Errors
-    /// The sink's; `InvalidData` if the values cannot be encoded or the tag has a space, a comma or a line feed.
+    /// The sink's; `InvalidData` if the values cannot be encoded or the tag has a space, a comma
+    /// or a line feed.
     pub fn interval(&mut self, tag: &str, start: Duration, length: Duration, values: &Values) -> io::Result<()> {
         self.line(tag, start, length, &values.histogram)
     }
@@ -108,7 +111,8 @@ impl<W: Write> Log<'_, W> {
     }
 }
 
-/// Writes a log: its head, then what `fill` writes. `start` is seconds since 1970; lines count from it.
+/// Writes a log: its head, then what `fill` writes. `start` is seconds since 1970; lines count
+/// from it.
 ///
 /// # Errors
 /// The sink's, and those of `fill`.
@@ -130,8 +134,8 @@ pub fn write<W: Write, E: From<io::Error>>(
     fill(&mut Log { log: log.begin_log_with(out, &mut serializer)? })
 }
 
-/// The bytes of a trial's log: `span` from the first to the last scheduled instant, a metric without values with a comment and
-/// no line.
+/// The bytes of a trial's log: `span` from the first to the last scheduled instant, a metric
+/// without values with a comment and no line.
 ///
 /// # Errors
 /// `InvalidData` if a value cannot be encoded.
@@ -145,7 +149,8 @@ pub fn encode(span: Nanos, histograms: &BTreeMap<Metric, Histogram>) -> io::Resu
             let mut histogram = hdrhistogram::Histogram::<u64>::new(DIGITS).map_err(invalid)?;
             let mut negative = 0;
             for bucket in values.iter() {
-                // Of a bucket its greatest value, at most the maximum: as the quantiles of the results are read.
+                // Of a bucket its greatest value, at most the maximum: as the quantiles of the
+                // results are read.
                 let value = bucket.high_ns.min(values.max().unwrap_or(bucket.high_ns));
                 negative += if value < 0 { bucket.count } else { 0 };
                 histogram.record_n(value.max(0) as u64, bucket.count).map_err(invalid)?;

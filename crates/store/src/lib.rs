@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run folder: what a run leaves on disk, written so that a kill at any moment leaves every finished trial whole.
+//! The run folder: what a run leaves on disk, written so that a kill at any moment leaves every
+//! finished trial whole.
 //!
 //! ```text
 //! experiment.toml  manifest.json  commands.sh  events.jsonl  results.json  report.html
 //! trials/<cell>/<n>/           samples.parquet  <stream>.hlog  trial.json
 //! trials/<cell>/<n>.partial/   a trial that is running, or was when the run was killed
 //! ```
-//! [`RunFolder`] writes and reads it, [`samples`] are its `samples.parquet`, [`hlog`] is the format of the histograms.
+//! [`RunFolder`] writes and reads it, [`samples`] are its `samples.parquet`, [`hlog`] is the
+//! format of the histograms.
 
 mod durable;
 mod error;

@@ -3,7 +3,8 @@
 
 use crate::StoreError;
 
-/// A cell's or stream's name, if it can name a file: the characters of cell ids, not hidden, not `.` or `..`.
+/// A cell's or stream's name, if it can name a file: the characters of cell ids, not hidden, not
+/// `.` or `..`.
 pub(crate) fn file_name(name: &str) -> Result<&str, StoreError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._=,-".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file that the user names for a picture or an export: made anew beside its place and renamed, so that whoever looks at the wrong
-//! moment sees the old one whole, and so that nobody's link is written through.
+//! A file that the user names for a picture or an export: made anew beside its place and renamed,
+//! so that whoever looks at the wrong moment sees the old one whole, and so that nobody's link is
+//! written through.
 
 use crate::held::Held;
 use crate::{StoreError, way};
@@ -21,11 +22,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the place `path`. A link is followed if it is root's or the user's own: it then keeps pointing where it points.
+    /// Opens the place `path`. A link is followed if it is root's or the user's own: it then keeps
+    /// pointing where it points.
     ///
     /// # Errors
-    /// [`StoreError::Link`] for a link of somebody else's; as root, [`StoreError::Foreign`] and [`StoreError::OpenToOthers`] for a
-    /// folder that is not root's or of the user who called sudo; [`StoreError::NotAFile`]; [`StoreError::Io`].
+    /// [`StoreError::Link`] for a link of somebody else's; as root, [`StoreError::Foreign`] and
+    /// [`StoreError::OpenToOthers`] for a folder that is not root's or of the user who called
+    /// sudo; [`StoreError::NotAFile`]; [`StoreError::Io`].
     pub fn create(path: &Path) -> Result<Output, StoreError> {
         let failed = |errno: Errno| StoreError::io("write", path)(errno.into());
         let mut at = path.to_owned();
@@ -37,7 +40,8 @@ impl Output {
                 Err(Errno::NOENT) => break (folder, name),
                 Err(errno) => return Err(failed(errno)),
                 Ok(about) if way::is_link(&about) => {
-                    // `/dev/stdout` and the like end in a link of the kernel's, to what has no name of its own.
+                    // `/dev/stdout` and the like end in a link of the kernel's, to what has no
+                    // name of its own.
                     if fs::fstatfs(&folder).is_ok_and(|of| of.f_type == fs::PROC_SUPER_MAGIC) {
                         return Output::through(path);
                     }

@@ -18,8 +18,8 @@ pub(crate) const SAMPLES: &str = "samples.parquet";
 pub(crate) const RECORD: &str = "trial.json";
 const LOADS: &str = "loads";
 
-/// `trials/<cell>/<n>.partial/`. It becomes `<n>/` by [`TrialFolder::finish`] and by nothing else: dropped before, it stays
-/// as it is and readers report it as unfinished.
+/// `trials/<cell>/<n>.partial/`. It becomes `<n>/` by [`TrialFolder::finish`] and by nothing else:
+/// dropped before, it stays as it is and readers report it as unfinished.
 #[derive(Debug)]
 pub struct TrialFolder {
     cell: Held,
@@ -52,11 +52,12 @@ impl TrialFolder {
         samples::write::into(self.partial.create(SAMPLES)?, &self.path().join(SAMPLES), streams)
     }
 
-    /// Writes `<stream>.hlog`: the histograms of the trial's results, an interval line for each metric that has values. `span` is
-    /// from the first to the last scheduled instant.
+    /// Writes `<stream>.hlog`: the histograms of the trial's results, an interval line for each
+    /// metric that has values. `span` is from the first to the last scheduled instant.
     ///
     /// # Errors
-    /// [`StoreError::Name`] if the stream's name cannot be a file's, [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::Name`] if the stream's name cannot be a file's, [`StoreError::Io`] if the
+    /// disk refuses.
     pub fn write_histograms(
         &self,
         stream: &str,
@@ -90,7 +91,8 @@ impl TrialFolder {
     /// Makes the trial whole: from here on it survives a kill or a power cut.
     ///
     /// # Errors
-    /// [`StoreError::Incomplete`] if the samples or the record were not written, [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::Incomplete`] if the samples or the record were not written,
+    /// [`StoreError::Io`] if the disk refuses.
     pub fn finish(self) -> Result<(), StoreError> {
         for lacks in [SAMPLES, RECORD] {
             if !self.partial.has_file(lacks) {

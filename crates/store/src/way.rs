@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way to a folder that is to be written into: walked step by step, each step held open, so that nobody can put a link or another
-//! folder in the place of one that was looked at. And the rule of whose folders may be written into at all.
+//! The way to a folder that is to be written into: walked step by step, each step held open, so
+//! that nobody can put a link or another folder in the place of one that was looked at. And the
+//! rule of whose folders may be written into at all.
 
 use crate::StoreError;
 use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Stat};
@@ -27,19 +28,21 @@ fn is_ours(owner: u32) -> bool {
     owner == geteuid().as_raw() || of_sudo("SUDO_UID") == Some(owner)
 }
 
-/// True if this process may follow the link: who could turn it round meanwhile may do all that this process may.
+/// True if this process may follow the link: who could turn it round meanwhile may do all that
+/// this process may.
 fn may_follow(owner: u32) -> bool {
     owner == 0 || is_ours(owner)
 }
 
-/// True if only this process's user is in the group; for the one who called by sudo where the group has the user's number. Others may
-/// be in any other one (`users`), and must not choose what root writes to.
+/// True if only this process's user is in the group; for the one who called by sudo where the
+/// group has the user's number. Others may be in any other one (`users`), and must not choose what
+/// root writes to.
 fn is_private(group: u32) -> bool {
     group == getegid().as_raw() || (of_sudo("SUDO_GID") == Some(group) && of_sudo("SUDO_UID") == Some(group))
 }
 
-/// Refuses a folder that others could fill: one of another user's, or one that others may write to. A group that is the user's own
-/// may.
+/// Refuses a folder that others could fill: one of another user's, or one that others may write
+/// to. A group that is the user's own may.
 ///
 /// # Errors
 /// [`StoreError::Foreign`] and [`StoreError::OpenToOthers`].
@@ -54,8 +57,9 @@ pub(crate) fn check_ours(about: &Stat, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses, as root, to put a file into a folder of another user's; root's own may be open to all if they are sticky, as `/tmp` is.
-/// A user without root's rights loses nothing that way: the file is made anew under a name that nobody knows, and renamed.
+/// Refuses, as root, to put a file into a folder of another user's; root's own may be open to all
+/// if they are sticky, as `/tmp` is. A user without root's rights loses nothing that way: the file
+/// is made anew under a name that nobody knows, and renamed.
 ///
 /// # Errors
 /// [`StoreError::Foreign`] and [`StoreError::OpenToOthers`].
@@ -113,11 +117,12 @@ fn parts(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// Walks to the folder that the last name of `path` stands in, and makes what is missing on the way if `makes`. Links on the way are
-/// followed if they are root's or the user's own.
+/// Walks to the folder that the last name of `path` stands in, and makes what is missing on the
+/// way if `makes`. Links on the way are followed if they are root's or the user's own.
 ///
 /// # Errors
-/// [`StoreError::Link`] at a link of somebody else's, [`StoreError::NotAFolder`], [`StoreError::Io`].
+/// [`StoreError::Link`] at a link of somebody else's, [`StoreError::NotAFolder`],
+/// [`StoreError::Io`].
 pub(crate) fn walk(path: &Path, makes: bool) -> Result<End, StoreError> {
     let failed = |tried| move |errno: Errno| StoreError::io(tried, path)(errno.into());
     let dot = OsStr::new(".");

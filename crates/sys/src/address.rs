@@ -36,7 +36,8 @@ impl Raw {
 
     fn put<T>(&mut self, address: T) {
         const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
-        // SAFETY: sockaddr_storage is larger than every address and aligned for each; checked above.
+        // SAFETY: sockaddr_storage is larger than every address and aligned for each; checked
+        // above.
         unsafe { (&raw mut self.storage).cast::<T>().write(address) };
         self.length = size_of::<T>() as u32;
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The socket calls of the measured loops, straight to the kernel. glibc's own are points where a thread may be cancelled, and
-//! in a program with several threads each of them pays for that with two atomic operations. On x86-64 the instruction stands in the loop
-//! itself: when a call returns the CPU's caches are full of the kernel's code, and each place that is jumped to is one to be waited for.
+//! The socket calls of the measured loops, straight to the kernel. glibc's own are points where a
+//! thread may be cancelled, and in a program with several threads each of them pays for that with
+//! two atomic operations. On x86-64 the instruction stands in the loop itself: when a call returns
+//! the CPU's caches are full of the kernel's code, and each place that is jumped to is one to be
+//! waited for.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -19,8 +21,8 @@ fn settled(result: libc::c_long) -> Result<usize, i32> {
 #[inline(always)]
 unsafe fn kernel(number: libc::c_long, args: [usize; 6]) -> libc::c_long {
     let result;
-    // SAFETY: the registers of the kernel's calling convention; the kernel changes rax, rcx and r11 alone, and only memory that the
-    // arguments name.
+    // SAFETY: the registers of the kernel's calling convention; the kernel changes rax, rcx and
+    // r11 alone, and only memory that the arguments name.
     unsafe {
         std::arch::asm!(
             "syscall",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program of the user's as a child: a group of its own, its output through one pipe, killed by the kernel when the thread that
-//! started it ends.
+//! A program of the user's as a child: a group of its own, its output through one pipe, killed by
+//! the kernel when the thread that started it ends.
 
 use crate::error::{SysError, check};
 use crate::tcp::wait_for;
@@ -34,9 +34,10 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `program` with `args`. Of this process's environment it gets PATH and LANG, and `marks` besides: what else stands there,
-    /// as a key of the user's, is none of its business. It inherits the calling thread's CPU, policy and network namespace, and dies
-    /// with that thread.
+    /// Starts `program` with `args`. Of this process's environment it gets PATH and LANG, and
+    /// `marks` besides: what else stands there, as a key of the user's, is none of its business.
+    /// It inherits the calling thread's CPU, policy and network namespace, and dies with that
+    /// thread.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -85,7 +86,8 @@ impl Child {
         self.child.id()
     }
 
-    /// Waits up to `limit` for output: its bytes, 0 if the time is up, `None` once nobody can write any more.
+    /// Waits up to `limit` for output: its bytes, 0 if the time is up, `None` once nobody can
+    /// write any more.
     pub fn read(&mut self, into: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let Some(output) = &mut self.output else { return Ok(None) };
         if !wait_for(output.as_raw_fd(), libc::POLLIN, limit)? {
@@ -102,10 +104,11 @@ impl Child {
         }
     }
 
-    /// How it ended; `None` while it runs. It stays a zombie until this is dropped: as long as it does, its number, which is its
-    /// group's, is nobody else's.
+    /// How it ended; `None` while it runs. It stays a zombie until this is dropped: as long as it
+    /// does, its number, which is its group's, is nobody else's.
     pub fn ended(&self) -> Option<Ended> {
-        // SAFETY: siginfo_t is plain data; all zero is what the kernel leaves there if nothing has ended.
+        // SAFETY: siginfo_t is plain data; all zero is what the kernel leaves there if nothing has
+        // ended.
         let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: `info` is valid and writable for the call.
@@ -118,8 +121,8 @@ impl Child {
         Some(if info.si_code == libc::CLD_EXITED { Ended::Code(status) } else { Ended::Signal(status) })
     }
 
-    /// Sends a signal to its whole group. The group is its own until this is dropped, so no stranger is
-    /// meant.
+    /// Sends a signal to its whole group. The group is its own until this is dropped, so no
+    /// stranger is meant.
     ///
     /// # Errors
     /// The kernel's; a group that is gone is none.
@@ -141,7 +144,8 @@ impl Drop for Child {
     fn drop(&mut self) {
         // Also those of the group that outlive its leader.
         let _ = self.signal(libc::SIGKILL);
-        // One that is stuck in the kernel must not stop its parent too: it stays a zombie until that ends.
+        // One that is stuck in the kernel must not stop its parent too: it stays a zombie until
+        // that ends.
         let until = Instant::now() + LEAVING;
         while let Ok(None) = self.child.try_wait()
             && Instant::now() < until

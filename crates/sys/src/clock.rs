@@ -16,8 +16,8 @@ fn id(clock: ClockId) -> libc::clockid_t {
 #[inline]
 pub fn now<C: Clock>() -> Instant<C> {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid, writable timespec; the three clocks exist on every Linux that tardy runs on, so the call
-    // cannot fail.
+    // SAFETY: `ts` is a valid, writable timespec; the three clocks exist on every Linux that tardy
+    // runs on, so the call cannot fail.
     unsafe { libc::clock_gettime(id(C::ID), &mut ts) };
     Instant::from_ns(ts.tv_sec * 1_000_000_000 + ts.tv_nsec)
 }
@@ -25,7 +25,8 @@ pub fn now<C: Clock>() -> Instant<C> {
 /// Sleeps until the instant has come. A signal does not end the sleep.
 pub fn sleep_until(at: Instant<Tai>) {
     let ts = libc::timespec { tv_sec: at.ns().div_euclid(1_000_000_000), tv_nsec: at.ns().rem_euclid(1_000_000_000) };
-    // SAFETY: `ts` is a valid timespec; with TIMER_ABSTIME the remaining time is not written, so null is allowed.
+    // SAFETY: `ts` is a valid timespec; with TIMER_ABSTIME the remaining time is not written, so
+    // null is allowed.
     while unsafe { libc::clock_nanosleep(libc::CLOCK_TAI, libc::TIMER_ABSTIME, &ts, ptr::null_mut()) } == libc::EINTR {}
 }
 

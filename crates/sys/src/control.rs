@@ -17,8 +17,8 @@ impl<const N: usize> Default for ControlBuffer<N> {
 /// Calls `each` with level, type and data of every control message.
 #[inline]
 pub(crate) fn for_each(message: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
-    // SAFETY: `message` was filled by the kernel: control pointer and length describe initialised memory, in which the
-    // CMSG macros stay; each message's length counts its header.
+    // SAFETY: `message` was filled by the kernel: control pointer and length describe initialised
+    // memory, in which the CMSG macros stay; each message's length counts its header.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
         while !at.is_null() {
@@ -33,7 +33,8 @@ pub(crate) fn for_each(message: &libc::msghdr, mut each: impl FnMut(i32, i32, &[
 /// A plain value out of a control message's data, if it is long enough.
 #[inline]
 pub(crate) fn value<T: Plain>(data: &[u8]) -> Option<T> {
-    // SAFETY: the length is checked; `Plain` types are valid for every bit pattern; the read is unaligned.
+    // SAFETY: the length is checked; `Plain` types are valid for every bit pattern; the read is
+    // unaligned.
     (data.len() >= mem::size_of::<T>()).then(|| unsafe { ptr::read_unaligned(data.as_ptr().cast()) })
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Datagrams in bulk, without stamps: many in a call, between two sockets that know only each other.
+//! Datagrams in bulk, without stamps: many in a call, between two sockets that know only each
+//! other.
 
 use crate::address::{bind, connect, socket};
 use crate::error::SysError;
@@ -31,7 +32,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// For [`MOST`] datagrams of at most `room` bytes, touched, so that no page fault waits for the loop.
+    /// For [`MOST`] datagrams of at most `room` bytes, touched, so that no page fault waits for
+    /// the loop.
     pub fn new(room: usize) -> Batch {
         let room = room.max(1);
         Batch { bytes: vec![0x5a; room * MOST], room }
@@ -57,7 +59,8 @@ impl Datagrams {
         Ok(Datagrams { fd })
     }
 
-    /// Sends one datagram of each of these lengths, at most [`MOST`], cut at the batch's room; says how many were taken.
+    /// Sends one datagram of each of these lengths, at most [`MOST`], cut at the batch's room;
+    /// says how many were taken.
     pub fn send(&self, batch: &mut Batch, lengths: &[usize]) -> io::Result<usize> {
         let n = lengths.len().min(MOST);
         let mut parts: [libc::iovec; MOST] = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MOST];
@@ -68,12 +71,14 @@ impl Datagrams {
             };
         }
         let mut messages = headers(&mut parts);
-        // SAFETY: the first `n` headers point at parts of `batch`, which stay for the length of the call.
+        // SAFETY: the first `n` headers point at parts of `batch`, which stay for the length of
+        // the call.
         let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), n as u32, 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
 
-    /// Takes what waits, at least one datagram, at most [`MOST`]: how many, and their bytes. `None` if the time limit passed.
+    /// Takes what waits, at least one datagram, at most [`MOST`]: how many, and their bytes.
+    /// `None` if the time limit passed.
     pub fn receive(&self, batch: &mut Batch) -> io::Result<Option<(usize, u64)>> {
         let mut parts: [libc::iovec; MOST] = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MOST];
         for (part, room) in parts.iter_mut().zip(batch.bytes.chunks_mut(batch.room)) {
@@ -82,7 +87,8 @@ impl Datagrams {
         let mut messages = headers(&mut parts);
         let flags = libc::MSG_WAITFORONE;
         let (fd, first) = (self.fd.as_raw_fd(), messages.as_mut_ptr());
-        // SAFETY: every header points at its own part of `batch`, which stays for the length of the call.
+        // SAFETY: every header points at its own part of `batch`, which stays for the length of
+        // the call.
         let came = unsafe { libc::recvmmsg(fd, first, MOST as u32, flags, ptr::null_mut()) };
         if came < 0 {
             let error = io::Error::last_os_error();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks that end: the kernel sends a message for each (taskstats over generic netlink), which waits in a socket's buffer until it is
-//! read. Nothing runs meanwhile, so listening disturbs nobody: the task that ends pays for its own message.
+//! Tasks that end: the kernel sends a message for each (taskstats over generic netlink), which
+//! waits in a socket's buffer until it is read. Nothing runs meanwhile, so listening disturbs
+//! nobody: the task that ends pays for its own message.
 
 use crate::call;
 use crate::error::{SysError, check};
@@ -121,7 +122,8 @@ fn open() -> Result<OwnedFd, SysError> {
     Ok(fd)
 }
 
-/// Asks, and reads the answers until one is an error or an acknowledgement. Gives the bytes of the last other one.
+/// Asks, and reads the answers until one is an error or an acknowledgement. Gives the bytes of the
+/// last other one.
 fn ask(fd: &OwnedFd, request: &[u8], what: &'static str) -> Result<Vec<u8>, SysError> {
     let failed = |errno| SysError {
         call: what,
@@ -144,8 +146,8 @@ impl Exits {
     /// Listens for tasks that end on these CPUs, from now on.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN, in a namespace of processes or of the network other than the machine's own, and where the kernel is
-    /// built without taskstats.
+    /// Without CAP_NET_ADMIN, in a namespace of processes or of the network other than the
+    /// machine's own, and where the kernel is built without taskstats.
     pub fn listen(cpus: &[u32]) -> Result<Exits, SysError> {
         let mut sockets = Vec::new();
         let mut family = None;
@@ -168,7 +170,8 @@ impl Exits {
         Ok(Exits { sockets })
     }
 
-    /// The tasks that ended since the last call, and whether some are missing because there was no room for their messages.
+    /// The tasks that ended since the last call, and whether some are missing because there was no
+    /// room for their messages.
     pub fn take(&self) -> (Vec<Exit>, bool) {
         let (mut exits, mut incomplete) = (Vec::new(), false);
         let mut bytes = vec![0; LARGEST];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a network device may do by itself, as `ethtool -k` tells it: whether a feature is on, and whether it can be switched.
+//! What a network device may do by itself, as `ethtool -k` tells it: whether a feature is on, and
+//! whether it can be switched.
 
 use crate::error::SysError;
 use crate::nic::{SIOCETHTOOL, ask};
@@ -31,27 +32,32 @@ struct SetInfo {
     count: u32,
 }
 
-/// Asks for one feature by its name, in the network namespace of the calling thread; `None` where this kernel has none of that name.
+/// Asks for one feature by its name, in the network namespace of the calling thread; `None` where
+/// this kernel has none of that name.
 ///
 /// # Errors
 /// ENODEV without such a device.
 pub fn feature(device: &str, name: &str) -> Result<Option<Feature>, SysError> {
     let mut info = SetInfo { cmd: ETHTOOL_GSSET_INFO, mask: 1 << ETH_SS_FEATURES, ..SetInfo::default() };
-    // SAFETY: `info` is the struct that this command reads and fills, with room for the one set that is asked for; it outlives the call.
+    // SAFETY: `info` is the struct that this command reads and fills, with room for the one set
+    // that is asked for; it outlives the call.
     unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GSSET_INFO", (&raw mut info).cast())? };
     let count = info.count;
     if info.mask == 0 || !(1..=MOST).contains(&count) {
         return Ok(None);
     }
-    // Command, set, how many; then the names, 32 bytes each. Words, so that it is aligned as the kernel's struct.
+    // Command, set, how many; then the names, 32 bytes each. Words, so that it is aligned as the
+    // kernel's struct.
     let mut names = vec![0u32; 3 + count as usize * ETH_GSTRING_LEN / 4];
     (names[0], names[1], names[2]) = (ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count);
-    // SAFETY: `names` has room for the head and for as many names as this kernel has just told, which is fixed when it is built.
+    // SAFETY: `names` has room for the head and for as many names as this kernel has just told,
+    // which is fixed when it is built.
     unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GSTRINGS", names.as_mut_ptr().cast())? };
     let bytes: Vec<u8> = names[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let is_it = |text: &[u8]| text.split(|byte| *byte == 0).next() == Some(name.as_bytes());
     let Some(at) = bytes.chunks_exact(ETH_GSTRING_LEN).position(is_it) else { return Ok(None) };
-    // Command, how many blocks; then blocks of 32 features: available, requested, active, never changed.
+    // Command, how many blocks; then blocks of 32 features: available, requested, active, never
+    // changed.
     let blocks = count.div_ceil(32);
     let mut states = vec![0u32; 2 + blocks as usize * 4];
     (states[0], states[1]) = (ETHTOOL_GFEATURES, blocks);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device's own stamping: what it is set to (SIOCGHWTSTAMP), and setting it (SIOCSHWTSTAMP, CAP_NET_ADMIN).
+//! A device's own stamping: what it is set to (SIOCGHWTSTAMP), and setting it (SIOCSHWTSTAMP,
+//! CAP_NET_ADMIN).
 
 use crate::error::SysError;
 use crate::nic::ask;
@@ -15,7 +16,8 @@ pub const RX_NONE: i32 = 0;
 /// HWTSTAMP_FILTER_ALL: every packet that arrives is stamped.
 pub const RX_ALL: i32 = 1;
 
-/// What a device is set to stamp (`struct hwtstamp_config`); the numbers are the kernel's, as `hwstamp_ctl` shows them.
+/// What a device is set to stamp (`struct hwtstamp_config`); the numbers are the kernel's, as
+/// `hwstamp_ctl` shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HwStamp {
     /// HWTSTAMP_FLAG_* bits.
@@ -48,7 +50,8 @@ struct Config {
 /// What the device is set to, in the network namespace of the calling thread.
 ///
 /// # Errors
-/// EOPNOTSUPP from a device that stamps nothing itself, or whose driver cannot tell; ENODEV without such a device.
+/// EOPNOTSUPP from a device that stamps nothing itself, or whose driver cannot tell; ENODEV
+/// without such a device.
 pub fn read(device: &str) -> Result<HwStamp, SysError> {
     call(device, SIOCGHWTSTAMP, "SIOCGHWTSTAMP", HwStamp { flags: 0, tx: 0, rx: 0 })
 }
@@ -64,7 +67,8 @@ pub fn set(device: &str, to: HwStamp) -> Result<HwStamp, SysError> {
 fn call(device: &str, number: libc::c_ulong, name: &'static str, with: HwStamp) -> Result<HwStamp, SysError> {
     let mut config = Config { flags: with.flags, tx: with.tx, rx: with.rx };
     const { assert!(mem::size_of::<Config>() == mem::size_of::<libc::hwtstamp_config>()) };
-    // SAFETY: both commands read and fill a `struct hwtstamp_config`, which `Config` is, field by field; it outlives the call.
+    // SAFETY: both commands read and fill a `struct hwtstamp_config`, which `Config` is, field by
+    // field; it outlives the call.
     unsafe { ask(device, number, name, (&raw mut config).cast())? };
     Ok(HwStamp { flags: config.flags, tx: config.tx, rx: config.rx })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls: clocks, scheduling, memory locking, namespaces, UDP and packet sockets with kernel stamps. The only crate with
-//! unsafe code; each block says why it is sound. What is returned has been read back from the kernel, not assumed.
+//! System calls: clocks, scheduling, memory locking, namespaces, UDP and packet sockets with
+//! kernel stamps. The only crate with unsafe code; each block says why it is sound. What is
+//! returned has been read back from the kernel, not assumed.
 
 mod address;
 pub mod allocator;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the first process of a machine does: file systems, modules, the TAI offset, switching off. For guests; nothing here is ever
-//! called on a host.
+//! What the first process of a machine does: file systems, modules, the TAI offset, switching off.
+//! For guests; nothing here is ever called on a host.
 
 use crate::error::{SysError, check};
 use std::ffi::CString;
@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-/// True if this is the machine's first process, started by the kernel as its init, under the name `init`. A container's first
-/// process may be tardy as well, and is called so.
+/// True if this is the machine's first process, started by the kernel as its init, under the name
+/// `init`. A container's first process may be tardy as well, and is called so.
 pub fn is_init() -> bool {
     std::process::id() == 1 && called("init")
 }
@@ -50,8 +50,8 @@ pub fn load_module(path: &Path) -> Result<(), SysError> {
     }
 }
 
-/// Gives the kernel's random number generator bytes that it is to believe in, so that nobody waits for chance. Only ever a
-/// guest's own, whose numbers are to be the same each time.
+/// Gives the kernel's random number generator bytes that it is to believe in, so that nobody waits
+/// for chance. Only ever a guest's own, whose numbers are to be the same each time.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of each that was sent, and of the
-//! segment that completed each that came.
+//! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of
+//! each that was sent, and of the segment that completed each that came.
 
 use crate::call;
 use crate::control::ControlBuffer;
@@ -24,7 +24,8 @@ const OPT_ID_TCP: u32 = 1 << 16;
 pub struct MessagesTx {
     fd: OwnedFd,
     tcp: Tcp,
-    /// Messages sent, and their bytes. The kernel's key of a stamp is the number of the last byte of its send call, modulo 2^32.
+    /// Messages sent, and their bytes. The kernel's key of a stamp is the number of the last byte
+    /// of its send call, modulo 2^32.
     messages: u32,
     bytes: u64,
     /// Bytes of a message; all have the same.
@@ -42,8 +43,9 @@ pub struct MessagesRx {
     control: ControlBuffer<256>,
 }
 
-/// Makes both halves of a connection that is fresh: nothing has been sent on it. Messages that come have `size` bytes. A receive call
-/// that waits has no time limit: who must end it pokes its thread ([`crate::poke`]).
+/// Makes both halves of a connection that is fresh: nothing has been sent on it. Messages that
+/// come have `size` bytes. A receive call that waits has no time limit: who must end it pokes its
+/// thread ([`crate::poke`]).
 ///
 /// # Errors
 /// The kernel's.
@@ -87,8 +89,8 @@ pub fn split(
 }
 
 impl MessagesTx {
-    /// Sends one message; returns the key under which its stamps come back, which counts messages, or errno. A broken
-    /// connection stays broken.
+    /// Sends one message; returns the key under which its stamps come back, which counts messages,
+    /// or errno. A broken connection stays broken.
     #[inline(always)]
     pub fn send(&mut self, message: &[u8]) -> Result<u32, i32> {
         // MSG_NOSIGNAL: a connection that is gone is an errno, not a signal.
@@ -130,7 +132,8 @@ impl MessagesTx {
         })
     }
 
-    /// Ends the connection in both directions: behind a message that went out in part nothing can follow.
+    /// Ends the connection in both directions: behind a message that went out in part nothing can
+    /// follow.
     #[cold]
     pub fn end(&self) {
         let _ = self.tcp.stream().shutdown(std::net::Shutdown::Both);
@@ -150,8 +153,8 @@ impl MessagesTx {
     }
 }
 
-/// The number of the message whose last byte has the kernel's number `key`, `bytes` having been sent in messages of `size`. A
-/// stamp comes back long before 2^32 further bytes are sent.
+/// The number of the message whose last byte has the kernel's number `key`, `bytes` having been
+/// sent in messages of `size`. A stamp comes back long before 2^32 further bytes are sent.
 fn message_of(key: u32, bytes: u64, size: u64) -> u32 {
     let behind = (bytes as u32).wrapping_sub(key.wrapping_add(1));
     let end = bytes.saturating_sub(u64::from(behind));
@@ -195,9 +198,10 @@ impl MessagesRx {
         by.wait(&self.fd, LIMIT_MS)
     }
 
-    /// Receives what is missing of one message into `into`, which must be the same memory until the message is whole; with `wait` it sleeps
-    /// until then or until its thread is poked. True if it is whole; a part of it is kept. EAGAIN or EINTR if nothing came, ESHUTDOWN if
-    /// the peer has ended.
+    /// Receives what is missing of one message into `into`, which must be the same memory until
+    /// the message is whole; with `wait` it sleeps until then or until its thread is poked. True
+    /// if it is whole; a part of it is kept. EAGAIN or EINTR if nothing came, ESHUTDOWN if the
+    /// peer has ended.
     #[inline(always)]
     pub fn receive(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<bool, i32> {
         let flags = if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT };

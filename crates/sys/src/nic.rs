@@ -87,7 +87,8 @@ pub fn driver(device: &str) -> Result<String, SysError> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-/// True if the device is up and has a link to another one (IFF_RUNNING), in the network namespace of the calling thread.
+/// True if the device is up and has a link to another one (IFF_RUNNING), in the network namespace
+/// of the calling thread.
 ///
 /// # Errors
 /// ENODEV without such a device.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packet sockets: whole Ethernet frames to and from one device, with the kernel's stamps.
 //!
-//! Who receives takes every protocol and filters by itself. A socket bound to one EtherType gets a tagged frame without
-//! its tag and without a word of it, and a frame with two tags not at all.
+//! Who receives takes every protocol and filters by itself. A socket bound to one EtherType gets a
+//! tagged frame without its tag and without a word of it, and a frame with two tags not at all.
 
 use crate::error::{SysError, check};
 use crate::nic;
@@ -29,7 +29,8 @@ pub struct Instruction {
 /// The driver of virtual Ethernet pairs. It filters no VLANs.
 const VETH: &str = "veth";
 
-/// A socket that sends frames out of `device`, with launch times if `launching`, and receives nothing.
+/// A socket that sends frames out of `device`, with launch times if `launching`, and receives
+/// nothing.
 ///
 /// # Errors
 /// If there is no such device, or a packet socket is not granted (CAP_NET_RAW).
@@ -45,8 +46,9 @@ pub fn sender(
     Ok(UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)?.told_of_drops())
 }
 
-/// A socket that receives the frames on `device` that `filter` lets through, but for those that this station sends; `stamp`
-/// asks for the kernel's stamps. `tagged` has frames of any VLAN let in by the device.
+/// A socket that receives the frames on `device` that `filter` lets through, but for those that
+/// this station sends; `stamp` asks for the kernel's stamps. `tagged` has frames of any VLAN let
+/// in by the device.
 ///
 /// # Errors
 /// As [`sender`]; or if the kernel refuses the filter.
@@ -107,12 +109,13 @@ fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
     const { assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>()) };
     let program =
         libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut().cast::<libc::sock_filter>() };
-    // The kernel copies the instructions, which have the layout that it wants and live until the call returns.
+    // The kernel copies the instructions, which have the layout that it wants and live until the
+    // call returns.
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "SO_ATTACH_FILTER")
 }
 
-/// A device that filters VLANs drops frames of those that it was not told of, but for a socket that listens to everything. Ends
-/// with the socket.
+/// A device that filters VLANs drops frames of those that it was not told of, but for a socket
+/// that listens to everything. Ends with the socket.
 fn listen_to_all(fd: &OwnedFd, device: &str) -> Result<(), SysError> {
     let request = libc::packet_mreq {
         mr_ifindex: index(device)?,

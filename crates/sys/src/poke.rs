@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends another thread's system call: a receive call without a time limit of its own saves the kernel a timer that it sets up and
-//! takes down again for each packet.
+//! Ends another thread's system call: a receive call without a time limit of its own saves the
+//! kernel a timer that it sets up and takes down again for each packet.
 
 use std::sync::Once;
 
-/// Nobody else uses it here: the kernel sends it only to who owns a socket and asks for it, and does nothing by default.
+/// Nobody else uses it here: the kernel sends it only to who owns a socket and asks for it, and
+/// does nothing by default.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
 extern "C" fn nothing(_: libc::c_int) {}
@@ -14,7 +15,8 @@ pub fn heed() {
     static HEEDED: Once = Once::new();
     HEEDED.call_once(|| {
         let handler: extern "C" fn(libc::c_int) = nothing;
-        // SAFETY: sigaction is plain data; all zero is no flag, so that calls are not begun again, and an empty mask.
+        // SAFETY: sigaction is plain data; all zero is no flag, so that calls are not begun again,
+        // and an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler as libc::sighandler_t;
         // SAFETY: `action` is valid; the handler touches nothing, so it may run at any moment.
@@ -22,8 +24,8 @@ pub fn heed() {
     });
 }
 
-/// Ends the call that a thread of this process sleeps in, if it does. One that is about to begin a call is missed: poke again. A thread
-/// that has ended is no fault.
+/// Ends the call that a thread of this process sleeps in, if it does. One that is about to begin a
+/// call is missed: poke again. A thread that has ended is no fault.
 pub fn poke(tid: u32) {
     let process = std::process::id() as libc::pid_t;
     // SAFETY: takes numbers only.

@@ -52,7 +52,8 @@ impl Stat {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{file} reads `{}`", line.trim_end())))
     }
 
-    /// Reads a line; `None` if it is none. The name may hold blanks and brackets, so that fields are counted from the last bracket on.
+    /// Reads a line; `None` if it is none. The name may hold blanks and brackets, so that fields
+    /// are counted from the last bracket on.
     pub fn parse(line: &str) -> Option<Stat> {
         let (before, rest) = line.rsplit_once(')')?;
         let (_, name) = before.split_once('(')?;

@@ -6,7 +6,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Moves the calling thread, and threads it starts from now on, into a network namespace (`/run/netns/NAME`).
+/// Moves the calling thread, and threads it starts from now on, into a network namespace
+/// (`/run/netns/NAME`).
 pub fn enter_netns(path: &Path) -> Result<(), SysError> {
     let on = || path.display().to_string();
     let file = File::open(path).map_err(|source| SysError { call: "open", on: on(), source })?;
@@ -15,7 +16,8 @@ pub fn enter_netns(path: &Path) -> Result<(), SysError> {
     Ok(())
 }
 
-/// Does something in a network namespace, by a thread of its own: the calling one stays where it is.
+/// Does something in a network namespace, by a thread of its own: the calling one stays where it
+/// is.
 ///
 /// # Errors
 /// If the namespace cannot be entered.
@@ -31,15 +33,17 @@ pub fn in_netns<T: Send>(path: &Path, then: impl FnOnce() -> T + Send) -> Result
     })
 }
 
-/// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. A session of its own would do so
-/// too, but the scheduler gives every session a task group (autogroup): each switch between two agents on a CPU would then
-/// be one between groups, which costs more and shares out the CPU otherwise than between programs of one shell.
+/// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. A session
+/// of its own would do so too, but the scheduler gives every session a task group (autogroup):
+/// each switch between two agents on a CPU would then be one between groups, which costs more and
+/// shares out the CPU otherwise than between programs of one shell.
 pub fn leave_terminal() {
     // SAFETY: takes numbers only. It fails for a session's leader, which leads a group already.
     unsafe { libc::setpgid(0, 0) };
 }
 
-/// True if the process may make namespaces and links: CAP_NET_ADMIN (12) and CAP_SYS_ADMIN (21) are in force.
+/// True if the process may make namespaces and links: CAP_NET_ADMIN (12) and CAP_SYS_ADMIN (21)
+/// are in force.
 pub fn may_build() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where programs are looked for. As root tardy starts none out of a folder in which somebody else could have put it: `sudo` may hand
-//! over the PATH of the user who called it.
+//! Where programs are looked for. As root tardy starts none out of a folder in which somebody else
+//! could have put it: `sudo` may hand over the PATH of the user who called it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Where programs are looked for if no folder of PATH is left.
 const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 const ROOT: u32 = 0;
-/// Mode bits: the group or others may write; only a file's owner may rename or remove it (a sticky folder, as /tmp).
+/// Mode bits: the group or others may write; only a file's owner may rename or remove it (a sticky
+/// folder, as /tmp).
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
@@ -23,8 +24,8 @@ pub fn only_root_writes(folder: &Path) -> bool {
     where_only_root_writes(folder).is_some()
 }
 
-/// Such a folder's path without links, for whoever owns a link may turn it round. One that is not there counts as such if nobody but
-/// root can make it.
+/// Such a folder's path without links, for whoever owns a link may turn it round. One that is not
+/// there counts as such if nobody but root can make it.
 fn where_only_root_writes(folder: &Path) -> Option<PathBuf> {
     let mut above = folder.is_absolute().then(|| folder.ancestors())?;
     let (named, there) = above.find_map(|above| Some((above, above.canonicalize().ok()?)))?;
@@ -34,7 +35,8 @@ fn where_only_root_writes(folder: &Path) -> Option<PathBuf> {
     is_safe.then(|| there.components().chain(folder.strip_prefix(named).unwrap_or(folder).components()).collect())
 }
 
-/// The folders of a PATH that only root writes to, without links; the system's own if none is left. An empty entry means the current folder, and goes.
+/// The folders of a PATH that only root writes to, without links; the system's own if none is
+/// left. An empty entry means the current folder, and goes.
 pub fn trusted(path: &OsStr) -> OsString {
     let kept: Vec<_> = std::env::split_paths(path).filter_map(|folder| where_only_root_writes(&folder)).collect();
     match std::env::join_paths(&kept) {
@@ -43,8 +45,8 @@ pub fn trusted(path: &OsStr) -> OsString {
     }
 }
 
-/// As root: takes the folders out of this process's PATH that others than root may write to. Children inherit it. To be called
-/// before the first thread is started.
+/// As root: takes the folders out of this process's PATH that others than root may write to.
+/// Children inherit it. To be called before the first thread is started.
 pub fn trust_path() {
     if !crate::process::is_root() {
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tx stamps as they come back through a socket's error queue, and the rx stamp of a message that was received.
+//! Tx stamps as they come back through a socket's error queue, and the rx stamp of a message that
+//! was received.
 
 use crate::control::{ControlBuffer, for_each, value};
 use std::mem;
@@ -9,7 +10,8 @@ use tardy_model::time::{Instant, Realtime};
 
 /// A report of etf's (include/uapi/linux/errqueue.h).
 const SO_EE_ORIGIN_TXTIME: u8 = 6;
-/// The launch time had passed when the packet could be sent; any other code: it was refused from the start.
+/// The launch time had passed when the packet could be sent; any other code: it was refused from
+/// the start.
 const SO_EE_CODE_TXTIME_MISSED: u8 = 2;
 
 /// Stamps taken from the error queue at a time: few, so that taking them fits between two packets.
@@ -35,7 +37,8 @@ pub enum TxPoint {
     Software,
     /// In the NIC, by the NIC's clock.
     Hardware,
-    /// No stamp: the queue discipline dropped the packet whose launch time this is (TAI), for that had passed.
+    /// No stamp: the queue discipline dropped the packet whose launch time this is (TAI), for that
+    /// had passed.
     Missed,
     /// No stamp: the queue discipline refused the packet whose launch time this is (TAI).
     Invalid,
@@ -92,8 +95,8 @@ pub(crate) fn buffers() -> StampBuffers {
     [ControlBuffer::default(); DRAIN]
 }
 
-/// Takes at most [`DRAIN`] messages that wait in the error queue, by one system call that never waits. Returns how many there
-/// were; fewer than [`DRAIN`] means that the queue is empty.
+/// Takes at most [`DRAIN`] messages that wait in the error queue, by one system call that never
+/// waits. Returns how many there were; fewer than [`DRAIN`] means that the queue is empty.
 pub(crate) fn drain(fd: &impl AsRawFd, buffers: &mut StampBuffers, mut each: impl FnMut(TxStamp)) -> usize {
     // SAFETY: mmsghdr is plain data.
     let mut messages: [libc::mmsghdr; DRAIN] = unsafe { mem::zeroed() };
@@ -102,8 +105,8 @@ pub(crate) fn drain(fd: &impl AsRawFd, buffers: &mut StampBuffers, mut each: imp
         message.msg_hdr.msg_controllen = control.0.len();
     }
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no payload is asked for
-    // (OPT_TSONLY), so there is no iovec. The timeout may be null.
+    // SAFETY: the array has DRAIN headers, each with its own control buffer of the stated size; no
+    // payload is asked for (OPT_TSONLY), so there is no iovec. The timeout may be null.
     let got =
         unsafe { libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), DRAIN as u32, flags, std::ptr::null_mut()) };
     let got = usize::try_from(got).unwrap_or(0);

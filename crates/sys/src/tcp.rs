@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! TCP connections: made with a time limit, of either IP version, with buffers that are set before the handshake, and what the
-//! kernel says of one (TCP_INFO).
+//! TCP connections: made with a time limit, of either IP version, with buffers that are set before
+//! the handshake, and what the kernel says of one (TCP_INFO).
 
 use crate::address::{bind, connect, socket};
 use crate::error::{SysError, check};
@@ -215,7 +215,8 @@ fn settled(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// The parts of `struct tcp_info` (include/uapi/linux/tcp.h) that tardy reads. A kernel gives as much of it as it knows.
+/// The parts of `struct tcp_info` (include/uapi/linux/tcp.h) that tardy reads. A kernel gives as
+/// much of it as it knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Segment size that it sends with, bytes.

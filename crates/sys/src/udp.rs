@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! UDP sockets with kernel stamps: the sender's with its error queue, the receiver's with its ways to wait.
+//! UDP sockets with kernel stamps: the sender's with its error queue, the receiver's with its ways
+//! to wait.
 
 use crate::error::{SysError, check};
 use std::mem;
@@ -42,7 +43,8 @@ pub(crate) fn memory(fd: &OwnedFd) -> Option<[u32; 9]> {
     (result == 0).then_some(info)
 }
 
-/// Sets a buffer beyond the machine's limit where the right to is there, and says how large it became.
+/// Sets a buffer beyond the machine's limit where the right to is there, and says how large it
+/// became.
 pub(crate) fn buffer(fd: &OwnedFd, force: i32, plain: i32, bytes: i32, call: &'static str) -> Result<u64, SysError> {
     if set(fd, libc::SOL_SOCKET, force, &bytes, call).is_err() {
         set(fd, libc::SOL_SOCKET, plain, &bytes, call)?;

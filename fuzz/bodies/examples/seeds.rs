@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the seeds of targets `message` and `samples` into their archives: once more whenever a message, and with it the protocol, or
-//! the packing of samples has changed. With `pack TARGET FOLDER` it makes the target's archive of the inputs in a folder.
+//! Writes the seeds of targets `message` and `samples` into their archives: once more whenever a
+//! message, and with it the protocol, or the packing of samples has changed. With `pack TARGET
+//! FOLDER` it makes the target's archive of the inputs in a folder.
 
 use std::io::{Error, Result};
 use tardy_fuzz_bodies::corpus::{self, Inputs};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inputs that are kept of each target, in one archive each: `fuzz/corpus/TARGET.tar`. `fuzz/run.sh` unpacks them for the fuzzer,
-//! `fuzz/keep.sh` adds what it found; the same inputs always make the same archive.
+//! The inputs that are kept of each target, in one archive each: `fuzz/corpus/TARGET.tar`.
+//! `fuzz/run.sh` unpacks them for the fuzzer, `fuzz/keep.sh` adds what it found; the same inputs
+//! always make the same archive.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,7 +37,8 @@ pub fn read(target: &str) -> Result<Inputs> {
     archive.entries()?.map(read).collect()
 }
 
-/// Writes the inputs of a target, in the order of their names, as if nobody in particular had made them at no time in particular.
+/// Writes the inputs of a target, in the order of their names, as if nobody in particular had made
+/// them at no time in particular.
 ///
 /// # Errors
 /// If the archive cannot be written.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The test frame: any payload is a frame of this trial or foreign, and what was written is read back.
+//! The test frame: any payload is a frame of this trial or foreign, and what was written is read
+//! back.
 
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 

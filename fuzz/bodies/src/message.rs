@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What comes through a connection to an agent, or from one: any bytes are messages, or the end of the connection with a
-//! reason. So is what a guest sends. Halves that an agent sends make a trial or are refused, whatever they hold.
+//! What comes through a connection to an agent, or from one: any bytes are messages, or the end of
+//! the connection with a reason. So is what a guest sends. Halves that an agent sends make a trial
+//! or are refused, whatever they hold.
 
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -104,8 +105,8 @@ struct Handed {
     rest: Option<EndSummary>,
 }
 
-/// What the coordinator makes of the pieces that it was handed: those of the sender first, then the reflector's, then those of
-/// who receives the replies.
+/// What the coordinator makes of the pieces that it was handed: those of the sender first, then
+/// the reflector's, then those of who receives the replies.
 fn trial(told: Vec<FromAgent>) {
     let clocks = clocks();
     let mut ends: [Handed; 3] = Default::default();

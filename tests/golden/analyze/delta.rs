@@ -84,7 +84,8 @@ fn one_packet_or_none_has_no_delta() {
 
 #[test]
 fn a_clock_set_back_is_sorted_as_a_whole_or_shows_in_the_coverage() {
-    // From packet 600 on, stamps lie 200 ms too low: below those of the last 400 rows, of which 200 are settled.
+    // From packet 600 on, stamps lie 200 ms too low: below those of the last 400 rows, of which
+    // 200 are settled.
     let packets: Vec<Packet> =
         (0..1_500).map(|n| received(if n < 600 { 10_000 } else { 5_000 - 2 * EARLIEST_NS })).collect();
     assert_eq!(pass(&packets, 100, 10_000), oracle(&packets));

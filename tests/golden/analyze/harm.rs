@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Harm, not presence: a trial is judged by how long the measuring threads waited for others, and the verdict names who they were.
+//! Harm, not presence: a trial is judged by how long the measuring threads waited for others, and
+//! the verdict names who they were.
 
 use super::fixture::{BASE_NS, Packet, healthy_packets, record};
 use super::validity::{assert_is, ctl, judge};
@@ -56,7 +57,8 @@ fn a_task_that_cannot_preempt_a_realtime_thread_does_not_invalidate_it() {
 
 #[test]
 fn a_realtime_task_in_step_with_the_tick_hid_behind_softirqs() {
-    // A tick of the kernel's found its own softirq each time, and charged it with 46 % of the CPU: all but 4 % of what the task ran.
+    // A tick of the kernel's found its own softirq each time, and charged it with 46 % of the CPU:
+    // all but 4 % of what the task ran.
     let verdict = |realtime: bool| {
         only(|record| {
             busy(record, 1, 900, "above", 0.5);
@@ -69,13 +71,15 @@ fn a_realtime_task_in_step_with_the_tick_hid_behind_softirqs() {
     };
     let above = verdict(true);
     assert_is(&above, "competing-cpu", Level::Invalid, "CPU 1 also ran above for 50.0 % of the time");
-    // An ordinary task takes no CPU from a realtime thread, and softirqs that interrupted it may be the stream's own.
+    // An ordinary task takes no CPU from a realtime thread, and softirqs that interrupted it may
+    // be the stream's own.
     assert_eq!(verdict(false).level, Level::Warning);
 }
 
 #[test]
 fn a_realtime_thread_of_the_kernels_that_takes_packets_in_was_called_a_stranger() {
-    // With threaded interrupts the softirq of the stream's own packets runs in `irq/…`, of policy FIFO.
+    // With threaded interrupts the softirq of the stream's own packets runs in `irq/…`, of policy
+    // FIFO.
     let taken_in = |name: &str| {
         verdicts(|record| {
             busy(record, 1, 900, name, 0.5);
@@ -155,7 +159,8 @@ fn a_wait_for_tardys_own_threads_and_loads_is_not_the_others_doing() {
 
 #[test]
 fn the_switch_to_a_realtime_thread_is_no_wait_for_others() {
-    // 10 000 wake-ups of 55 µs each are 11 % of the time, and each takes as much without anybody else.
+    // 10 000 wake-ups of 55 µs each are 11 % of the time, and each takes as much without anybody
+    // else.
     let of = |policy: &str| {
         only(|record| {
             busy(record, 1, 900, "stress", 0.9);

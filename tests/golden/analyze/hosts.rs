@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ends of a stream on two hosts: CPUs are numbered by each host for itself, and what one host's tasks do harms only its own threads.
+//! The ends of a stream on two hosts: CPUs are numbered by each host for itself, and what one
+//! host's tasks do harms only its own threads.
 
 use super::fixture::{BASE_NS, healthy_packets, record};
 use super::validity::{assert_is, ctl, judge};
@@ -121,7 +122,8 @@ fn a_clock_of_another_host_that_was_set_was_looked_at_by_no_rule() {
 fn threads_of_two_hosts_on_cpus_of_one_number_share_none() {
     let mut record = two_hosts();
     let tx = ctl(&mut record).tx.clone();
-    // The receiver is asked to be apart from the sender, and has the CPU of its number, on the other host.
+    // The receiver is asked to be apart from the sender, and has the CPU of its number, on the
+    // other host.
     ctl(&mut record).rx.cpus_seen = tx.cpus_seen.clone();
     ctl(&mut record).rx.cpu_asked = tx.cpu_asked;
     ctl(&mut record).rx.affinity = tx.affinity;

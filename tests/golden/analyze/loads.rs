@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads in results and verdicts: what is added up, and each fault of a load makes the rule `load` speak, and no other.
+//! Loads in results and verdicts: what is added up, and each fault of a load makes the rule `load`
+//! speak, and no other.
 
 use super::fixture::{LEAD, batches, healthy_packets, record};
 use std::collections::BTreeMap;
@@ -210,7 +211,8 @@ fn a_share_of_the_cpu_that_was_not_had() {
 
 #[test]
 fn the_share_of_a_cpu_is_of_the_same_time_as_the_computing() {
-    // It computes from 300 ms before the base time on: 650 of 1 300 ms are the half that was asked for.
+    // It computes from 300 ms before the base time on: 650 of 1 300 ms are the half that was asked
+    // for.
     let early = |n: u32| {
         let mut one = instance();
         (one.to, one.from.busy_ns) = (None, Some(650_000_000));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Losing more packets never costs less: neither what a run comes to nor a figure gets milder, whatever ended the receiver.
+//! Losing more packets never costs less: neither what a run comes to nor a figure gets milder,
+//! whatever ended the receiver.
 
 use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, not_sent, record};
 use std::collections::BTreeMap;
@@ -12,8 +13,9 @@ use tardy_model::sample::Flags;
 use tardy_model::trial::{Counters, ReplyRecord, StreamRecord, TrialRecord};
 
 const COUNT: usize = 2_000;
-/// What a receive call says of a path or a peer that is gone: ENXIO, ENODEV, ETIME, ENETDOWN, ENETUNREACH, ECONNABORTED,
-/// ECONNRESET, ENOTCONN, ESHUTDOWN, ETIMEDOUT, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH; and one that nobody knows.
+/// What a receive call says of a path or a peer that is gone: ENXIO, ENODEV, ETIME, ENETDOWN,
+/// ENETUNREACH, ECONNABORTED, ECONNRESET, ENOTCONN, ESHUTDOWN, ETIMEDOUT, ECONNREFUSED, EHOSTDOWN,
+/// EHOSTUNREACH; and one that nobody knows.
 const OUTAGES: [i32; 14] = [6, 19, 62, 100, 101, 103, 104, 107, 108, 110, 111, 112, 113, 4_000];
 /// EBADF, ENOMEM, EBADMSG, ENOTSOCK.
 const OWN: [i32; 4] = [9, 12, 74, 88];
@@ -113,7 +115,8 @@ fn losing_more_packets_never_costs_less() {
         through(&order, &[none(Count::Lost)], unmet);
         // Without a limit on the count: a packet that never came is above any maximum.
         through(&order, &[max_below(i64::MAX)], unmet);
-        // A median is kept until half are gone, and nobody says so of a cell that lost more than is allowed.
+        // A median is kept until half are gone, and nobody says so of a cell that lost more than
+        // is allowed.
         through(&order, &[median_below(i64::MAX)], |losses| match losses {
             0..=2 => Outcome::Good,
             _ => Outcome::Unknown,

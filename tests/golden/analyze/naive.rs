@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every figure of a metric against a reckoning that sorts a list and looks at one value after the other.
+//! Every figure of a metric against a reckoning that sorts a list and looks at one value after the
+//! other.
 
 use super::fixture::{BASE_NS, CYCLE_NS, LEAD, Packet, batch, lost, noise, not_sent, received};
 use super::quantiles::oracle;
@@ -16,7 +17,8 @@ use tardy_model::sample::Outcome;
 const SENT: Metric = Metric::Span(Point::Scheduled, Point::TxKernel);
 const PATH: Metric = Metric::Span(Point::TxKernel, Point::RxKernel);
 
-/// A metric of one trial: each packet's number and value in scheduled order, [`INFINITE`] if it never arrived.
+/// A metric of one trial: each packet's number and value in scheduled order, [`INFINITE`] if it
+/// never arrived.
 struct Trial {
     n: u32,
     rows: Vec<(i64, i64)>,
@@ -33,7 +35,8 @@ impl Trial {
         Trial { n, rows, possible: arrived(packets).count() }
     }
 
-    /// As docs/method/delta.md tells it: the stamped in their order, each other behind the one scheduled before it.
+    /// As docs/method/delta.md tells it: the stamped in their order, each other behind the one
+    /// scheduled before it.
     fn of_delta(n: u32, packets: &[Packet]) -> Self {
         let mut stamped: Vec<(i64, i64, i64)> = arrived(packets)
             .filter_map(|(seq, p)| {
@@ -80,7 +83,8 @@ fn arrived(packets: &[Packet]) -> impl Iterator<Item = (i64, &Packet)> {
     (0..).zip(packets).filter(|(_, packet)| packet.outcome == Outcome::Received)
 }
 
-/// Compares all figures. `kept` and `exact` are the bounds up to which clusters and percentiles are exact.
+/// Compares all figures. `kept` and `exact` are the bounds up to which clusters and percentiles
+/// are exact.
 fn check(digest: &MetricDigest, trials: &[&Trial], kept: usize, exact: usize) {
     let (result, histogram) = digest.finish_with_histogram("kernel", Some("nothing there".to_owned()));
     let intended: Vec<Vec<i64>> = trials.iter().map(|t| t.rows.iter().map(|(_, value)| *value).collect()).collect();
@@ -185,7 +189,8 @@ fn check_quantiles(
     }
 }
 
-/// The quantile, and where it lies if it depends on as many packets more, which are all the fastest or all the slowest.
+/// The quantile, and where it lies if it depends on as many packets more, which are all the
+/// fastest or all the slowest.
 fn with_holes(trials: &[Vec<i64>], q: f64, holes: usize) -> Quantile {
     let found = oracle(trials, q);
     if holes == 0 || found == Quantile::Unresolved {
@@ -230,7 +235,8 @@ fn check_quantile(got: Quantile, trials: &[Vec<i64>], q: f64, holes: usize, n: u
         let most = i128::from(got.unsigned_abs().max(value.unsigned_abs())) / 1000;
         assert!((0..=most).contains(&above), "{got} stands for {value} of {q}");
     }
-    // Ten clusters of packets in higher buckets, or of those and of the ones that share the bucket, which then are equal.
+    // Ten clusters of packets in higher buckets, or of those and of the ones that share the
+    // bucket, which then are equal.
     let high = |ns: i64| if ns == INFINITE { ns } else { Histogram::bounds_of(Histogram::bucket_of(ns)).1 };
     let above: usize = trials.iter().map(|trial| clusters_above(trial, high(value), gap_of(q))).sum();
     let in_buckets: Vec<Vec<i64>> = trials.iter().map(|trial| trial.iter().map(|ns| high(*ns)).collect()).collect();

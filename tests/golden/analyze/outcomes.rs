@@ -37,7 +37,8 @@ fn more_loss_than_allowed() {
         "since they were opened the receiving socket dropped 2 packets and the socket of who asked 7 packets",
     );
     assert_is(&answered([0, 0]), "loss", Level::Invalid, "none of them at a receiving socket, nor their replies");
-    // The socket's count holds the warm-up's packets and strangers': it is not a share of those that were lost.
+    // The socket's count holds the warm-up's packets and strangers': it is not a share of those
+    // that were lost.
     let more = super::validity::verdict(|record, packets| {
         lose(packets);
         ctl(record).counters.socket_drops = 100;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces of tardy in its own figures: both that earlier versions left are found, and noise of any kind is taken for none.
+//! Traces of tardy in its own figures: both that earlier versions left are found, and noise of any
+//! kind is taken for none.
 
 use super::fixture::{BASE_NS, CYCLE_NS, record};
 use rand::{Rng, SeedableRng};
@@ -184,7 +185,8 @@ fn random_work(random: &mut Pcg64Mcg, span_ns: i64, every_ns: i64) -> Vec<OwnWor
     all
 }
 
-/// How often each kind of test gave a p-value below some levels, over many runs of noise: of 5 trials of 600 packets.
+/// How often each kind of test gave a p-value below some levels, over many runs of noise: of 5
+/// trials of 600 packets.
 fn alarms(noise: Noise, closed: bool, runs: u64) -> (u64, BTreeMap<Place, [u64; 4]>) {
     let (mut verdicts, mut below) = (0, BTreeMap::<Place, [u64; 4]>::new());
     for run in 0..runs {
@@ -231,7 +233,8 @@ fn noise_of_any_kind_is_no_trace_more_often_than_once_in_a_thousand_runs() {
             (runs_in_all, verdicts_in_all) = (runs_in_all + runs, verdicts_in_all + verdicts);
             for (place, [tests, counts @ ..]) in below {
                 for (level, count) in [0.05, 0.01, MOST_P].into_iter().zip(counts) {
-                    // What is to be expected of that many tests, and four standard deviations of it.
+                    // What is to be expected of that many tests, and four standard deviations of
+                    // it.
                     let expected = level * tests as f64;
                     let most = expected + 4.0 * expected.sqrt() + 1.0;
                     assert!(count as f64 <= most, "{noise:?} {closed} {place:?}: {count} of {tests} below {level}");
@@ -531,7 +534,8 @@ fn work_that_something_else_made_necessary_is_a_warning_at_most() {
     );
 }
 
-/// Stamps fetched from `at` ns behind each 40th packet's instant to `until`, by the stream itself or by another one.
+/// Stamps fetched from `at` ns behind each 40th packet's instant to `until`, by the stream itself
+/// or by another one.
 fn fetched(stream: &str, at: i64, until: i64, by: i64) -> Vec<(TrialRecord, Batch)> {
     let slow = |_: u32, values: &mut Vec<Option<i64>>| {
         values.iter_mut().skip(19).step_by(40).flatten().for_each(|ns| *ns += by)
@@ -555,7 +559,8 @@ fn fetched(stream: &str, at: i64, until: i64, by: i64) -> Vec<(TrialRecord, Batc
 
 #[test]
 fn a_fetch_in_the_middle_of_a_cycle_that_reaches_into_the_next_packets_time_is_a_warning_at_most() {
-    // It began in the cycle before, late, for what held up its thread. One that begins behind the packet's instant is none of these.
+    // It began in the cycle before, late, for what held up its thread. One that begins behind the
+    // packet's instant is none of these.
     for stream in ["ctl", "other"] {
         let verdict = only(&[cell("all", &[ONE_WAY], &fetched(stream, -10_000, 5_000, 20_000))]);
         assert_eq!(
@@ -571,7 +576,8 @@ fn a_fetch_in_the_middle_of_a_cycle_that_reaches_into_the_next_packets_time_is_a
 
 #[test]
 fn slow_packets_that_meet_more_intervals_because_they_are_slow_are_no_trace() {
-    // One in twenty takes 300 µs of its own accord, and work at random instants meets these most of all.
+    // One in twenty takes 300 µs of its own accord, and work at random instants meets these most
+    // of all.
     let mut random = seeded(9);
     let trial = |n: u32| {
         let mut values = Noise::Normal(0.0).received(&mut random, 2_000);
@@ -587,11 +593,13 @@ fn slow_packets_that_meet_more_intervals_because_they_are_slow_are_no_trace() {
 #[test]
 fn tail_probabilities_are_those_of_the_tables() {
     let near = |got: f64, wanted: f64| assert!((got / wanted - 1.0).abs() < 1e-4, "{got} and {wanted}");
-    // Chi-square with 10 degrees of freedom: 5 % lie beyond 18.307, 0.1 % beyond 29.588 (Abramowitz and Stegun, table 26.8).
+    // Chi-square with 10 degrees of freedom: 5 % lie beyond 18.307, 0.1 % beyond 29.588
+    // (Abramowitz and Stegun, table 26.8).
     near(fisher(18.30704, 5), 0.05);
     near(fisher(29.58830, 5), 0.001);
     near(fisher(2.0 * std::f64::consts::LN_2, 1), 0.5);
-    // Of a coin that is thrown ten times, nine heads or ten: 11 of 1 024; of a die in four throws a six at least twice.
+    // Of a coin that is thrown ten times, nine heads or ten: 11 of 1 024; of a die in four throws
+    // a six at least twice.
     near(binomial_tail(10, 9, 0.5), 11.0 / 1024.0);
     near(binomial_tail(4, 2, 1.0 / 6.0), 171.0 / 1296.0);
     assert_eq!((binomial_tail(10, 5, 0.5), binomial_tail(10, 0, 0.5), fisher(0.0, 5)), (1.0, 1.0, 1.0));

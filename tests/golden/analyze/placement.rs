@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placement that was not what was asked for: the injected cause is told, and nothing is when it is taken away.
+//! Placement that was not what was asked for: the injected cause is told, and nothing is when it
+//! is taken away.
 
 use super::fixture::{LEAD, batches, healthy_packets, record};
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ fn asked(cpu: &str, of: Option<&str>) -> CpuAsked {
     CpuAsked { cpu: cpu.to_owned(), of: of.map(str::to_owned) }
 }
 
-/// A trial whose receiver on CPU 1 is apart from its sender on CPU 0, and whose packets are taken in on CPU 0, by these means.
+/// A trial whose receiver on CPU 1 is apart from its sender on CPU 0, and whose packets are taken
+/// in on CPU 0, by these means.
 fn placed(by: SoftirqBy) -> TrialRecord {
     let mut record = record(1, COUNT);
     let packets = u64::from(COUNT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trials whose blocks hang together, drawn from one seeded process, and how often `repeats` warns of them. The example
-//! `repeats` makes the tables of docs/method/repeats.md of it.
+//! Trials whose blocks hang together, drawn from one seeded process, and how often `repeats` warns
+//! of them. The example `repeats` makes the tables of docs/method/repeats.md of it.
 
 use tardy_analyze::repeats::blocks::Blocks;
 use tardy_analyze::repeats::{TrialBlocks, judge};
@@ -10,10 +10,12 @@ use tardy_model::verdict::Level;
 /// Trials that are judged together.
 pub const TRIALS: u32 = 5;
 
-/// Standard deviation of a block, ns. The blocks lie around 0, so that no spread is too small to matter.
+/// Standard deviation of a block, ns. The blocks lie around 0, so that no spread is too small to
+/// matter.
 const DEVIATION_NS: f64 = 1e6;
 
-/// How blocks hang together: a part that falls off by `rho` from block to block, and a share of the variance that is each block's own.
+/// How blocks hang together: a part that falls off by `rho` from block to block, and a share of
+/// the variance that is each block's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     pub blocks: usize,
@@ -56,8 +58,9 @@ impl Process {
         (0..self.blocks).map(&mut block).collect()
     }
 
-    /// True if `repeats` warns of five trials of which the third's medians are shifted by `shifts[0]` deviations and its 99th
-    /// percentiles by `shifts[1]`. Medians and percentiles vary independently: that leaves chance the most ways.
+    /// True if `repeats` warns of five trials of which the third's medians are shifted by
+    /// `shifts[0]` deviations and its 99th percentiles by `shifts[1]`. Medians and percentiles
+    /// vary independently: that leaves chance the most ways.
     pub fn is_warned(&self, seed: u64, shifts: [f64; 2]) -> bool {
         let mut numbers = Numbers(seed.wrapping_mul(0xd134_2543_de82_ef95));
         let trial = |n: u32| {

@@ -32,7 +32,8 @@ fn finish(values: &[i64]) -> MetricResult {
     digest(values).finish("kernel", None)
 }
 
-/// The quantile by sorting, and its clusters by their definition: an exceedance that has no other among the `gap` before it.
+/// The quantile by sorting, and its clusters by their definition: an exceedance that has no other
+/// among the `gap` before it.
 pub(super) fn oracle(trials: &[Vec<i64>], q: f64) -> Quantile {
     let mut sorted: Vec<i64> = trials.concat();
     sorted.sort_unstable();
@@ -100,7 +101,8 @@ fn percentiles_of_a_thousand_by_hand() {
 
 #[test]
 fn packets_without_a_stamp_are_not_taken_for_fast_ones() {
-    // Of 120 000 packets the 80 slowest, scattered, have no stamp: what is left shows a p99.99 that is far too low.
+    // Of 120 000 packets the 80 slowest, scattered, have no stamp: what is left shows a p99.99
+    // that is far too low.
     let mut packets = healthy_packets(5, 120_000);
     for (packet, n) in packets.iter_mut().step_by(100).zip(0..1_200) {
         *packet = received(1_000_000 + 1_000 * n);
@@ -274,7 +276,8 @@ proptest! {
 
     #[test]
     fn merging_is_the_same_as_one_pass(values in trials(), exact_rows in prop_oneof![Just(usize::MAX), 1usize..2_000]) {
-        // Within one trial number, so that a border is the only difference: it can only add clusters.
+        // Within one trial number, so that a border is the only difference: it can only add
+        // clusters.
         let one = digest_of(1, &values.concat(), exact_rows);
         let mut merged = MetricDigest::with_exact_rows(1, exact_rows);
         values.iter().for_each(|values| merged.merge(digest_of(1, values, exact_rows)));
@@ -339,7 +342,8 @@ fn batches_may_be_cut_anywhere() {
     assert_eq!(whole.blocks.unwrap().p50_ns.len(), 125);
 }
 
-/// Above a million rows distances are counted from the columns, without writing the values down first.
+/// Above a million rows distances are counted from the columns, without writing the values down
+/// first.
 #[test]
 fn distances_counted_from_columns_are_those_of_written_values() {
     let rows = 1_100_000;

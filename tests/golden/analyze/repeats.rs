@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Repeatability: the test against textbook figures, the judgement against trials that agree and that do not.
+//! Repeatability: the test against textbook figures, the judgement against trials that agree and
+//! that do not.
 
 use super::fixture::{LEAD, noise};
 use super::process::Process;
@@ -39,7 +40,8 @@ fn normal_scores_are_those_of_the_tables() {
     for (p, z) in [(0.5, 0.0), (0.975, 1.959963985), (0.841344746, 1.0), (0.001, -3.090232306), (1e-9, -5.997807015)] {
         assert!((normal_quantile(p) - z).abs() < 1e-7, "{p}: {}", normal_quantile(p));
     }
-    // Ranks 1 and 4 are mirrored, the two equal values share the rank 2.5 in the middle; what never arrived is the greatest.
+    // Ranks 1 and 4 are mirrored, the two equal values share the rank 2.5 in the middle; what
+    // never arrived is the greatest.
     let found = scores(&[&[5, 7], &[7, INFINITE]]);
     assert_eq!(found[0][0], -found[1][1]);
     assert!((found[1][1] - normal_quantile(3.625 / 4.25)).abs() < 1e-12 && found[0][1].abs() < 1e-12);
@@ -79,8 +81,8 @@ fn the_correlation_of_neighbours_is_seen() {
     }
 }
 
-/// Of 1,000 seeded cells whose trials are alike, at most 30 are warned of; of as many in which one trial of five is shifted by one
-/// standard deviation of a block, at least 800 are.
+/// Of 1,000 seeded cells whose trials are alike, at most 30 are warned of; of as many in which one
+/// trial of five is shifted by one standard deviation of a block, at least 800 are.
 #[track_caller]
 fn assert_rates(process: Process, is_found: bool) {
     let alike = process.warnings([0.0, 0.0]);
@@ -100,7 +102,8 @@ fn blocks_that_hang_together_are_not_taken_for_trials_that_differ() {
 
 #[test]
 fn few_blocks_that_hang_together_are_not_taken_for_trials_that_differ() {
-    // What chance leaves to be found where blocks hang together stands in docs/method/repeats.md: no test finds 80 %.
+    // What chance leaves to be found where blocks hang together stands in docs/method/repeats.md:
+    // no test finds 80 %.
     for rho in [0.0, 0.3, 0.5, 0.7] {
         assert_rates(Process { blocks: 20, rho, noise: 0.0 }, rho == 0.0);
         assert_rates(Process { blocks: 5, rho, noise: 0.0 }, false);
@@ -133,7 +136,8 @@ fn the_documents_table_is_what_the_code_gives() {
 
 #[test]
 fn one_of_two_figures_must_be_twice_as_sure() {
-    // Of a cell whose medians differ and whose tails do not, the chance is doubled; where both are as sure, it is not.
+    // Of a cell whose medians differ and whose tails do not, the chance is doubled; where both are
+    // as sure, it is not.
     let trials: Vec<TrialBlocks> = (1..=5).map(|n| trial(n, if n == 3 { 1_500 } else { 0 }, 10)).collect();
     let with_tails = |blocks: fn(&Blocks) -> Vec<i64>| {
         let change = |of: &TrialBlocks| {
@@ -228,7 +232,8 @@ fn too_few_trials_or_blocks_tell_nothing() {
 
 #[test]
 fn a_p99_that_one_trial_does_not_have_does_not_hide_that_its_tails_are_others() {
-    // In trial 3 every 50th packet comes 1 ms late: its p99 may be resolved or not, its blocks tell.
+    // In trial 3 every 50th packet comes 1 ms late: its p99 may be resolved or not, its blocks
+    // tell.
     let tailed = |n: u32| {
         let values: Vec<i64> = noise(u64::from(n) + 40, 4_000)
             .iter()

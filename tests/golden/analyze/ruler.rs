@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trials against the ruler: where the two disagree it is said, and a guest whose emulator is late is not valid.
+//! The trials against the ruler: where the two disagree it is said, and a guest whose emulator is
+//! late is not valid.
 
 use tardy_analyze::ruler::{Sender, judge};
 use tardy_model::machine::RulerRecord;

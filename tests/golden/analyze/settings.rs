@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `[validity]`: what it may set, what it makes of verdicts, and that nothing that it sets is hidden.
+//! `[validity]`: what it may set, what it makes of verdicts, and that nothing that it sets is
+//! hidden.
 
 use super::fixture::{batch, healthy_packets, record};
 use super::validity::ctl;
@@ -28,7 +29,8 @@ fn judge(record: &TrialRecord, settings: &Validity) -> TrialResult {
     cell.validity(settings).trial(record, [("ctl", batch(0, &packets))]).result
 }
 
-/// A trial in which an ordinary task had half of the receiver's CPU and the receiver waited for half of the time.
+/// A trial in which an ordinary task had half of the receiver's CPU and the receiver waited for
+/// half of the time.
 fn disturbed() -> TrialRecord {
     let mut record = record(1, COUNT);
     let half = (record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns) / 2;
@@ -106,7 +108,8 @@ fn a_rule_may_always_be_stricter_and_a_fact_is_never_milder() {
     // Even if the file's own check were passed by.
     let lost = Verdict::new("loss", Level::Invalid, "5 packets were lost");
     assert_eq!(weighed(&set("loss", None, Some(Level::Note)), &lost), lost);
-    // A stricter level is that of the verdicts of full weight alone: a note that others were there stays one.
+    // A stricter level is that of the verdicts of full weight alone: a note that others were there
+    // stays one.
     let note = Verdict::new("competing-cpu", Level::Note, "CPU 1 also ran sh");
     assert_eq!(weighed(&set("competing-cpu", None, Some(Level::Invalid)), &note), note);
 }

@@ -166,7 +166,8 @@ fn a_stamp_that_no_figure_is_made_of_spoils_nothing() {
     let without = |spoil: &dyn Fn(&mut [Packet])| {
         let mut record = record(1, COUNT);
         let mut packets = healthy_packets(1, COUNT as usize);
-        // The device's clock was set in the middle: as tx_hw, so tx_kernel here, where nobody asks for it.
+        // The device's clock was set in the middle: as tx_hw, so tx_kernel here, where nobody asks
+        // for it.
         spoil(&mut packets);
         ctl(&mut record).max_loss = 0.0;
         let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD])]);
@@ -194,7 +195,8 @@ fn a_warm_up_that_gave_up() {
     assert!(judge(&none_asked, &healthy_packets(1, COUNT as usize)).verdicts.is_empty());
 }
 
-/// A spinning FIFO receiver on CPU 1 that was stopped `stops` times for `each_ns`, somebody else having the CPU meanwhile.
+/// A spinning FIFO receiver on CPU 1 that was stopped `stops` times for `each_ns`, somebody else
+/// having the CPU meanwhile.
 fn spin(record: &mut TrialRecord, stops: u32, each_ns: i64) {
     let elapsed = record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns;
     let stopped = i64::from(stops) * each_ns;
@@ -423,7 +425,8 @@ fn others_on_the_same_cpu() {
         ctl(record).rx.wait_ns = Some(0);
     };
     assert_eq!(quiet(little), [], "below 2 %, and nobody waited");
-    // The tick that falls into step with the stream charges it whole ticks; the idle time shows that nobody ran.
+    // The tick that falls into step with the stream charges it whole ticks; the idle time shows
+    // that nobody ran.
     assert_eq!(quiet(|record| record.after.cpus.get_mut(&1).unwrap().busy_ns += 4_000_000_000), []);
     // In 200 ms three ticks are a sixth: no figure.
     let mut short = super::fixture::record(1, 400);
@@ -433,7 +436,8 @@ fn others_on_the_same_cpu() {
 
 #[test]
 fn a_task_is_not_blamed_with_its_lifetime() {
-    // A kernel worker changes its name with its work; it has run for an hour before, and 200 ms in the trial.
+    // A kernel worker changes its name with its work; it has run for an hour before, and 200 ms in
+    // the trial.
     let hour = 3_600_000_000_000;
     let worker = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu: 1, run_ns, realtime: false };
     let renamed = verdict(|record, _| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in the table of two runs beside the figures: one unit, and a reason wherever something is missing.
+//! What stands in the table of two runs beside the figures: one unit, and a reason wherever
+//! something is missing.
 
 use super::{Side, compared, sample, side, text};
 use tardy_model::result::MetricResult;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cache of kernels: what is used of it is what was written, where it comes from, and what killed programs leave in it.
+//! The cache of kernels: what is used of it is what was written, where it comes from, and what
+//! killed programs leave in it.
 
 use super::fetched;
 use std::fs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kind of port of this test's own: packets go through memory of this process, and the receiving half lends them out of a ring of its
-//! slots. The agents bind every end to it, on stations and a path of the test's own, and the engine's loops are compiled for it.
+//! A kind of port of this test's own: packets go through memory of this process, and the receiving
+//! half lends them out of a ring of its slots. The agents bind every end to it, on stations and a
+//! path of the test's own, and the engine's loops are compiled for it.
 
 use super::{EXPERIMENT, Idle, Kept, PATH, STATION, VERSION, experiment_of};
 use crate::two_hosts::{Thread, agent_of};
@@ -94,7 +95,8 @@ struct MemorySend<const FAILS: usize> {
     stamped: VecDeque<TxStamp>,
 }
 
-/// The receiving half. Its ring has room for more than one batch, so that a batch may lie around its end.
+/// The receiving half. Its ring has room for more than one batch, so that a batch may lie around
+/// its end.
 struct MemoryReceive {
     way: WayIn,
     ring: Ring,

@@ -16,7 +16,8 @@ fn of(names: &[&str]) -> StreamResult {
     }
 }
 
-/// `ctl`, and before it by the alphabet `brake`, which is reflected and has another metric that leads.
+/// `ctl`, and before it by the alphabet `brake`, which is reflected and has another metric that
+/// leads.
 fn car(cells: &[&str]) -> Run {
     let mut run = run(cells);
     run.facts.streams = vec!["ctl".into(), "brake".into(), "status".into()];
@@ -110,7 +111,8 @@ fn a_refused_cell_does_not_stand_as_if_rx_kernel_had_been_taken_elsewhere_in_it(
     for (i, cell) in run.results.cells.iter_mut().enumerate() {
         let stream = cell.streams.get_mut("ctl").expect("the stream");
         if i == 0 {
-            // As the analysis makes a cell whose device refuses what it needs: the stream's name, and nothing of it.
+            // As the analysis makes a cell whose device refuses what it needs: the stream's name,
+            // and nothing of it.
             *stream = StreamResult::default();
             cell.trials.clear();
             cell.valid = false;
@@ -227,7 +229,8 @@ fn cells_that_are_early_say_who_lets_them_go_early() {
         assert!(text.contains("assist = 200us; assist = 2ms: early at p50"), "{format}: {text}");
         assert!(text.contains("(200 µs; 2.0 ms)"), "{format}: {text}");
     }
-    // Where the verdict on the gates stands below each cell, it says so itself; where it does not, the table is followed by it.
+    // Where the verdict on the gates stands below each cell, it says so itself; where it does not,
+    // the table is followed by it.
     assert!(!run.draw("text", 100).contains("no device behind it"));
     let spare = run.results.cells[2].clone();
     let more = (0..6).map(|n| {

@@ -86,7 +86,8 @@ fn page_asks_nobody_for_anything() {
         for bad in ["http:", "https:", "src=", "@import", "url(", "javascript:", "onload"] {
             assert!(!words.contains(bad), "{bad}");
         }
-        // What stands in the script and the style can be no request either: the browser is told to make none.
+        // What stands in the script and the style can be no request either: the browser is told to
+        // make none.
         assert!(page.contains("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "));
         assert!(!page.contains("@import") && !page.contains("url("));
         assert_balanced(&words);
@@ -218,7 +219,8 @@ fn long_commands_are_cut_and_said_to_be() {
     assert!(page.len() < 800_000 && page.contains("… cut here; the file in the run folder is whole"), "{}", page.len());
 }
 
-/// A trace of as many values of the leading metric, one each 100 µs, of a ping-pong if `cycle_ns` is 0.
+/// A trace of as many values of the leading metric, one each 100 µs, of a ping-pong if `cycle_ns`
+/// is 0.
 fn trace(cell: &str, n: u32, count: i64, cycle_ns: i64) -> Trace {
     let mut line = Line { grid: Grid::new(40, count * 100_000 / 40 + 1), ..Line::default() };
     let mut histogram = Histogram::new();
@@ -282,7 +284,8 @@ fn ping_pongs_and_loads_bring_their_own_time() {
     let data = data(&run.draw("html", 100));
     let cell = &data["cells"][0];
     assert_eq!(cell["streams"][0]["trials"][0]["starts"], json!([0, 100_000_000, 100_000_000]));
-    // 400 stretches at most: three in one. A trial without loads, and a load that moved nothing, have nothing.
+    // 400 stretches at most: three in one. A trial without loads, and a load that moved nothing,
+    // have nothing.
     assert_eq!(cell["loads"].as_object().map(|loads| loads.keys().collect::<Vec<_>>()), Some(vec![&"1".to_owned()]));
     let [bulk] = cell["loads"]["1"].as_array().expect("loads").as_slice() else { panic!("{}", cell["loads"]) };
     assert_eq!((&bulk["name"], &bulk["copies"], &bulk["first"]), (&json!("bulk"), &json!(false), &json!(-50_000_000)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reference results beside a run: every table can be named, its figures are the document's, and cells stand where they belong.
+//! Reference results beside a run: every table can be named, its figures are the document's, and
+//! cells stand where they belong.
 
 use super::sample::{Run, run};
 use tardy_spec::{Source, load};
@@ -84,7 +85,8 @@ fn a_cell_stands_above_the_row_of_its_name_and_of_no_other() {
     assert!(rows.iter().all(|row| row[0] != "mine"), "{rows:?}");
     let text = run.draw("text", 100);
     assert!(text.contains("none-idle: min 12.4 avg 12.7 max 41.4 stddev 0.5 µs, delta min 470.4"), "{text}");
-    // Of a table in ns this run's figures are ns, and a figure that the table does not have is none.
+    // Of a table in ns this run's figures are ns, and a figure that the table does not have is
+    // none.
     let mut run = naming("R4", &["igb-RT1-spin-same"]);
     let ctl = run.results.cells[0].streams.get_mut("ctl").expect("ctl");
     let figures = ctl.metrics["rx_kernel..receive"].clone();

@@ -267,8 +267,9 @@ fn bars() -> Bars {
     hump.chain([(90_300, 90_400, 40), (914_000, 915_000, 1)]).filter(|bar| bar.2 > 0).collect()
 }
 
-/// All that can be odd about a run: lost packets, a metric that cannot be had, a trial that does not count, a warning, two streams,
-/// a cell that is not valid, one that the machine refused, a limit broken, names that are no good in a page.
+/// All that can be odd about a run: lost packets, a metric that cannot be had, a trial that does
+/// not count, a warning, two streams, a cell that is not valid, one that the machine refused, a
+/// limit broken, names that are no good in a page.
 pub fn odd() -> Run {
     let mut run = run(&["A-only", "A+B <same> cpu,rx.wait=busypoll"]);
     run.results.expectations_met = Some(false);

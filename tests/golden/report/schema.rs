@@ -9,8 +9,8 @@ use tardy_model::schema::{manifest, results};
 use tardy_model::validity::{RuleLimit, Setting};
 use tardy_model::verdict::Level;
 
-/// The part of JSON Schema that the schemas use. `at` is the path to the value; a key that no schema names is a fault too, for
-/// the schema is to tell of everything that tardy writes.
+/// The part of JSON Schema that the schemas use. `at` is the path to the value; a key that no
+/// schema names is a fault too, for the schema is to tell of everything that tardy writes.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str() {
         let target = root.pointer(name.trim_start_matches('#')).unwrap_or_else(|| panic!("{name} leads nowhere"));

@@ -61,8 +61,9 @@ impl Graph {
         }
     }
 
-    /// What a path names is imported from the file that declares it. Whatever an ancestor only gives on is imported from that one too: so a
-    /// child that takes by way of its parent depends on its parent.
+    /// What a path names is imported from the file that declares it. Whatever an ancestor only
+    /// gives on is imported from that one too: so a child that takes by way of its parent depends
+    /// on its parent.
     fn named(&mut self, names: &Names<'_>, at: usize, path: &[String]) {
         let mut through = Vec::new();
         if let Some(to) = names.declares(at, path, &mut BTreeSet::new(), &mut through) {
@@ -73,8 +74,9 @@ impl Graph {
         }
     }
 
-    /// A type whose methods stand in several files: the one that declares it must not call those of another one. A method is known by
-    /// its name alone, so one that several types have is not followed.
+    /// A type whose methods stand in several files: the one that declares it must not call those
+    /// of another one. A method is known by its name alone, so one that several types have is not
+    /// followed.
     fn methods(&mut self, names: &Names<'_>, at: usize) {
         let all = || names.modules.iter().flat_map(|module| &module.methods).flat_map(|of| &of.names);
         for methods in &names.modules[at].methods {
@@ -90,7 +92,8 @@ impl Graph {
         }
     }
 
-    /// The rings, of files that can all be reached from each other the shortest through the first of them.
+    /// The rings, of files that can all be reached from each other the shortest through the first
+    /// of them.
     pub fn rings(&self) -> Vec<Vec<Import>> {
         let (mut rings, mut told) = (Vec::new(), BTreeSet::new());
         for file in self.imports.keys() {
@@ -149,8 +152,8 @@ impl Names<'_> {
         std::iter::successors(Some(at), |at| self.modules[*at].parent).last().unwrap_or(at)
     }
 
-    /// The paths by which a module imports. To give a name on without naming it is no import, nor is the name of a module by itself:
-    /// what stands behind it is.
+    /// The paths by which a module imports. To give a name on without naming it is no import, nor
+    /// is the name of a module by itself: what stands behind it is.
     fn imports(&self, at: usize) -> Vec<Vec<String>> {
         let module = &self.modules[at];
         let is_import = |used: &&Use| match &used.name {
@@ -192,8 +195,8 @@ impl Names<'_> {
         })
     }
 
-    /// The module that declares what a path names; `through` are those that give it on. What lies behind a declared name, as a variant
-    /// or a function of a type, is where that is.
+    /// The module that declares what a path names; `through` are those that give it on. What lies
+    /// behind a declared name, as a variant or a function of a type, is where that is.
     fn declares(&self, at: usize, path: &[String], asked: &mut Asked, through: &mut Vec<usize>) -> Option<usize> {
         let mut at = at;
         for (n, name) in path.iter().enumerate() {

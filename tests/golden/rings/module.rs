@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The modules of a crate as their files are written: what each declares, and every path that it names. It reads tokens, so that
-//! comments and strings name nothing, and knows no types.
+//! The modules of a crate as their files are written: what each declares, and every path that it
+//! names. It reads tokens, so that comments and strings name nothing, and knows no types.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};

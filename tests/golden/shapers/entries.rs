@@ -22,7 +22,8 @@ fn each_entry_is_a_window_of_its_own_and_none_reaches_over_the_cycles_end() {
     assert_eq!(gates.windows, [window(0, 10_000), window(400_000, 420_000), window(420_000, 500_000)]);
     assert_eq!(Gates::of(schedule, 1).windows, [window(400_000, 510_000)]);
     assert_eq!((gates.cycle_ns, gates.offset_ns), (500_000, 0));
-    // A frame of 12 µs does not fit into the 5 that are left of an entry, and waits for the next, which follows at once.
+    // A frame of 12 µs does not fit into the 5 that are left of an entry, and waits for the next,
+    // which follows at once.
     assert_eq!(gates.next_open(415_000, 12_000), Some(420_000));
     assert_eq!(gates.next_open(490_000, 12_000), Some(900_000), "nor into the first 10 of a cycle");
 }
@@ -54,7 +55,8 @@ fn a_launch_time_that_taprio_gives_leaves_room_in_its_entry() {
     (gate.frame_ns, gate.tolerance_ns) = (12_000, 0);
     record.launching.gate = Some(gate);
     let pass = GatePass::new(&record).expect("it is judged");
-    // Enqueued at 15, and so given a launch time from 415 on: 5 µs are left of that entry, and the next one begins at 420.
+    // Enqueued at 15, and so given a launch time from 415 on: 5 µs are left of that entry, and the
+    // next one begins at 420.
     let outside = |at_ns: i64| pass.judge(15_000, Some(15_000), at_ns).expect("it is judged").outside_ns;
     assert_eq!([outside(215_000), outside(220_000), outside(220_001)], [-5_000, 0, 1]);
 }

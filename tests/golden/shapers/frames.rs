@@ -19,7 +19,8 @@ fn stream(more: &str) -> Setup {
 
 #[test]
 fn a_frame_is_what_is_sent_of_it_and_at_least_the_shortest() {
-    // IEEE 802.3: 14 bytes before, 46 at least, 4 of check sum; 8 of preamble and 12 of gap: the shortest frame takes 84.
+    // IEEE 802.3: 14 bytes before, 46 at least, 4 of check sum; 8 of preamble and 12 of gap: the
+    // shortest frame takes 84.
     assert_eq!([wire_bytes(1, false), wire_bytes(46, false), wire_bytes(47, false)], [84, 84, 85]);
     assert_eq!([wire_bytes(42, true), wire_bytes(43, true)], [84, 85], "a tag takes its place");
     assert_eq!([wire_bytes(1_500, false), wire_bytes(1_500, true)], [1_538, 1_542]);
@@ -51,7 +52,8 @@ fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     assert!(slow.ends_with("write shaper.port_rate = \"100Mbit\""), "{slow}");
     assert_eq!(refused(&setup("port_rate = \"100Mbit\"\n"), Some(100)), None);
     assert!(refused(&setup("port_rate = \"100Mbit\"\n"), Some(2_500)).expect("refused").contains("2500Mbit"));
-    // A link that is down, and a device that does not tell, are believed; so is a shaper that has no use for it.
+    // A link that is down, and a device that does not tell, are believed; so is a shaper that has
+    // no use for it.
     assert_eq!(refused(&setup(""), Some(-1)), None);
     assert_eq!(refused(&setup(""), None), None);
     assert_eq!(refused(&stream(WIRE), Some(100)), None);
@@ -103,7 +105,8 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
 
 #[test]
 fn features_of_a_device_are_read_as_ethtool_tells_them() {
-    // The loopback has these on every kernel: `ethtool -k lo` tells on [fixed], off [fixed], and one that can be switched.
+    // The loopback has these on every kernel: `ethtool -k lo` tells on [fixed], off [fixed], and
+    // one that can be switched.
     let of = |name: &str| feature("lo", name).expect("the loopback tells");
     assert_eq!(of("loopback"), Some(Feature { on: true, switchable: false }));
     assert_eq!(of("hw-tc-offload"), Some(Feature { on: false, switchable: false }));

@@ -19,7 +19,8 @@ fn window(open_ns: i64, close_ns: i64) -> Window {
     Window { open_ns, close_ns }
 }
 
-/// A stream of 500 µs whose class is open from 200 to 300 and from 700 to 800 µs of each millisecond.
+/// A stream of 500 µs whose class is open from 200 to 300 and from 700 to 800 µs of each
+/// millisecond.
 fn stream(keeper: Keeper, delta_ns: i64, assigned_after_ns: Option<i64>) -> StreamRecord {
     let mut record = fixture::record(1, 10).streams.remove("ctl").expect("a stream");
     record.tx_conversion.bound_ns = 0;
@@ -71,7 +72,8 @@ fn etf_lets_go_its_delta_before_the_launch_time_within_the_tolerance() {
 #[test]
 fn a_launch_time_that_taprio_gives_is_the_first_that_fits() {
     let given = GatePass::new(&stream(Keeper::TxtimeAssist, 150_000, Some(400_000))).expect("it is judged");
-    // Enqueued at 5 210: from 5 610 on, so in the window that opens at 5 700, and handed over 150 µs before.
+    // Enqueued at 5 210: from 5 610 on, so in the window that opens at 5 700, and handed over 150
+    // µs before.
     assert_eq!(given.judge(5_210_000, Some(5_210_000), 5_550_000), found(0, 500_000));
     assert_eq!(given.judge(5_210_000, Some(5_210_000), 5_540_000), found(-10_000, 500_000));
     assert_eq!(given.judge(5_210_000, None, 5_550_000), None, "without that stamp nothing is known");
@@ -89,10 +91,12 @@ fn a_given_launch_time_leaves_room_for_the_frame_and_the_packets_before() {
     let gate = record.launching.gate.as_mut().expect("a gate");
     (gate.frame_ns, gate.tolerance_ns) = (12_000, 1_000);
     let given = GatePass::new(&record).expect("it is judged");
-    // From 5 795 on: 5 µs are left of the window, and the frame takes 12. It gets the next one, and is no gap too late.
+    // From 5 795 on: 5 µs are left of the window, and the frame takes 12. It gets the next one,
+    // and is no gap too late.
     assert_eq!(given.judge(5_210_000, Some(5_395_000), 6_050_000), found(0, 1_000_000));
     assert_eq!(given.judge(5_210_000, Some(5_388_000), 5_638_000), found(0, 500_000), "12 are just enough");
-    // Three packets in one burst, enqueued together 500 µs before a window: each has the wire behind the one before.
+    // Three packets in one burst, enqueued together 500 µs before a window: each has the wire
+    // behind the one before.
     let mut pass = GatePass::new(&record).expect("it is judged");
     let leaves = [550_000, 562_000, 574_000];
     let packets = leaves.map(|at| fixture::received(at + 400));
@@ -127,7 +131,8 @@ fn a_slip_of_nearly_a_cycle_of_the_stream_is_not_rounded_away() {
     let gates = record.launching.gate.as_mut().and_then(|gate| gate.gates.as_mut()).expect("gates");
     gates.windows[1] = window(750_000, 800_000);
     let mut pass = GatePass::new(&record).expect("it is judged");
-    // Due at 0, in time at 200. Due at 500 for the window at 750, gone at 1 200: 450 µs. Due at 1 000 for 1 200, gone at 1 750: 550 µs.
+    // Due at 0, in time at 200. Due at 500 for the window at 750, gone at 1 200: 450 µs. Due at 1
+    // 000 for 1 200, gone at 1 750: 550 µs.
     let packets = [200_000, 700_000, 750_000].map(|at| fixture::received(at + 400));
     pass.push(&fixture::batch(0, &packets));
     let result = pass.finish();
@@ -211,7 +216,8 @@ fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
     );
     let more = verdict(&own(&[500_000; 6]), Keeper::Taprio, None);
     assert!(more.level == Level::Warning && more.says.starts_with("6 of 1000 packets"), "{more:?}");
-    // Where taprio gives the launch time it is a later one by txtime_delay, here in the window after the packet's own.
+    // Where taprio gives the launch time it is a later one by txtime_delay, here in the window
+    // after the packet's own.
     let packets = vec![fixture::received(700_000 + 400); 200];
     let given = told(&packets, |ctl| {
         ctl.launching.gate = stream(Keeper::TxtimeAssist, 0, Some(400_000)).launching.gate;
@@ -221,7 +227,8 @@ fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
 
 #[test]
 fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
-    // 10 ms between packets: a whole cycle of the gates is a tenth of the stream's, which rounds to none.
+    // 10 ms between packets: a whole cycle of the gates is a tenth of the stream's, which rounds
+    // to none.
     let packets = vec![fixture::received(1_210_000 + 400); 200];
     let verdict = told(&packets, |ctl| {
         ctl.launching.gate = stream(Keeper::Taprio, 0, None).launching.gate;
@@ -240,7 +247,8 @@ fn slips_of_another_length_were_told_as_the_same_and_those_of_other_numbers_not_
         });
         verdict.says
     };
-    // Two cycles of the gates are two thirds of the stream's, which rounds to one: 2 ms are not 3 ms.
+    // Two cycles of the gates are two thirds of the stream's, which rounds to one: 2 ms are not 3
+    // ms.
     let other = said(&vec![fixture::received(2_210_000 + 400); 200], 3_000_000);
     assert!(
         other.contains(
@@ -340,7 +348,8 @@ fn a_queue_discipline_that_could_not_be_read_back_makes_the_trial_invalid() {
 
 #[test]
 fn launch_times_in_a_class_without_etf_are_told_as_ignored_below_mqprio_too() {
-    // Priority 3 goes to class 0, which has etf; priority 2 to class 1 and all others to class 2, which have none.
+    // Priority 3 goes to class 0, which has etf; priority 2 to class 1 and all others to class 2,
+    // which have none.
     let judged = |priority: u32| {
         let mut setup = setup(MQPRIO);
         setup.streams[0].priority = priority;
@@ -402,7 +411,8 @@ fn windows_that_are_over_before_the_timer_is_there_were_not_told() {
     // One of two windows is enough: packets wait for it too.
     let shorter = |gate: &mut GateRecord| gate.gates.as_mut().expect("gates").windows[1].close_ns = 720_000;
     assert_eq!(with(Some(8_000), shorter).len(), 1);
-    // A device keeps its own time, etf has its delta, and a gate that never closes waits for nothing.
+    // A device keeps its own time, etf has its delta, and a gate that never closes waits for
+    // nothing.
     assert_eq!(with(Some(200_000), |gate| gate.keeper = Keeper::Device), []);
     assert_eq!(with(Some(200_000), |gate| gate.keeper = Keeper::TxtimeAssist), []);
     let open = |gate: &mut GateRecord| gate.gates.as_mut().expect("gates").windows = vec![window(0, 1_000_000)];

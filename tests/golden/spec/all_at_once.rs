@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is wrong with an experiment is told at once, each slip once, and words of other tools lead to the key that says it here.
+//! All that is wrong with an experiment is told at once, each slip once, and words of other tools
+//! lead to the key that says it here.
 
 use super::{HEAD, good, source, try_load};
 use tardy_model::stream::CpuChoice;
@@ -31,14 +32,16 @@ fn what_this_version_does_not_have_comes_first() {
     let body = "cycel = \"1ms\"\n[station.c]\naddress = \"10.0.0.2\"\nport = 22\nkind = \"remote\"\n";
     let error = try_load(body, &[]).expect_err("not built");
     let reasons: Vec<Reason> = error.all().map(|fault| fault.reason).collect();
-    // Whatever else the table holds may be of what is not built, and is not called wrong; a slip elsewhere is one.
+    // Whatever else the table holds may be of what is not built, and is not called wrong; a slip
+    // elsewhere is one.
     assert_eq!(reasons, [Reason::NotBuilt, Reason::UnknownKey], "{:?}", error.lines());
     assert!(error.one_line().contains("`station.c.kind`: `remote` is not in this version"), "{}", error.one_line());
     let set = ["station.b.address=10.0.0.2", "station.b.kind=remote"];
     assert_eq!(lines("", &set).len(), 1, "{:?}", lines("", &set));
 }
 
-/// Each line of each ready-made experiment's effective file that sets a key, with what becomes of the file when that line is spoiled.
+/// Each line of each ready-made experiment's effective file that sets a key, with what becomes of
+/// the file when that line is spoiled.
 fn each_line_spoiled(spoil: impl Fn(&str, &str) -> Option<String>, then: impl Fn(&str, usize, Vec<String>)) {
     let texts =
         READY_MADE.iter().map(|(name, _)| load(&ready_made(name).expect("listed"), &[]).expect("it loads").effective);

@@ -154,7 +154,8 @@ fn a_trial_counts_only_once_it_is_finished() {
         assert!(!run.trials().unwrap().contains(&TrialId { cell: cell.to_owned(), n }), "not yet");
         trial.finish().unwrap();
     }
-    // Killed: after the folder was made; in the middle of a file; with every file whole and only the rename missing.
+    // Killed: after the folder was made; in the middle of a file; with every file whole and only
+    // the rename missing.
     drop(run.begin_trial("rx.wait=poll", 3).unwrap());
     let torn = run.begin_trial("rx.wait=poll", 4).unwrap();
     fs::write(torn.path().join("samples.parquet"), b"PAR1 and no more").unwrap();

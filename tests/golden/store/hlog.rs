@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `<stream>.hlog`: read back by the HdrHistogram library, to three digits, and the same as the results.
+//! `<stream>.hlog`: read back by the HdrHistogram library, to three digits, and the same as the
+//! results.
 
 use super::{FOUR, empty_batch, new_run, realistic, stamps};
 use hdrhistogram::Histogram;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages of every shape come back as they were written, and a damaged byte is an error, also behind a check sum that fits.
+//! Pages of every shape come back as they were written, and a damaged byte is an error, also
+//! behind a check sum that fits.
 
 use super::samples::{read_all, round_trip};
 use super::{empty_batch, push, realistic, stamps};
@@ -15,7 +16,8 @@ use tardy_store::samples::{BATCH_ROWS, PAGE_ROWS};
 #[derive(Clone, Copy, Debug)]
 struct Part {
     rows: usize,
-    /// 0: nothing, 1: tx_kernel, 2: rx_kernel, 3: all, 4: every third rx_kernel, 5: every second tx_kernel and VLAN priority.
+    /// 0: nothing, 1: tx_kernel, 2: rx_kernel, 3: all, 4: every third rx_kernel, 5: every second
+    /// tx_kernel and VLAN priority.
     lacks: u8,
     bytes: u32,
     negative: bool,

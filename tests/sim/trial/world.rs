@@ -31,7 +31,8 @@ use tardy_model::trial::OwnNotes;
 pub(super) const COUNT: u32 = 10;
 /// Time between a sender's packets, ns.
 pub(super) const CYCLE_NS: i64 = 1_000_000;
-/// No ordering takes more inputs than this. The warm-up asks each stream for its limit of 2 s at least every 50 ms.
+/// No ordering takes more inputs than this. The warm-up asks each stream for its limit of 2 s at
+/// least every 50 ms.
 pub(super) const STEPS: u32 = 4_000;
 
 pub(super) const EXPERIMENT: &str = r#"
@@ -91,7 +92,8 @@ pub(super) struct Faults {
     pub(super) lost: u32,
     /// Of a thousand so many arrive twice.
     pub(super) doubled: u32,
-    /// Of a thousand so many arrive up to half a minute later, and with them all that their station says behind them.
+    /// Of a thousand so many arrive up to half a minute later, and with them all that their
+    /// station says behind them.
     pub(super) late: u32,
     /// The connection to this station breaks with the order of this number.
     pub(super) broken: Option<(usize, u32)>,
@@ -101,7 +103,8 @@ pub(super) struct Faults {
     pub(super) stop: Option<u32>,
     /// The warm-up never finds a stamp.
     pub(super) cold: bool,
-    /// Senders take 40 s, and say every quarter of a second how many packets are out: always as many, or one more each time.
+    /// Senders take 40 s, and say every quarter of a second how many packets are out: always as
+    /// many, or one more each time.
     pub(super) slow: Option<Slow>,
     /// Another experiment than [`EXPERIMENT`].
     pub(super) experiment: Option<&'static str>,
@@ -247,7 +250,8 @@ impl World {
         self.say(at, FromAgent::Done { activity, packets: packets.into() });
     }
 
-    /// All that one end recorded: what was sent at one that sends, what arrived at one that receives.
+    /// All that one end recorded: what was sent at one that sends, what arrived at one that
+    /// receives.
     pub(super) fn hand_over(&mut self, at: StationId, activity: ActivityId, end: EndId) {
         let EndId { stream, side } = end;
         let packets = self.packets.get(&stream).copied().unwrap_or(0);

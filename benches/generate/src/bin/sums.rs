@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sums DIR`: reads the samples of a run folder and sums up each column. It is the least that anybody does who looks at every row, so
-//! `bench analysis` compares the whole analysis with it.
+//! `sums DIR`: reads the samples of a run folder and sums up each column. It is the least that
+//! anybody does who looks at every row, so `bench analysis` compares the whole analysis with it.
 //!
-//! `sums DIR --entropy`: what the rows' stages must take at least, in bytes a row, whoever packs them value by value.
+//! `sums DIR --entropy`: what the rows' stages must take at least, in bytes a row, whoever packs
+//! them value by value.
 
 use anyhow::{Context, Result};
 use std::collections::HashMap;

@@ -9,7 +9,8 @@ pub fn counted(trials: &[TrialResult]) -> Vec<u32> {
     in_figures(trials).map(|trial| trial.n).collect()
 }
 
-/// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the path's doing.
+/// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the
+/// path's doing.
 pub(super) fn counts(trial: &TrialResult) -> bool {
     trial.valid || path_failed(&trial.verdicts)
 }

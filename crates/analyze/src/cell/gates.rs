@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cell's departures in words, and its traffic classes: what left inside the windows, what the queue disciplines dropped.
+//! A cell's departures in words, and its traffic classes: what left inside the windows, what the
+//! queue disciplines dropped.
 
 use crate::says;
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use tardy_model::result::{ClassResult, GateResult, StreamResult};
 use tardy_model::shaper::MOST_CLASSES;
 use tardy_model::verdict::{Level, Verdict};
 
-/// As large a share must be inside for the gates to count as kept, and of those that left as large a share in its own window.
+/// As large a share must be inside for the gates to count as kept, and of those that left as large
+/// a share in its own window.
 const KEPT: f64 = 0.995;
 
 /// The cycles by which packets slipped, in words; `None` if none did.
@@ -30,7 +32,8 @@ fn slips(result: &GateResult) -> Option<String> {
         (Some((count, by, gates)), Some((same, as_much, stream))) if (count, by) == (same, as_much) => {
             format!("{count} slipped by {gates}, which is {stream}")
         }
-        // A slow stream may slip by whole cycles of the gates and by none of its own, or nearest to one of another length.
+        // A slow stream may slip by whole cycles of the gates and by none of its own, or nearest
+        // to one of another length.
         (Some((count, _, gates)), Some((same, _, stream))) => {
             format!("{count} slipped by {gates}; in cycles of its own {same} by {stream}")
         }
@@ -39,7 +42,8 @@ fn slips(result: &GateResult) -> Option<String> {
     })
 }
 
-/// What is to be said first where too many left elsewhere than in their own window: inside another one they are not where they belong.
+/// What is to be said first where too many left elsewhere than in their own window: inside another
+/// one they are not where they belong.
 fn astray(stream: &str, result: &GateResult) -> Option<String> {
     let slipped = result.slipped?;
     if slipped as f64 <= (1.0 - KEPT) * result.judged as f64 {
@@ -53,7 +57,8 @@ fn astray(stream: &str, result: &GateResult) -> Option<String> {
     ))
 }
 
-/// What is to be said of a stream of which no departure could be judged; `None` if it has no packets.
+/// What is to be said of a stream of which no departure could be judged; `None` if it has no
+/// packets.
 fn unjudged(stream: &str, result: &GateResult) -> Option<Verdict> {
     let says = match (result.unjudged, result.not_sent) {
         (0, 0) => return None,
@@ -70,8 +75,8 @@ fn unjudged(stream: &str, result: &GateResult) -> Option<Verdict> {
     Some(verdict.with("stream", stream).with("keeper", result.keeper.as_str()).with("judged", 0u64))
 }
 
-/// What is to be said of a stream's departures; `None` if it has no packets. Shares are of the packets that were sent: one that
-/// nothing is known of does not count as inside.
+/// What is to be said of a stream's departures; `None` if it has no packets. Shares are of the
+/// packets that were sent: one that nothing is known of does not count as inside.
 pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     if result.judged == 0 {
         return unjudged(stream, result).map(|verdict| counts(verdict, result));

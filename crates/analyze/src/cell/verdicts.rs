@@ -16,8 +16,9 @@ const SUBJECTS: [&str; 9] = ["stream", "cpu", "thread", "threads", "load", "stat
 const MEASURES: [&str; 7] =
     ["waited_share", "others_share", "steal_share", "shortfall_share", "lost", "refused", "longest_gap_ns"];
 
-/// The trials' verdicts carried up: one for each rule, subject and weight, with the numbers of its trials; of who used a CPU, one for each CPU. If
-/// a strict `majority` of the trials counts, those of the trials that do, and a warning that names the ones left out; else those of all.
+/// The trials' verdicts carried up: one for each rule, subject and weight, with the numbers of its
+/// trials; of who used a CPU, one for each CPU. If a strict `majority` of the trials counts, those
+/// of the trials that do, and a warning that names the ones left out; else those of all.
 pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     if trials.is_empty() {
         return vec![Verdict::new("failed", Level::Invalid, "no trial of this cell was finished").with("trials", 0i64)];
@@ -37,7 +38,8 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     let carried = groups.into_iter().filter_map(|seen| carried(&seen, trials.len()));
     let mut verdicts: Vec<Verdict> = left_out.into_iter().chain(carried).collect();
     let rule = |verdict: &Verdict| RULES.iter().position(|rule| rule.id == verdict.id).map_or(-1, |at| at as i64);
-    // The gravest first; those of equal weight in the rules' order, and of one rule the one of which there is most.
+    // The gravest first; those of equal weight in the rules' order, and of one rule the one of
+    // which there is most.
     verdicts.sort_by(|a, b| (b.level, rule(a)).cmp(&(a.level, rule(b))).then_with(|| more(b, a)));
     verdicts
 }
@@ -50,8 +52,9 @@ fn alike(a: &Verdict, b: &Verdict) -> bool {
     if a.id == competing_cpu::ID {
         return a.evidence.get("cpu") == b.evidence.get("cpu");
     }
-    // A warning in one trial is not "alike" to what made another invalid. Nor are two things that a rule tells of with other figures:
-    // threads beside each other and packets taken in, both of `shared-cpu`.
+    // A warning in one trial is not "alike" to what made another invalid. Nor are two things that
+    // a rule tells of with other figures: threads beside each other and packets taken in, both of
+    // `shared-cpu`.
     let about = |verdict: &Verdict| SUBJECTS.map(|subject| verdict.evidence.get(subject).cloned());
     a.level == b.level && a.evidence.keys().eq(b.evidence.keys()) && about(a) == about(b)
 }
@@ -71,7 +74,8 @@ fn more(a: &Verdict, b: &Verdict) -> Ordering {
     pairs.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// One verdict for those that are alike: the trial speaks in which it weighs most, and of equal weight the one in which there is most of it.
+/// One verdict for those that are alike: the trial speaks in which it weighs most, and of equal
+/// weight the one in which there is most of it.
 fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
     let mut worst = seen.first()?;
     for other in seen {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clusters beyond the printed quantiles when there are too many values to keep. At least as many as counted are there.
+//! Clusters beyond the printed quantiles when there are too many values to keep. At least as many
+//! as counted are there.
 
 use super::starts::Starts;
 use crate::counts::Places;
@@ -7,12 +8,14 @@ use std::ops::Range;
 
 /// Values of a block of which all or none are looked at.
 const BLOCK: usize = 1024;
-/// One block in so many is looked at for the lower quantiles, beyond which there are clusters everywhere.
+/// One block in so many is looked at for the lower quantiles, beyond which there are clusters
+/// everywhere.
 const SAMPLED: usize = 64;
 /// One in so many for p99.
 const SAMPLED_TAIL: usize = 16;
 
-/// For the quantiles whose clusters end after one packet (p50, p90), and for those with the longest gap.
+/// For the quantiles whose clusters end after one packet (p50, p90), and for those with the
+/// longest gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// In the sampled blocks only.

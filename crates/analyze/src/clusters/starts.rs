@@ -10,11 +10,13 @@ const NOTHING: i32 = i32::MIN;
 /// The bucket of what never arrived: above all.
 const NEVER: i32 = i32::MAX;
 
-/// For every threshold at once, how many clusters lie beyond it: bounded memory for any number of packets.
+/// For every threshold at once, how many clusters lie beyond it: bounded memory for any number of
+/// packets.
 ///
-/// A cluster beyond a threshold starts at a packet that exceeds it while none of the `gap` packets before does; so a packet
-/// of bucket `b` after a greatest bucket `m` of those before starts one cluster for each threshold in `m ≤ t < b`. The
-/// starts are kept as differences over the histogram's buckets and summed when asked.
+/// A cluster beyond a threshold starts at a packet that exceeds it while none of the `gap` packets
+/// before does; so a packet of bucket `b` after a greatest bucket `m` of those before starts one
+/// cluster for each threshold in `m ≤ t < b`. The starts are kept as differences over the
+/// histogram's buckets and summed when asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Starts {
     gap: usize,
@@ -74,8 +76,8 @@ impl Window {
 }
 
 impl Starts {
-    /// For quantiles whose clusters end after `gap` packets and whose values are at least `floor_ns`, if that is known.
-    /// For thresholds below it there is no count.
+    /// For quantiles whose clusters end after `gap` packets and whose values are at least
+    /// `floor_ns`, if that is known. For thresholds below it there is no count.
     pub fn new(gap: usize, floor_ns: Option<i64>) -> Self {
         Starts { gap: gap.clamp(1, LONGEST_GAP), floor_ns, ..Self::default() }
     }
@@ -98,7 +100,8 @@ impl Starts {
         self.window.at = start + count;
     }
 
-    /// The same for values that have places, which tell at once of many that none is above the floor.
+    /// The same for values that have places, which tell at once of many that none is above the
+    /// floor.
     pub(crate) fn add_places(&mut self, places: &Places) {
         let all = places.len();
         let Some(floor) = self.floor_ns.filter(|floor| *floor > i64::MIN) else {
@@ -114,8 +117,8 @@ impl Starts {
         }
     }
 
-    /// Continues a trial of which the packets before were not looked at: the first values stand in for them, and start
-    /// nothing.
+    /// Continues a trial of which the packets before were not looked at: the first values stand in
+    /// for them, and start nothing.
     pub fn add_after_unseen(&mut self, mut values: impl ExactSizeIterator<Item = i64>) {
         self.apart();
         for value in values.by_ref().take(self.gap) {
@@ -169,8 +172,9 @@ impl Starts {
         }
     }
 
-    /// Clusters in buckets above the value's, at least. What shares its bucket is not seen; without `with_infinite`, each
-    /// start at a packet that never arrived is taken away, though its cluster may hold others.
+    /// Clusters in buckets above the value's, at least. What shares its bucket is not seen;
+    /// without `with_infinite`, each start at a packet that never arrived is taken away, though
+    /// its cluster may hold others.
     pub fn beyond(&self, value_ns: i64, with_infinite: bool) -> u64 {
         let bucket = Histogram::bucket_of(value_ns);
         if self.floor_ns.is_some_and(|floor_ns| bucket < Histogram::bucket_of(floor_ns)) {

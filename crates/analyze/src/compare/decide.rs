@@ -23,7 +23,8 @@ use tardy_model::result::{CellResult, MetricResult, Outcomes, QUANTILES};
 /// each condition.
 ///
 /// # Errors
-/// [`ConditionError`] if a condition speaks of a cell or a stream that neither run has, or of what is no metric.
+/// [`ConditionError`] if a condition speaks of a cell or a stream that neither run has, or of what
+/// is no metric.
 pub fn judge(
     conditions: &[Condition],
     a: &Run<'_>,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What differed in the machine, the programs and the experiment: the manifest leaf by leaf, and the experiment key by key.
+//! What differed in the machine, the programs and the experiment: the manifest leaf by leaf, and
+//! the experiment key by key.
 
 use super::leaves::flatten;
 use super::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::comparison::{Difference, Group};
 
-/// Leaves of the manifest that tell when and where a run was made, or what it measured, not what the machine is. The names of
-/// namespaces follow from a slot; what was read back holds counters and numbers that every run has anew: of it the queue
-/// disciplines are looked at by themselves.
+/// Leaves of the manifest that tell when and where a run was made, or what it measured, not what
+/// the machine is. The names of namespaces follow from a slot; what was read back holds counters
+/// and numbers that every run has anew: of it the queue disciplines are looked at by themselves.
 const PASSING: [&str; 13] = [
     "format",
     "started_utc",
@@ -31,9 +32,10 @@ const ARCHIVE: &str = "initramfs_sha256";
 /// How many facts there are, and those that differ.
 pub(super) fn differences(a: &Run<'_>, b: &Run<'_>) -> (u64, Vec<Difference>) {
     let (mut of_a, mut of_b) = (facts(a), facts(b));
-    // The experiment is packed into what a guest boots. Where it differs the sum differs of necessity, whatever else is in there:
-    // its row would look like a finding and be none. Where the experiment is the same the row stays. It may then be all that tells
-    // of another build of tardy, or of a library, for those have no row of their own.
+    // The experiment is packed into what a guest boots. Where it differs the sum differs of
+    // necessity, whatever else is in there: its row would look like a finding and be none. Where
+    // the experiment is the same the row stays. It may then be all that tells of another build of
+    // tardy, or of a library, for those have no row of their own.
     let archive = (Group::Guest, ARCHIVE.to_owned());
     let both = of_a.contains_key(&archive) && of_b.contains_key(&archive);
     if both && experiment(&of_a).ne(experiment(&of_b)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures of one stream of both runs: those of the cell side by side, and of exact runs trial by trial.
+//! Figures of one stream of both runs: those of the cell side by side, and of exact runs trial by
+//! trial.
 
 use super::phases::{self, Drawn, Pair};
 use std::collections::BTreeMap;
@@ -10,8 +11,8 @@ use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResu
 /// Why a percentile is not told: too few packets lie beyond it.
 pub(super) const UNRESOLVED: &str = "not resolved";
 
-/// Compares the stream. `pairs` are trials of the same phase, where both runs are exact; `judged` is false where a run's numbers
-/// must not be used.
+/// Compares the stream. `pairs` are trials of the same phase, where both runs are exact; `judged`
+/// is false where a run's numbers must not be used.
 pub(super) fn stream(
     name: &str,
     [a, b]: [&StreamResult; 2],
@@ -34,7 +35,8 @@ pub(super) fn stream(
     }
 }
 
-/// Why nothing that is made of `rx_kernel` may be compared: a launch time moved it in one of the runs alone.
+/// Why nothing that is made of `rx_kernel` may be compared: a launch time moved it in one of the
+/// runs alone.
 fn moved_point(a: &StreamResult, b: &StreamResult) -> Option<String> {
     let [of_a, of_b] = [a, b].map(|stream| stream.rx_kernel_point().replace('-', " "));
     (of_a != of_b).then(|| format!("not compared: rx_kernel is taken at {of_a} in A and at {of_b} in B"))
@@ -77,7 +79,8 @@ fn metric(
     let row = |((of, a_ns), (_, b_ns)): (Named, Named)| {
         let phases = pairs.and_then(|pairs| {
             let both = |pair: &Pair<'_>| {
-                // A mean is of what was received: it may not be set beside one of more packets, or of fewer.
+                // A mean is of what was received: it may not be set beside one of more packets, or
+                // of fewer.
                 let missing = pair.trials.map(|trial| trial.streams.get(stream).map(|of| missing(&of.outcomes)));
                 if of == "mean" && missing[0] != missing[1] {
                     return None;
@@ -87,7 +90,8 @@ fn metric(
             };
             phases::judge(&pairs.iter().filter_map(both).collect::<Vec<_>>(), judged)
         });
-        // Of exact runs without a trial to set beside another nothing more is known than of too few.
+        // Of exact runs without a trial to set beside another nothing more is known than of too
+        // few.
         let claim = match (&phases, pairs) {
             (Some(phases), _) => phases.claim,
             (None, Some(_)) if judged => Claim::TooFew,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact runs, trial by trial. Each trial has a seeded phase of its schedule, the same in both runs; its figure is one
-//! deterministic draw. What may be said of B against A rests on the signs of many such differences, for nothing is known of how
-//! they are distributed.
+//! Exact runs, trial by trial. Each trial has a seeded phase of its schedule, the same in both
+//! runs; its figure is one deterministic draw. What may be said of B against A rests on the signs
+//! of many such differences, for nothing is known of how they are distributed.
 
 use std::collections::BTreeMap;
 use tardy_model::comparison::{Claim, INFINITE, PhaseComparison, is_infinite};
@@ -56,7 +56,8 @@ pub struct Drawn {
     pub figures_ns: [i64; 2],
 }
 
-/// Trials of one cell that can be set beside each other: valid ones in which the stream has the same phase.
+/// Trials of one cell that can be set beside each other: valid ones in which the stream has the
+/// same phase.
 pub(super) fn pairs<'a>(stream: &str, [(a, in_a), (b, in_b)]: [(&Phases, &'a CellResult); 2]) -> Vec<Pair<'a>> {
     let phase = |phases: &Phases, n: u32| phases.of(&in_a.id, n, stream);
     let other = |trial: &'a TrialResult| {
@@ -113,11 +114,13 @@ fn difference(a: i64, b: i64) -> i64 {
     }
 }
 
-/// The greatest rank k for which the kth least and the kth greatest of `n` values enclose the median of what they are drawn from
-/// with [`SURE`] probability or more, and that probability, 1 − 2·P(B ≤ k − 1) with B binomial of n and ½ (W. J. Conover,
-/// Practical Nonparametric Statistics, section 3.2). `None` if there is no such rank.
+/// The greatest rank k for which the kth least and the kth greatest of `n` values enclose the
+/// median of what they are drawn from with [`SURE`] probability or more, and that probability, 1 −
+/// 2·P(B ≤ k − 1) with B binomial of n and ½ (W. J. Conover, Practical Nonparametric Statistics,
+/// section 3.2). `None` if there is no such rank.
 pub fn rank(n: usize) -> Option<(usize, f64)> {
-    // The logarithm of P(B = i), from the one before it: the first of them is too small for a number of many values.
+    // The logarithm of P(B = i), from the one before it: the first of them is too small for a
+    // number of many values.
     let mut chance = n as f64 * 0.5f64.ln();
     let (mut below, mut found) = (0.0, None);
     for k in 1..=n / 2 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines as they were read back, as facts to compare: kind and options of each, without what every run has anew.
+//! Queue disciplines as they were read back, as facts to compare: kind and options of each,
+//! without what every run has anew.
 
 use super::leaves::flatten;
 use serde_json::Value;
@@ -35,7 +36,8 @@ pub(super) fn facts(manifest: &Manifest) -> Vec<((Group, String), String)> {
     facts
 }
 
-/// What `tc` says, read. Its answers have some thousand bytes, and a tree of any JSON takes two hundred times its text.
+/// What `tc` says, read. Its answers have some thousand bytes, and a tree of any JSON takes two
+/// hundred times its text.
 fn tree(says: &Json) -> Option<Value> {
     const LARGEST: usize = 256 << 10;
     Some(says.text()).filter(|text| text.len() <= LARGEST).and_then(|text| serde_json::from_str(text).ok())

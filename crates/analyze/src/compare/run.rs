@@ -43,8 +43,8 @@ impl Run<'_> {
     }
 }
 
-/// A run's fingerprint. One over no cell's, as a run without a finished trial may have it, is equal to any other such one and says
-/// nothing.
+/// A run's fingerprint. One over no cell's, as a run without a finished trial may have it, is
+/// equal to any other such one and says nothing.
 pub(super) fn print<'a>(run: &Run<'a>) -> Option<&'a String> {
     run.results.fingerprint.as_ref().filter(|_| run.results.cells.iter().any(|cell| cell.fingerprint.is_some()))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `delta` row by row, for the envelope. Arrivals wait until no later row can come before them, as in [`crate::arrival`], whose
-//! figures lead: where a clock was set back, a packet that comes too late for its place is left out here.
+//! `delta` row by row, for the envelope. Arrivals wait until no later row can come before them, as
+//! in [`crate::arrival`], whose figures lead: where a clock was set back, a packet that comes too
+//! late for its place is left out here.
 
 use crate::arrival::EARLIEST_NS;
 use tardy_model::point::Point;

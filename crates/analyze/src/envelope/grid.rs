@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many values lie where in time and magnitude: what a heat map is painted from. Bounded in columns and rows, however many
-//! values there are and however far they reach, and the same however they are cut into batches.
+//! How many values lie where in time and magnitude: what a heat map is painted from. Bounded in
+//! columns and rows, however many values there are and however far they reach, and the same
+//! however they are cut into batches.
 
 use tardy_model::histogram::Histogram;
 
@@ -8,12 +9,15 @@ use tardy_model::histogram::Histogram;
 pub const MOST_COLUMNS: usize = 240;
 /// Most rows: bins of values that hold something.
 pub const MOST_ROWS: usize = 48;
-/// Most rows from the least to the greatest, those that hold nothing among them: more are thinner than a picture's pixels.
+/// Most rows from the least to the greatest, those that hold nothing among them: more are thinner
+/// than a picture's pixels.
 const MOST_HIGH: i32 = 160;
-/// Columns times rows of all metrics in all trials of a run together, while each has more than one column.
+/// Columns times rows of all metrics in all trials of a run together, while each has more than one
+/// column.
 pub const ALL_SPOTS: usize = 120_000;
 
-/// How many columns each of `lines` metrics in trials may have, `trials` of which stand in one picture.
+/// How many columns each of `lines` metrics in trials may have, `trials` of which stand in one
+/// picture.
 pub fn columns_each(lines: usize, trials: usize) -> usize {
     (ALL_SPOTS / MOST_ROWS / lines.max(1)).clamp(1, (MOST_COLUMNS / trials.max(1)).max(1))
 }
@@ -34,7 +38,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// An empty one of at most `most` columns, each `every_ns` long at first. Time beyond the last makes all of them twice as long.
+    /// An empty one of at most `most` columns, each `every_ns` long at first. Time beyond the last
+    /// makes all of them twice as long.
     pub fn new(most: usize, every_ns: i64) -> Self {
         Grid { every_ns: every_ns.max(1), most: most.max(1), ..Grid::default() }
     }
@@ -95,7 +100,8 @@ impl Grid {
         self.bins.iter().map(bounds).collect()
     }
 
-    /// For each column its rows that hold something, by number in [`Grid::rows`], and their counts, ascending.
+    /// For each column its rows that hold something, by number in [`Grid::rows`], and their
+    /// counts, ascending.
     pub fn columns(&self) -> impl Iterator<Item = Vec<(usize, u64)>> + '_ {
         let row = |bin: i32| self.bins.partition_point(|other| *other < bin);
         self.columns.iter().map(move |column| column.iter().map(|(bin, count)| (row(*bin), *count)).collect())

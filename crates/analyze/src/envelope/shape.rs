@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A distribution in little room: only the histogram's buckets that hold something, with the exact extremes and sum.
+//! A distribution in little room: only the histogram's buckets that hold something, with the exact
+//! extremes and sum.
 
 use crate::quantiles::rank_of;
 use std::collections::BTreeMap;
@@ -53,7 +54,8 @@ impl Shape {
         self.buckets = all.into_iter().collect();
     }
 
-    /// The quantile, nearest rank over these values, as the greatest value of its bucket: never downwards, at most 0.1 % off.
+    /// The quantile, nearest rank over these values, as the greatest value of its bucket: never
+    /// downwards, at most 0.1 % off.
     pub fn quantile_ns(&self, q: f64) -> Option<i64> {
         let rank = rank_of(q, self.count);
         let mut before = 0;
@@ -64,13 +66,15 @@ impl Shape {
         found.map(|(bucket, _)| Histogram::bounds_of(*bucket).1.min(self.max_ns))
     }
 
-    /// Least value, greatest value (both included, ns) and count of at most `most` bins, or of the fewest there can be.
+    /// Least value, greatest value (both included, ns) and count of at most `most` bins, or of the
+    /// fewest there can be.
     pub fn bins(&self, most: usize) -> Vec<(i64, i64, u64)> {
         coarse(self.buckets.iter().copied(), most)
     }
 }
 
-/// At most `most` bins out of bars on a histogram's buckets (least value, greatest value, count), ascending.
+/// At most `most` bins out of bars on a histogram's buckets (least value, greatest value, count),
+/// ascending.
 pub fn bins(bars: &[(i64, i64, u64)], most: usize) -> Vec<(i64, i64, u64)> {
     coarse(
         bars.iter().map(|(low, high, count)| (Histogram::bucket_of(low + high.saturating_sub(*low) / 2), *count)),

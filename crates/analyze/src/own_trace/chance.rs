@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tail probabilities that do not rest on large numbers of trials.
 
-/// Fisher's way to combine independent tests (Fisher 1932, "Statistical Methods for Research Workers", section 21.1): −2 Σ ln p
-/// follows chi-square with twice as many degrees of freedom as there are tests. Where the p-values are discrete the answer is
-/// too large rather than too small. With an even number of degrees of freedom the tail of chi-square is a sum of as many terms as there
-/// are tests (Abramowitz and Stegun 26.4.21).
+/// Fisher's way to combine independent tests (Fisher 1932, "Statistical Methods for Research
+/// Workers", section 21.1): −2 Σ ln p follows chi-square with twice as many degrees of freedom as
+/// there are tests. Where the p-values are discrete the answer is too large rather than too small.
+/// With an even number of degrees of freedom the tail of chi-square is a sum of as many terms as
+/// there are tests (Abramowitz and Stegun 26.4.21).
 pub fn fisher(minus_two_ln_p: f64, tests: u32) -> f64 {
     let half = minus_two_ln_p / 2.0;
     if tests == 0 || half.is_nan() || half <= 0.0 {
@@ -18,8 +19,8 @@ pub fn fisher(minus_two_ln_p: f64, tests: u32) -> f64 {
     sum.min(1.0)
 }
 
-/// The chance of at least `k` hits in `n` independent tries that each hit with the chance `p`, summed term by term. It is 1 where
-/// `k` is no more than what is to be expected.
+/// The chance of at least `k` hits in `n` independent tries that each hit with the chance `p`,
+/// summed term by term. It is 1 where `k` is no more than what is to be expected.
 pub fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
     if k as f64 <= n as f64 * p || !(0.0..1.0).contains(&p) {
         return 1.0;
@@ -40,7 +41,8 @@ pub fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// The middle of some values, of an even number the mean of the two; changes their order. `None` of none.
+/// The middle of some values, of an even number the mean of the two; changes their order. `None`
+/// of none.
 pub fn median(values: &mut [i64]) -> Option<i64> {
     let half = values.len() / 2;
     if values.is_empty() {

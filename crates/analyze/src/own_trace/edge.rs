@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first or the last packet of each trial against those beside it.
 //!
-//! A packet's rank among values that hang together is not what chance makes of independent ones: a trial that begins in a slow
-//! stretch has many slow packets at its beginning. So the neighbours are taken so far apart that they no longer hang together, and
-//! where they do at every distance that is tried, nothing is told.
+//! A packet's rank among values that hang together is not what chance makes of independent ones: a
+//! trial that begins in a slow stretch has many slow packets at its beginning. So the neighbours
+//! are taken so far apart that they no longer hang together, and where they do at every distance
+//! that is tried, nothing is told.
 
 use super::chance::{fisher, median};
 use super::{Difference, KEPT};
@@ -48,7 +49,8 @@ pub struct OfTrial {
 }
 
 impl OfTrial {
-    /// `values[0]` is the packet's, the others' come by their distance from it. `None` if it has no value, or too few have.
+    /// `values[0]` is the packet's, the others' come by their distance from it. `None` if it has
+    /// no value, or too few have.
     pub fn new(values: &[MaybeNanos]) -> Option<OfTrial> {
         let (packet, beside) = values.split_first()?;
         let value_ns = packet.get()?;
@@ -96,7 +98,8 @@ impl Products {
     }
 }
 
-/// The values' ranks from −½ to ½, and how far each is from the middle, less the mean of that. Equal values share a rank.
+/// The values' ranks from −½ to ½, and how far each is from the middle, less the mean of that.
+/// Equal values share a rank.
 fn scores(values: &[MaybeNanos]) -> [Vec<Option<f64>>; 2] {
     let mut sorted: Vec<(i64, usize)> = values.iter().enumerate().filter_map(|(at, v)| Some((v.get()?, at))).collect();
     sorted.sort_unstable();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that were under way while a measuring thread worked for tardy itself, against the nearest that were not.
+//! Packets that were under way while a measuring thread worked for tardy itself, against the
+//! nearest that were not.
 //!
-//! A packet that is slow for another reason is under way for longer and meets more intervals. So a packet counts as affected
-//! if an interval lies within the time that packets of the trial usually take, however long it took itself.
+//! A packet that is slow for another reason is under way for longer and meets more intervals. So a
+//! packet counts as affected if an interval lies within the time that packets of the trial usually
+//! take, however long it took itself.
 
 use super::chance::{binomial_tail, median};
 use super::{Difference, KEPT};
@@ -24,10 +26,12 @@ const USUAL_OF: usize = 64;
 const USUAL_EVERY: usize = 32;
 /// Affected packets in a row of which values are kept.
 const GROUP: usize = 256;
-/// By chance half of the comparisons come out above. In noise that is skewed and hangs together it may be somewhat more.
+/// By chance half of the comparisons come out above. In noise that is skewed and hangs together it
+/// may be somewhat more.
 const CHANCE: f64 = 0.6;
 
-/// What a group of affected packets came to in one metric: its median, and that of the packets beside it, ns.
+/// What a group of affected packets came to in one metric: its median, and that of the packets
+/// beside it, ns.
 #[derive(Clone, Copy, Debug)]
 struct Comparison {
     affected_ns: i64,
@@ -97,7 +101,8 @@ pub fn is_forced(reason: OwnReason) -> bool {
     matches!(reason, OwnReason::Behind | OwnReason::Refused)
 }
 
-/// What the measuring threads of a trial did for tardy itself. Its streams may all disturb each other, so they share it.
+/// What the measuring threads of a trial did for tardy itself. Its streams may all disturb each
+/// other, so they share it.
 #[derive(Debug)]
 pub struct Works {
     /// Of tardy's own choice, while packets could be under way.
@@ -176,7 +181,8 @@ pub struct Pass {
 /// What a trial's packets, or a cell's, came to beside recorded work.
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
-    /// By metric: beside work of tardy's own choice, and beside work that something else made necessary.
+    /// By metric: beside work of tardy's own choice, and beside work that something else made
+    /// necessary.
     pub metrics: Vec<[IntervalPool; 2]>,
     /// Packets under way at work of either kind.
     pub affected: [u64; 2],
@@ -231,10 +237,11 @@ impl Pass {
         let Some(usual_ns) = self.usual_ns else { return };
         let until = from.saturating_add(usual_ns.max(0));
         let values = || self.metrics.iter().map(|metric| value(batch, row, *metric)).collect::<Vec<_>>();
-        // What also meets work that had a cause outside is not to be laid on tardy.
-        // Stamps are fetched in the middle of a cycle, counted from when the thread woke: what reaches into the next packet's time
-        // began late, mostly for a cause outside, which may have delayed the packet too. A packet that takes longer than half a cycle
-        // meets them as all others do, and the later its thread woke the less it does: that is no comparison.
+        // What also meets work that had a cause outside is not to be laid on tardy. Stamps are
+        // fetched in the middle of a cycle, counted from when the thread woke: what reaches into
+        // the next packet's time began late, mostly for a cause outside, which may have delayed
+        // the packet too. A packet that takes longer than half a cycle meets them as all others
+        // do, and the later its thread woke the less it does: that is no comparison.
         let forced = self.works.forced.meets(from, until) || self.works.between.meets(from, from);
         if !forced && !self.works.own.meets(from, until) {
             let values = values();
@@ -308,8 +315,8 @@ pub fn value(batch: &Batch, row: usize, metric: Metric) -> MaybeNanos {
     MaybeNanos::from(value)
 }
 
-/// From when to when a packet was under way, TAI ns: from its scheduled instant, or in a closed loop from its send, to its last
-/// stamp.
+/// From when to when a packet was under way, TAI ns: from its scheduled instant, or in a closed
+/// loop from its send, to its last stamp.
 fn way(batch: &Batch, row: usize, closed_loop: bool) -> Option<(i64, i64)> {
     let sent = batch.offset(row, Point::Send);
     let from = if closed_loop { sent.unwrap_or(0) } else { sent.unwrap_or(0).min(0) };

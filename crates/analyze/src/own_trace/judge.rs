@@ -8,8 +8,8 @@ use tardy_model::machine::RulerRecord;
 use tardy_model::result::{CellResult, MetricResult};
 use tardy_model::verdict::Verdict;
 
-/// The finest difference that the ruler can tell, of one stamp, ns: what reading the clock takes on the slowest CPU in use, and no
-/// less than a clock's step of 1 ns.
+/// The finest difference that the ruler can tell, of one stamp, ns: what reading the clock takes
+/// on the slowest CPU in use, and no less than a clock's step of 1 ns.
 pub fn stamp_ns(ruler: &[RulerRecord]) -> i64 {
     ruler.iter().map(|record| record.stamp_ns).max().unwrap_or(0).max(1)
 }
@@ -42,7 +42,8 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         }
         let spoils = spoils(&found, place, result, least);
         let trace = Trace { cell: &cell.id, stream, metric, place, found, p_value, spoils, of };
-        // What differs by eight differs by 16 and 64 too: the smallest modulus tells it, unless a greater one tells more.
+        // What differs by eight differs by 16 and 64 too: the smallest modulus tells it, unless a
+        // greater one tells more.
         let known = traces.iter_mut().find(|known| {
             place == Place::Residue
                 && (known.cell, known.stream, known.metric, known.place) == (&cell.id, stream, metric, place)
@@ -90,7 +91,8 @@ fn spoils(found: &Difference, place: Place, result: &MetricResult, least_ns: f64
             spoils.push("stddev");
         }
     }
-    // Of a class, which may be an eighth of all packets, the extreme ones need not be tardy's doing.
+    // Of a class, which may be an eighth of all packets, the extreme ones need not be tardy's
+    // doing.
     if place != Place::Residue {
         if longer && result.greatest_received_ns().is_some_and(|max| found.greatest_ns >= max) {
             spoils.push("max");

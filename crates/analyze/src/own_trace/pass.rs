@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One trial's rows as they pass by: what lies at its two ends, beside recorded work and, of a ping-pong, at each place of a batch.
-//! The rows between are not looked at, so that a long trial costs no more than a short one.
+//! One trial's rows as they pass by: what lies at its two ends, beside recorded work and, of a
+//! ping-pong, at each place of a batch. The rows between are not looked at, so that a long trial
+//! costs no more than a short one.
 
 use super::edge::{self, OfTrial};
 use super::intervals::{self, Intervals, value};
@@ -17,11 +18,13 @@ use tardy_model::trial::{StreamRecord, TrialRecord};
 struct Stretch {
     from: i64,
     to: i64,
-    /// By metric, one value for each number from `from` on; what is missing or never came is absent.
+    /// By metric, one value for each number from `from` on; what is missing or never came is
+    /// absent.
     columns: Vec<Vec<MaybeNanos>>,
     /// Arrivals: stamp, receive, number.
     arrivals: Vec<(i64, i64, i64)>,
-    /// True if a packet came without the stamp that `delta` is of, and what came next has no `delta` either.
+    /// True if a packet came without the stamp that `delta` is of, and what came next has no
+    /// `delta` either.
     unstamped: bool,
     /// True if its first row was received, and its last.
     ends: [bool; 2],
@@ -75,7 +78,8 @@ impl Stretch {
         }
     }
 
-    /// `delta` in the order of arrival, with the packets' numbers; the first arrival of the stretch has none.
+    /// `delta` in the order of arrival, with the packets' numbers; the first arrival of the
+    /// stretch has none.
     fn deltas(&mut self) -> Vec<(i64, MaybeNanos)> {
         if self.unstamped {
             return Vec::new();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets of a ping-pong by the remainder of their number: does each n-th differ from the others?
 //!
-//! A trial is cut into blocks. In each block the class with the greatest median wins, and that with the least loses; by chance each of
-//! m classes does so in one of m blocks. Blocks begin one number later each time, so that every class stands once at every
-//! place in a block, and a drift within the blocks favours none.
+//! A trial is cut into blocks. In each block the class with the greatest median wins, and that
+//! with the least loses; by chance each of m classes does so in one of m blocks. Blocks begin one
+//! number later each time, so that every class stands once at every place in a block, and a drift
+//! within the blocks favours none.
 
 use super::chance::{binomial_tail, median};
 use super::{Difference, KEPT};
@@ -11,7 +12,8 @@ use tardy_model::sample::MaybeNanos;
 
 /// Rows of a trial that are looked at.
 pub const ROWS: usize = 65_536;
-/// Batch sizes that are tried, each with the packets of a class in a block; 8 is also twice the requests between two pauses.
+/// Batch sizes that are tried, each with the packets of a class in a block; 8 is also twice the
+/// requests between two pauses.
 pub const MODULI: [(usize, usize); 3] = [(8, 8), (16, 8), (64, 4)];
 /// Blocks below which nothing is told.
 const LEAST_BLOCKS: u64 = 16;
@@ -30,7 +32,8 @@ pub struct ResiduePool {
 }
 
 impl ResiduePool {
-    /// For packets by the remainder of their number divided by `modulus`, `each` of a class in a block.
+    /// For packets by the remainder of their number divided by `modulus`, `each` of a class in a
+    /// block.
     pub fn new((modulus, each): (usize, usize)) -> Self {
         let empty = vec![0; modulus];
         let (wins, losses, rows) = (empty.clone(), empty.clone(), empty);
@@ -81,20 +84,22 @@ impl ResiduePool {
         }
     }
 
-    /// By how much the packets of a class differ from all of their trial, ns; `None` where there are none.
+    /// By how much the packets of a class differ from all of their trial, ns; `None` where there
+    /// are none.
     fn difference_ns(&self, class: usize) -> Option<i64> {
         median(&mut self.medians[class].iter().map(|(difference, ..)| *difference).collect::<Vec<_>>())
     }
 
-    /// The modulus of this finer pool, if a part of a coarser pool's class makes the difference without the others: what each 16th packet
-    /// takes longer shows in each 8th too, by half.
+    /// The modulus of this finer pool, if a part of a coarser pool's class makes the difference
+    /// without the others: what each 16th packet takes longer shows in each 8th too, by half.
     fn makes_alone(&self, coarse: usize, class: usize, difference_ns: i64) -> Option<u64> {
         let parts = (class..self.modulus).step_by(coarse).map(|part| self.difference_ns(part));
         let least = parts.map(|ns| ns.map_or(0, |ns| ns.saturating_mul(difference_ns.signum()))).min()?;
         (least < difference_ns.saturating_abs() / 2).then_some(self.modulus as u64)
     }
 
-    /// What was found; `None` where it cannot be told. `finer` has the same values by a multiple of the modulus.
+    /// What was found; `None` where it cannot be told. `finer` has the same values by a multiple
+    /// of the modulus.
     pub fn test(&self, finer: Option<&ResiduePool>) -> Option<Difference> {
         if self.blocks < LEAST_BLOCKS.max(self.modulus as u64) {
             return None;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces of tardy in words: one verdict for each stream and kind of place, of which the clearest metric speaks.
+//! Traces of tardy in words: one verdict for each stream and kind of place, of which the clearest
+//! metric speaks.
 
 use super::cell::StreamTrace;
 use super::{Difference, ID, MOST_P, Place};

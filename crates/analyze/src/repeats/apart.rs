@@ -1,43 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does one of several trials lie apart from the others by more than the changes within a trial explain?
+//! Does one of several trials lie apart from the others by more than the changes within a trial
+//! explain?
 //!
-//! Blocks of a trial that follow each other are alike where something lasts longer than a block: a throttled CPU, a busy
-//! neighbour. A test that takes them as independent then finds differences that are none. How much blocks hang together is
-//! not known, so the test is made for many degrees of it, each exact by generalised least squares, and the chances are averaged
-//! by how well each degree fits the blocks (the restricted likelihood: Patterson and Thompson 1971, Harville 1974).
+//! Blocks of a trial that follow each other are alike where something lasts longer than a block: a
+//! throttled CPU, a busy neighbour. A test that takes them as independent then finds differences
+//! that are none. How much blocks hang together is not known, so the test is made for many degrees
+//! of it, each exact by generalised least squares, and the chances are averaged by how well each
+//! degree fits the blocks (the restricted likelihood: Patterson and Thompson 1971, Harville 1974).
 //!
-//! A degree is a pair: what is slow falls off by `rho` from block to block, and a share `noise` of the variance is each block's
-//! own. `docs/method/repeats.md` says what comes of it.
+//! A degree is a pair: what is slow falls off by `rho` from block to block, and a share `noise` of
+//! the variance is each block's own. `docs/method/repeats.md` says what comes of it.
 
 use super::scores::scores;
 use super::student::Student;
 
-/// Correlation of the slow part from block to block. An even prior over these: each weighs as much as the stretch around it.
+/// Correlation of the slow part from block to block. An even prior over these: each weighs as much
+/// as the stretch around it.
 const RHO: [f64; 17] = [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99];
 /// Shares of the variance that are each block's own, all as likely before the blocks are seen.
 const NOISE: [f64; 4] = [0.0, 0.3, 0.6, 0.85];
-/// In fewer blocks a trial, something slow below noise cannot be told from no correlation at all, and a test that reckons with it
-/// finds nothing any more: only the slow part is reckoned with.
+/// In fewer blocks a trial, something slow below noise cannot be told from no correlation at all,
+/// and a test that reckons with it finds nothing any more: only the slow part is reckoned with.
 pub const LEAST_FOR_NOISE: usize = 40;
 
 /// What the test found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Apart {
-    /// The chance that the trial that is farthest out lies so far out, or farther, if all are alike.
+    /// The chance that the trial that is farthest out lies so far out, or farther, if all are
+    /// alike.
     pub p_value: f64,
     /// The correlation of neighbouring blocks, as far as it is known.
     pub correlation: f64,
 }
 
-/// One degree of hanging together, as the filter that makes blocks independent of each other (Kalman 1960): each becomes its
-/// difference from what those before it foretell, in units of that difference's deviation.
+/// One degree of hanging together, as the filter that makes blocks independent of each other
+/// (Kalman 1960): each becomes its difference from what those before it foretell, in units of that
+/// difference's deviation.
 struct Model {
     rho: f64,
     noise: f64,
     weight: f64,
-    /// For each block in a trial: one over the deviation, how much of the difference is carried on, and what a constant 1 becomes.
+    /// For each block in a trial: one over the deviation, how much of the difference is carried
+    /// on, and what a constant 1 becomes.
     steps: Vec<(f64, f64, f64)>,
-    /// The sum of the variances' logarithms up to each block, and of the squares of what a constant 1 becomes.
+    /// The sum of the variances' logarithms up to each block, and of the squares of what a
+    /// constant 1 becomes.
     sums: Vec<(f64, f64)>,
 }
 
@@ -62,7 +69,8 @@ impl Model {
         model
     }
 
-    /// What a trial comes to: its mean, how much that weighs, the squares that remain, and the logarithms' sum.
+    /// What a trial comes to: its mean, how much that weighs, the squares that remain, and the
+    /// logarithms' sum.
     fn trial(&self, blocks: &[f64]) -> Option<Fitted> {
         let (logs, weight) = *self.sums.get(blocks.len().checked_sub(1)?)?;
         let (mut foretold, mut product, mut squares) = (0.0, 0.0, 0.0);
@@ -104,8 +112,8 @@ fn models(most_blocks: usize, least_blocks: usize) -> Vec<Model> {
     models
 }
 
-/// Tests trials of several blocks each, in the order of time; `None` where there are fewer than two trials with blocks, or no
-/// more blocks than trials.
+/// Tests trials of several blocks each, in the order of time; `None` where there are fewer than
+/// two trials with blocks, or no more blocks than trials.
 pub fn apart(trials: &[&[i64]]) -> Option<Apart> {
     let trials: Vec<&[i64]> = trials.iter().copied().filter(|blocks| !blocks.is_empty()).collect();
     let blocks: usize = trials.iter().map(|blocks| blocks.len()).sum();
@@ -141,8 +149,8 @@ pub fn apart(trials: &[&[i64]]) -> Option<Apart> {
     Some(Apart { p_value: p_value / all, correlation: correlation / all })
 }
 
-/// The chance of the farthest trial's distance from the mean of the others, by Student's t and as often as there are trials that
-/// might be the farthest (Bonferroni).
+/// The chance of the farthest trial's distance from the mean of the others, by Student's t and as
+/// often as there are trials that might be the farthest (Bonferroni).
 fn chance(trials: &[Fitted], variance: f64, student: &Student) -> f64 {
     let all: f64 = trials.iter().map(|trial| trial.weight).sum();
     let sum: f64 = trials.iter().map(|trial| trial.weight * trial.mean).sum();

@@ -5,12 +5,14 @@ use crate::clusters::INFINITE;
 use crate::quantiles::rank_of;
 use tardy_model::histogram::Histogram;
 
-/// Blocks of a trial: many enough that how much neighbours hang together can be seen, and reckoned with.
+/// Blocks of a trial: many enough that how much neighbours hang together can be seen, and reckoned
+/// with.
 pub const BLOCKS: u64 = 128;
 /// The fewest packets of a block.
 const LEAST: u64 = 10;
 
-/// Block values of one trial, in the order of time. What never arrived counts as infinite ([`INFINITE`]).
+/// Block values of one trial, in the order of time. What never arrived counts as infinite
+/// ([`INFINITE`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
     /// Medians, ns.
@@ -29,7 +31,8 @@ pub struct BlockPass {
 }
 
 impl BlockPass {
-    /// For a trial of `intended` packets: up to [`BLOCKS`] blocks, equally long in time because the stream is cyclic.
+    /// For a trial of `intended` packets: up to [`BLOCKS`] blocks, equally long in time because
+    /// the stream is cyclic.
     pub fn new(intended: u64) -> Self {
         let size = intended.div_ceil(BLOCKS).max(LEAST);
         BlockPass { size, filled: 0, histogram: Histogram::new(), blocks: Blocks::default() }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Normal scores of ranks: what a value would be if all of them came from a normal distribution.
 //!
-//! A test of means on the scores is a rank test that loses little where the values are normal and is not led astray where one
-//! is far out or infinite (van der Waerden 1952; scores by Blom 1958, (rank − 3/8) / (n + 1/4)).
+//! A test of means on the scores is a rank test that loses little where the values are normal and
+//! is not led astray where one is far out or infinite (van der Waerden 1952; scores by Blom 1958,
+//! (rank − 3/8) / (n + 1/4)).
 
-/// The scores of groups of values, ranked all together. Equal values have one score, that of the mean of their ranks.
+/// The scores of groups of values, ranked all together. Equal values have one score, that of the
+/// mean of their ranks.
 pub fn scores(groups: &[&[i64]]) -> Vec<Vec<f64>> {
     let mut order: Vec<(i64, usize, usize)> = Vec::new();
     for (group, values) in groups.iter().enumerate() {
@@ -23,8 +25,9 @@ pub fn scores(groups: &[&[i64]]) -> Vec<Vec<f64>> {
     scores
 }
 
-/// The value below which a standard normal variable lies with probability `p`, strictly between 0 and 1, to nine digits: the
-/// rational approximations of P. J. Acklam, "An algorithm for computing the inverse normal cumulative distribution function".
+/// The value below which a standard normal variable lies with probability `p`, strictly between 0
+/// and 1, to nine digits: the rational approximations of P. J. Acklam, "An algorithm for computing
+/// the inverse normal cumulative distribution function".
 pub fn normal_quantile(p: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969_683_028_665_376e1,

@@ -17,8 +17,9 @@ impl Student {
         Student { degrees: f64::from(degrees), ln_beta }
     }
 
-    /// The chance of a value farther from 0 than `t`, on either side: the regularised incomplete beta function
-    /// I_x(degrees/2, 1/2) at x = degrees / (degrees + t²) (Abramowitz and Stegun 26.7.1 and 26.5.27).
+    /// The chance of a value farther from 0 than `t`, on either side: the regularised incomplete
+    /// beta function I_x(degrees/2, 1/2) at x = degrees / (degrees + t²) (Abramowitz and Stegun
+    /// 26.7.1 and 26.5.27).
     pub fn beyond(&self, t: f64) -> f64 {
         let squared = t * t;
         if !squared.is_finite() {
@@ -39,7 +40,8 @@ impl Student {
     }
 }
 
-/// The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8) by Lentz's method.
+/// The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8) by
+/// Lentz's method.
 fn fraction(a: f64, b: f64, x: f64) -> f64 {
     let away_from_zero = |value: f64| if value.abs() < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { value };
     let mut c = 1.0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `advance`: the sender is to wake too late for etf: what it hands over less than `etf.delta` before the launch time goes out at
-//! once, and what comes behind it is dropped. The ruler's timer error is part of it.
+//! `advance`: the sender is to wake too late for etf: what it hands over less than `etf.delta`
+//! before the launch time goes out at once, and what comes behind it is dropped. The ruler's timer
+//! error is part of it.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

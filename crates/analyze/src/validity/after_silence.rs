@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `after-silence`: requests of a ping-pong went out after everything in flight had been given up. While nobody sends, CPUs go to
-//! sleep, so the answers to these requests take longer for a reason that the others do not have.
+//! `after-silence`: requests of a ping-pong went out after everything in flight had been given up.
+//! While nobody sends, CPUs go to sleep, so the answers to these requests take longer for a reason
+//! that the others do not have.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

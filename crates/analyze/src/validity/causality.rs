@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `causality`: a later point was stamped before an earlier one by more than the clocks' bounds: a fault of a clock.
-//! What counts from `scheduled` may be early and is not looked at.
+//! `causality`: a later point was stamped before an earlier one by more than the clocks' bounds: a
+//! fault of a clock. What counts from `scheduled` may be early and is not looked at.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `clock-step`: CLOCK_REALTIME was set during the trial. MONOTONIC is slewed with it but never set, so that the difference
-//! of the two moves only in a step.
+//! `clock-step`: CLOCK_REALTIME was set during the trial. MONOTONIC is slewed with it but never
+//! set, so that the difference of the two moves only in a step.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;
@@ -9,7 +9,8 @@ use tardy_model::verdict::{Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "clock-step", spoils: Spoils::Measuring, judge };
 
-/// What rounding and the order of reads within a bracket may make up beside the brackets themselves, ns.
+/// What rounding and the order of reads within a bracket may make up beside the brackets
+/// themselves, ns.
 const SLACK_NS: i64 = 1_000;
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `competing-cpu`: others ran on the CPUs of the measuring threads. That they were there is worth a note; how much it weighs follows
-//! from how long the threads waited for them.
+//! `competing-cpu`: others ran on the CPUs of the measuring threads. That they were there is worth
+//! a note; how much it weighs follows from how long the threads waited for them.
 
 use super::cpu_use::{self, CpuUse, Harm};
 use super::evidence::TICKS_NS;
@@ -14,9 +14,11 @@ pub(super) const RULE: Rule = Rule { id: ID, spoils: Spoils::Measuring, judge };
 /// Its id.
 pub(crate) const ID: &str = "competing-cpu";
 
-/// From this share of a CPU on others are worth knowing: a fiftieth is what a desktop's services take.
+/// From this share of a CPU on others are worth knowing: a fiftieth is what a desktop's services
+/// take.
 const NOTED: f64 = 0.02;
-/// From this part of the limit on it is a warning. With the default limit that is 1 % of the time, and p99.
+/// From this part of the limit on it is a warning. With the default limit that is 1 % of the time,
+/// and p99.
 const WARNS: f64 = 0.1;
 /// So many tasks are named in the sentence.
 const NAMED: usize = 3;
@@ -129,8 +131,9 @@ fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
     found.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-/// The evidence of several trials on one CPU, in that of the worst: all the tasks that were named in any, with the time that they ran
-/// in all, and between which shares others ran. `others` are the numbers of the other trials.
+/// The evidence of several trials on one CPU, in that of the worst: all the tasks that were named
+/// in any, with the time that they ran in all, and between which shares others ran. `others` are
+/// the numbers of the other trials.
 pub(crate) fn gather(worst: &mut Verdict, all: &[&Verdict], others: &[u32]) {
     let share = |verdict: &&Verdict| match verdict.evidence.get("others_share") {
         Some(Figure::Float(share)) => *share,

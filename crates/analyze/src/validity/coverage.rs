@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `coverage`: too many received packets lack a stamp of a point that has a source. Where only the trial's beginning
-//! lacks them, `late-stamps` says so instead.
+//! `coverage`: too many received packets lack a stamp of a point that has a source. Where only the
+//! trial's beginning lacks them, `late-stamps` says so instead.
 
 use super::{Evidence, Rule, Spoils};
 use crate::coverage::LEAST_COVERAGE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who used a CPU during a trial: tardy's measuring threads, its loads, other tasks by name, interrupts. And how long each measuring
-//! thread waited for that CPU because of others, which is the harm that they did.
+//! Who used a CPU during a trial: tardy's measuring threads, its loads, other tasks by name,
+//! interrupts. And how long each measuring thread waited for that CPU because of others, which is
+//! the harm that they did.
 
 use super::evidence::Thread;
 use super::{Evidence, Of, load, rt_bandwidth};
@@ -30,8 +31,9 @@ pub(crate) struct CpuUse {
     pub ended_known: bool,
 }
 
-/// Time that was not idle. The kernel samples busy time at its tick, which falls into step with a cyclic stream and then
-/// charges whole ticks to it; idle time it measures. So the lesser of the two counts.
+/// Time that was not idle. The kernel samples busy time at its tick, which falls into step with a
+/// cyclic stream and then charges whole ticks to it; idle time it measures. So the lesser of the
+/// two counts.
 fn busy_ns(times: &CpuTimes, elapsed_ns: i64) -> i64 {
     if elapsed_ns <= 0 {
         return times.busy_ns;
@@ -39,7 +41,8 @@ fn busy_ns(times: &CpuTimes, elapsed_ns: i64) -> i64 {
     times.busy_ns.min(elapsed_ns.saturating_sub(times.idle_ns).saturating_sub(times.steal_ns))
 }
 
-/// What a measuring thread ran. A spinning receiver ran all the time but for its gaps, before the first packet and after the last too.
+/// What a measuring thread ran. A spinning receiver ran all the time but for its gaps, before the
+/// first packet and after the last too.
 fn ran_ns(thread: &Thread<'_>, elapsed_ns: i64) -> Option<i64> {
     match thread.gaps() {
         Some(gaps) if thread.end == "rx" => {
@@ -50,16 +53,16 @@ fn ran_ns(thread: &Thread<'_>, elapsed_ns: i64) -> Option<i64> {
     }
 }
 
-/// What the measuring threads ran on a CPU, at most: one that moved between CPUs counts on each. `None` if that is not known of
-/// one of them: then nobody can tell what the others ran.
+/// What the measuring threads ran on a CPU, at most: one that moved between CPUs counts on each.
+/// `None` if that is not known of one of them: then nobody can tell what the others ran.
 fn ours_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Option<i64> {
     let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
     on_it.map(|thread| ran_ns(&thread, elapsed_ns)).try_fold(0i64, |sum, ran| Some(sum.saturating_add(ran?)))
 }
 
-/// What a task ran in the trial. It is the same by thread id and start, for kernel workers change their names. One that is not in the
-/// first reading is new, or had run for less than a tick then, so counting it from 0 is wrong by 10 ms at most. No task ran longer
-/// than the time that passed.
+/// What a task ran in the trial. It is the same by thread id and start, for kernel workers change
+/// their names. One that is not in the first reading is new, or had run for less than a tick then,
+/// so counting it from 0 is wrong by 10 ms at most. No task ran longer than the time that passed.
 fn task_ns(evidence: &Evidence<'_>, tid: u32, task: &TaskTime, elapsed_ns: i64) -> i64 {
     let before = &evidence.before().tasks;
     let began = before.get(&tid).filter(|earlier| earlier.start == task.start).map_or(0, |earlier| earlier.run_ns);
@@ -88,18 +91,19 @@ fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
     tasks.chain(threads.values().copied()).fold(0, i64::saturating_add)
 }
 
-/// A thread of this run's that just ended is nobody else's. The kernel says no more of it than its name, so this is not sure where another
-/// run was under way.
+/// A thread of this run's that just ended is nobody else's. The kernel says no more of it than its
+/// name, so this is not sure where another run was under way.
 fn is_own(evidence: &Evidence<'_>, name: &str) -> bool {
     let (before, after) = (evidence.before(), evidence.after());
     name.starts_with("tardy-") && before.other_runs == 0 && after.other_runs == 0
 }
 
-/// Threads of the kernel's that take packets and timers in, of a realtime policy on a kernel with PREEMPT_RT or threaded interrupts. What they run
-/// is time of interrupts and softirqs.
+/// Threads of the kernel's that take packets and timers in, of a realtime policy on a kernel with
+/// PREEMPT_RT or threaded interrupts. What they run is time of interrupts and softirqs.
 const INTAKE: [&str; 4] = ["irq/", "ktimers/", "ksoftirqd/", "napi/"];
 
-/// What other tasks of a realtime policy ran on a CPU: those that were on it at both readings, or are new. One that wanders may have run elsewhere.
+/// What other tasks of a realtime policy ran on a CPU: those that were on it at both readings, or
+/// are new. One that wanders may have run elsewhere.
 fn realtime_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
     let strange = strange(evidence);
     let before = &evidence.before().tasks;
@@ -120,8 +124,9 @@ fn strange<'e>(evidence: &Evidence<'e>) -> impl Fn(u32, &TaskTime) -> bool + use
     move |tid, task| !ours.contains(&tid) && expected.as_ref().is_none_or(|expected| !expected.holds(tid, task))
 }
 
-/// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a program, what it started and what
-/// has ended is not known to be another's, so tasks that have ended are left out.
+/// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a
+/// program, what it started and what has ended is not known to be another's, so tasks that have
+/// ended are left out.
 fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     let strange = strange(evidence);
     let tasks = evidence.after().tasks.iter().filter(|(tid, task)| task.cpu == cpu && strange(**tid, task));
@@ -141,7 +146,8 @@ fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     users
 }
 
-/// Who used a CPU; `None` where a reading lacks it, or it is not known how long one of the measuring threads ran.
+/// Who used a CPU; `None` where a reading lacks it, or it is not known how long one of the
+/// measuring threads ran.
 pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
     let times = evidence.cpu(cpu)?;
     let elapsed_ns = match evidence.elapsed_ns() {
@@ -151,19 +157,22 @@ pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
     let ours_ns = ours_ns(evidence, cpu, elapsed_ns)?;
     let loads_ns = loads_ns(evidence, cpu, elapsed_ns);
     let users = users(evidence, cpu, elapsed_ns);
-    // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells that.
+    // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells
+    // that.
     let stopped = rt_bandwidth::stopped(evidence);
     let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&cpu));
     let stopped_ns = stops.map(|stopped| stopped.gaps.total_ns).fold(0, i64::saturating_add);
     // The stream's own packets are taken in by interrupts and softirqs: nobody else's doing.
     let apart = [times.irq_ns, times.softirq_ns, ours_ns, stopped_ns].into_iter().fold(0, i64::saturating_add);
     let busy_ns = busy_ns(&times, elapsed_ns);
-    // The kernel samples the time of softirqs at its tick, and who wakes up with the tick makes it charge whole ticks to them. What a
-    // realtime task ran is measured: no thread below it had the CPU meanwhile, whatever interrupted it.
+    // The kernel samples the time of softirqs at its tick, and who wakes up with the tick makes it
+    // charge whole ticks to them. What a realtime task ran is measured: no thread below it had the
+    // CPU meanwhile, whatever interrupted it.
     let not_ours_ns = busy_ns.saturating_sub(ours_ns).saturating_sub(stopped_ns);
     let mut others_ns = busy_ns.saturating_sub(apart).max(realtime_ns(evidence, cpu, elapsed_ns).min(not_ours_ns));
     if load::expected(evidence).is_some() {
-        // What the kernel does for a load has no name of its own: only tasks that can be named count.
+        // What the kernel does for a load has no name of its own: only tasks that can be named
+        // count.
         let named = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
         others_ns = others_ns.min(named);
     }
@@ -184,9 +193,11 @@ pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Harm<'a> {
     pub thread: Thread<'a>,
-    /// Of its wait, what tardy's own threads, loads and the wake-ups themselves account for, at most, ns.
+    /// Of its wait, what tardy's own threads, loads and the wake-ups themselves account for, at
+    /// most, ns.
     pub own_ns: i64,
-    /// Time that it waited for others, ns: no longer than they ran. Where the kernel does not say how long it waited, as long as that.
+    /// Time that it waited for others, ns: no longer than they ran. Where the kernel does not say
+    /// how long it waited, as long as that.
     pub waited_ns: i64,
 }
 
@@ -195,7 +206,8 @@ pub(super) fn worst<'a>(evidence: &Evidence<'a>, cpu: u32, used: &CpuUse) -> Opt
     let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
     let harms = on_it.map(|thread| {
         let neighbours_ns = used.ours_ns.saturating_sub(ran_ns(&thread, used.elapsed_ns).unwrap_or(0)).max(0);
-        // What the switch to a realtime thread takes, the ruler knows. That of an ordinary thread may hold the others' time.
+        // What the switch to a realtime thread takes, the ruler knows. That of an ordinary thread
+        // may hold the others' time.
         let switches = i64::try_from(thread.record.voluntary_switches).unwrap_or(i64::MAX);
         let wake_ns = thread.record.wake_wait_ns.filter(|_| thread.is_realtime()).unwrap_or(0);
         let own_ns = neighbours_ns.saturating_add(used.loads_ns).saturating_add(wake_ns.saturating_mul(switches));

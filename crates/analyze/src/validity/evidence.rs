@@ -27,7 +27,8 @@ pub struct Evidence<'a> {
     pub of: Of<'a>,
 }
 
-/// Whose threads and states a rule looks at. CPUs are numbered by each host for itself, and one host's tasks harm no other's threads.
+/// Whose threads and states a rule looks at. CPUs are numbered by each host for itself, and one
+/// host's tasks harm no other's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of<'a> {
     /// The threads of all hosts; states are those of the coordinator's host.
@@ -38,7 +39,8 @@ pub enum Of<'a> {
     Host(&'a str),
 }
 
-/// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much is noise, ns.
+/// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much
+/// is noise, ns.
 pub(super) const TICKS_NS: i64 = 30_000_000;
 
 /// One way of a stream's packets: there, or back.
@@ -123,7 +125,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// What a rule that looks at a machine finds on each host, by itself. What it finds on another host says on which.
+    /// What a rule that looks at a machine finds on each host, by itself. What it finds on another
+    /// host says on which.
     pub(super) fn each_host(&self, judge: fn(&Evidence<'_>) -> Vec<Verdict>) -> Vec<Verdict> {
         let mut verdicts = judge(&Evidence { of: Of::Here, ..*self });
         for host in self.record.hosts.keys() {
@@ -154,7 +157,8 @@ impl<'a> Evidence<'a> {
         other.map_or([&self.record.before, &self.record.after], |[before, after]| [before, after])
     }
 
-    /// What reads clocks in a trial, each machine and each end of a stream, with its readings before the trial and behind it.
+    /// What reads clocks in a trial, each machine and each end of a stream, with its readings
+    /// before the trial and behind it.
     pub(super) fn clocks(&self) -> impl Iterator<Item = (String, [ClockReading; 2])> + use<'a> {
         let record = self.record;
         let here = ("machine".to_owned(), [record.before.clocks, record.after.clocks]);
@@ -192,8 +196,8 @@ impl<'a> Evidence<'a> {
         self.threads().flat_map(|thread| thread.cpus()).collect()
     }
 
-    /// True if something broke during the trial, which `failed` tells: what became of the packets and their stamps is then not
-    /// known, and nothing else may be concluded from their lack.
+    /// True if something broke during the trial, which `failed` tells: what became of the packets
+    /// and their stamps is then not known, and nothing else may be concluded from their lack.
     pub(super) fn broke_off(&self) -> bool {
         self.record.failed.is_some()
     }
@@ -215,8 +219,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// What a lack of stamps of a point weighs, and how that is said: it spoils the figures that are made of them, and where there
-    /// are none, it spoils nothing.
+    /// What a lack of stamps of a point weighs, and how that is said: it spoils the figures that
+    /// are made of them, and where there are none, it spoils nothing.
     pub(super) fn lack(&self, stream: &str, point: Point) -> (Level, &'static str) {
         let of = |result: &StreamResult| {
             let delta_of = self.record.streams.get(stream).map(delta_of);

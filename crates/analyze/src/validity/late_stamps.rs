@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `late-stamps`: the first packets received have no stamp, and from some packet on stamps flow. The kernel enables software
-//! stamps from a work item, which a spinning realtime thread can starve.
+//! `late-stamps`: the first packets received have no stamp, and from some packet on stamps flow.
+//! The kernel enables software stamps from a work item, which a spinning realtime thread can
+//! starve.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `late-start`: a sender was told that its trial begins when its first packet was already due. What came before it was told is late by
-//! tardy's own doing: the threads that pass the order on are ordinary ones, and wait where a measuring thread does not.
+//! `late-start`: a sender was told that its trial begins when its first packet was already due.
+//! What came before it was told is late by tardy's own doing: the threads that pass the order on
+//! are ordinary ones, and wait where a measuring thread does not.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `launch-drops`: the queue discipline dropped packets before they came to the driver. They are not_sent, not lost.
+//! `launch-drops`: the queue discipline dropped packets before they came to the driver. They are
+//! not_sent, not lost.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `launch-ignored`: packets bear launch times, and the queue discipline that was read back does not look at them. A socket option
-//! that is accepted says nothing.
+//! `launch-ignored`: packets bear launch times, and the queue discipline that was read back does
+//! not look at them. A socket option that is accepted says nothing.
 
 use super::{Evidence, Rule, Spoils};
 use tardy_model::qdisc::Keeper;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `load`: a background load died, never began, was not given its CPU or policy, or fell short of what it was asked for. What was
-//! measured then is not what the experiment names.
+//! `load`: a background load died, never began, was not given its CPU or policy, or fell short of
+//! what it was asked for. What was measured then is not what the experiment names.
 
 use super::{Evidence, Of, Rule, Spoils};
 use crate::says;
@@ -231,8 +231,8 @@ fn short(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
     })
 }
 
-/// Whose time on a measuring thread's CPU is no surprise in a trial with loads: theirs, that of what they started, and that of the
-/// kernel's threads that carry their packets.
+/// Whose time on a measuring thread's CPU is no surprise in a trial with loads: theirs, that of
+/// what they started, and that of the kernel's threads that carry their packets.
 pub(super) struct Expected {
     tids: BTreeSet<u32>,
 }

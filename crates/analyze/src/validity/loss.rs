@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `loss`: more packets were lost than the experiment allows. Where the receiver broke, or the trial, that is told instead.
+//! `loss`: more packets were lost than the experiment allows. Where the receiver broke, or the
+//! trial, that is told instead.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

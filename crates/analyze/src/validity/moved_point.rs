@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `moved-point`: a launch time stays with the packet in the place of its arrival's stamp, so `rx_kernel` is taken further on the way.
+//! `moved-point`: a launch time stays with the packet in the place of its arrival's stamp, so
+//! `rx_kernel` is taken further on the way.
 
 use super::{Evidence, Rule, Spoils};
 use tardy_model::point::Point;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `narrow-windows`: taprio in software opens its gates by a timer of the kernel's, and the sender wakes by one. A window that is over before
-//! they are there lets nothing go, and packets wait cycle after cycle. How late such timers are, the ruler knows.
+//! `narrow-windows`: taprio in software opens its gates by a timer of the kernel's, and the sender
+//! wakes by one. A window that is over before they are there lets nothing go, and packets wait
+//! cycle after cycle. How late such timers are, the ruler knows.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `no-gates`: the device takes a schedule and reports it, and keeps none: netdevsim has no hardware behind it. Nothing that is
-//! measured tells of gates, so no figure is given.
+//! `no-gates`: the device takes a schedule and reports it, and keeps none: netdevsim has no
+//! hardware behind it. Nothing that is measured tells of gates, so no figure is given.
 
 use super::{Evidence, Rule, Spoils};
 use tardy_model::qdisc::Keeper;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `policy`: a thread did not get the scheduling policy, priority or CPU it asked for, or its memory is not locked.
+//! `policy`: a thread did not get the scheduling policy, priority or CPU it asked for, or its
+//! memory is not locked.
 
 use super::{Evidence, Rule, Spoils, evidence::Thread};
 use crate::says;
@@ -7,7 +8,8 @@ use tardy_model::verdict::{Figure, Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "policy", spoils: Spoils::Measuring, judge };
 
-/// True if class and priority are the same; a deadline's parameters are rounded by the kernel, so its class is compared.
+/// True if class and priority are the same; a deadline's parameters are rounded by the kernel, so
+/// its class is compared.
 fn same(asked: &str, granted: &str) -> bool {
     let parts = |policy: &str| {
         let (class, parameter) = policy.trim().split_once(':').unwrap_or((policy.trim(), ""));

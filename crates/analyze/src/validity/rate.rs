@@ -16,14 +16,15 @@ const TENTHS: usize = 10;
 /// One packet in so many must have been late where there are no tenths.
 const OFTEN: u64 = 10;
 
-/// What says how late each tenth of a stream's packets was; a record that holds another number of them says nothing.
+/// What says how late each tenth of a stream's packets was; a record that holds another number of
+/// them says nothing.
 fn tenths(record: &StreamRecord) -> &[i64] {
     if record.lateness_by_tenth_ns.len() == TENTHS { &record.lateness_by_tenth_ns } else { &[] }
 }
 
-/// How much the sender fell behind from the first tenth of its packets to the last, ns: nine times the median of the slopes between all
-/// pairs of tenths (Theil and Sen). A stall, also of the last packet, is in few of these pairs and does not move it; a backlog that
-/// grows is in all.
+/// How much the sender fell behind from the first tenth of its packets to the last, ns: nine times
+/// the median of the slopes between all pairs of tenths (Theil and Sen). A stall, also of the last
+/// packet, is in few of these pairs and does not move it; a backlog that grows is in all.
 fn behind_ns(late: &[i64]) -> Option<i64> {
     let last = late.len().checked_sub(1).filter(|last| *last > 0)?;
     let pairs = (0..last).flat_map(|a| (a + 1..=last).map(move |b| (a, b)));
@@ -35,8 +36,9 @@ fn behind_ns(late: &[i64]) -> Option<i64> {
 /// How much slower than intended was sent, as a share of what the sending took.
 fn slow(record: &StreamRecord) -> f64 {
     let tenths = tenths(record);
-    // From the middle of the first tenth to that of the last. Without tenths from end to end, and then one late packet at the end must not
-    // be taken for a rate: a sender that falls behind wakes late again and again.
+    // From the middle of the first tenth to that of the last. Without tenths from end to end, and
+    // then one late packet at the end must not be taken for a rate: a sender that falls behind
+    // wakes late again and again.
     let (behind, over) = match behind_ns(tenths) {
         Some(behind) => (behind, record.intended_span_ns / TENTHS as i64 * (TENTHS as i64 - 1)),
         None if record.counters.overruns.saturating_mul(OFTEN) > u64::from(record.intended) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `receiver-broke`: the receive call failed and ended the receiver, so that what came later was received by nobody. The errno
-//! says whether that was an outage, which is what the trial found, or something of tardy's own, which spoilt the measuring.
+//! `receiver-broke`: the receive call failed and ended the receiver, so that what came later was
+//! received by nobody. The errno says whether that was an outage, which is what the trial found,
+//! or something of tardy's own, which spoilt the measuring.
 
 use super::{Evidence, Rule, SPOILS, Spoils};
 use crate::outage::{Broke, of_receive};

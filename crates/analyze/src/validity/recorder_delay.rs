@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `recorder-delay`: the sender had to drain its stamps between two packets without time for it. The lateness of the packet
-//! behind is the recorder's and not the path's.
+//! `recorder-delay`: the sender had to drain its stamps between two packets without time for it.
+//! The lateness of the packet behind is the recorder's and not the path's.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `rt-bandwidth`: the kernel stopped a spinning realtime thread for its share of each period, so that packets waited for the
-//! limit and not for the path. The share is that of `sched_rt_runtime_us`, or what the kernel's fair server (Linux 6.12 and
-//! later) gives the other threads whatever the limit says: 50 ms in each second.
+//! `rt-bandwidth`: the kernel stopped a spinning realtime thread for its share of each period, so
+//! that packets waited for the limit and not for the path. The share is that of
+//! `sched_rt_runtime_us`, or what the kernel's fair server (Linux 6.12 and later) gives the other
+//! threads whatever the limit says: 50 ms in each second.
 
 use super::{Evidence, Rule, Spoils, evidence::Thread};
 use crate::says;
@@ -13,12 +14,14 @@ pub(super) const RULE: Rule = Rule { id: "rt-bandwidth", spoils: Spoils::Measuri
 
 /// A gap of at least this part of the stop that the limit makes is one of its stops.
 const PART_OF_STOP: f64 = 0.5;
-/// The thread's share is near the limit if it was stopped for at least this part of what the limit takes.
+/// The thread's share is near the limit if it was stopped for at least this part of what the limit
+/// takes.
 const PART_OF_LIMIT: f64 = 0.5;
-/// The fair server stops a thread for 50 ms (`fair_server/runtime` in debugfs), give or take what runs before and after: a
-/// gap so long is one of its stops, ns.
+/// The fair server stops a thread for 50 ms (`fair_server/runtime` in debugfs), give or take what
+/// runs before and after: a gap so long is one of its stops, ns.
 const FAIR_STOP_NS: std::ops::RangeInclusive<i64> = 30_000_000..=60_000_000;
-/// Its period is a second (`fair_server/period`): there must be one such stop at least in so many, ns.
+/// Its period is a second (`fair_server/period`): there must be one such stop at least in so many,
+/// ns.
 const FAIR_STOP_EACH_NS: i64 = 2_000_000_000;
 
 /// Whose stops they are.
@@ -38,7 +41,8 @@ pub(super) struct Stopped<'a> {
     run_share: f64,
 }
 
-/// How long the thread's stream took, ns: its schedule, or, without one, from its first packet to its last.
+/// How long the thread's stream took, ns: its schedule, or, without one, from its first packet to
+/// its last.
 fn took_ns(thread: &Thread<'_>) -> i64 {
     match thread.of.intended_span_ns {
         0 => thread.of.sent_span_ns.unwrap_or(0),
@@ -65,8 +69,8 @@ fn by_limit(limit: RtLimit, gaps: &SpinGaps, run_share: f64) -> bool {
     is_stop && 1.0 - run_share >= taken * PART_OF_LIMIT
 }
 
-/// True if the gaps are those that the fair server makes in a trial that took so long. The gaps' sum must allow for that many
-/// stops: many short gaps and a long one are something else.
+/// True if the gaps are those that the fair server makes in a trial that took so long. The gaps'
+/// sum must allow for that many stops: many short gaps and a long one are something else.
 fn by_fair_server(gaps: &SpinGaps, trial_ns: i64) -> bool {
     let needed = (trial_ns / FAIR_STOP_EACH_NS).max(1);
     FAIR_STOP_NS.contains(&gaps.longest_ns)

@@ -74,7 +74,8 @@ pub fn is_valid(verdicts: &[Verdict]) -> bool {
     verdicts.iter().all(|verdict| verdict.level < Level::Invalid)
 }
 
-/// True if the path or the load made the trial invalid, whatever else did too: it must not be left out.
+/// True if the path or the load made the trial invalid, whatever else did too: it must not be left
+/// out.
 pub fn path_failed(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|verdict| verdict.level >= Level::Invalid && is_by_path(verdict))
 }

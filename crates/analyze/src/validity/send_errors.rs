@@ -37,7 +37,8 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-/// What Linux means by the numbers that a send call gives; spelled out here, for the judging machine need not be Linux.
+/// What Linux means by the numbers that a send call gives; spelled out here, for the judging
+/// machine need not be Linux.
 fn meaning(errno: i32) -> &'static str {
     match errno {
         1 => " (not permitted: a firewall?)",

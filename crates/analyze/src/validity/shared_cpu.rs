@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `shared-cpu`: a thread was asked to have another CPU than somebody else, and in truth one was shared.
+//! `shared-cpu`: a thread was asked to have another CPU than somebody else, and in truth one was
+//! shared.
 
 use super::{Evidence, Of, Rule, Spoils};
 use crate::{placement, says};
@@ -11,7 +12,8 @@ pub(super) const RULE: Rule = Rule { id: "shared-cpu", spoils: Spoils::Measuring
 
 /// A CPU that took in fewer packets of others than this was not disturbed by them.
 const FEW: u64 = 1_000;
-/// What is beside the streams' own packets is theirs too, up to this share of them: what TCP sends again, a router's message.
+/// What is beside the streams' own packets is theirs too, up to this share of them: what TCP sends
+/// again, a router's message.
 const OWN_SHARE: u64 = 10;
 
 /// Whose CPUs are looked at: name, CPUs seen.
@@ -84,7 +86,8 @@ fn neighbours(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>)
         .collect()
 }
 
-/// CPUs of measuring threads that took in packets which are no stream's: more than the streams could have sent them.
+/// CPUs of measuring threads that took in packets which are no stream's: more than the streams
+/// could have sent them.
 fn packets(evidence: &Evidence<'_>, placed: &BTreeMap<String, BTreeSet<u32>>) -> Vec<Verdict> {
     let asked = &evidence.record.placement.asked;
     // Where all were put there by number or together, that is what was asked for.

@@ -8,11 +8,12 @@ use tardy_model::verdict::{Figure, Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: "softirq", spoils: Spoils::Measuring, judge };
 
-/// The CPU that was asked for took in at least this part of the packets. The rest allows for what the two readings miss.
+/// The CPU that was asked for took in at least this part of the packets. The rest allows for what
+/// the two readings miss.
 const MOST: f64 = 0.9;
 
-/// Why it is not sure that packets took NAPI and its kernel threads; `None` if it is: the sockets' packets came from a NAPI
-/// context, and the device's threads ran.
+/// Why it is not sure that packets took NAPI and its kernel threads; `None` if it is: the sockets'
+/// packets came from a NAPI context, and the device's threads ran.
 fn no_napi(evidence: &Evidence<'_>, station: &SoftirqRecord) -> Option<String> {
     let device = &station.device;
     if station.threads.is_empty() {

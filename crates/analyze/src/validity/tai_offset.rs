@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tai-offset`: the kernel's TAI − UTC offset was changed during the trial, so that CLOCK_TAI jumped, or
-//! CLOCK_REALTIME at a leap second.
+//! `tai-offset`: the kernel's TAI − UTC offset was changed during the trial, so that CLOCK_TAI
+//! jumped, or CLOCK_REALTIME at a leap second.
 
 use super::{Evidence, Rule, Spoils};
 use tardy_model::time::ClockReading;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `vlan-pcp`: packets arrived with another priority in their VLAN tag than they were sent with. Of those that have another
-//! number of tags `vlan-tags` speaks: their outermost tag is not the one that was sent. Where the port sees no tags it is said that
-//! nothing was looked at.
+//! `vlan-pcp`: packets arrived with another priority in their VLAN tag than they were sent with.
+//! Of those that have another number of tags `vlan-tags` speaks: their outermost tag is not the
+//! one that was sent. Where the port sees no tags it is said that nothing was looked at.
 
 use super::{Evidence, Rule, Spoils};
 use tardy_model::verdict::{Level, Verdict};

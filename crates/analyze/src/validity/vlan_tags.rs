@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `vlan-tags`: packets arrived with more or fewer VLAN tags than they were sent with, with one of another type, or in another
-//! VLAN.
+//! `vlan-tags`: packets arrived with more or fewer VLAN tags than they were sent with, with one of
+//! another type, or in another VLAN.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

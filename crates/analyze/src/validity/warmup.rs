@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `warmup`: the warm-up ended before every stamp flowed. Where stamps then really lack in the trial, `late-stamps` or
-//! `coverage` tells it with the count, and this rule is silent.
+//! `warmup`: the warm-up ended before every stamp flowed. Where stamps then really lack in the
+//! trial, `late-stamps` or `coverage` tells it with the count, and this rule is silent.
 
 use super::{Evidence, Rule, Spoils};
 use crate::says;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A command's flags as a synopsis and as a section, from the definitions that also read the command line.
+//! A command's flags as a synopsis and as a section, from the definitions that also read the
+//! command line.
 
 use super::document::Block;
 use clap::{Arg, ArgAction, Command};

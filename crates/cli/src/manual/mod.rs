@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The manual's pages as documents: the flags come from `args.rs`, the exit codes from `exit.rs`, what else a page says from
-//! `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a chapter of the book (`markdown.rs`).
+//! The manual's pages as documents: the flags come from `args.rs`, the exit codes from `exit.rs`,
+//! what else a page says from `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a
+//! chapter of the book (`markdown.rs`).
 //!
 //! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
 
@@ -24,8 +25,8 @@ pub fn documents(command: &Command) -> Vec<Document> {
     std::iter::once(document(command, None)).chain(verbs).collect()
 }
 
-/// The page of `verb`, or of `tardy` itself. `command` has been built. A verb without an entry in [`PAGES`] gets a page of its
-/// flags alone; a test looks for such.
+/// The page of `verb`, or of `tardy` itself. `command` has been built. A verb without an entry in
+/// [`PAGES`] gets a page of its flags alone; a test looks for such.
 pub fn document(command: &Command, verb: Option<&str>) -> Document {
     let page = PAGES.iter().find(|page| page.verb == verb).unwrap_or(&pages::BARE);
     let of = verb.and_then(|verb| command.find_subcommand(verb)).unwrap_or(command);
@@ -65,7 +66,8 @@ fn verbs(command: &Command) -> Vec<Block> {
     command.get_subcommands().map(|verb| Block::Term(format!("`tardy-{}`(1)", verb.get_name()), about(verb))).collect()
 }
 
-/// The verbs below a verb, which have no pages of their own: how each is called, what for, its flags.
+/// The verbs below a verb, which have no pages of their own: how each is called, what for, its
+/// flags.
 fn below(command: &Command) -> Vec<Block> {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let one = |verb: &Command| {
@@ -89,7 +91,8 @@ fn see_also(page: &Page) -> String {
     format!("{}{separator}the book: docs/ in the repository, `make book`", pages.join(", "))
 }
 
-/// What stands below the flags in `--help`: the first examples, and the exit codes where they tell more than success.
+/// What stands below the flags in `--help`: the first examples, and the exit codes where they tell
+/// more than success.
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
     // The list of verbs leaves room for one example.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy completions`: what a shell needs to complete verbs and flags, ready-made experiments and the keys of `--set`.
+//! `tardy completions`: what a shell needs to complete verbs and flags, ready-made experiments and
+//! the keys of `--set`.
 //!
-//! clap writes what follows from the flags. It can offer files or words for a value, not both, and puts a space behind a word; so
-//! experiments and keys are added to its script here, from the list of ready-made experiments and the table of keys.
+//! clap writes what follows from the flags. It can offer files or words for a value, not both, and
+//! puts a space behind a word; so experiments and keys are added to its script here, from the list
+//! of ready-made experiments and the table of keys.
 
 use crate::args::{self, Completions, Shell};
 use crate::exit::Exit;
@@ -40,7 +42,8 @@ struct Words {
 }
 
 impl Words {
-    /// A key's `*` is each stream or station that a ready-made experiment has, or each rule of validity. Metrics, which want quotes, are left to the user.
+    /// A key's `*` is each stream or station that a ready-made experiment has, or each rule of
+    /// validity. Metrics, which want quotes, are left to the user.
     fn all() -> Result<Words> {
         let (mut stations, mut streams) = (BTreeSet::new(), BTreeSet::new());
         for source in READY_MADE.iter().filter_map(|(name, _)| tardy_spec::ready_made(name)) {

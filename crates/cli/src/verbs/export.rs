@@ -72,7 +72,8 @@ fn told(error: ExportError, path: &Path) -> anyhow::Error {
     }
 }
 
-/// Into a file as a whole: a collector that looks at the wrong moment sees the old one. What stood there is replaced.
+/// Into a file as a whole: a collector that looks at the wrong moment sees the old one. What stood
+/// there is replaced.
 fn into_file(to: &Exporter, source: &Source<'_>, path: &Path) -> Result<Vec<String>> {
     let mut path = path.to_owned();
     if path.is_dir() {

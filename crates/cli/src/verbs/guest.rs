@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy guest`: kernels for guests, and what one boots. And what `run` and `plan` need to know of the guest that is asked for.
+//! `tardy guest`: kernels for guests, and what one boots. And what `run` and `plan` need to know
+//! of the guest that is asked for.
 
 use crate::args::{Experiment as Asked, Guest as Call, GuestVerb, InGuest, Pack};
 use crate::exit::{Exit, Failure, printable};
@@ -134,7 +135,8 @@ pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
     Ok(Some(make(args, mode, kernel, boots)?))
 }
 
-/// The same for a plan, which fetches nothing: a kernel that is missing has a name and a place all the same.
+/// The same for a plan, which fetches nothing: a kernel that is missing has a name and a place all
+/// the same.
 pub fn known(args: &InGuest) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
     let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
@@ -180,7 +182,8 @@ pub fn facts(guest: &Guest) -> Facts {
     }
 }
 
-/// What a person should know before a guest is started: that its QEMU has more rights than it needs.
+/// What a person should know before a guest is started: that its QEMU has more rights than it
+/// needs.
 pub fn warn(guest: &Guest) {
     if tardy_sys::process::is_root() {
         eprintln!(
@@ -230,8 +233,8 @@ fn different(setup: &Setup) -> Vec<String> {
     streams.chain(loads).chain(softirq.map(|(station, _)| format!("station.{station}.softirq"))).collect()
 }
 
-/// Keys that the user wrote: on the command line, and in a file of their own, where a case's begin with `case.NAME` and an axis's with
-/// `matrix`. A ready-made experiment's words are not theirs.
+/// Keys that the user wrote: on the command line, and in a file of their own, where a case's begin
+/// with `case.NAME` and an axis's with `matrix`. A ready-made experiment's words are not theirs.
 fn written(args: &Asked) -> Result<BTreeSet<String>> {
     let source = tardy_spec::resolve(&args.experiment)?;
     let mut keys = tardy_spec::keys_set(&source, &args.set)?;
@@ -241,8 +244,9 @@ fn written(args: &Asked) -> Result<BTreeSet<String>> {
     Ok(keys)
 }
 
-/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who writes so on the command line or in a file
-/// of their own is told. What only is so, by default or in a ready-made experiment, runs and is marked.
+/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who
+/// writes so on the command line or in a file of their own is told. What only is so, by default or
+/// in a ready-made experiment, runs and is marked.
 pub fn check(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::check(experiment).map_err(RunError::from)?;
     if guest.mode != GuestMode::Exact {

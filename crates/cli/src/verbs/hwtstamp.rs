@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy hwtstamp`: shows or sets what a network device stamps, in any namespace. A command of a plan, like `ip` and `tc`.
+//! `tardy hwtstamp`: shows or sets what a network device stamps, in any namespace. A command of a
+//! plan, like `ip` and `tc`.
 
 use crate::args::Hwtstamp;
 use crate::exit::{Exit, Failure};
@@ -28,7 +29,8 @@ pub fn call(args: &Hwtstamp) -> Result<Exit> {
     };
     let to = HwStamp { flags: args.flags, tx, rx };
     let has = first_that_has_it(args, || set(device, to)).map_err(|error| refused(device, &error.to_string()))?;
-    // A driver may stamp more than it was asked to. What was there before is to be there again to the letter.
+    // A driver may stamp more than it was asked to. What was there before is to be there again to
+    // the letter.
     if args.what == "restore" && has != to {
         return Err(refused(device, &format!("was {to} before and stays {has}")).into());
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! tardy as the first process of a guest: the very run that it would be on a machine, its events told to the host over a serial port.
+//! tardy as the first process of a guest: the very run that it would be on a machine, its events
+//! told to the host over a serial port.
 
 use crate::exit::{Exit, code_of};
 use std::fs::File;

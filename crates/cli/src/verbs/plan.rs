@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy plan`: the cells and every command, as a pasteable script. Changes nothing, needs no rights.
+//! `tardy plan`: the cells and every command, as a pasteable script. Changes nothing, needs no
+//! rights.
 
 use crate::args::Plan;
 use crate::exit::Exit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy report`: any picture of a run, made anew from its trials, also of a run that was killed. Needs no root.
+//! `tardy report`: any picture of a run, made anew from its trials, also of a run that was killed.
+//! Needs no root.
 
 use crate::args::Report;
 use crate::exit::{Exit, Failure};

@@ -175,7 +175,8 @@ fn say_how_it_ended<'a>(mut recorder: Recorder<'a>, ended: &Ended) -> Recorder<'
     recorder
 }
 
-/// The contract's exit code. A broken expectation outweighs what could not be measured or kept: losing more never costs less.
+/// The contract's exit code. A broken expectation outweighs what could not be measured or kept:
+/// losing more never costs less.
 fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Manifest) -> Exit {
     let outcome = tardy_analyze::run::outcome(&judged.results);
     let incomplete = if outcome == Outcome::Unmet { Exit::Unmet } else { Exit::Invalid };

@@ -28,7 +28,8 @@ fn put_back(state: &Path, only_own: bool) -> Result<Exit> {
             eprintln!("  {}", one_line(&command.to_string()));
         }
         listed.set(listed.get() + batch.commands.len());
-        // Most of it is something that was gone already, and no fault; what it was is told all the same.
+        // Most of it is something that was gone already, and no fault; what it was is told all the
+        // same.
         for failure in batch.failures {
             let command = &batch.commands[failure.at.unwrap_or(0).min(batch.commands.len() - 1)];
             eprintln!("  # {}: {}", one_line(&command.to_string()), one_line(&failure.says));
@@ -100,8 +101,8 @@ fn needs_root() -> &'static str {
     if tardy_sys::process::may_build() { "" } else { ": this needs root; run it with sudo" }
 }
 
-/// Tells what killed runs left, and on a terminal shows how it is put back and offers to do it. A new run does not need it: names
-/// never clash.
+/// Tells what killed runs left, and on a terminal shows how it is put back and offers to do it. A
+/// new run does not need it: names never clash.
 pub fn offer(state: &Path) -> Result<()> {
     let left = match leftovers(state) {
         Ok(left) => left,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an end binds before its thread starts, so that what cannot be had is known early. A kind of port is compiled into its own copy of
-//! the loops; which one is chosen once, here.
+//! What an end binds before its thread starts, so that what cannot be had is known early. A kind
+//! of port is compiled into its own copy of the loops; which one is chosen once, here.
 
 use super::link::{EndRecord, Link};
 use super::threads;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One end of a stream on this station: its socket, its measuring thread, and the channel between the two.
+//! One end of a stream on this station: its socket, its measuring thread, and the channel between
+//! the two.
 
 use super::bind::{BindEnd, BoundEnd};
 use super::link::{Command, EndRecord, Event, Link};
@@ -31,7 +32,8 @@ pub struct End {
     side: Side,
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
-    /// It begins to work when it is made ready, so what it used before the trial is to be taken off.
+    /// It begins to work when it is made ready, so what it used before the trial is to be taken
+    /// off.
     works_before: bool,
     /// What ends its wait for a packet.
     wake: Wake,
@@ -199,7 +201,8 @@ impl End {
         });
     }
 
-    /// Notes the CPU that the thread ran on last. One that has not run since the trial began was seen where it had been before.
+    /// Notes the CPU that the thread ran on last. One that has not run since the trial began was
+    /// seen where it had been before.
     fn see(&mut self) {
         if self.began.is_some_and(|began| !worker::has_run_since(self.tid, began)) {
             return;
@@ -248,8 +251,8 @@ impl End {
             thread.cpus_seen.clear();
         }
         seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
-        // A thread that works before the trial is looked at from here. Over TCP it ends when its peer does: then what it noted itself
-        // stands, from its set-up on.
+        // A thread that works before the trial is looked at from here. Over TCP it ends when its
+        // peer does: then what it noted itself stands, from its set-up on.
         if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stamps that a sending device takes by its own clock: whether they can be had, and how they become the system's time. The device's
-//! clock is read beside CLOCK_REALTIME before the trial and behind it; between the two readings it is taken to run evenly.
+//! Stamps that a sending device takes by its own clock: whether they can be had, and how they
+//! become the system's time. The device's clock is read beside CLOCK_REALTIME before the trial and
+//! behind it; between the two readings it is taken to run evenly.
 
 use crate::order::{EndOrder, SendOrder};
 use crate::sender::{SenderCounters, SentRows};
@@ -25,7 +26,8 @@ pub(super) fn clock(send: &SendOrder) -> Result<Phc, String> {
     phc.map_err(|error| format!("the clock of {device} cannot be read: {error}"))
 }
 
-/// Drops what cannot be had of an order, so that nothing waits for it: such stamps come to one-way senders alone.
+/// Drops what cannot be had of an order, so that nothing waits for it: such stamps come to one-way
+/// senders alone.
 pub(super) fn settled(mut order: EndOrder) -> EndOrder {
     let unasked = |send: &mut SendOrder| send.order.stamps.retain(|point| *point != Point::TxHw);
     match &mut order {
@@ -37,7 +39,8 @@ pub(super) fn settled(mut order: EndOrder) -> EndOrder {
     order
 }
 
-/// Turns the device's instants of a half into CLOCK_REALTIME. Where the clock was set meanwhile, or could not be read, there are none.
+/// Turns the device's instants of a half into CLOCK_REALTIME. Where the clock was set meanwhile,
+/// or could not be read, there are none.
 pub(super) fn convert(
     half: &mut SentRows,
     counters: &mut SenderCounters,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the agent's control thread and a measuring thread say to each other, and what a measuring thread leaves behind.
+//! What the agent's control thread and a measuring thread say to each other, and what a measuring
+//! thread leaves behind.
 
 use crate::activity::ActivityId;
 use crate::message::{FromAgent, MessageError, ToAgent};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a measuring thread does from its start to its half: one function for each kind of end, compiled for each kind of port.
+//! What a measuring thread does from its start to its half: one function for each kind of end,
+//! compiled for each kind of port.
 
 use super::hardware;
 use super::link::{Command, EndRecord, Link};
@@ -16,7 +17,8 @@ use tardy_model::machine::ThreadRecord;
 use tardy_model::stream::Wait;
 use tardy_model::trial::TcpRecord;
 
-/// Works as ordered through what was bound. `None` if it could not be opened, which the agent has been told.
+/// Works as ordered through what was bound. `None` if it could not be opened, which the agent has
+/// been told.
 pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     match order {
         EndOrder::Send(order) => send::<P>(order, bound, shared, link),
@@ -34,8 +36,9 @@ fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
 /// Both halves of a port, or one.
 type Halves<P> = Ways<<P as PortKind>::To, <P as PortKind>::From>;
 
-/// Waits for the other end where the port needs it. Gives the halves that the loop goes through and how many strangers were turned away; no
-/// halves if the thread is to stop, or if there are none, which the coordinator is told.
+/// Waits for the other end where the port needs it. Gives the halves that the loop goes through
+/// and how many strangers were turned away; no halves if the thread is to stop, or if there are
+/// none, which the coordinator is told.
 fn connect<P: PortKind, W>(
     opened: P::Opened,
     wanted: impl FnOnce(Halves<P>) -> Option<W>,
@@ -192,7 +195,8 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<TcpRecord>) -> 
     }
 }
 
-/// Sends requests and receives their replies. It connects with the first warm-up: by then the reflector is ready.
+/// Sends requests and receives their replies. It connects with the first warm-up: by then the
+/// reflector is ready.
 fn ask<P: PortKind>(order: AskOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.send.thread);
     let opened = open::<P>(bound, link)?;

@@ -19,7 +19,8 @@ const KEPT: usize = 1 << 20;
 const LAST_LINES: usize = 12;
 /// …out of so many bytes.
 const LAST_BYTES: usize = 4_096;
-/// A program that serves is up when somebody listens who did not before, and at the latest after this.
+/// A program that serves is up when somebody listens who did not before, and at the latest after
+/// this.
 const UP: Duration = Duration::from_secs(1);
 /// Behind the stop the program at `to` may end by itself when its caller has gone.
 const BY_ITSELF: Nanos = Nanos(300_000_000);
@@ -28,7 +29,8 @@ const TERMINATE: Nanos = Nanos(2_000_000_000);
 /// What it wrote last is waited for so long.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// In the environment of what is started: whose it is. `tardy undo` finds by it what outlived a killed run.
+/// In the environment of what is started: whose it is. `tardy undo` finds by it what outlived a
+/// killed run.
 pub const MARK: &str = "TARDY_LOAD";
 
 struct Command {

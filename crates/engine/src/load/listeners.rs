@@ -6,7 +6,8 @@ use std::fs;
 
 /// Inodes of the sockets that listen, TCP and UDP of both IP versions.
 pub(super) fn now() -> BTreeSet<u64> {
-    // States of include/net/tcp_states.h: TCP_LISTEN, and TCP_CLOSE for a UDP socket that is bound and not connected.
+    // States of include/net/tcp_states.h: TCP_LISTEN, and TCP_CLOSE for a UDP socket that is bound
+    // and not connected.
     let files = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
     let each = |(file, state): (&str, &'static str)| {
         let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sporadic`: bursts over TCP with gaps between them, both drawn from the trial's own randomness, from → to.
+//! `sporadic`: bursts over TCP with gaps between them, both drawn from the trial's own randomness,
+//! from → to.
 
 use super::order::LoadOrder;
 use super::tcp;

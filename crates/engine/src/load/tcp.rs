@@ -39,7 +39,8 @@ struct TcpSide {
     role: Role,
 }
 
-/// A side that listens at `to` and calls at `from`, whatever it does then. One that only `answers` works at once.
+/// A side that listens at `to` and calls at `from`, whatever it does then. One that only `answers`
+/// works at once.
 pub(super) fn side(
     order: &LoadOrder,
     answers: bool,

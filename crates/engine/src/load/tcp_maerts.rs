@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tcp_maerts`: bulk over TCP, to → from. The station that calls receives, as one that fetches data does.
+//! `tcp_maerts`: bulk over TCP, to → from. The station that calls receives, as one that fetches
+//! data does.
 
 use super::order::LoadOrder;
 use super::tcp;

@@ -20,7 +20,8 @@ fn ask(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
     let request = vec![0x5a; size as usize];
     loop {
         let now = watch.now();
-        // A transaction that was begun is ended: the other side is not hung up on in the middle of its answer.
+        // A transaction that was begun is ended: the other side is not hung up on in the middle of
+        // its answer.
         if watch.over(now) || !tcp::send_all(tcp, watch, &request) || !take(tcp, watch, reply_size) {
             break;
         }

@@ -36,7 +36,8 @@ fn flood(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, size: u64, ra
             break;
         }
         let sent = watch.record.sends;
-        // The schedule does not wait for a sender that was held up: it catches up, or falls short and that is told.
+        // The schedule does not wait for a sender that was held up: it catches up, or falls short
+        // and that is told.
         let missing = due((now - began).0.max(0) as u128).saturating_sub(u128::from(sent)).min(MOST as u128) as usize;
         if missing == 0 {
             let next = began + Nanos(i64::try_from(due_ns(sent)).unwrap_or(i64::MAX / 4));

@@ -103,7 +103,8 @@ impl Watch {
     /// The work has ended; what follows is only waited for.
     pub fn end(&mut self) {
         let now = self.now();
-        // A load that stalls at the base time makes no call in the trial: what it did before must not become the trial's.
+        // A load that stalls at the base time makes no call in the trial: what it did before must
+        // not become the trial's.
         self.mark(now);
         self.record.ended_ns = (now - self.base).0;
     }
@@ -157,7 +158,8 @@ impl Watch {
         self.record.series.add((now - self.base).0, bytes);
     }
 
-    /// Something failed. Behind the load's end that is the other side going away, and nothing broke.
+    /// Something failed. Behind the load's end that is the other side going away, and nothing
+    /// broke.
     pub fn broke(&mut self, what: &str, error: &io::Error) {
         let now = self.now();
         if !self.over(now) && self.record.broke.is_none() {

@@ -4,9 +4,11 @@
 use super::watch::Watch;
 use std::sync::atomic::AtomicBool;
 
-/// One side of one instance of a load. It is made ready on the control thread; the rest happens on its own.
+/// One side of one instance of a load. It is made ready on the control thread; the rest happens on
+/// its own.
 pub trait Work: Send {
-    /// Makes the connection, or starts what must be there before the other side works. The other side is ready.
+    /// Makes the connection, or starts what must be there before the other side works. The other
+    /// side is ready.
     fn connect(&mut self, _stop: &AtomicBool) -> Result<(), String> {
         Ok(())
     }

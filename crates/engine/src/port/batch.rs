@@ -18,8 +18,8 @@ pub enum Received {
     TimedOut,
 }
 
-/// The packets of the last receive call, wherever they lie: in memory of the port's own, or in a ring that the kernel fills again with
-/// the next call.
+/// The packets of the last receive call, wherever they lie: in memory of the port's own, or in a
+/// ring that the kernel fills again with the next call.
 pub trait Lent {
     /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);

@@ -15,8 +15,8 @@ pub struct Inbox {
     places: [Place; BATCH],
 }
 
-/// What is known of the packet at a place. It lies together: a loop looks at one place as a rule, and has lost the CPU's caches to the
-/// kernel each time.
+/// What is known of the packet at a place. It lies together: a loop looks at one place as a rule,
+/// and has lost the CPU's caches to the kernel each time.
 #[derive(Clone, Copy)]
 struct Place {
     heard: Heard,
@@ -26,8 +26,8 @@ struct Place {
 }
 
 impl Inbox {
-    /// For [`BATCH`] packets of at most `room` bytes; longer ones are cut there. The memory is written, so that no page
-    /// fault waits for the loop.
+    /// For [`BATCH`] packets of at most `room` bytes; longer ones are cut there. The memory is
+    /// written, so that no page fault waits for the loop.
     pub fn new(room: usize) -> Self {
         const { assert!(BATCH <= udp::MOST, "one call fills it") };
         let mut bytes = vec![1; room * BATCH];
@@ -36,8 +36,9 @@ impl Inbox {
         Inbox { bytes, room, places: [empty; BATCH] }
     }
 
-    /// Room for what the order expects: one byte more than the stream's packets, so that a longer stranger is not taken for one
-    /// of them; on port `packet` with what stands before the payload, and with what fills a short frame up.
+    /// Room for what the order expects: one byte more than the stream's packets, so that a longer
+    /// stranger is not taken for one of them; on port `packet` with what stands before the
+    /// payload, and with what fills a short frame up.
     pub fn of(order: &ReceiveOrder) -> Self {
         let payload = usize::from(order.expects().2).max(HEAD);
         let is_frames = order.order.port.traits().is_frames;
@@ -50,7 +51,8 @@ impl Inbox {
         (&mut self.bytes[..self.room], &mut self.places[0].heard)
     }
 
-    /// All places: their memory, how much of it each has, and what is to be said of the packets there.
+    /// All places: their memory, how much of it each has, and what is to be said of the packets
+    /// there.
     pub(super) fn all(&mut self) -> (&mut [u8], usize, impl Iterator<Item = &mut Heard>) {
         (&mut self.bytes, self.room, self.places.iter_mut().map(|place| &mut place.heard))
     }
@@ -68,8 +70,8 @@ impl Inbox {
         self.places[n].tags = tags;
     }
 
-    /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags are known. A frame of another
-    /// type has no payload.
+    /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags
+    /// are known. A frame of another type has no payload.
     #[inline]
     pub fn open(&mut self, n: usize, ethertype: u16) {
         let (frame, taken) = self.frame(n);
@@ -79,7 +81,8 @@ impl Inbox {
         (place.start, place.heard.length, place.tags) = (start, length, tags);
     }
 
-    /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the kernel took out of it.
+    /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the
+    /// kernel took out of it.
     #[inline]
     fn frame(&self, n: usize) -> (&[u8], Option<Taken>) {
         let Heard { length, taken, .. } = self.places[n].heard;

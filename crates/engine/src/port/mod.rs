@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the engine sends and receives through. A kind of port is one file here that implements [`PortKind`], whose methods are its life,
-//! and the two halves that it gives to the loops, [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are
-//! compiled for each kind, so nothing stands between a stamp and the call it belongs to.
+//! What the engine sends and receives through. A kind of port is one file here that implements
+//! [`PortKind`], whose methods are its life, and the two halves that it gives to the loops,
+//! [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are compiled for each kind,
+//! so nothing stands between a stamp and the call it belongs to.
 
 mod batch;
 mod inbox;
@@ -23,8 +24,8 @@ use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::TcpRecord;
 use tardy_sys::SysError;
 
-/// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods are called in the order in which they
-/// stand here, each once in a trial.
+/// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods
+/// are called in the order in which they stand here, each once in a trial.
 pub trait PortKind: 'static {
     /// What is bound for an end. It goes from the thread that binds it to the one that measures.
     type Bound: Send;
@@ -35,25 +36,27 @@ pub trait PortKind: 'static {
     /// What the loops receive through.
     type From: ReceivePort;
 
-    /// Checks and acquires all that can be had before the end has a thread: addresses, sockets and their settings, memory, rings. Called
-    /// on the agent's control thread, which may take its time. An error is an end that cannot be made ready, and a thread was never
-    /// started for it.
+    /// Checks and acquires all that can be had before the end has a thread: addresses, sockets and
+    /// their settings, memory, rings. Called on the agent's control thread, which may take its
+    /// time. An error is an end that cannot be made ready, and a thread was never started for it.
     ///
     /// # Errors
     /// The kernel's; of an order that the port cannot do, that this is so.
     fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError>;
 
-    /// Does what must happen on the measuring thread, which has its CPU and its policy by then, and has opened nothing yet. An error is an
-    /// end that cannot be made ready, as one of [`PortKind::bind`] is; only the thread has been started in vain.
+    /// Does what must happen on the measuring thread, which has its CPU and its policy by then,
+    /// and has opened nothing yet. An error is an end that cannot be made ready, as one of
+    /// [`PortKind::bind`] is; only the thread has been started in vain.
     ///
     /// # Errors
     /// The kernel's.
     fn open(bound: Self::Bound) -> Result<Self::Opened, SysError>;
 
-    /// Waits for what only the other end can give: a connection. Called on the measuring thread when all ends are ready or are about to be:
-    /// of one that sends first when it is told to send its first packet, of another at once. The latter gives up when `goes_on` says false,
-    /// and that is no error. Gives the halves, and how many strangers were turned away. An error breaks the trial, which ends with
-    /// what was measured.
+    /// Waits for what only the other end can give: a connection. Called on the measuring thread
+    /// when all ends are ready or are about to be: of one that sends first when it is told to send
+    /// its first packet, of another at once. The latter gives up when `goes_on` says false, and
+    /// that is no error. Gives the halves, and how many strangers were turned away. An error
+    /// breaks the trial, which ends with what was measured.
     ///
     /// A port without connections gives what it opened.
     ///
@@ -70,19 +73,22 @@ pub trait PortKind: 'static {
 pub struct Bound<B> {
     /// What the measuring thread opens.
     pub port: B,
-    /// The size of its error queue, read back; 0 of an end that does not send, or that is not known yet.
+    /// The size of its error queue, read back; 0 of an end that does not send, or that is not
+    /// known yet.
     pub error_queue_bytes: u64,
     /// How a wait for a packet is ended from outside.
     pub wake: Wake,
 }
 
-/// How the control thread ends a measuring thread's wait for a packet, so that it looks at its orders.
+/// How the control thread ends a measuring thread's wait for a packet, so that it looks at its
+/// orders.
 pub enum Wake {
     /// Not at all: the wait ends by itself soon enough.
     ByItself,
     /// By this. Nothing can be received any more behind it.
     By(Box<dyn Fn() + Send>),
-    /// By a poke ([`tardy_sys::poke`]): it sleeps in calls without a time limit. It is poked to look around as well, when nothing moves.
+    /// By a poke ([`tardy_sys::poke`]): it sleeps in calls without a time limit. It is poked to
+    /// look around as well, when nothing moves.
     Poke,
 }
 
@@ -111,12 +117,13 @@ pub trait Timer {
 
 /// The sending end of a port.
 pub trait SendPort {
-    /// Hands one packet over under `key`, with a launch time where it bears one; returns the key that its tx stamps will carry, or
-    /// errno.
+    /// Hands one packet over under `key`, with a launch time where it bears one; returns the key
+    /// that its tx stamps will carry, or errno.
     fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32>;
-    /// Hands a batch of packets without launch times over, each of `size` bytes, one behind the other, with a key for each; by one system call
-    /// where the port can. `keys` receives those that their tx stamps will carry. Returns how many were taken, the first
-    /// ones; errno if none was.
+    /// Hands a batch of packets without launch times over, each of `size` bytes, one behind the
+    /// other, with a key for each; by one system call where the port can. `keys` receives those
+    /// that their tx stamps will carry. Returns how many were taken, the first ones; errno if none
+    /// was.
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         for (n, key) in keys.iter_mut().enumerate() {
             match self.send(&payloads[n * size..][..size], *key, None) {
@@ -127,10 +134,12 @@ pub trait SendPort {
         }
         Ok(keys.len())
     }
-    /// Takes tx stamps, and reports of packets dropped for their launch time, that have come back, a bounded number of them, and never waits. Returns how many; fewer than
-    /// [`DRAIN`] means that there are no more.
+    /// Takes tx stamps, and reports of packets dropped for their launch time, that have come back,
+    /// a bounded number of them, and never waits. Returns how many; fewer than [`DRAIN`] means
+    /// that there are no more.
     fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize;
-    /// Called after a refused send, also within a batch, when drained: keys must be unambiguous again.
+    /// Called after a refused send, also within a batch, when drained: keys must be unambiguous
+    /// again.
     fn renew_keys(&mut self) {}
     /// Bytes that wait in the error queue, and its size.
     fn error_queue(&self) -> (u64, u64) {
@@ -140,7 +149,8 @@ pub trait SendPort {
     fn connection(&self) -> Option<TcpRecord> {
         None
     }
-    /// True if a stamp that waits in the error queue ends the wait for a packet at once, so that it must be taken to wait again.
+    /// True if a stamp that waits in the error queue ends the wait for a packet at once, so that
+    /// it must be taken to wait again.
     fn stamps_end_waits(&self) -> bool {
         false
     }
@@ -151,8 +161,9 @@ pub trait ReceivePort {
     /// The packets of a receive call, of a type that the port has for them.
     type Lent: Lent;
 
-    /// Waits in the port's way and receives one packet, or with `many` all that wait if the port can, at most [`BATCH`].
-    /// [`Received::Nothing`] is a readiness that yielded nothing; errno where the port is broken.
+    /// Waits in the port's way and receives one packet, or with `many` all that wait if the port
+    /// can, at most [`BATCH`]. [`Received::Nothing`] is a readiness that yielded nothing; errno
+    /// where the port is broken.
     fn receive(&mut self, many: bool) -> Result<Received, i32>;
     /// The packets of the last call. The port lends them until the next one.
     fn lent(&self) -> &Self::Lent;
@@ -164,11 +175,13 @@ pub trait ReceivePort {
     fn drops(&self) -> u64 {
         0
     }
-    /// Packets of strangers since the last call that the port kept from the receive call; 0 where that gets them all.
+    /// Packets of strangers since the last call that the port kept from the receive call; 0 where
+    /// that gets them all.
     fn strangers(&mut self) -> u64 {
         0
     }
-    /// The NAPI context that packets came from, 0 while there is none, or where the port is told of none.
+    /// The NAPI context that packets came from, 0 while there is none, or where the port is told
+    /// of none.
     fn napi_id(&self) -> u32 {
         0
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `packet`: Ethernet frames of tardy's own through packet sockets, the VLAN tag written into each by tardy itself, so
-//! that no VLAN device is needed. The receiver sees every tag that arrives. Stamps and clock are those of port `udp`.
+//! Port `packet`: Ethernet frames of tardy's own through packet sockets, the VLAN tag written into
+//! each by tardy itself, so that no VLAN device is needed. The receiver sees every tag that
+//! arrives. Stamps and clock are those of port `udp`.
 
 pub mod filter;
 
@@ -17,8 +18,8 @@ use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
 use tardy_sys::{SysError, packet};
 
-/// Port `packet`. All of it is had on the control thread. Nothing wakes a packet socket's receiver: it looks at its order to stop when
-/// the wait's own limit has passed.
+/// Port `packet`. All of it is had on the control thread. Nothing wakes a packet socket's
+/// receiver: it looks at its order to stop when the wait's own limit has passed.
 pub struct Packet;
 
 impl PortKind for Packet {

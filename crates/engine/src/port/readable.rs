@@ -16,7 +16,7 @@ pub(super) trait Readable {
     fn busy_poll(&self, us: i32) -> Result<(), SysError>;
     /// Waits until there is something to be read; false if the time limit passed.
     fn wait(&self, by: &Waiter) -> bool;
-    /// The receive call; it sleeps until something comes or its time limit has passed if it `sleeps`. With `many` it takes all that
-    /// waits, if it can.
+    /// The receive call; it sleeps until something comes or its time limit has passed if it
+    /// `sleeps`. With `many` it takes all that waits, if it can.
     fn receive(&mut self, inbox: &mut Inbox, sleeps: bool, many: bool) -> Result<Received, i32>;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `sim`: the same sender and receiver loops on simulated clocks and a simulated path. Everything follows from the
-//! seed, so results are exact, and faults can be put in without harming a machine.
+//! Port `sim`: the same sender and receiver loops on simulated clocks and a simulated path.
+//! Everything follows from the seed, so results are exact, and faults can be put in without
+//! harming a machine.
 
 mod answered;
 mod qdisc;

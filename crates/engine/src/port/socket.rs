@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving end of every port over a socket: the socket, its way to wait, and memory for what it receives. Wait, then receive stands
-//! here, once.
+//! The receiving end of every port over a socket: the socket, its way to wait, and memory for what
+//! it receives. Wait, then receive stands here, once.
 
 use super::batch::Received;
 use super::inbox::Inbox;
@@ -30,8 +30,8 @@ impl<S: Readable> SocketReceiver<S> {
         Ok(SocketReceiver { socket, inbox: Inbox::of(order), waits })
     }
 
-    /// Waits, then receives. Both are inlined into the loop, by a trait and not as closures: where the call lay outside it, a round trip
-    /// over TCP took a microsecond longer.
+    /// Waits, then receives. Both are inlined into the loop, by a trait and not as closures: where
+    /// the call lay outside it, a round trip over TCP took a microsecond longer.
     #[inline(always)]
     pub(super) fn receive(&mut self, many: bool) -> Result<Received, i32> {
         let Some(sleeps) = self.waits.ready(&self.socket) else { return Ok(Received::TimedOut) };
@@ -67,7 +67,8 @@ impl Readable for UdpRx {
             Ok(0) => Ok(Received::Nothing),
             Ok(packets) => Ok(Received::Packets(packets)),
             Err(libc::EAGAIN) if sleeps => Ok(Received::TimedOut),
-            // Nobody listens at a connected socket's peer: what was sent is lost, and the next packet may come all the same.
+            // Nobody listens at a connected socket's peer: what was sent is lost, and the next
+            // packet may come all the same.
             Err(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => Ok(Received::Nothing),
             Err(errno) => Err(errno),
         }

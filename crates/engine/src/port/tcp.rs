@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by SO_TIMESTAMPING; the machine's own clock.
+//! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by
+//! SO_TIMESTAMPING; the machine's own clock.
 
 use super::socket::SocketReceiver;
 use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, cannot, queue};
@@ -18,12 +19,15 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// What the kernel keeps around the bytes of a message at most.
 const AROUND_A_MESSAGE: u64 = 2_048;
 
-/// What is asked for as receive buffer at least where stamps share it with what the peer sends; the kernel doubles it.
+/// What is asked for as receive buffer at least where stamps share it with what the peer sends;
+/// the kernel doubles it.
 const LEAST_BUFFER: i32 = 4 << 20;
 
-/// Port `tcp`. Its sockets are opened on the measuring thread, behind a table of file descriptors of the thread's own: in one that threads
-/// share, each call counts who uses the socket up and down again, and what was opened before is not in the new one. So an address or port
-/// that cannot be had is found out early by a socket that is closed again, and late only where another program takes the port in between.
+/// Port `tcp`. Its sockets are opened on the measuring thread, behind a table of file descriptors
+/// of the thread's own: in one that threads share, each call counts who uses the socket up and
+/// down again, and what was opened before is not in the new one. So an address or port that cannot
+/// be had is found out early by a socket that is closed again, and late only where another program
+/// takes the port in between.
 pub struct Tcp;
 
 /// An end that knows its addresses.
@@ -64,7 +68,8 @@ impl PortKind for Tcp {
     }
 
     fn open(bound: TcpBound) -> Result<TcpOpened, SysError> {
-        // The sockets must be opened behind this: refused, the calls are as good as those of any program with threads.
+        // The sockets must be opened behind this: refused, the calls are as good as those of any
+        // program with threads.
         let _ = thread::own_descriptors();
         Ok(match bound {
             TcpBound::Asks(order) => TcpOpened::Asks(order),
@@ -107,8 +112,9 @@ pub struct TcpReceive {
 /// If there is no connection in time, or the kernel refuses a setting.
 pub fn ask(send: &SendOrder, receive: &ReceiveOrder, in_flight: u32) -> Result<(TcpSend, TcpReceive), SysError> {
     let from = SocketAddr::new(send.local, 0);
-    // All requests that may be on their way fit in: who asks is never held up in sending while replies wait to be read, on which both
-    // ends would wait for each other. The kernel counts a buffer with what it needs around the bytes.
+    // All requests that may be on their way fit in: who asks is never held up in sending while
+    // replies wait to be read, on which both ends would wait for each other. The kernel counts a
+    // buffer with what it needs around the bytes.
     let bytes = u64::from(in_flight) * (2 * u64::from(send.size()) + AROUND_A_MESSAGE);
     let buffers = Buffers { send: (in_flight > 1).then_some(bytes), receive: None };
     let tcp = tcp::Tcp::connect(Some(from), SocketAddr::new(send.peer, send.port), buffers, CONNECT)?;
@@ -131,7 +137,8 @@ impl Waiting {
         Ok(Waiting { listener, peer: send.peer })
     }
 
-    /// Takes the connection of the stream's own station, while `goes_on`. Counts connections of others, which are closed.
+    /// Takes the connection of the stream's own station, while `goes_on`. Counts connections of
+    /// others, which are closed.
     ///
     /// # Errors
     /// The kernel's.

@@ -84,7 +84,8 @@ impl Timer for MachineTimer {
 /// The sending socket.
 pub struct UdpSend {
     socket: UdpTx,
-    /// Sent after a refused send, to find out whether this kernel lets the sender name the stamps' keys.
+    /// Sent after a refused send, to find out whether this kernel lets the sender name the stamps'
+    /// keys.
     probe: Vec<u8>,
 }
 
@@ -142,7 +143,8 @@ pub struct UdpReceive {
 /// Room for what comes while the receiver is held up.
 const RECEIVE_BYTES: i32 = 8 << 20;
 
-/// Opens both sockets of an end that sends and receives; they are one where [`StreamOrder::takes_one_socket`] says so.
+/// Opens both sockets of an end that sends and receives; they are one where
+/// [`StreamOrder::takes_one_socket`] says so.
 ///
 /// # Errors
 /// The kernel's.
@@ -168,7 +170,8 @@ impl UdpReceive {
         Ok(UdpReceive { receiver: SocketReceiver::over(socket, order, order.wait)? })
     }
 
-    /// Lets a wait end so early that a request which nothing answers is given up when its time is over, not after a whole wait.
+    /// Lets a wait end so early that a request which nothing answers is given up when its time is
+    /// over, not after a whole wait.
     ///
     /// # Errors
     /// The kernel's.

@@ -36,7 +36,8 @@ impl Waits {
         Ok(Waits { sleeps: waiter.is_none() && wait != Wait::Spin, spins: wait == Wait::Spin, waiter })
     }
 
-    /// Waits, if it does so before the receive call. Gives whether that call is to sleep, `None` if the time limit passed.
+    /// Waits, if it does so before the receive call. Gives whether that call is to sleep, `None`
+    /// if the time limit passed.
     #[inline(always)]
     pub(super) fn ready(&self, socket: &impl Readable) -> Option<bool> {
         match &self.waiter {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a requester stands in its trial: which stretch it is in, what is on its way, what is settled.
+//! Where a requester stands in its trial: which stretch it is in, what is on its way, what is
+//! settled.
 
 use tardy_model::time::{Instant, Tai};
 
@@ -18,11 +19,13 @@ pub(super) struct Progress {
     pub(super) fillers: u32,
     /// When the stretch's last request was settled, TAI, ns; 0 before it.
     pub(super) ended_ns: i64,
-    /// The last request in flight was given up, and none has gone out since: whoever answers may have fallen asleep.
+    /// The last request in flight was given up, and none has gone out since: whoever answers may
+    /// have fallen asleep.
     pub(super) fell_silent: bool,
     /// When the latest request was given up, TAI, ns.
     pub(super) gave_up_ns: i64,
-    /// Where several are in flight: replies of the stretch, the sum of their round trips, and the mean of those of the stretch before, ns.
+    /// Where several are in flight: replies of the stretch, the sum of their round trips, and the
+    /// mean of those of the stretch before, ns.
     pub(super) replies: u32,
     pub(super) round_trips_ns: i64,
     pub(super) round_trip_ns: i64,
@@ -37,15 +40,17 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The next stretch begins: of at most so many requests of a trial of `count`, with so many unmeasured ones before and behind.
+    /// The next stretch begins: of at most so many requests of a trial of `count`, with so many
+    /// unmeasured ones before and behind.
     pub(super) fn begin(&mut self, stretch: u32, count: u32, [lead_in, lead_out]: [u32; 2]) {
         self.until = self.next.saturating_add(stretch).min(count);
         (self.lead_in, self.lead_out, self.fillers) = (lead_in, lead_out, lead_out);
     }
 
-    /// Counts a reply where several requests are in flight, `before_ns` being when the reply came that had its place before it. The first
-    /// ones of a stretch go out one by one, as unmeasured ones come back, so the pause before it lasts to its first reply, less a round
-    /// trip from the reply before, or from where a request was given up since. Returns it, ns.
+    /// Counts a reply where several requests are in flight, `before_ns` being when the reply came
+    /// that had its place before it. The first ones of a stretch go out one by one, as unmeasured
+    /// ones come back, so the pause before it lasts to its first reply, less a round trip from the
+    /// reply before, or from where a request was given up since. Returns it, ns.
     pub(super) fn count_reply(&mut self, now_ns: i64, round_trip_ns: i64, before_ns: i64) -> i64 {
         self.replies += 1;
         self.round_trips_ns += round_trip_ns;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trial of a requester, phase by phase: stretches of requests with pauses between them, replies as they come, and the end. The
-//! phases that every round trip goes through are inlined into the loop.
+//! A trial of a requester, phase by phase: stretches of requests with pauses between them, replies
+//! as they come, and the end. The phases that every round trip goes through are inlined into the
+//! loop.
 
 use super::progress::Progress;
 use super::{FIRST_ROUNDS, GAP_NS, HOPE, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED, Requester};
@@ -20,7 +21,8 @@ struct Turns {
     last: Option<Instant<Tai>>,
     /// Receive calls without a packet in a row.
     idle: u32,
-    /// When the latest reply to a request of the trial came; without one for `hope` the other end is given up.
+    /// When the latest reply to a request of the trial came; without one for `hope` the other end
+    /// is given up.
     heard: Instant<Tai>,
     hope: Nanos,
     /// Requests of a stretch, and unmeasured ones before and behind it.
@@ -89,8 +91,8 @@ impl Requester {
         self.end(timer, from, shared, &mut at, turns);
     }
 
-    /// Where there are several stretches, one without measured requests comes first: it finds the memory of stamps that the others use
-    /// again.
+    /// Where there are several stretches, one without measured requests comes first: it finds the
+    /// memory of stamps that the others use again.
     fn begin<T: Timer, S: SendPort>(&mut self, timer: &mut T, to: &mut S, spins: bool) -> (Progress, Turns) {
         let (count, in_flight) = (self.order.send.order.count, self.order.in_flight.max(1));
         let hope = HOPE.max(Nanos(self.order.timeout.0.saturating_mul(4)));
@@ -107,7 +109,8 @@ impl Requester {
         (at, Turns { spins, gaps, last, idle, heard, hope, stretch, lead, rehearsals, recent })
     }
 
-    /// A stretch is over: both ends empty their error queues, and the next one begins. False if there is none.
+    /// A stretch is over: both ends empty their error queues, and the next one begins. False if
+    /// there is none.
     fn next_stretch<T: Timer, S: SendPort>(
         &mut self,
         timer: &mut T,
@@ -136,8 +139,8 @@ impl Requester {
         true
     }
 
-    /// Takes the packet at place `n` of what was received `now`, and asks again before it records it. False if the connection is out of
-    /// step.
+    /// Takes the packet at place `n` of what was received `now`, and asks again before it records
+    /// it. False if the connection is out of step.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn take<T: Timer, S: SendPort, R: ReceivePort>(
@@ -190,7 +193,8 @@ impl Requester {
         true
     }
 
-    /// The trial is over, in whatever way: takes the last replies, and takes off what was not asked.
+    /// The trial is over, in whatever way: takes the last replies, and takes off what was not
+    /// asked.
     fn end<T: Timer, R: ReceivePort>(
         &mut self,
         timer: &mut T,
@@ -213,7 +217,8 @@ impl Requester {
         self.counters.socket_drops = from.drops();
         self.counters.foreign += from.strangers();
         self.gaps = turns.spins.then_some(turns.gaps);
-        // Told to stop, the trial ends with what was asked; where asking became impossible, the rest is not sent.
+        // Told to stop, the trial ends with what was asked; where asking became impossible, the
+        // rest is not sent.
         let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.truncate(reached);
         self.sender.counters.paused_ns = self.paused_ns;

@@ -9,7 +9,8 @@ use tardy_model::time::{Instant, Tai};
 pub struct SenderCounters {
     /// Packets handed to the port.
     pub sent: u64,
-    /// Packets that were not measured: of the warm-up, the lead-in and the lead-out, and around pauses.
+    /// Packets that were not measured: of the warm-up, the lead-in and the lead-out, and around
+    /// pauses.
     pub beside: u64,
     /// Packets refused.
     pub refused: u64,
@@ -25,8 +26,8 @@ pub struct SenderCounters {
     pub invalid: u64,
     /// tx stamps whose key is no packet's of the trial.
     pub unmatched: u64,
-    /// When the first and the latest packet were handed over, TAI, ns; whatever points are stamped, but not of a reflector that reads
-    /// no clock.
+    /// When the first and the latest packet were handed over, TAI, ns; whatever points are
+    /// stamped, but not of a reflector that reads no clock.
     pub sent_ns: Option<(i64, i64)>,
     /// Packets that went out in batches, by a sender that was a whole batch behind.
     pub batched: u64,
@@ -38,14 +39,16 @@ pub struct SenderCounters {
     pub queue_high_bytes: u64,
     /// Its size, as the port told it; 0 while nobody asked.
     pub queue_bytes: u64,
-    /// Time in which a closed loop had nothing in flight on purpose, while both ends emptied their error queues, ns.
+    /// Time in which a closed loop had nothing in flight on purpose, while both ends emptied their
+    /// error queues, ns.
     pub paused_ns: i64,
     /// By how much the device's stamps may be wrong.
     pub hardware_bound_ns: i64,
 }
 
 impl SenderCounters {
-    /// So many packets were handed over at that instant, if it is known. Of none, as of one of a lead-in, nothing is noted.
+    /// So many packets were handed over at that instant, if it is known. Of none, as of one of a
+    /// lead-in, nothing is noted.
     #[inline]
     pub(super) fn went_out(&mut self, packets: usize, at: Option<Instant<Tai>>) {
         self.sent += packets as u64;

@@ -19,7 +19,8 @@ use tardy_model::trial::SpinGaps;
 /// A sender ready to run: all memory is allocated and touched.
 pub struct Sender {
     pub(super) order: SendOrder,
-    /// The packets of a batch, one behind the other; the first place is also that of a packet by itself.
+    /// The packets of a batch, one behind the other; the first place is also that of a packet by
+    /// itself.
     pub(super) payload: Vec<u8>,
     /// Of the trial's packets.
     pub(super) heads: Heads,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a measuring thread does for tardy itself between two packets: noted with its beginning and its end, so that a verdict can
-//! compare the packets that it overlaps with their neighbours.
+//! What a measuring thread does for tardy itself between two packets: noted with its beginning and
+//! its end, so that a verdict can compare the packets that it overlaps with their neighbours.
 
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Tai};
@@ -8,7 +8,8 @@ use tardy_model::trial::{Between, OwnNotes, OwnReason, OwnWork};
 
 /// Stretches that are noted one by one; more are counted.
 const ROOM: usize = 16_384;
-/// Stretches between two packets that are noted at most: a day's trials would else have more of them than of samples.
+/// Stretches between two packets that are noted at most: a day's trials would else have more of
+/// them than of samples.
 const ROOM_BETWEEN: usize = 1 << 18;
 /// Packets before and behind the trial's, of which stamps are fetched too.
 const BESIDE: usize = 1_024;
@@ -33,8 +34,8 @@ struct Stretch {
 const NOWHERE: u32 = u32::MAX;
 
 impl OwnLog {
-    /// For the thread of that end, which sends so many packets with stamps. Memory is allocated and touched only where the thread may
-    /// have to write.
+    /// For the thread of that end, which sends so many packets with stamps. Memory is allocated
+    /// and touched only where the thread may have to write.
     pub fn new(side: Side, packets: u32) -> Self {
         let untouched = OwnWork { side, cpu: Some(1), start_ns: 1, end_ns: 1, reason: OwnReason::Room };
         let mut work = if packets > 0 { vec![untouched; ROOM] } else { Vec::new() };

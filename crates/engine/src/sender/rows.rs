@@ -46,8 +46,8 @@ impl Sending {
     }
 }
 
-/// The sender's half of a trial: one row per packet that was reached, raw clock values (app stamps TAI, kernel stamps
-/// REALTIME). A column that was not asked for is empty.
+/// The sender's half of a trial: one row per packet that was reached, raw clock values (app stamps
+/// TAI, kernel stamps REALTIME). A column that was not asked for is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentRows {
     /// Number of the first row's packet.
@@ -69,9 +69,10 @@ pub struct SentRows {
 }
 
 impl SentRows {
-    /// Brings the first row into this CPU's caches, with what translates its addresses: another thread wrote it long before, maybe on
-    /// another CPU, and the first packet would wait for each column by itself. A line that is only read would stay shared with that
-    /// CPU, so that what is there is written again.
+    /// Brings the first row into this CPU's caches, with what translates its addresses: another
+    /// thread wrote it long before, maybe on another CPU, and the first packet would wait for each
+    /// column by itself. A line that is only read would stay shared with that CPU, so that what is
+    /// there is written again.
     pub(super) fn fetch_first(&mut self) {
         if let Some(cell) = self.sending.first_mut() {
             *cell = std::hint::black_box(*cell);

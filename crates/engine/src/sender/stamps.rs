@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What comes back to a sender through the error queue: stamps, and reports of what a queue discipline dropped. When it is taken,
-//! and which packet it belongs to.
+//! What comes back to a sender through the error queue: stamps, and reports of what a queue
+//! discipline dropped. When it is taken, and which packet it belongs to.
 //!
-//! A measuring thread takes nothing from the queue behind a send: taking a batch costs some 8 µs, and a receiver of lower priority on
-//! the same CPU would wait for it. Nor does it leave the stamps of a whole trial in the queue: the kernel would allocate memory for
-//! each of them, and every few packets a page, which shows in their latency. So a sender with a schedule takes them in the middle
-//! between two packets, a closed loop pauses every [`STRETCH`] requests with nothing in flight, and the rest waits until the halves
-//! are collected, for which the queue has room. What does not fit is taken in between, and each such stretch of work is noted.
+//! A measuring thread takes nothing from the queue behind a send: taking a batch costs some 8 µs,
+//! and a receiver of lower priority on the same CPU would wait for it. Nor does it leave the
+//! stamps of a whole trial in the queue: the kernel would allocate memory for each of them, and
+//! every few packets a page, which shows in their latency. So a sender with a schedule takes them
+//! in the middle between two packets, a closed loop pauses every [`STRETCH`] requests with nothing
+//! in flight, and the rest waits until the halves are collected, for which the queue has room.
+//! What does not fit is taken in between, and each such stretch of work is noted.
 
 use super::memory::Sender;
 use super::room::Room;
@@ -17,15 +19,18 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::OwnReason;
 
-/// Until the sender wakes for the next packet there must be this much time for one more batch of stamps: what a full one costs.
+/// Until the sender wakes for the next packet there must be this much time for one more batch of
+/// stamps: what a full one costs.
 const DRAIN_SLACK: Nanos = Nanos(8_000);
-/// Between a packet and the taking of its stamps, and between that and the next packet, there must lie this much time.
+/// Between a packet and the taking of its stamps, and between that and the next packet, there must
+/// lie this much time.
 const APART: Nanos = Nanos(50_000);
 /// In a slow stream stamps are taken so long behind a packet, not in the middle of the cycle.
 const LATEST_MIDDLE: Nanos = Nanos(1_000_000);
-/// A closed loop empties its queues after so many requests. With the unmeasured ones around them their stamps leave room in one slab
-/// of the kernel's allocator (14 heads of messages, 16 of their records): what is freed by then serves the next ones. With more, the
-/// requests at which the allocator changes its slab take longer, each time in the same places.
+/// A closed loop empties its queues after so many requests. With the unmeasured ones around them
+/// their stamps leave room in one slab of the kernel's allocator (14 heads of messages, 16 of
+/// their records): what is freed by then serves the next ones. With more, the requests at which
+/// the allocator changes its slab take longer, each time in the same places.
 pub(crate) const STRETCH: u32 = 4;
 
 impl Sender {
@@ -40,7 +45,8 @@ impl Sender {
         (self.room.stamps / 4 * 3 / u64::from(self.stamps.max(1))).min(u64::from(u32::MAX)) as u32
     }
 
-    /// Takes what stamps there are while warming up. Late ones of the trial are nobody's business here.
+    /// Takes what stamps there are while warming up. Late ones of the trial are nobody's business
+    /// here.
     pub(crate) fn drain_warm<P: SendPort>(&mut self, port: &mut P) {
         if !self.in_trial {
             self.drain_all(port);
@@ -67,8 +73,9 @@ impl Sender {
         self.own.note_between(timer.cpu(), start, timer.now());
     }
 
-    /// Takes stamps behind the packet for which the thread was to wake at `target`, before it wakes again at `next`: in the middle
-    /// between now and then, if it woke in time. Packets with a launch time may still be held back by then: their stamps wait.
+    /// Takes stamps behind the packet for which the thread was to wake at `target`, before it
+    /// wakes again at `next`: in the middle between now and then, if it woke in time. Packets with
+    /// a launch time may still be held back by then: their stamps wait.
     #[inline]
     pub(super) fn drain_between<T: Timer, P: SendPort>(
         &mut self,
@@ -95,7 +102,8 @@ impl Sender {
         // Where the timer is late, it may be as late again.
         if self.order.launch.is_none() && apart >= APART && now - target <= Nanos((next - target).0 / 4) {
             timer.sleep_until(now + apart);
-            // One call takes what one packet brings; after a hiccup there is more, and the time for it.
+            // One call takes what one packet brings; after a hiccup there is more, and the time
+            // for it.
             let start = timer.now();
             if self.outstanding > 0 && next - start > APART {
                 while self.drain(port) == DRAIN && next - timer.now() > APART {}
@@ -111,8 +119,8 @@ impl Sender {
         }
     }
 
-    /// Takes stamps behind an answer: in the middle of the cycle until the next request; where a request follows its reply, or the
-    /// thread spins, only if the queue would soon be full.
+    /// Takes stamps behind an answer: in the middle of the cycle until the next request; where a
+    /// request follows its reply, or the thread spins, only if the queue would soon be full.
     #[inline]
     pub(crate) fn drain_answering<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, cycle: Nanos) {
         if self.outstanding > 0 && (cycle > Nanos::ZERO || !self.room.is_enough) {
@@ -124,7 +132,8 @@ impl Sender {
     fn drain_behind_an_answer<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, cycle: Nanos) {
         if cycle > Nanos::ZERO {
             let answered = timer.now();
-            // Where requests come bunched, or late, the next one may come at any time: it must not find this thread asleep.
+            // Where requests come bunched, or late, the next one may come at any time: it must not
+            // find this thread asleep.
             let is_regular = |before: Instant<Tai>| ((answered - before).0 - cycle.0).abs() <= cycle.0 / 4;
             if self.answered_at.replace(answered).is_some_and(is_regular) || !self.room.is_enough {
                 self.drain_in_the_middle(timer, port, answered, answered + cycle);
@@ -135,18 +144,21 @@ impl Sender {
         }
     }
 
-    /// Makes room for a sender that is far behind its schedule. Where the trial's stamps do not fit into the queue they are taken at
-    /// once, while they lie in the CPU's caches: left to pile up they cost each packet a quarter more.
+    /// Makes room for a sender that is far behind its schedule. Where the trial's stamps do not
+    /// fit into the queue they are taken at once, while they lie in the CPU's caches: left to pile
+    /// up they cost each packet a quarter more.
     pub(super) fn make_room_behind<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P) {
         if self.room.is_enough || self.stamps == 0 {
             return;
         }
         let start = timer.now();
-        // What is taken at once leaves the queue short; a look now and then shows if that is not so.
+        // What is taken at once leaves the queue short; a look now and then shows if that is not
+        // so.
         if self.counters.forced_drains.is_multiple_of(16) {
             self.look_at_queue(port);
         }
-        // As many calls as there may be stamps: one that finds nothing would cost as much as one that does.
+        // As many calls as there may be stamps: one that finds nothing would cost as much as one
+        // that does.
         while self.outstanding > 0 && self.drain(port) == DRAIN {}
         self.counters.forced_drains += 1;
         let (cpu, end) = (timer.cpu(), timer.now());
@@ -208,7 +220,8 @@ impl Sender {
                 return;
             }
             match packet.and_then(|packet| column.get_mut(packet as usize)) {
-                // The later one is before the queue discipline of the device that the VLAN device lies on, where the shaper is.
+                // The later one is before the queue discipline of the device that the VLAN device
+                // lies on, where the shaper is.
                 Some(cell) if two && stamp.at == TxPoint::Sched => *cell = MaybeNanos::some(stamp.ns),
                 // A segment that TCP sends again is stamped again: the first one is the packet's.
                 Some(cell) if cell.is_some() => {}

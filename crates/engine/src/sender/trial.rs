@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trial of a sender that paces by a schedule, phase by phase: the lead-in, then for each packet the wait until it is due and the
-//! send, and the lead-out. The phases of the loop are inlined into it.
+//! A trial of a sender that paces by a schedule, phase by phase: the lead-in, then for each packet
+//! the wait until it is due and the send, and the lead-out. The phases of the loop are inlined
+//! into it.
 
 use super::{GAP, LONG_WAIT, QUIET, Sender, Sending};
 use crate::live::Live;
@@ -13,7 +14,8 @@ use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
 
 impl Sender {
-    /// Runs the trial: the lead-in, then every packet of the schedule, or until `stop`, then the lead-out.
+    /// Runs the trial: the lead-in, then every packet of the schedule, or until `stop`, then the
+    /// lead-out.
     pub fn run<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
@@ -31,7 +33,8 @@ impl Sender {
         self.begin_trial();
         self.send_lead(timer, port, &schedule, -lead, 0);
         let mut gaps = SpinGaps::default();
-        // The last instant known without reading the clock again: a sender that is behind saves itself the sleep call.
+        // The last instant known without reading the clock again: a sender that is behind saves
+        // itself the sleep call.
         let mut known = timer.now();
         let mut reached = 0;
         while reached < schedule.count && !stop.load(Relaxed) {
@@ -58,7 +61,8 @@ impl Sender {
         self.lead_out(timer, port, &schedule, reached);
     }
 
-    /// Sends what is overdue, where the sender is so far behind that it catches up: how many packets.
+    /// Sends what is overdue, where the sender is so far behind that it catches up: how many
+    /// packets.
     #[inline(always)]
     fn catch_up<T: Timer, P: SendPort>(
         &mut self,
@@ -81,7 +85,8 @@ impl Sender {
         sent
     }
 
-    /// Sends the packet for which the sender `woke`, or leaves it out where it is too late: whether it was sent.
+    /// Sends the packet for which the sender `woke`, or leaves it out where it is too late:
+    /// whether it was sent.
     #[inline(always)]
     fn send_due<T: Timer, P: SendPort>(
         &mut self,
@@ -112,7 +117,8 @@ impl Sender {
         true
     }
 
-    /// Packets like those of the trial follow a whole one, then silence. What was not reached is taken off.
+    /// Packets like those of the trial follow a whole one, then silence. What was not reached is
+    /// taken off.
     fn lead_out<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, schedule: &Schedule, reached: u32) {
         let (lead, last) = (i64::from(lead_in(schedule.cycle)), i64::from(reached));
         let launches = self.order.launch.is_some();
@@ -130,7 +136,8 @@ impl Sender {
     }
 }
 
-/// A long wait is cut, so that a stop is heard: the time at which the rest begins, or `None` when it was heard.
+/// A long wait is cut, so that a stop is heard: the time at which the rest begins, or `None` when
+/// it was heard.
 #[inline(always)]
 fn sleep_long<T: Timer>(
     timer: &mut T,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cycles that no ruler can tell apart, or that the sender cannot keep by the kernel's own rule. Only what is the same on every machine is
-//! known before the run: docs/method/ruler.md.
+//! Cycles that no ruler can tell apart, or that the sender cannot keep by the kernel's own rule.
+//! Only what is the same on every machine is known before the run: docs/method/ruler.md.
 
-use super::{Foreseen, Machine};
+use super::foreseen::{Foreseen, Machine};
 use tardy_analyze::ruler::GRAIN_NS;
 use tardy_model::stream::{Policy, Stream};
 use tardy_model::time::Nanos;
@@ -10,7 +10,8 @@ use tardy_model::verdict::Level;
 use tardy_spec::experiment::{Cell, Experiment};
 use tardy_spec::schema::show_duration;
 
-/// How late the kernel may end a sleep of a thread under policy `other`, unless somebody set another timer slack, ns.
+/// How late the kernel may end a sleep of a thread under policy `other`, unless somebody set
+/// another timer slack, ns.
 const SLACK_NS: i64 = 50_000;
 
 pub(super) fn of(_: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen> {

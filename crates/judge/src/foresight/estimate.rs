@@ -4,7 +4,8 @@
 use tardy_model::stream::Stream;
 use tardy_spec::experiment::{Experiment, Setup};
 
-/// Around a trial: its set-up, the warm-up, the time before the first packet and behind the last, collecting and judging, s.
+/// Around a trial: its set-up, the warm-up, the time before the first packet and behind the last,
+/// collecting and judging, s.
 const AROUND_S: f64 = 0.3;
 /// Around a run: the ruler before and after, s.
 const RUN_S: f64 = 1.0;
@@ -56,7 +57,8 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     )
 }
 
-/// How long a trial of the cell takes from its first packet to its last, with loads that begin before; `None` where time is simulated.
+/// How long a trial of the cell takes from its first packet to its last, with loads that begin
+/// before; `None` where time is simulated.
 fn trial_s(setup: &Setup) -> Option<f64> {
     if setup.is_simulated() {
         return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of percentiles that so many packets cannot resolve: such an expectation is never met.
 
-use super::{Foreseen, Machine, number};
+use super::foreseen::{Foreseen, Machine, number};
 use std::collections::BTreeMap;
 use tardy_analyze::clusters::NEEDED;
 use tardy_analyze::quantiles::packets_for;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Realtime threads that spin for longer than the kernel lets them: the rule `rt-bandwidth` makes such trials not valid.
+//! Realtime threads that spin for longer than the kernel lets them: the rule `rt-bandwidth` makes
+//! such trials not valid.
 
-use super::{Foreseen, Machine};
+use super::foreseen::{Foreseen, Machine};
 use tardy_model::machine::RtLimit;
 use tardy_model::stream::{Kind, Side, Stream};
 use tardy_model::time::Nanos;
@@ -10,9 +11,11 @@ use tardy_spec::experiment::{Cell, Experiment};
 use tardy_spec::placement::spins_realtime;
 use tardy_spec::schema::show_duration;
 
-/// The first kernel with the fair server, which took the place of the limit for kernels without groups of realtime tasks.
+/// The first kernel with the fair server, which took the place of the limit for kernels without
+/// groups of realtime tasks.
 const FAIR_SERVER: (u32, u32) = (6, 12);
-/// What it leaves a realtime thread while ordinary tasks wait for its CPU: all but 50 ms of each second (`fair_server/runtime`).
+/// What it leaves a realtime thread while ordinary tasks wait for its CPU: all but 50 ms of each
+/// second (`fair_server/runtime`).
 const FAIR: RtLimit = RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 };
 
 /// The share of the time that the thread spins, and the key that says so.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fewer trials than it takes to tell whether a figure repeats.
 
-use super::Foreseen;
+use super::foreseen::Foreseen;
 use tardy_analyze::repeats::LEAST_TRIALS;
 use tardy_model::verdict::Level;
 use tardy_spec::experiment::Experiment;

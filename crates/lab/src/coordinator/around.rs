@@ -56,8 +56,9 @@ impl<'a> Around<'a, '_, '_> {
         Ok(())
     }
 
-    /// The trial is over, however it ended. One that broke before its end has states all the same, of now. A host that cannot be asked any more
-    /// has none; the trial itself says that it is gone.
+    /// The trial is over, however it ended. One that broke before its end has states all the same,
+    /// of now. A host that cannot be asked any more has none; the trial itself says that it is
+    /// gone.
     ///
     /// # Errors
     /// If this machine itself cannot be asked.

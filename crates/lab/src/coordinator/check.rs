@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be known before anything is touched: whether an experiment can be run here, and what of the machine its plans rest on.
+//! What can be known before anything is touched: whether an experiment can be run here, and what
+//! of the machine its plans rest on.
 
 use crate::host::ask::Ask;
 use crate::host::hosts::Hosts;
@@ -13,7 +14,8 @@ use crate::shaper;
 use std::collections::BTreeMap;
 use tardy_spec::experiment::{Experiment, Setup};
 
-/// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples and their analysis.
+/// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples
+/// and their analysis.
 const BYTES_A_PACKET: u64 = 400;
 
 /// About what a trial takes at its peak, bytes.
@@ -22,8 +24,9 @@ pub fn memory(setup: &Setup) -> u64 {
     streams.saturating_add(loads::memory(setup))
 }
 
-/// What can be known before anything is touched: CPUs that are there, threads that do not starve each other, memory, network
-/// devices that may be taken. Gives what was found, for the plan. The hosts keep the devices for this run.
+/// What can be known before anything is touched: CPUs that are there, threads that do not starve
+/// each other, memory, network devices that may be taken. Gives what was found, for the plan. The
+/// hosts keep the devices for this run.
 ///
 /// # Errors
 /// [`RunError::Place`], [`RunError::Memory`], and as [`look`].

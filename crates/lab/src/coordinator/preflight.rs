@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Before the first packet every queue discipline of the experiment is tried once, on a path of its own that is taken down again: what
-//! this kernel refuses must not show when half of the cells are measured.
+//! Before the first packet every queue discipline of the experiment is tried once, on a path of
+//! its own that is taken down again: what this kernel refuses must not show when half of the cells
+//! are measured.
 
 use super::under_way::Run;
 use crate::host::ApplyError;
@@ -14,8 +15,8 @@ use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::Setup;
 
 impl Run<'_, '_> {
-    /// Tries each once. What only a device can do and it does not costs the cells that ask for it; anything else that is refused ends
-    /// the run.
+    /// Tries each once. What only a device can do and it does not costs the cells that ask for it;
+    /// anything else that is refused ends the run.
     pub(super) fn preflight(&mut self, names: Names, not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
         let experiment = self.experiment;
         let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();

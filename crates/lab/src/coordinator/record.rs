@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the halves of a trial to its record: joined, with what else was seen of it, and handed to the sink.
+//! From the halves of a trial to its record: joined, with what else was seen of it, and handed to
+//! the sink.
 
 use super::tasks;
 use super::under_way::Run;
@@ -37,8 +38,8 @@ pub(super) struct States {
 }
 
 impl Run<'_, '_> {
-    /// The ruler's figures of a thread like this one. Two threads that were granted the same may have asked for different policies: then
-    /// the one of this name comes first.
+    /// The ruler's figures of a thread like this one. Two threads that were granted the same may
+    /// have asked for different policies: then the one of this name comes first.
     fn ruler_of(&self, station: &str, name: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
         let (cpu, policy) = (thread.cpu_asked, &thread.policy_granted);
         let like = |ruler: &&RulerRecord| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy;
@@ -68,7 +69,8 @@ impl Run<'_, '_> {
         beside: Beside<'_>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first, mut is_cut) = (Vec::new(), BTreeMap::new(), None, false);
-        // Packets that queue disciplines own to have dropped; what they report by packet is taken off.
+        // Packets that queue disciplines own to have dropped; what they report by packet is taken
+        // off.
         let mut unreported: BTreeMap<String, u64> =
             beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
         for (stream, phase, ran) in ran {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stations that live for the whole run: built before the first path, taken into each path's stations, and put back behind the last one.
+//! Stations that live for the whole run: built before the first path, taken into each path's
+//! stations, and put back behind the last one.
 
 use super::agents::Standing;
 use super::under_way::Run;
@@ -24,7 +25,8 @@ impl Run<'_, '_> {
         stations.any(|station| (self.options.kinds.station)(*station).traits.life == Life::Run)
     }
 
-    /// Builds the stations that live for the whole run, of all cells that are not refused, and starts their agents.
+    /// Builds the stations that live for the whole run, of all cells that are not refused, and
+    /// starts their agents.
     pub(super) fn build_standing(&mut self, names: Names) -> Result<(), RunError> {
         let experiment = self.experiment;
         let cells = experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
@@ -67,7 +69,8 @@ impl Run<'_, '_> {
         Ok(agent)
     }
 
-    /// Keeps the agents of stations that go on living, without what they had made ready for this path. The others end here.
+    /// Keeps the agents of stations that go on living, without what they had made ready for this
+    /// path. The others end here.
     pub(super) fn keep_standing(&mut self, mut stations: Stations, planned: &plan::Plan) -> Result<(), RunError> {
         let lives = |station: &PlannedStation| self.lives_for_the_run(station);
         let standing: Vec<bool> = planned.stations.values().map(lives).collect();

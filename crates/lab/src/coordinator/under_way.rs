@@ -20,7 +20,8 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
     /// What the kinds of paths and stations do.
     pub kinds: Kinds,
-    /// Compares the hosts' clocks, for each path anew; [`one_host`](crate::host::clocks::one_host) where there is one.
+    /// Compares the hosts' clocks, for each path anew; [`one_host`](crate::host::clocks::one_host)
+    /// where there is one.
     pub clocks: fn() -> Box<dyn OffsetSource>,
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine's own apt configuration with the suite swapped: the sources as it would read them, and a call that writes into folders
-//! of ours alone. apt checks what it brings against the archive's signed index; the sum is compared once more here. Sources that apt is
-//! told to believe unsigned are left out, and so is every archive that does not call itself Debian's.
+//! The machine's own apt configuration with the suite swapped: the sources as it would read them,
+//! and a call that writes into folders of ours alone. apt checks what it brings against the
+//! archive's signed index; the sum is compared once more here. Sources that apt is told to believe
+//! unsigned are left out, and so is every archive that does not call itself Debian's.
 
 use super::cached;
 use super::sha256;
@@ -74,10 +75,12 @@ pub(super) fn file<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::E
     move |source| FetchError::File { doing, path: path.to_owned(), source }
 }
 
-/// A suite's name with the release swapped: `bookworm-security` becomes `trixie-security`. `None` if it is no release of Debian's.
+/// A suite's name with the release swapped: `bookworm-security` becomes `trixie-security`. `None`
+/// if it is no release of Debian's.
 fn swapped(suite: &str, to: &str) -> Option<String> {
     let (name, rest) = suite.split_at(suite.find(['-', '/']).unwrap_or(suite.len()));
-    // Before bookworm the one for security was called `bullseye/updates`, and backports have other kernels.
+    // Before bookworm the one for security was called `bullseye/updates`, and backports have other
+    // kernels.
     (SUITES.contains(&name) && !rest.contains("backports") && !rest.contains("proposed")).then(|| format!("{to}{rest}"))
 }
 
@@ -91,7 +94,8 @@ fn is_unsigned(key: &str, value: &str) -> bool {
         && !off.contains(&value.trim().to_ascii_lowercase().as_str())
 }
 
-/// The parts of a file of `deb822` sources (sources.list(5)) that name Debian's suites, with the suite swapped. Pure.
+/// The parts of a file of `deb822` sources (sources.list(5)) that name Debian's suites, with the
+/// suite swapped. Pure.
 pub fn deb822(text: &str, suite: &str) -> String {
     let mut out = String::new();
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -154,8 +158,9 @@ pub fn origin(release: &str) -> Option<&str> {
     release.lines().find_map(|line| line.strip_prefix("Origin:")).map(str::trim)
 }
 
-/// Removes the lists of packages of archives that are not Debian's from apt's folder of them, so that apt does not know their packages.
-/// Returns what those archives call themselves, and whether one of Debian's is left.
+/// Removes the lists of packages of archives that are not Debian's from apt's folder of them, so
+/// that apt does not know their packages. Returns what those archives call themselves, and whether
+/// one of Debian's is left.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -205,8 +210,8 @@ fn is_open(folder: &Path) -> bool {
     folder.ancestors().all(|folder| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 != 0))
 }
 
-/// A folder for apt: below `work`, or, where apt's downloads run as a user that may not go there, a new one of a name that nobody can
-/// foresee.
+/// A folder for apt: below `work`, or, where apt's downloads run as a user that may not go there,
+/// a new one of a name that nobody can foresee.
 fn place(work: &Path, user: Option<u32>) -> io::Result<PathBuf> {
     fs::create_dir_all(work)?;
     let mut builder = DirBuilder::new();
@@ -295,7 +300,8 @@ impl Apt {
     pub(super) fn show(&self, package: &str, version: Option<&str>) -> Result<String, FetchError> {
         let named = version.map_or(package.to_owned(), |version| format!("{package}={version}"));
         let doing = format!("looking for {named}");
-        // It fails where there is none of the name, and prints nothing where there is none of the version.
+        // It fails where there is none of the name, and prints nothing where there is none of the
+        // version.
         match self.call(&doing, "apt-cache", &["show", "--no-all-versions", &named]) {
             Ok(shown) if field(&shown, "Version").is_some() => Ok(shown),
             Err(error) if !error.to_string().contains("No packages found") => Err(error),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files in the cache of guests: written so that a power loss leaves the old file, the new one or none, with sums in the form that
-//! `sha256sum -c` reads; and what killed programs left there is removed.
+//! Files in the cache of guests: written so that a power loss leaves the old file, the new one or
+//! none, with sums in the form that `sha256sum -c` reads; and what killed programs left there is
+//! removed.
 
 use super::sha256;
 use std::collections::BTreeMap;
@@ -62,8 +63,8 @@ pub fn parsed(text: &str) -> BTreeMap<PathBuf, String> {
     lines.map(|(sum, path)| (path.into(), sum.to_owned())).collect()
 }
 
-/// Removes folders of this user's called `PREFIX-PID` or `PREFIX-ANYTHING-PID` whose process has ended: what a killed fetch or build
-/// left may be hundreds of megabytes.
+/// Removes folders of this user's called `PREFIX-PID` or `PREFIX-ANYTHING-PID` whose process has
+/// ended: what a killed fetch or build left may be hundreds of megabytes.
 pub fn sweep(folder: &Path, prefixes: &[&str]) {
     let Ok(this) = fs::metadata("/proc/self") else { return };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest's console says about its end: a panic, memory that ran out, or only where it stopped. Pure.
+//! What a guest's console says about its end: a panic, memory that ran out, or only where it
+//! stopped. Pure.
 
 use std::fmt;
 

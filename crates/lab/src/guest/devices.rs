@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices of a guest's that an experiment needs, and only its guest gets: modules beside those that every guest has, and network
-//! devices of QEMU's. Pure.
+//! Devices of a guest's that an experiment needs, and only its guest gets: modules beside those
+//! that every guest has, and network devices of QEMU's. Pure.
 
 use super::error::GuestError;
 use crate::path::{self, InGuest};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! As much of an ELF file (System V ABI, 64 bit, little endian) as packing a guest needs: which libraries a program wants, which
-//! modules a module wants. Pure; whatever the bytes are, it ends in an answer.
+//! As much of an ELF file (System V ABI, 64 bit, little endian) as packing a guest needs: which
+//! libraries a program wants, which modules a module wants. Pure; whatever the bytes are, it ends
+//! in an answer.
 
 /// An ELF file's bytes with its section table.
 pub struct Elf<'a> {
@@ -75,8 +76,8 @@ impl<'a> Elf<'a> {
             .collect()
     }
 
-    /// As much of a program as is loaded: without its tables of names and what else stands behind. It still runs; what is said of it
-    /// by its sections is gone.
+    /// As much of a program as is loaded: without its tables of names and what else stands behind.
+    /// It still runs; what is said of it by its sections is gone.
     pub fn loaded(bytes: &[u8]) -> Option<Vec<u8>> {
         Elf::read(bytes)?;
         let at = |offset| number::<8>(bytes, offset).and_then(|n| usize::try_from(n).ok());

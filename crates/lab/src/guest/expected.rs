@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment lets a guest say: of its own cells, trials, streams and loads only, each trial once, and not so often, nor so
-//! much, that the host does nothing but write down what it hears. Pure.
+//! What an experiment lets a guest say: of its own cells, trials, streams and loads only, each
+//! trial once, and not so often, nor so much, that the host does nothing but write down what it
+//! hears. Pure.
 
 use crate::run::What;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +11,14 @@ use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_spec::experiment::Experiment;
 
-/// So many bytes the kernel's answers about one path may have: a `tc` or `ip` prints a few thousand. And so many in all.
+/// So many bytes the kernel's answers about one path may have: a `tc` or `ip` prints a few
+/// thousand. And so many in all.
 const ANSWERS: usize = 1 << 20;
 const ALL_ANSWERS: usize = 16 << 20;
 /// So many answers about one path.
 const MOST_ANSWERS: usize = 4_096;
-/// So often a guest may say something, beside its trials, that changes `manifest.json`, which is written anew each time; and so
-/// often beside for each cell, and for each stream and load of it.
+/// So often a guest may say something, beside its trials, that changes `manifest.json`, which is
+/// written anew each time; and so often beside for each cell, and for each stream and load of it.
 const SAYINGS: u64 = 64;
 const SAYINGS_OF_ONE: u64 = 4;
 /// Entries of tardy's own work that a thread has room for.

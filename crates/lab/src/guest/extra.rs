@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modules that Debian does not build, out of its own kernel source, for a fetched kernel: compiled by this machine's compiler, checked
-//! and linked by the kernel's own build tools, which run with the libraries that belong to them. Everything lies in the cache;
-//! nothing is installed and no root is needed. What is built belongs to the fetched kernel, and goes with it.
+//! Modules that Debian does not build, out of its own kernel source, for a fetched kernel:
+//! compiled by this machine's compiler, checked and linked by the kernel's own build tools, which
+//! run with the libraries that belong to them. Everything lies in the cache; nothing is installed
+//! and no root is needed. What is built belongs to the fetched kernel, and goes with it.
 
 use super::apt::{Apt, FetchError, Package, field, file, said};
 use super::cached;
@@ -37,7 +38,8 @@ pub const EXTRAS: &[Extra] = &[Extra {
     since: (6, 9),
     why: "its simulated devices cannot be joined yet",
     sources: &["drivers/net/netdevsim/*.[ch]", "drivers/ptp/ptp_mock.c"],
-    // Debian's configuration has neither: what the headers ask about them must be said here, or its clock would be left out.
+    // Debian's configuration has neither: what the headers ask about them must be said here, or
+    // its clock would be left out.
     kbuild: "obj-m := ptp_mock.o netdevsim.o\n\
              netdevsim-y := netdev.o dev.o ethtool.o fib.o bus.o health.o hwstats.o udp_tunnels.o\n\
              netdevsim-$(CONFIG_BPF_SYSCALL) += bpf.o\n\
@@ -50,7 +52,8 @@ pub const EXTRAS: &[Extra] = &[Extra {
 
 /// Programs of this machine that build: each with the package that has it.
 const NEEDED: [(&str, &str); 4] = [("gcc", "gcc"), ("make", "make"), ("tar", "tar"), ("xz", "xz-utils")];
-/// The kernel's build tools that a module takes: what kbuild calls, and the file that does it for 64-bit x86.
+/// The kernel's build tools that a module takes: what kbuild calls, and the file that does it for
+/// 64-bit x86.
 const TOOLS: [(&str, &str); 3] = [
     ("scripts/basic/fixdep", "scripts/basic/fixdep"),
     ("scripts/mod/modpost", "scripts/mod/modpost.real-lsb-64"),
@@ -346,8 +349,8 @@ fn sources(work: &Path, package: &Package, extra: &Extra, into: &Path, layout: L
     Ok(fs::write(&kbuild, extra.kbuild).map_err(file("write", &kbuild))?)
 }
 
-/// Puts scripts in the build tools' places that start them by the loader and with the libraries beside them: this machine's may be too
-/// old for them.
+/// Puts scripts in the build tools' places that start them by the loader and with the libraries
+/// beside them: this machine's may be too old for them.
 fn tools_run_here(root: &Path, tools: &str, layout: Layout<'_>) -> Result<(), ExtraError> {
     let loader = ["usr/lib64", "lib64"].iter().map(|place| root.join(place).join("ld-linux-x86-64.so.2"));
     let loader = loader.into_iter().find(|path| path.is_file()).ok_or_else(|| layout("the loader of its C library"))?;
@@ -388,8 +391,9 @@ fn compile(work: &Path, root: &Path, release: &str, module: &Path, layout: Layou
     }
     fs::write(&makefile, here).map_err(file("write", &makefile))?;
     let make = Tool::new("make").args(["-C"]).path(&headers).args([format!("M={}", module.display())]);
-    // The compiler is this machine's, not the one that the kernel was built with: it may not know an option that only aligns
-    // functions. Without the image there is nothing to make type information of.
+    // The compiler is this machine's, not the one that the kernel was built with: it may not know
+    // an option that only aligns functions. Without the image there is nothing to make type
+    // information of.
     let make = make.args(["CC=gcc", "HOSTCC=gcc", "CROSS_COMPILE=", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT="]);
     let make = make.args(["CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES="]);
     // Nothing of where it was built stands in it.

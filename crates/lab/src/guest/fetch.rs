@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fetches a kernel of Debian's into the cache: unpacked, never installed. Nothing of the machine is changed.
+//! Fetches a kernel of Debian's into the cache: unpacked, never installed. Nothing of the machine
+//! is changed.
 
 use super::apt::{Apt, FetchError, ORIGIN, field, file};
 use super::cached;
@@ -11,7 +12,8 @@ use std::path::Path;
 /// Folders in which a kernel is fetched or modules are built, each with the process's id behind it.
 pub(super) const WORK: &[&str] = &["fetch", "build"];
 
-/// Keeps other programs from fetching the same kernel until it is dropped: whoever came first would find it replaced while it is read.
+/// Keeps other programs from fetching the same kernel until it is dropped: whoever came first
+/// would find it replaced while it is read.
 fn alone(cache: &Path, which: Debian) -> Result<File, FetchError> {
     fs::create_dir_all(cache).map_err(file("create", cache))?;
     let path = cache.join(format!("{}.lock", which.name.replace(':', "-")));
@@ -20,8 +22,9 @@ fn alone(cache: &Path, which: Debian) -> Result<File, FetchError> {
     Ok(lock)
 }
 
-/// The kernel that is in the cache, or the one that `fetch` brings there, by one program at a time: two runs that miss the same one at
-/// the same time wait for each other, and the second finds it.
+/// The kernel that is in the cache, or the one that `fetch` brings there, by one program at a
+/// time: two runs that miss the same one at the same time wait for each other, and the second
+/// finds it.
 ///
 /// # Errors
 /// [`FetchError`].

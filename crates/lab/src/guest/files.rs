@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removes what only passed through a guest's folder, perhaps long after the run that made it was killed, and as root. Meanwhile
-//! the folder's owner may have put a link in the place of a folder above: no link is followed.
+//! Removes what only passed through a guest's folder, perhaps long after the run that made it was
+//! killed, and as root. Meanwhile the folder's owner may have put a link in the place of a folder
+//! above: no link is followed.
 
 use rustix::fs::{self, AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -13,7 +14,8 @@ use std::path::{Component, Path};
 /// A guest's folder has folders in it, and these have none.
 const DEEPEST: u32 = 4;
 
-/// Removes a file or a folder with what is in it, by its absolute path. What is gone already is no error.
+/// Removes a file or a folder with what is in it, by its absolute path. What is gone already is no
+/// error.
 ///
 /// # Errors
 /// A link on the way, or what the system refuses.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How what a guest has to say travels over its serial port: frames of kind, length, check sum and bytes, one way only. The port
-//! is a file on the host, which grows; what stands in it may be cut off anywhere. Pure but for the writing.
+//! How what a guest has to say travels over its serial port: frames of kind, length, check sum and
+//! bytes, one way only. The port is a file on the host, which grows; what stands in it may be cut
+//! off anywhere. Pure but for the writing.
 
 use std::io::{self, Write};
 
@@ -9,7 +10,8 @@ const MARK: [u8; 4] = *b"tdy1";
 const HEAD: usize = 16;
 /// No frame is longer: a trial of ten million packets is less.
 pub const LONGEST: u32 = 1 << 30;
-/// No frame of [`FrameKind::Event`] is longer: it is JSON, of which many times as much memory is made.
+/// No frame of [`FrameKind::Event`] is longer: it is JSON, of which many times as much memory is
+/// made.
 pub const LONGEST_EVENT: u32 = 16 << 20;
 
 /// What a frame carries.
@@ -78,8 +80,9 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Frames of a guest with so many bytes of memory. It makes a frame of what it measured, so that half of them is the most that one
-    /// can have; and what a guest that lies says is not held here beyond that.
+    /// Frames of a guest with so many bytes of memory. It makes a frame of what it measured, so
+    /// that half of them is the most that one can have; and what a guest that lies says is not
+    /// held here beyond that.
     pub fn of_guest(memory: u64) -> Self {
         Frames { longest: u32::try_from(memory / 2).ok(), ..Frames::default() }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! tardy as the first process of a guest: makes the machine usable, and opens the port to the host. And tardy called `modprobe`,
-//! which the kernel starts when it needs a module.
+//! tardy as the first process of a guest: makes the machine usable, and opens the port to the
+//! host. And tardy called `modprobe`, which the kernel starts when it needs a module.
 
 use super::modules;
 use crate::run::What;
@@ -16,8 +16,8 @@ pub const EXPERIMENT: &str = "/tardy/experiment.toml";
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
 
-/// What stands for chance in exact time. A kernel that takes no randomness from its processor would else wait for some of its
-/// own making, for seconds that are emulated.
+/// What stands for chance in exact time. A kernel that takes no randomness from its processor
+/// would else wait for some of its own making, for seconds that are emulated.
 const SEED: [u8; 64] = *b"tardy: exact virtual time has no chance in it, only these bytes.";
 
 /// What a guest is told. Nothing of the host is in it: no time, no path, no number of a run.
@@ -88,7 +88,8 @@ pub fn set_up() -> Result<Option<String>, InitError> {
         machine::add_entropy(&SEED)?;
     }
     let offset: i32 = orders.tai_offset_s.parse().map_err(|_| InitError::Orders(orders.tai_offset_s.clone()))?;
-    // By way of another one, so that it is always changed twice and costs the same: where nothing changes the kernel does less.
+    // By way of another one, so that it is always changed twice and costs the same: where nothing
+    // changes the kernel does less.
     machine::set_tai_offset(offset + 1)?;
     machine::set_tai_offset(offset)?;
     match fs::read_to_string(EXPERIMENT) {
@@ -103,8 +104,8 @@ pub fn greeting() -> What {
     What::GuestUp { proc_version: version.trim_end().to_owned(), facts: tardy_host::facts::read() }
 }
 
-/// As `modprobe -q -- NAME`: loads the module of this name, or whose other name it is, after those that it needs. False if it
-/// cannot be had, which is no fault: the kernel asks for much.
+/// As `modprobe -q -- NAME`: loads the module of this name, or whose other name it is, after those
+/// that it needs. False if it cannot be had, which is no fault: the kernel asks for much.
 pub fn modprobe(name: &str) -> bool {
     let Some(index) = fs::read(modules::INDEX).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) else {
         return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The archive that a kernel unpacks as its first root file system: cpio in the "newc" format
-//! (Documentation/driver-api/early-userspace/buffer-format.rst of the kernel). Pure, and reproducible: the bytes follow from the
-//! entries alone. Owners are root, times are 0, entries stand in the order of their paths.
+//! (Documentation/driver-api/early-userspace/buffer-format.rst of the kernel). Pure, and
+//! reproducible: the bytes follow from the entries alone. Owners are root, times are 0, entries
+//! stand in the order of their paths.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +89,8 @@ impl Archive {
 
 fn member(out: &mut Vec<u8>, number: u32, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) {
     let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
-    // inode, mode, uid, gid, links, mtime, size, device of the file (2), device that it is (2), length of the name, check sum.
+    // inode, mode, uid, gid, links, mtime, size, device of the file (2), device that it is (2),
+    // length of the name, check sum.
     let name = path.len() as u32 + 1;
     let fields = [number, mode, 0, 0, links, 0, bytes.len() as u32, 0, 0, device.0, device.1, name, 0];
     out.extend_from_slice(b"070701");

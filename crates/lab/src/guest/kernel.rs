@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which kernel a guest starts: a file with its modules beside it, the running one's, or one of Debian's out of the cache.
+//! Which kernel a guest starts: a file with its modules beside it, the running one's, or one of
+//! Debian's out of the cache.
 
 use super::cached;
 use super::sha256;
@@ -183,8 +184,9 @@ fn names() -> String {
     DEBIAN.iter().map(|debian| format!("`{}`", debian.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Where what was fetched lies: `$TARDY_CACHE`; else, of a program that was built in a folder of tardy's source and lies there in
-/// `dist/`, that folder's `.cache`, as for `make`; else `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.
+/// Where what was fetched lies: `$TARDY_CACHE`; else, of a program that was built in a folder of
+/// tardy's source and lies there in `dist/`, that folder's `.cache`, as for `make`; else
+/// `$XDG_CACHE_HOME/tardy` or `~/.cache/tardy`.
 pub fn cache() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let source = || std::env::current_exe().ok().and_then(|program| source_cache(&program));
@@ -210,14 +212,15 @@ pub fn debian(name: &str) -> Option<Debian> {
     DEBIAN.iter().copied().find(|debian| debian.name == name)
 }
 
-/// What is known of a fetched kernel; `None` if it was not fetched, not to its end, or by a version of tardy that did not take the sums
-/// of all that it uses.
+/// What is known of a fetched kernel; `None` if it was not fetched, not to its end, or by a
+/// version of tardy that did not take the sums of all that it uses.
 pub fn fetched(cache: &Path, name: &str) -> Option<Fetched> {
     serde_json::from_slice(&fs::read(folder(cache, name).join("kernel.json")).ok()?).ok()
 }
 
-/// The release that an image says it is. Boot protocol 2.00 and later (Documentation/arch/x86/boot.rst): at 0x20e stands where,
-/// less 0x200, a text begins whose first word it is.
+/// The release that an image says it is. Boot protocol 2.00 and later
+/// (Documentation/arch/x86/boot.rst): at 0x20e stands where, less 0x200, a text begins whose first
+/// word it is.
 pub fn release(image: &[u8]) -> Option<&str> {
     if image.get(0x202..0x206)? != b"HdrS" {
         return None;
@@ -281,7 +284,8 @@ fn open(name: &str, path: &Path) -> Result<Kernel, KernelError> {
     let (image, bytes) = image?;
     let no_image = || KernelError::NoImage { name: name.to_owned(), path: path.to_owned() };
     let release = release(&bytes).ok_or_else(no_image)?.to_owned();
-    // As a package lays them out: boot/vmlinuz-R beside usr/lib/modules/R or lib/modules/R; else beside the image.
+    // As a package lays them out: boot/vmlinuz-R beside usr/lib/modules/R or lib/modules/R; else
+    // beside the image.
     let above = image.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let beside = image.parent().unwrap_or(Path::new("/"));
     let places = [(above, "usr/lib/modules"), (above, "lib/modules"), (beside, "modules"), (beside, "lib/modules")];

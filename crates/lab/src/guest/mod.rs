@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run inside a guest: a QEMU machine with a kernel of one's choice, whose only process is tardy. Nothing of the host is changed,
-//! and nothing of it enters but programs and the experiment. What comes out comes over a serial port, frame by frame, to the same
-//! sink as a run on this machine.
+//! A run inside a guest: a QEMU machine with a kernel of one's choice, whose only process is
+//! tardy. Nothing of the host is changed, and nothing of it enters but programs and the
+//! experiment. What comes out comes over a serial port, frame by frame, to the same sink as a run
+//! on this machine.
 
 pub mod apt;
 pub mod cached;
@@ -82,8 +83,8 @@ pub fn qemu_for(experiment: &Experiment) -> Result<String, GuestError> {
     Ok(version)
 }
 
-/// The slot with its journal, so that whoever finds this run killed can end its guest. Without the right to write there the
-/// kernel's own way, that a guest dies with its parent, must do.
+/// The slot with its journal, so that whoever finds this run killed can end its guest. Without the
+/// right to write there the kernel's own way, that a guest dies with its parent, must do.
 fn journal(state: &Path) -> Result<Option<Journal>, RunError> {
     match Slot::claim(state) {
         Ok(slot) => Ok(Some(slot.journal()?)),
@@ -92,8 +93,8 @@ fn journal(state: &Path) -> Result<Option<Journal>, RunError> {
     }
 }
 
-/// Runs the experiment in a guest, to its end, a signal's or a failure's. The calling thread must be the program's first: the
-/// guest dies with it.
+/// Runs the experiment in a guest, to its end, a signal's or a failure's. The calling thread must
+/// be the program's first: the guest dies with it.
 pub fn run(experiment: &Experiment, options: &GuestOptions<'_>, sink: &mut dyn Sink) -> Ended {
     let mut end = Ended { interrupted: false, failed: None, not_put_back: None };
     match try_run(experiment, options, sink, &mut end) {
@@ -126,7 +127,8 @@ fn try_run(
         journal.will_do(&[&[remove(options.folder)]])?;
     }
     let result = boot(experiment, options, version, archive, journal.as_mut(), end, sink);
-    // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console stays.
+    // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console
+    // stays.
     for path in [folder::INITRAMFS, folder::PORT].map(|name| real.join(name)) {
         files::remove(&path).map_err(file("remove", &path))?;
     }
@@ -136,7 +138,8 @@ fn try_run(
     result
 }
 
-/// Removes what a killed run would leave in its folder: what its guest, and that of the probe before it, was given and wrote.
+/// Removes what a killed run would leave in its folder: what its guest, and that of the probe
+/// before it, was given and wrote.
 pub fn remove(folder: &Path) -> Inverse {
     // The links on the way are those of today.
     let real = folder.canonicalize().or_else(|_| std::path::absolute(folder)).unwrap_or_else(|_| folder.to_owned());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The modules that a guest may need, out of a kernel's module folder: found by name, with what they depend on, uncompressed. What
-//! a module depends on and which names the kernel may ask for it by stand in the module itself, so nothing need have run `depmod`.
-//! In the guest the kernel asks for a module when it needs one, and tardy, called `modprobe`, loads it.
+//! The modules that a guest may need, out of a kernel's module folder: found by name, with what
+//! they depend on, uncompressed. What a module depends on and which names the kernel may ask for
+//! it by stand in the module itself, so nothing need have run `depmod`. In the guest the kernel
+//! asks for a module when it needs one, and tardy, called `modprobe`, loads it.
 
 use super::elf::Elf;
 use super::initramfs::Archive;
@@ -12,7 +13,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What is packed, where the kernel has it as a module: links, queue disciplines, classifiers, and what joins them.
+/// What is packed, where the kernel has it as a module: links, queue disciplines, classifiers, and
+/// what joins them.
 pub const WANTED: &[&str] = &[
     "veth",
     "dummy",
@@ -105,7 +107,8 @@ impl Index {
     }
 
     fn place<'a>(&'a self, name: &str, order: &mut Vec<&'a str>, depth: u8) {
-        // Modules that need each other cannot be loaded at all; the bound only keeps a damaged index from looping.
+        // Modules that need each other cannot be loaded at all; the bound only keeps a damaged
+        // index from looping.
         let Some((name, needs)) = self.modules.get_key_value(name).filter(|_| depth < 32) else { return };
         if order.contains(&name.as_str()) {
             return;
@@ -129,8 +132,8 @@ fn name_of(path: &Path) -> Option<String> {
     Some(plain(stem))
 }
 
-/// All modules in a folder, by name. Later ones in the order of paths give way to earlier ones: `extra` and `updates` are
-/// for whoever built them, and come from a folder given first.
+/// All modules in a folder, by name. Later ones in the order of paths give way to earlier ones:
+/// `extra` and `updates` are for whoever built them, and come from a folder given first.
 fn list(folder: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<(), ModuleError> {
     let failed = |source| ModuleError::Read { path: folder.to_owned(), source };
     let mut entries = fs::read_dir(folder).map_err(failed)?.collect::<io::Result<Vec<_>>>().map_err(failed)?;
@@ -168,8 +171,9 @@ fn read(path: &Path, sums: Option<&Sums>) -> Result<Vec<u8>, ModuleError> {
     bounded(lzma_rust2::XzReader::new(&bytes[..], true)).map_err(failed)
 }
 
-/// Puts the wanted modules of `folder` (a `lib/modules/RELEASE`), and what they depend on, into the archive, with the index.
-/// Those that the folder does not have are built in or not to be had: the kernel will tell.
+/// Puts the wanted modules of `folder` (a `lib/modules/RELEASE`), and what they depend on, into
+/// the archive, with the index. Those that the folder does not have are built in or not to be had:
+/// the kernel will tell.
 ///
 /// # Errors
 /// If a module cannot be read, or is not what `sums` says.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest is made of: the machine that QEMU is to be, and the archive that its kernel unpacks.
+//! What a guest is made of: the machine that QEMU is to be, and the archive that its kernel
+//! unpacks.
 
 use super::error::{GuestError, file};
 use super::initramfs::Archive;
@@ -31,7 +32,8 @@ pub struct Guest {
     pub sandbox: bool,
 }
 
-/// Memory of a guest that measures next to nothing: kernel, initramfs twice while it is unpacked, programs.
+/// Memory of a guest that measures next to nothing: kernel, initramfs twice while it is unpacked,
+/// programs.
 pub(super) const MEMORY_MIB: u64 = 256;
 /// Processors of a guest in real time, at most.
 const CPUS: usize = 4;
@@ -61,7 +63,8 @@ impl Guest {
         }
     }
 
-    /// The initramfs. Its bytes follow from the programs, the kernel's modules and the experiment alone.
+    /// The initramfs. Its bytes follow from the programs, the kernel's modules and the experiment
+    /// alone.
     ///
     /// # Errors
     /// If something that goes in cannot be read.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried, and the answer kept.
+//! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried,
+//! and the answer kept.
 
 use super::error::{GuestError, file};
 use super::folder;
@@ -24,7 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// So much of what a probe's port brings is looked at.
 const LOOKED_AT: u64 = 1 << 20;
 
-/// What runs a guest in real time here. The journal, where there is one, has the folder's removal already.
+/// What runs a guest in real time here. The journal, where there is one, has the folder's removal
+/// already.
 ///
 /// # Errors
 /// If the probe cannot be written.
@@ -61,7 +63,8 @@ pub(super) fn accelerator(
     Ok(found)
 }
 
-/// Whether KVM starts the kernel; `None` if it had not by the time that it was given, or by a signal.
+/// Whether KVM starts the kernel; `None` if it had not by the time that it was given, or by a
+/// signal.
 fn boots(
     guest: &Guest,
     options: &GuestOptions<'_>,
@@ -99,7 +102,8 @@ fn boots(
     Ok(None)
 }
 
-/// What the port brought first. Whatever its kernel writes, more than a first frame is of no interest.
+/// What the port brought first. Whatever its kernel writes, more than a first frame is of no
+/// interest.
 fn start_of(port: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A port that is not there yet has brought nothing.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs that a run starts, copied from this machine into a guest's initramfs, with the libraries that they are linked with.
+//! The programs that a run starts, copied from this machine into a guest's initramfs, with the
+//! libraries that they are linked with.
 
 use super::elf::Elf;
 use super::initramfs::Archive;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QEMU's arguments. They are pure, and hold no path but the kernel's. Its process is [`crate::host::qemu`].
+//! QEMU's arguments. They are pure, and hold no path but the kernel's. Its process is
+//! [`crate::host::qemu`].
 
 use super::folder::{INITRAMFS, PORT};
 use crate::host::qemu::SANDBOX;
@@ -8,18 +9,23 @@ use tardy_model::manifest::GuestMode;
 /// What the guest's kernel writes to its console, in the folder that QEMU is started in.
 pub const CONSOLE: &str = "console.log";
 
-/// The emulated processor: all that QEMU has, but for two things. Strings that the processor says it copies fast are copied byte by
-/// byte, and each would count as an instruction, so that a copy took eight times as long as by words; page tables of five levels
-/// make each look at them longer, for memory that no guest has.
+/// The emulated processor: all that QEMU has, but for two things. Strings that the processor says
+/// it copies fast are copied byte by byte, and each would count as an instruction, so that a copy
+/// took eight times as long as by words; page tables of five levels make each look at them longer,
+/// for memory that no guest has.
 const EMULATED: &str = "-cpu max,-erms,-fsrm,-la57";
-/// How instructions are counted; `shift` is the logarithm of [`INSTRUCTION_NS`](tardy_model::manifest::INSTRUCTION_NS). That the run is recorded, to nowhere, keeps QEMU's two threads apart. One executes the guest; the other
-/// moves the clock on to the next timer once the guest's processor has halted. But it is marked as halted a little before its last
-/// instructions are added to the count: if the other thread looks just then, it moves the clock on from a count that is behind, these
-/// instructions come on top, and idle time ends some nanoseconds late, as the host's scheduler wills. While QEMU records, one of the
-/// two waits until the other has done.
+/// How instructions are counted; `shift` is the logarithm of
+/// [`INSTRUCTION_NS`](tardy_model::manifest::INSTRUCTION_NS). That the run is recorded, to
+/// nowhere, keeps QEMU's two threads apart. One executes the guest; the other moves the clock on
+/// to the next timer once the guest's processor has halted. But it is marked as halted a little
+/// before its last instructions are added to the count: if the other thread looks just then, it
+/// moves the clock on from a count that is behind, these instructions come on top, and idle time
+/// ends some nanoseconds late, as the host's scheduler wills. While QEMU records, one of the two
+/// waits until the other has done.
 const COUNTED: &str = "shift=1,sleep=off,rr=record,rrfile=/dev/null";
-/// What a kernel does at its start and no run needs: self-tests of ciphers, a source of randomness that nobody asks, keys for
-/// signatures that nothing here bears, names for what tracepoints print, probes that nobody sets.
+/// What a kernel does at its start and no run needs: self-tests of ciphers, a source of randomness
+/// that nobody asks, keys for signatures that nothing here bears, names for what tracepoints
+/// print, probes that nobody sets.
 const LEFT_OUT: &str =
     "jent_mod_init,crypto_kdf108_init,init_encrypted,load_system_certificate_list,trace_eval_init,init_kprobe_trace";
 
@@ -73,7 +79,8 @@ impl VirtualMachine {
         // The usual one looks for disks and screens for half a second.
         put("-bios qboot.rom");
         match (self.mode, self.accelerator) {
-            // Each of these is needed: without the seed, for one, most latencies differ from run to run.
+            // Each of these is needed: without the seed, for one, most latencies differ from run
+            // to run.
             (GuestMode::Exact, _) => {
                 put("-accel tcg -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -icount");
                 put(COUNTED);
@@ -95,18 +102,20 @@ impl VirtualMachine {
 
     /// The kernel's command line.
     pub fn command_line(&self) -> String {
-        // What costs seconds when it is emulated: with memory that it protects, the kernel also looks through all page tables for what is
-        // not protected.
+        // What costs seconds when it is emulated: with memory that it protects, the kernel also
+        // looks through all page tables for what is not protected.
         let mut line = format!(
             "console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist={LEFT_OUT} no_timer_check rodata=off"
         );
         if self.mode == GuestMode::Exact {
-            // Nothing by chance: where chance decides, one instruction more or less anywhere is another draw of everything.
+            // Nothing by chance: where chance decides, one instruction more or less anywhere is
+            // another draw of everything.
             line += " nokaslr norandmaps randomize_kstack_offset=off random.trust_cpu=off mitigations=off";
-            // The processor's counter runs at 1 GHz there: measuring it would only make it wrong by some millionths.
+            // The processor's counter runs at 1 GHz there: measuring it would only make it wrong
+            // by some millionths.
             line += " tsc=reliable tsc_early_khz=1000000";
-            // Nor is the local APIC's timer measured, in a loop that took a third of the boot's processor time: HPET's is as good for one
-            // processor, and says how fast it runs.
+            // Nor is the local APIC's timer measured, in a loop that took a third of the boot's
+            // processor time: HPET's is as good for one processor, and says how fast it runs.
             line += " nolapic_timer";
         }
         if !self.append.is_empty() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run inside a guest, told to the host: in the guest a [`Sink`] that writes frames, on the host their way into the sink that
-//! would have been told had the run been there. So the run folder is made by the same code, trial by trial, and what a guest had
-//! measured before it broke is kept.
+//! The run inside a guest, told to the host: in the guest a [`Sink`] that writes frames, on the
+//! host their way into the sink that would have been told had the run been there. So the run
+//! folder is made by the same code, trial by trial, and what a guest had measured before it broke
+//! is kept.
 
 use super::expected::Expected;
 use super::frame::{self, FrameKind};
@@ -88,7 +89,8 @@ impl<W: Write> Sink for Relay<W> {
     }
 }
 
-/// A trial: length of its record, the record in JSON as it stands in the run folder, the samples in postcard.
+/// A trial: length of its record, the record in JSON as it stands in the run folder, the samples
+/// in postcard.
 ///
 /// # Errors
 /// If it cannot be encoded.
@@ -99,11 +101,12 @@ pub fn trial_bytes(record: &TrialRecord, streams: &[(String, Batch)]) -> Result<
     Ok(postcard::to_extend(streams, bytes)?)
 }
 
-/// The trial back. `packets` are those of each of the cell's streams: an empty stream has twenty bytes here and many times as many in
-/// memory, so no more of them are read.
+/// The trial back. `packets` are those of each of the cell's streams: an empty stream has twenty
+/// bytes here and many times as many in memory, so no more of them are read.
 ///
 /// # Errors
-/// If the bytes are not a trial's, are of more streams or packets than the cell's, or the columns are of different lengths.
+/// If the bytes are not a trial's, are of more streams or packets than the cell's, or the columns
+/// are of different lengths.
 pub fn trial_of<'a>(
     bytes: &[u8],
     packets: impl FnOnce(&str) -> Result<&'a BTreeMap<String, u32>, String>,
@@ -134,7 +137,8 @@ pub fn trial_of<'a>(
     Ok((record, streams))
 }
 
-/// What programs wrote, of so many of them at most: an empty entry has two bytes here and many times as many in memory.
+/// What programs wrote, of so many of them at most: an empty entry has two bytes here and many
+/// times as many in memory.
 fn output_of(bytes: &[u8], most: usize) -> Result<Vec<(String, Vec<u8>)>, String> {
     let wrong = |error: postcard::Error| format!("the output of programs: {error}");
     let (entries, mut rest) = postcard::take_from_bytes::<u64>(bytes).map_err(wrong)?;

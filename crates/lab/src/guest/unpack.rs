@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel inside a compressed image: unpacking it here takes a third of a second, an emulated machine takes seconds, at every
-//! start. QEMU starts such a kernel by its PVH entry (Documentation/arch/x86/boot.rst: payload_offset, payload_length;
-//! include/xen/interface/elfnote.h of the kernel: PHYS32_ENTRY). Where there is no such entry, the image starts as it is.
+//! The kernel inside a compressed image: unpacking it here takes a third of a second, an emulated
+//! machine takes seconds, at every start. QEMU starts such a kernel by its PVH entry
+//! (Documentation/arch/x86/boot.rst: payload_offset, payload_length;
+//! include/xen/interface/elfnote.h of the kernel: PHYS32_ENTRY). Where there is no such entry, the
+//! image starts as it is.
 
 use super::cached;
 use super::elf::Elf;
@@ -23,8 +25,9 @@ pub struct Boots {
     pub sha256: String,
 }
 
-/// What to give QEMU: the unpacked kernel out of the cache, or the image itself. The unpacked kernel is used only as it was written:
-/// it is hashed each time, and where it is missing, cut short or changed it is made again from the image.
+/// What to give QEMU: the unpacked kernel out of the cache, or the image itself. The unpacked
+/// kernel is used only as it was written: it is hashed each time, and where it is missing, cut
+/// short or changed it is made again from the image.
 pub fn bootable(cache: &Path, kernel: &Kernel) -> Boots {
     let folder = cache.join("unpacked");
     let path = folder.join(&kernel.sha256);
@@ -37,7 +40,8 @@ pub fn bootable(cache: &Path, kernel: &Kernel) -> Boots {
         return Boots { path, sha256: wanted };
     }
     let as_it_is = Boots { path: kernel.image.clone(), sha256: kernel.sha256.clone() };
-    // The image is read a second time: what it has become since it was checked must not be kept under its name.
+    // The image is read a second time: what it has become since it was checked must not be kept
+    // under its name.
     let image = fs::read(&kernel.image).ok().filter(|image| sha256::of(image) == kernel.sha256);
     let plain = image.as_deref().and_then(payload).and_then(decompress).filter(|plain| starts_by_pvh(plain));
     let Some(plain) = plain else { return as_it_is };
@@ -68,7 +72,8 @@ pub fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..start.checked_add(number(0x24c)?)?)
 }
 
-/// The bytes that were packed with zstd or xz; behind them stands their number, which is nothing to unpack.
+/// The bytes that were packed with zstd or xz; behind them stands their number, which is nothing
+/// to unpack.
 fn decompress(packed: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::new();
     let read = if packed.starts_with(b"\x28\xb5\x2f\xfd") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Follows a guest while it runs: reads what it sends as its port's file grows, tells the sink, and ends a guest that panics, ends
-//! or falls silent, with the end of its console.
+//! Follows a guest while it runs: reads what it sends as its port's file grows, tells the sink,
+//! and ends a guest that panics, ends or falls silent, with the end of its console.
 
 use super::console::{self, ConsoleEnd, Means};
 use super::error::{GuestError, file};
@@ -26,8 +26,8 @@ use tardy_sys::child;
 const LOOK: Duration = Duration::from_millis(20);
 /// A guest that said that it is done has so long to switch itself off.
 const FAREWELL: Duration = Duration::from_secs(20);
-/// The clock on the wall may take so many times as long as the limit in processor time: the machine may be busy, or the guest
-/// asleep for ever.
+/// The clock on the wall may take so many times as long as the limit in processor time: the
+/// machine may be busy, or the guest asleep for ever.
 const WALL: u32 = 3;
 /// So much of the console's end is looked at.
 const CONSOLE_END: u64 = 64 << 10;
@@ -96,7 +96,8 @@ fn look_at_console(folder: &Path) -> Result<(), GuestError> {
     }
 }
 
-/// What an experiment can bring, in bytes: each trial no more than the memory that it is measured in, and what is said beside.
+/// What an experiment can bring, in bytes: each trial no more than the memory that it is measured
+/// in, and what is said beside.
 pub fn most_bytes(experiment: &Experiment) -> u64 {
     let trials = u64::from(experiment.trials);
     let of_cells = experiment.cells.iter().map(|cell| coordinator::memory(&cell.setup).saturating_add(SAID_A_TRIAL));
@@ -153,8 +154,9 @@ impl Followed<'_> {
         self.options.stop.load(Relaxed)
     }
 
-    /// Takes what the guest has written since the last look: whether there was something, or `None` once a stop is heard. It hears one also
-    /// while the guest sends without an end, and looks at the console.
+    /// Takes what the guest has written since the last look: whether there was something, or
+    /// `None` once a stop is heard. It hears one also while the guest sends without an end, and
+    /// looks at the console.
     fn listen(&mut self, port: &mut Port, qemu: &Qemu, sink: &mut dyn Sink) -> Result<Option<bool>, RunError> {
         let mut news = false;
         while !self.stopped() && port.read()? {
@@ -225,7 +227,8 @@ impl Followed<'_> {
         Ok(())
     }
 
-    /// What made the guest's run fail, if it did. That may have been want of memory, and the guest not know it.
+    /// What made the guest's run fail, if it did. That may have been want of memory, and the guest
+    /// not know it.
     fn failed(self) -> Option<RunError> {
         let (says, exit) = self.failed?;
         let console = console(self.options.folder);

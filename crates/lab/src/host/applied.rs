@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was done to this machine for one set-up: journal first, then the command. Whatever happens, what was begun is put back.
+//! What was done to this machine for one set-up: journal first, then the command. Whatever
+//! happens, what was begun is put back.
 
 use super::error::{ApplyError, died, failed};
 use super::runner::{CommandError, Runner};
@@ -12,7 +13,8 @@ use crate::undo::{self, PutBack, UndoError};
 use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;
 
-/// What was done for one set-up. Dropping it puts everything back as well as it goes; [`Applied::put_back`] also says whether it went.
+/// What was done for one set-up. Dropping it puts everything back as well as it goes;
+/// [`Applied::put_back`] also says whether it went.
 pub struct Applied<R: Runner> {
     journal: Journal,
     runner: R,
@@ -20,7 +22,8 @@ pub struct Applied<R: Runner> {
     is_changed: bool,
 }
 
-/// Carries out steps on this machine. The journal is a slot's, and open as long as what is given lives.
+/// Carries out steps on this machine. The journal is a slot's, and open as long as what is given
+/// lives.
 ///
 /// # Errors
 /// If one fails; then those before it are put back.
@@ -34,7 +37,8 @@ impl<R: Runner> Applied<R> {
     /// Carries out more steps.
     ///
     /// # Errors
-    /// If one fails; then everything is put back that is not kept, also what was done before this call.
+    /// If one fails; then everything is put back that is not kept, also what was done before this
+    /// call.
     pub fn also(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         self.is_changed = true;
         self.build(steps).map_err(|cause| match self.put_back() {
@@ -46,7 +50,8 @@ impl<R: Runner> Applied<R> {
     /// Notes a process that was started for the set-up: whoever puts back ends it first.
     ///
     /// # Errors
-    /// If there is no such process, or the journal cannot be written. The caller then ends the process itself.
+    /// If there is no such process, or the journal cannot be written. The caller then ends the
+    /// process itself.
     pub fn note_process(&mut self, pid: u32) -> Result<(), JournalError> {
         self.journal.agent(pid)
     }
@@ -127,16 +132,17 @@ impl<R: Runner> Applied<R> {
             })?;
             for failure in &output.failures {
                 let Some(at) = failure.at.map(|at| (ran + at).min(last)) else {
-                    // The process died, and it is not known at which command: any of them may have been done, so all the inverses
-                    // stay. They may be run for what never came to be.
+                    // The process died, and it is not known at which command: any of them may have
+                    // been done, so all the inverses stay. They may be run for what never came to
+                    // be.
                     return Err(died(&batch, &steps[of[ran]].why, failure));
                 };
                 let step = &steps[of[at]];
                 if step.tolerates.iter().any(|text| failure.says.contains(&**text)) {
                     continue;
                 }
-                // Nothing has come of a step whose first command failed, nor of those after it. Their inverses must not
-                // run: what goes by these names is another's.
+                // Nothing has come of a step whose first command failed, nor of those after it.
+                // Their inverses must not run: what goes by these names is another's.
                 if !keep_going {
                     let is_first = at == 0 || of[at - 1] != of[at];
                     let untouched = of[at] + usize::from(!is_first);

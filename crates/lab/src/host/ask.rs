@@ -25,9 +25,11 @@ pub struct DeviceAsk {
     pub mtu: u32,
     /// It may be taken even if it has addresses.
     pub take: bool,
-    /// It is wanted only where the machine is a guest with the devices that QEMU emulates; elsewhere it is not looked at.
+    /// It is wanted only where the machine is a guest with the devices that QEMU emulates;
+    /// elsewhere it is not looked at.
     pub only_emulated: bool,
-    /// The device at the other end of the cable, if that is on this host too. The two must not be names of one device.
+    /// The device at the other end of the cable, if that is on this host too. The two must not be
+    /// names of one device.
     pub peer: Option<String>,
 }
 

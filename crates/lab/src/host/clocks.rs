@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the clocks of two hosts are apart: who finds it out is behind one trait, and a trial asks it twice.
+//! How far the clocks of two hosts are apart: who finds it out is behind one trait, and a trial
+//! asks it twice.
 
 use super::HostId;
 use tardy_model::offset::OffsetReading;
@@ -30,9 +31,10 @@ pub struct Unknown {
 
 /// Compares the clocks of hosts.
 pub trait OffsetSource {
-    /// How far CLOCK_TAI of `of` is ahead of that of `from`, now. It is called for each other host just before a trial starts, because
-    /// the trial's times are ordered in each host's own clock, and once more just behind the trial's end. An error ends the trial
-    /// before it starts, or leaves it without a result.
+    /// How far CLOCK_TAI of `of` is ahead of that of `from`, now. It is called for each other host
+    /// just before a trial starts, because the trial's times are ordered in each host's own clock,
+    /// and once more just behind the trial's end. An error ends the trial before it starts, or
+    /// leaves it without a result.
     ///
     /// # Errors
     /// If nobody knows.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Network devices of this machine that a run wants to have: kept away from other runs, and looked at before anything is touched.
+//! Network devices of this machine that a run wants to have: kept away from other runs, and looked
+//! at before anything is touched.
 
 use super::ask::DeviceAsk;
 use crate::held::{self, Held};
@@ -156,10 +157,11 @@ fn has_own_mounts() -> bool {
     of("1").zip(of("self")).is_some_and(|(first, own)| first != own)
 }
 
-/// True if what is mounted on the folder of named namespaces shows in this process's mount namespace alone. `mounts` is
-/// `/proc/self/mountinfo`: there, a mount that only receives (`master:`) stands for a slave copy. Where the mount namespace is
-/// the process's own (`has_own`), what is mounted shows elsewhere only if it is shared: it would end with the last process in there,
-/// and network devices with it.
+/// True if what is mounted on the folder of named namespaces shows in this process's mount
+/// namespace alone. `mounts` is `/proc/self/mountinfo`: there, a mount that only receives
+/// (`master:`) stands for a slave copy. Where the mount namespace is the process's own
+/// (`has_own`), what is mounted shows elsewhere only if it is shared: it would end with the last
+/// process in there, and network devices with it.
 pub fn names_end_here(mounts: &str, has_own: bool) -> bool {
     let row = |line: &str| {
         let mut fields = line.split(' ').skip(4);

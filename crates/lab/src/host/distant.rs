@@ -18,14 +18,16 @@ use std::time::Duration;
 use tardy_engine::message::{self, MessageError};
 use tardy_model::manifest::ReadBack;
 
-/// A steward answers within this time, and for each step that it carries out it may take the time of a command.
+/// A steward answers within this time, and for each step that it carries out it may take the time
+/// of a command.
 const ANSWER: Duration = Duration::from_secs(20);
 const A_STEP: Duration = Duration::from_secs(60);
 /// A steward whose orders have ended puts everything back before it ends.
 const ENDING: Duration = Duration::from_secs(10);
 const DYING: Duration = Duration::from_secs(1);
 
-/// How a program is started on a host: over ssh, say. It is the only thing that knows what carries the bytes.
+/// How a program is started on a host: over ssh, say. It is the only thing that knows what carries
+/// the bytes.
 pub trait Reach {
     /// Starts a program there. Its standard input and output are the connection.
     ///

@@ -27,8 +27,8 @@ pub enum LookError {
     NotFound(#[from] NotFound),
 }
 
-/// A plan could not be carried out. Everything that had been done is put back, but where [`ApplyError::NotUndone`] says
-/// otherwise.
+/// A plan could not be carried out. Everything that had been done is put back, but where
+/// [`ApplyError::NotUndone`] says otherwise.
 #[derive(Debug, Error)]
 pub enum ApplyError {
     /// A program is missing or could not be run.

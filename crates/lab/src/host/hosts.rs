@@ -78,7 +78,8 @@ impl<'h> Hosts<'h> {
     /// Carries out steps, in order, each on its host.
     ///
     /// # Errors
-    /// Of the first step that fails. Its host has put back what it did; [`Hosts::put_back`] sees to the others.
+    /// Of the first step that fails. Its host has put back what it did; [`Hosts::put_back`] sees
+    /// to the others.
     pub fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         for same in steps.chunk_by(|one, next| one.place.host == next.place.host) {
             self.at(same[0].place.host)?.apply(same)?;
@@ -102,8 +103,9 @@ impl<'h> Hosts<'h> {
         Ok(answers)
     }
 
-    /// Reads what each host does. `what` says what is read there. Before a trial this machine is the last one that is looked at, and behind
-    /// it the first one, so that what it does to talk with the others is not the trial's.
+    /// Reads what each host does. `what` says what is read there. Before a trial this machine is
+    /// the last one that is looked at, and behind it the first one, so that what it does to talk
+    /// with the others is not the trial's.
     ///
     /// # Errors
     /// If one cannot be asked any more: which.
@@ -139,7 +141,8 @@ impl<'h> Hosts<'h> {
         self.all().try_for_each(|host| host.keep())
     }
 
-    /// Puts back what was done on each host and is not kept. A host where that fails does not keep the others from it.
+    /// Puts back what was done on each host and is not kept. A host where that fails does not keep
+    /// the others from it.
     ///
     /// # Errors
     /// The first one.
@@ -169,7 +172,8 @@ impl<'h> Hosts<'h> {
         failed.map_or(Ok(all), Err)
     }
 
-    /// The commands that were run since the last call. Those of other hosts are none for this machine's shell.
+    /// The commands that were run since the last call. Those of other hosts are none for this
+    /// machine's shell.
     pub fn ran(&mut self) -> Vec<Event> {
         let mut all = self.here.ran();
         all.extend(self.others.values_mut().flat_map(|(_, host)| host.ran()).map(Event::of_elsewhere));

@@ -10,7 +10,8 @@ use thiserror::Error;
 pub struct HostId(u16);
 
 impl HostId {
-    /// The machine that the coordinator runs on. All instants of a trial are of its clock in the end.
+    /// The machine that the coordinator runs on. All instants of a trial are of its clock in the
+    /// end.
     pub const HERE: HostId = HostId(0);
 
     /// The host of this number; 0 is [`HostId::HERE`].

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said between a coordinator and the steward of another host: one answer for each order, as JSON in the frames of agents'
-//! messages. JSON, because the kernel's answers are kept as the text that they are.
+//! What is said between a coordinator and the steward of another host: one answer for each order,
+//! as JSON in the frames of agents' messages. JSON, because the kernel's answers are kept as the
+//! text that they are.
 
 use super::ask::{Ask, Observe, Observed};
 use crate::command::Command;
@@ -26,7 +27,8 @@ pub(super) fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, Me
     serde_json::from_slice(&body).map_err(|error| MessageError::Garbled(error.to_string()))
 }
 
-/// To the steward: the methods of [`super::Host`], but `start`, for which a program has byte streams of its own.
+/// To the steward: the methods of [`super::Host`], but `start`, for which a program has byte
+/// streams of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Look(Ask),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hosts: machines with their own kernel, CPUs and clocks. Each has one steward, which looks at the machine, carries out steps and puts
-//! them back. The steward of the coordinator's machine is in the coordinator itself; that of another one is the hidden verb `steward`,
-//! which is spoken to over two byte streams. Programs are started here only: those of a plan by [`runner`], the ones that live on by
-//! [`child`] and [`qemu`], those that fetch and build for guests by `tool`.
+//! Hosts: machines with their own kernel, CPUs and clocks. Each has one steward, which looks at
+//! the machine, carries out steps and puts them back. The steward of the coordinator's machine is
+//! in the coordinator itself; that of another one is the hidden verb `steward`, which is spoken to
+//! over two byte streams. Programs are started here only: those of a plan by [`runner`], the ones
+//! that live on by [`child`] and [`qemu`], those that fetch and build for guests by `tool`.
 
 pub mod applied;
 pub mod ask;
@@ -36,34 +37,38 @@ use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
 use tardy_model::manifest::ReadBack;
 
-/// A machine of a run, as its steward serves it. The methods stand in the order in which the coordinator calls them. For a run it calls
-/// `look` first, and `claim` before anything is built. Then, for each set-up: `apply` once; `read_back`, `link_is_up` and `start` as often
-/// as it likes; `observe` before each trial and behind it; and `put_back`, whatever
-/// happened in between. What is to live for the whole run is applied before the first set-up, behind which `keep` is called, and is put back
-/// by `end`. An implementation that is dropped
-/// puts back too, and so does a steward whose coordinator is gone.
+/// A machine of a run, as its steward serves it. The methods stand in the order in which the
+/// coordinator calls them. For a run it calls `look` first, and `claim` before anything is built.
+/// Then, for each set-up: `apply` once; `read_back`, `link_is_up` and `start` as often as it
+/// likes; `observe` before each trial and behind it; and `put_back`, whatever happened in between.
+/// What is to live for the whole run is applied before the first set-up, behind which `keep` is
+/// called, and is put back by `end`. An implementation that is dropped puts back too, and so does
+/// a steward whose coordinator is gone.
 pub trait Host {
-    /// Looks at the machine, and keeps the network devices that are asked for away from other runs until the end of this one. It changes
-    /// nothing. It may be called again.
+    /// Looks at the machine, and keeps the network devices that are asked for away from other runs
+    /// until the end of this one. It changes nothing. It may be called again.
     ///
     /// # Errors
     /// If a device cannot be had. The run does not begin.
     fn look(&mut self, ask: &Ask) -> Result<crate::machine::Facts, LookError>;
 
-    /// Takes a slot on this host, from which the names of all that is built here follow. Later calls give the same names.
+    /// Takes a slot on this host, from which the names of all that is built here follow. Later
+    /// calls give the same names.
     ///
     /// # Errors
     /// If there is none, or nothing can be noted on this host.
     fn claim(&mut self) -> Result<Names, ClaimError>;
 
-    /// Carries out the steps, in order. The inverses of each lie in a journal on this host, on its disk, before the step begins, so that
-    /// `tardy undo` there can put it back after a kill.
+    /// Carries out the steps, in order. The inverses of each lie in a journal on this host, on its
+    /// disk, before the step begins, so that `tardy undo` there can put it back after a kill.
     ///
     /// # Errors
-    /// If a step fails. What was done before it is put back already; [`ApplyError::NotUndone`] says that this failed too.
+    /// If a step fails. What was done before it is put back already; [`ApplyError::NotUndone`]
+    /// says that this failed too.
     fn apply(&mut self, steps: &[Step]) -> Result<(), ApplyError>;
 
-    /// Runs commands that change nothing and print JSON: what the kernel has made of the steps. It gives an answer for each command.
+    /// Runs commands that change nothing and print JSON: what the kernel has made of the steps. It
+    /// gives an answer for each command.
     ///
     /// # Errors
     /// If a command fails or prints something else. Nothing is put back for it.
@@ -75,32 +80,35 @@ pub trait Host {
     /// If it cannot be looked at: it was unplugged.
     fn link_is_up(&mut self, netns: Option<&str>, device: &str) -> Result<bool, LookError>;
 
-    /// Starts a program that speaks on its standard input and output: a station's agent. The process is noted in the journal before
-    /// anything is asked of it, so that whoever puts back ends it first.
+    /// Starts a program that speaks on its standard input and output: a station's agent. The
+    /// process is noted in the journal before anything is asked of it, so that whoever puts back
+    /// ends it first.
     ///
     /// # Errors
     /// If it cannot be started or noted. It does not run then.
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError>;
 
-    /// Reads what the machine does just before a trial or just behind it. What tardy itself looks at lies outside the two readings of the
-    /// clocks. It gives what could be read; what the kernel does not offer stays empty.
+    /// Reads what the machine does just before a trial or just behind it. What tardy itself looks
+    /// at lies outside the two readings of the clocks. It gives what could be read; what the
+    /// kernel does not offer stays empty.
     ///
     /// # Errors
     /// If the host cannot be asked any more.
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away>;
 
-    /// Ends the processes that programs of loads have left behind. Called behind a trial in which there were such programs.
+    /// Ends the processes that programs of loads have left behind. Called behind a trial in which
+    /// there were such programs.
     fn end_leftovers(&mut self);
 
-    /// What was applied and started until now stays until `end`: `put_back` leaves it. Called once at most, behind the building of what lives
-    /// for the whole run.
+    /// What was applied and started until now stays until `end`: `put_back` leaves it. Called once
+    /// at most, behind the building of what lives for the whole run.
     ///
     /// # Errors
     /// If the host cannot be asked any more.
     fn keep(&mut self) -> Result<(), Away>;
 
-    /// Ends the noted processes and runs all inverses, the last one first, but for what is kept. It may be called when nothing was applied,
-    /// and again.
+    /// Ends the noted processes and runs all inverses, the last one first, but for what is kept.
+    /// It may be called when nothing was applied, and again.
     ///
     /// # Errors
     /// If something could not be put back. It stays in the journal.
@@ -112,6 +120,7 @@ pub trait Host {
     /// As `put_back`.
     fn end(&mut self) -> Result<PutBack, UndoError>;
 
-    /// The commands that were run since the last call, for the log. Each batch has the time at which it ended.
+    /// The commands that were run since the last call, for the log. Each batch has the time at
+    /// which it ended.
     fn ran(&mut self) -> Vec<Event>;
 }

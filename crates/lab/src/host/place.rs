@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where something is: a host and, on it, a network namespace. A place also knows how a command of a plan gets there.
+//! Where something is: a host and, on it, a network namespace. A place also knows how a command of
+//! a plan gets there.
 
 use super::id::HostId;
 use crate::command::Command;

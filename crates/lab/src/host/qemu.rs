@@ -10,8 +10,9 @@ use tardy_sys::proc::Stat;
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";
-/// What QEMU's own system call filter refuses from its start on: system calls that are no longer used, to take other rights, to start
-/// programs, to change how it is scheduled. What runs in a guest is foreign code, and so may its kernel be.
+/// What QEMU's own system call filter refuses from its start on: system calls that are no longer
+/// used, to take other rights, to start programs, to change how it is scheduled. What runs in a
+/// guest is foreign code, and so may its kernel be.
 pub(crate) const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 /// QEMU says within this time whether it can have the filter.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -25,8 +26,8 @@ pub fn version() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// Whether QEMU's system call filter works here: QEMU may be built without it, and a container may forbid it. It is started without a
-/// machine and asked to end.
+/// Whether QEMU's system call filter works here: QEMU may be built without it, and a container may
+/// forbid it. It is started without a machine and asked to end.
 ///
 /// # Errors
 /// If it cannot be started.

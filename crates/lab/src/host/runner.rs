@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one place that starts the programs of a plan. A narrow trait, so that everything above it can be tried without a machine.
+//! The one place that starts the programs of a plan. A narrow trait, so that everything above it
+//! can be tried without a machine.
 
 use crate::command::{Batch, Command, OURSELVES, Process};
 use crate::slot::Slot;
@@ -40,7 +41,8 @@ pub struct BatchOutput {
 /// A command of a batch that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its index in the batch; `None` where the process ended and did not say at which: any of them may have been done.
+    /// Its index in the batch; `None` where the process ended and did not say at which: any of
+    /// them may have been done.
     pub at: Option<usize>,
     /// The program's own words.
     pub says: String,
@@ -113,8 +115,8 @@ impl<'a> Processes<'a> {
         Processes { limit, ..self }
     }
 
-    /// Keeps `slot` locked as long as a child lives, even if this process is killed: else an orphan could still be building
-    /// while `undo` believes the run dead and tears down.
+    /// Keeps `slot` locked as long as a child lives, even if this process is killed: else an
+    /// orphan could still be building while `undo` believes the run dead and tears down.
     ///
     /// # Errors
     /// If the lock's file descriptor cannot be duplicated.
@@ -129,22 +131,26 @@ impl<'a> Processes<'a> {
         let program = if process.argv[0] == OURSELVES { "/proc/self/exe" } else { &process.argv[0] };
         let mut command = process::Command::new(program);
         command.args(&process.argv[1..]).env("LC_ALL", "C").stderr(Stdio::piped());
-        // Ctrl-C at the terminal goes to the whole foreground group: it must end the run, not a command half-way.
+        // Ctrl-C at the terminal goes to the whole foreground group: it must end the run, not a
+        // command half-way.
         command.process_group(0);
         command.stdin(if process.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(match &self.hold {
-            // Commands that change something print nothing: their standard output is free to carry the lock.
+            // Commands that change something print nothing: their standard output is free to carry
+            // the lock.
             Some(lock) if !reads => Stdio::from(lock.try_clone()?),
             _ => Stdio::piped(),
         });
         let until = Instant::now() + self.limit;
         let mut child = command.spawn()?;
         if let (Some(mut pipe), Some(text)) = (child.stdin.take(), process.stdin.clone()) {
-            // By a thread, as the child may block on a full stderr before it has read all. One that stops at a bad
-            // line closes the pipe: its complaint says more than the broken pipe.
+            // By a thread, as the child may block on a full stderr before it has read all. One
+            // that stops at a bad line closes the pipe: its complaint says more than the broken
+            // pipe.
             std::thread::spawn(move || pipe.write_all(text.as_bytes()));
         }
-        // By threads, as each pipe may be full while the other one is read, and neither may keep this process for ever.
+        // By threads, as each pipe may be full while the other one is read, and neither may keep
+        // this process for ever.
         let (stdout, stderr) = (child.stdout.take().map(drained), child.stderr.take().map(drained));
         let status = ended(&mut child, until)?;
         let mut all = [Vec::new(), Vec::new()];
@@ -255,9 +261,10 @@ fn install(program: &str) -> String {
 /// Iproute2's own code for a batch of which a line failed.
 const A_LINE_FAILED: i32 = 1;
 
-/// Splits what `ip -batch` and `tc -batch` write on stderr: each failed line is followed by `Command failed -:N`, N from 1.
-/// A lone command names no line, and needs none. Neither does a process that was killed, or that ends by another code than that of
-/// a failed line: iproute2 ends at once, without a line's number, at some mistakes.
+/// Splits what `ip -batch` and `tc -batch` write on stderr: each failed line is followed by
+/// `Command failed -:N`, N from 1. A lone command names no line, and needs none. Neither does a
+/// process that was killed, or that ends by another code than that of a failed line: iproute2 ends
+/// at once, without a line's number, at some mistakes.
 pub fn failures(stderr: &str, status: ExitStatus, is_lone: bool) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut says: Vec<&str> = Vec::new();

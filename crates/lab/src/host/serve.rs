@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steward's side of the talk with a coordinator elsewhere. It ends when the coordinator is gone, and then puts everything back.
+//! The steward's side of the talk with a coordinator elsewhere. It ends when the coordinator is
+//! gone, and then puts everything back.
 
 use super::message::{self as talk, Answer, Order, Reply};
 use super::{ApplyError, Host};
@@ -10,7 +11,8 @@ use tardy_engine::message::{self, MessageError};
 /// Serves a host until the orders end. What is left to be put back then is put back.
 ///
 /// # Errors
-/// [`Unserved::Talk`] if the other side says what is no order of this protocol, and [`Unserved::Left`] if something could not be put back.
+/// [`Unserved::Talk`] if the other side says what is no order of this protocol, and
+/// [`Unserved::Left`] if something could not be put back.
 pub fn serve(from: impl Read, to: &mut impl Write, version: &str, host: &mut dyn Host) -> Result<(), Unserved> {
     let talked = talk(from, to, version, host);
     let left = host.end().map(|_| ());

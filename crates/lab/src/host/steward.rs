@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steward of the machine that this process runs on. It holds the machine's slot and the devices that it claimed, and it has one
-//! set-up applied at a time.
+//! The steward of the machine that this process runs on. It holds the machine's slot and the
+//! devices that it claimed, and it has one set-up applied at a time.
 
 use super::applied::{self, Applied};
 use super::ask::{Ask, Observe, Observed};
@@ -47,8 +47,8 @@ pub struct Steward {
     program: PathBuf,
     /// A process in the network namespace to which devices go back.
     home: u32,
-    // In this order they are dropped: what is applied is put back first, then the slot is let go of, and then the devices, which nobody may
-    // take before they are as they were.
+    // In this order they are dropped: what is applied is put back first, then the slot is let go
+    // of, and then the devices, which nobody may take before they are as they were.
     applied: Option<Applied<Processes<'static>>>,
     slot: Option<Slot>,
     claim: Option<Claim>,
@@ -57,8 +57,8 @@ pub struct Steward {
 }
 
 impl Steward {
-    /// With the folder of slots and journals, the program to start as agents, and a process in the network namespace to which devices go
-    /// back. Nothing is touched yet.
+    /// With the folder of slots and journals, the program to start as agents, and a process in the
+    /// network namespace to which devices go back. Nothing is touched yet.
     pub fn new(state: &Path, program: &Path, home: u32) -> Steward {
         Steward {
             state: state.to_owned(),
@@ -116,7 +116,8 @@ impl Host for Steward {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
         let emulates = emulated::has_both_ports();
         let asked: Vec<_> = ask.devices.iter().filter(|device| emulates || !device.only_emulated).collect();
-        // Two runs at once must not both believe a device free, nor one read what the other has set.
+        // Two runs at once must not both believe a device free, nor one read what the other has
+        // set.
         let claim = self.claim.get_or_insert_default();
         claim.also(asked.iter().map(|device| device.device.as_str()))?;
         let nics = devices::look(&asked)?;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program of this machine that fetches or builds for a guest, in folders of ours: apt, tar, make.
+//! A program of this machine that fetches or builds for a guest, in folders of ours: apt, tar,
+//! make.
 //!
-//! It is no command of a plan, and [`runner`](super::runner) is not for it: it may take many minutes, it works in a folder and an
-//! environment of its own, and Ctrl-C in the terminal is to end it together with tardy, because nothing has to be put back behind it.
+//! It is no command of a plan, and [`runner`](super::runner) is not for it: it may take many
+//! minutes, it works in a folder and an environment of its own, and Ctrl-C in the terminal is to
+//! end it together with tardy, because nothing has to be put back behind it.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that run as long as a path: one that forwards its packets, or one that holds a BPF link, which goes with its process. A kind of
-//! path plans them; here they are started, watched and ended.
+//! Programs that run as long as a path: one that forwards its packets, or one that holds a BPF
+//! link, which goes with its process. A kind of path plans them; here they are started, watched
+//! and ended.
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -19,8 +20,8 @@ const ENDING: Duration = Duration::from_secs(2);
 /// The longest line that says so, bytes.
 const LINE: u64 = 4096;
 
-/// A program that must run as long as the path. It is started behind the path's steps. It writes a line on its standard output once packets
-/// may come, and it ends when its standard input does.
+/// A program that must run as long as the path. It is started behind the path's steps. It writes a
+/// line on its standard output once packets may come, and it ends when its standard input does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keeper {
     /// Where it runs. The command itself enters the namespace.
@@ -64,7 +65,8 @@ pub enum KeeperError {
 pub struct Keepers(Vec<(Keeper, Option<Connection>)>);
 
 impl Keepers {
-    /// Starts them, one after the other, each on the host of its place; its host's journal has each before the next one is started.
+    /// Starts them, one after the other, each on the host of its place; its host's journal has
+    /// each before the next one is started.
     ///
     /// # Errors
     /// If one cannot be started, ends or is not ready in time. Those that run are ended.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use thiserror::Error;
 
-/// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not built in).
+/// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not
+/// built in).
 pub(crate) const NO_IPV6: &[Text] =
     &[Cow::Borrowed("Address family not supported"), Cow::Borrowed("Operation not supported")];
 
@@ -46,7 +47,8 @@ impl PathId {
     }
 }
 
-/// Where the paths of a set-up end, in the order of the stations' names. A station has an end for each path that leads to it.
+/// Where the paths of a set-up end, in the order of the stations' names. A station has an end for
+/// each path that leads to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends(BTreeMap<(String, PathId), LinkEnd>);
 

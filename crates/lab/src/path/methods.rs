@@ -11,11 +11,13 @@ use tardy_spec::experiment::Setup;
 /// What a kind of path does.
 #[derive(Debug)]
 pub struct PathMethods {
-    /// Why none of this kind can be had on a host, by what is known of it (`Facts`), where a cell that asks for it should not cost the others;
-    /// `None` if it may be. What only the kernel can say fails in its step, and ends the run.
+    /// Why none of this kind can be had on a host, by what is known of it (`Facts`), where a cell
+    /// that asks for it should not cost the others; `None` if it may be. What only the kernel can
+    /// say fails in its step, and ends the run.
     pub refusal: fn(&Facts) -> Option<String>,
-    /// Plans the path of a set-up between stations that are built before it. Pure: what cannot be done is found when the steps are applied,
-    /// and what they did is put back by their inverses. An error ends the run before anything is touched.
+    /// Plans the path of a set-up between stations that are built before it. Pure: what cannot be
+    /// done is found when the steps are applied, and what they did is put back by their inverses.
+    /// An error ends the run before anything is touched.
     pub lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
     /// What a guest needs for it.
     pub guest: InGuest,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two devices of netdevsim, the kernel's own simulator of network devices, joined. They have a clock and take a schedule as a device
-//! with gates would, and hold nothing back: what a queue discipline hands to a device can be tried on them, and nothing be measured.
+//! Two devices of netdevsim, the kernel's own simulator of network devices, joined. They have a
+//! clock and take a schedule as a device with gates would, and hold nothing back: what a queue
+//! discipline hands to a device can be tried on them, and nothing be measured.
 //!
-//! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's choice.
+//! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's
+//! choice.
 
 use super::link::{Ends, Laid, PathError, PathId};
 use super::methods::{InGuest, PathMethods, PlannedStations};
@@ -56,7 +58,8 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {
     let (folder, link) = (format!("{BUS}/devices/{DRIVER}{number}"), &at.link);
     let inside = |script: &str| at.place.shell(script, &[]);
-    // By a command of its own: when the name cannot be given, the device is there and must be taken away.
+    // By a command of its own: when the name cannot be given, the device is there and must be
+    // taken away.
     let make = inside(&format!("echo {number} 1 {queues} >{BUS}/new_device"));
     let name = inside(&format!("cd {folder}/net && for device in *; do ip link set dev $device name {link}; done"));
     let why = "a simulated device of one port, born in its namespace";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two stations joined by a pair of virtual Ethernet links. Both links are born inside the stations' namespaces, so that nothing of them
-//! ever shows on the host.
+//! Two stations joined by a pair of virtual Ethernet links. Both links are born inside the
+//! stations' namespaces, so that nothing of them ever shows on the host.
 
 use super::link::{Ends, Laid, LinkEnd, NO_IPV6, PathError, PathId};
 use super::methods::{InGuest, PathMethods, PlannedStations};
@@ -28,7 +28,8 @@ pub(super) struct Joint<'a> {
 }
 
 impl<'a> Joint<'a> {
-    /// The two of a path of this kind, in the network namespaces that the stations offer, by the slot's names.
+    /// The two of a path of this kind, in the network namespaces that the stations offer, by the
+    /// slot's names.
     ///
     /// # Errors
     /// If there are not exactly two stations, or one offers no namespace.
@@ -82,8 +83,8 @@ fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
     }
     let (near, far) = (half(a, &queues, &mtu), half(b, &queues, &mtu));
     let does = Command::ip(&[&["link", "add"], &near[..], &["type", "veth", "peer", "name"], &far[..]].concat());
-    // One end takes the other with it. Namespaces alone would do, but only some time after they are deleted, and not while a process
-    // is still inside.
+    // One end takes the other with it. Namespaces alone would do, but only some time after they
+    // are deleted, and not while a process is still inside.
     let undoes = Inverse::within(&a.place, Action::DeleteLink { device: a.link.clone() });
     Step::new(&a.place, "the pair of links, each end born in its namespace", vec![does]).undone_by(vec![undoes])
 }

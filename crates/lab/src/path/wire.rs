@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two network devices of this host, cabled back to back. Each is moved into its station's namespace, and afterwards goes
-//! back to where it was, with the addresses, MTU, admin state and stamping that it had.
+//! Two network devices of this host, cabled back to back. Each is moved into its station's
+//! namespace, and afterwards goes back to where it was, with the addresses, MTU, admin state and
+//! stamping that it had.
 //!
-//! The namespace that the devices came from is kept under a name, so that the way back is the same from anywhere, also for
-//! `tardy undo` in another one. A device never goes by the fall of its namespace: a virtual one would be destroyed, a
-//! physical one would land in the machine's first namespace.
+//! The namespace that the devices came from is kept under a name, so that the way back is the same
+//! from anywhere, also for `tardy undo` in another one. A device never goes by the fall of its
+//! namespace: a virtual one would be destroyed, a physical one would land in the machine's first
+//! namespace.
 
 use super::link::{Ends, Laid, PathError, PathId};
 use super::methods::{InGuest, PathMethods, PlannedStations};
@@ -27,8 +29,8 @@ use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::hwtstamp::{HwStamp, RX_ALL, TX_ON};
 use tardy_sys::nic::TsInfo;
 
-/// What a driver says to a kind of stamping that it lists and does not grant. The point is absent then, with the device's
-/// own reason.
+/// What a driver says to a kind of stamping that it lists and does not grant. The point is absent
+/// then, with the device's own reason.
 const NOT_GRANTED: &[Text] = &[
     Cow::Borrowed("Operation not supported"),
     Cow::Borrowed("Numerical result out of range"),
@@ -141,12 +143,14 @@ fn keep(host: HostId, home: &str, pid: u32) -> Step {
         .undone_by(vec![undoes])
 }
 
-/// The device moves, and the inverse gives it back what the move takes from it or what is changed in the station.
+/// The device moves, and the inverse gives it back what the move takes from it or what is changed
+/// in the station.
 fn take(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
     let was = NicWas {
         mtu: nic.mtu,
         up: nic.up,
-        // `stable_secret` cannot be set without its secret, which stayed with the namespace's own settings.
+        // `stable_secret` cannot be set without its secret, which stayed with the namespace's own
+        // settings.
         addr_gen_mode: nic.addr_gen_mode.clone().filter(|mode| *mode != "stable_secret"),
         addresses: nic.addresses.clone(),
     };
@@ -163,7 +167,8 @@ fn fit(at: &Joint<'_>, mtu: u32) -> Step {
     Step::new(&at.place, "the path's MTU", vec![does])
 }
 
-/// Behind the device's start, since some drivers set it only while up; its inverse, run while it is up, comes first of all.
+/// Behind the device's start, since some drivers set it only while up; its inverse, run while it
+/// is up, comes first of all.
 fn stamp(at: &Joint<'_>, now: HwStamp, to: HwStamp, home: &str) -> Step {
     let (tx, rx, flags) = (to.tx.to_string(), to.rx.to_string(), to.flags.to_string());
     let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];

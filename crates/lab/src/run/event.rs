@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens in a run, as one owned value with a time. The progress line, `events.jsonl` and the port of a guest all take this one.
+//! What happens in a run, as one owned value with a time. The progress line, `events.jsonl` and
+//! the port of a guest all take this one.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,19 +16,20 @@ use tardy_sys::clock;
 /// Something that happened in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, by the clock of the host that runs tardy. What a guest says gets the time at which the host heard it, because the guest's
-    /// clock is its own.
+    /// When, by the clock of the host that runs tardy. What a guest says gets the time at which
+    /// the host heard it, because the guest's clock is its own.
     pub at: Instant<Realtime>,
     /// What.
     pub what: What,
 }
 
-/// What happened. In JSON the name of what happened is the key beside `at`: the kernel's answers stay the text that they are, which a
-/// tag among the fields would not allow.
+/// What happened. In JSON the name of what happened is the key beside `at`: the kernel's answers
+/// stay the text that they are, which a tag among the fields would not allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// A batch of commands was run: each as a person would paste it. The event's time is the batch's end.
+    /// A batch of commands was run: each as a person would paste it. The event's time is the
+    /// batch's end.
     Commands {
         /// Commands.
         commands: Vec<String>,
@@ -35,7 +37,8 @@ pub enum What {
         took_ns: Nanos,
         /// What failed, in the program's words.
         failed: Vec<String>,
-        /// They are nothing for this machine's shell: a guest says that it ran them, or they start one.
+        /// They are nothing for this machine's shell: a guest says that it ran them, or they start
+        /// one.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },

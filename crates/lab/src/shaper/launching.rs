@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a set-up means for the packets of a stream: which phase its schedule has against the gates, and by what the judge tells
-//! whether they left when they should. Pure.
+//! What a set-up means for the packets of a stream: which phase its schedule has against the
+//! gates, and by what the judge tells whether they left when they should. Pure.
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -14,7 +14,8 @@ use tardy_spec::experiment::{Path, Setup};
 /// Sending early in a window leaves the rest of it to the sender's own lateness.
 const EARLY_PART: i64 = 4;
 
-/// The trial's own shift of a stream's schedule: anywhere in its cycle, or where gates decide, early in a window of its class.
+/// The trial's own shift of a stream's schedule: anywhere in its cycle, or where gates decide,
+/// early in a window of its class.
 pub fn phase(setup: &Setup, stream: &Stream, random: &mut Pcg64Mcg) -> Nanos {
     let cycle = stream.cycle.0.max(1);
     // One draw in every case, so that a shaper moves no other stream's phase.
@@ -58,7 +59,8 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
         entries: None,
         frame_ns: shaper.taprio().map_or(0, |taprio| stream.frame_time(taprio.port_bit_s).0),
     };
-    // A device that holds packets is behind every stamp; one that must be gone by its launch time is not held at all.
+    // A device that holds packets is behind every stamp; one that must be gone by its launch time
+    // is not held at all.
     let below = |etf: &Etf, plain: Keeper| match (etf.offload, etf.deadline_mode) {
         (true, _) => Keeper::Device,
         (false, true) => Keeper::EtfDeadline,
@@ -84,8 +86,9 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
     }
 }
 
-/// The first Linux whose packets bear a mark with the launch time that a program gave them. Its scrubbing of packets which change
-/// their namespace spares what is so marked; before, it clears the launch time, and the packet is stamped as it arrives.
+/// The first Linux whose packets bear a mark with the launch time that a program gave them. Its
+/// scrubbing of packets which change their namespace spares what is so marked; before, it clears
+/// the launch time, and the packet is stamped as it arrives.
 const MARKS_LAUNCH_TIMES: [u32; 2] = [6, 9];
 
 /// Major and minor number of a kernel's release: `6.12.57-amd64`.
@@ -94,10 +97,11 @@ fn version(release: &str) -> Option<[u32; 2]> {
     Some([numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?])
 }
 
-/// Where the kernel of this release stamps the stream's packets at their arrival; `None` where a release that cannot be read would have to
-/// say so.
+/// Where the kernel of this release stamps the stream's packets at their arrival; `None` where a
+/// release that cannot be read would have to say so.
 pub fn rx_kernel_at(path: &Path, stream: &Stream, release: Option<&str>) -> Option<RxKernelAt> {
-    // A virtual link hands the very packet over, and its launch time stays where the stamp of its arrival would be.
+    // A virtual link hands the very packet over, and its launch time stays where the stamp of its
+    // arrival would be.
     if stream.launch == Launch::None || !path.traits().hands_packets_over || stream.port.traits().is_simulated {
         return Some(RxKernelAt::Arrival);
     }
@@ -109,7 +113,8 @@ pub fn rx_kernel_at(path: &Path, stream: &Stream, release: Option<&str>) -> Opti
     })
 }
 
-/// The record of a trial. `timer_p99_9_ns` is the ruler's figure of the sender's thread, `release` the kernel's.
+/// The record of a trial. `timer_p99_9_ns` is the ruler's figure of the sender's thread, `release`
+/// the kernel's.
 pub fn record(setup: &Setup, stream: &Stream, timer_p99_9_ns: Option<i64>, release: Option<&str>) -> LaunchRecord {
     LaunchRecord {
         launch: stream.launch,

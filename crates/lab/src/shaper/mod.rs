@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sender's queue discipline: the devices by which streams leave get it, the others keep their own. A kind is one file and one
-//! line in [`set`]; what the kernel made of it is compared in [`read_back`].
+//! The sender's queue discipline: the devices by which streams leave get it, the others keep their
+//! own. A kind is one file and one line in [`set`]; what the kernel made of it is compared in
+//! [`read_back`].
 
 pub mod cbs;
 pub mod etf;
@@ -84,7 +85,8 @@ pub fn stations(setup: &Setup) -> BTreeSet<&str> {
     setup.streams.iter().map(|stream| stream.from.as_str()).collect()
 }
 
-/// True if queue disciplines are to be watched during trials: one is asked for, or packets bear launch times.
+/// True if queue disciplines are to be watched during trials: one is asked for, or packets bear
+/// launch times.
 pub fn is_watched(setup: &Setup) -> bool {
     setup.shaper != Shaper::None || setup.streams.iter().any(|stream| stream.launch.is_some())
 }
@@ -147,7 +149,8 @@ pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
     Ok(())
 }
 
-/// Why the devices that streams leave by cannot do what only a device can; `None` if that is not asked, or may be.
+/// Why the devices that streams leave by cannot do what only a device can; `None` if that is not
+/// asked, or may be.
 ///
 /// # Errors
 /// If the run has not looked at the host of a station.
@@ -171,8 +174,9 @@ pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<Stri
     }))
 }
 
-/// What a refusal of the kernel's says to who asked for an offload: the command, its words, and what of the devices is known to stand
-/// against it. Many drivers take no queue discipline over unless they are told that they may.
+/// What a refusal of the kernel's says to who asked for an offload: the command, its words, and
+/// what of the devices is known to stand against it. Many drivers take no queue discipline over
+/// unless they are told that they may.
 ///
 /// # Errors
 /// If the run has not looked at the host of a station.
@@ -198,7 +202,8 @@ pub fn with_the_kernels_refusal(
     Ok(all)
 }
 
-/// Stations that streams start from with their devices of the host, by the experiment's names for them.
+/// Stations that streams start from with their devices of the host, by the experiment's names for
+/// them.
 fn devices(setup: &Setup) -> impl Iterator<Item = (&str, &str)> {
     let sends = stations(setup);
     setup.devices().filter(move |(station, _)| sends.contains(station))

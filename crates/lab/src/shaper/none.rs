@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No shaper: the device keeps the queue discipline that the kernel gave it, and that is read back, not assumed.
+//! No shaper: the device keeps the queue discipline that the kernel gave it, and that is read
+//! back, not assumed.
 
 use crate::path::LinkEnd;
 use crate::step::Question;

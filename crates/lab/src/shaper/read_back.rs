@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel made of a queue discipline, by `tc -j -s qdisc`: what differs from what was asked for, and what its counters say.
+//! What the kernel made of a queue discipline, by `tc -j -s qdisc`: what differs from what was
+//! asked for, and what its counters say.
 
 use super::tc::{ROOT, places};
 use crate::path::LinkEnd;
@@ -46,7 +47,8 @@ pub fn qdiscs(says: &Value, shaper: &Shaper) -> Vec<QdiscRecord> {
     found
 }
 
-/// What the counters grew by between two readings. A queue discipline that was not there before counts from nothing.
+/// What the counters grew by between two readings. A queue discipline that was not there before
+/// counts from nothing.
 pub fn grown(before: &[QdiscRecord], after: Vec<QdiscRecord>) -> Vec<QdiscRecord> {
     let since = |now: QdiscRecord| {
         let same =
@@ -64,7 +66,8 @@ pub fn grown(before: &[QdiscRecord], after: Vec<QdiscRecord>) -> Vec<QdiscRecord
     after.into_iter().map(since).collect()
 }
 
-/// The record of a trial from readings before and after it. A reading that there is not has the reason in its place.
+/// The record of a trial from readings before and after it. A reading that there is not has the
+/// reason in its place.
 pub fn record(
     shaper: &Shaper,
     device: &str,
@@ -82,7 +85,8 @@ pub fn record(
     ShaperRecord { asked: shaper.kind().to_owned(), device: device.to_owned(), driver: None, schedule, qdiscs, differs }
 }
 
-/// A device always has a queue discipline, if only one that holds nothing: that none is told is no answer.
+/// A device always has a queue discipline, if only one that holds nothing: that none is told is no
+/// answer.
 fn read(says: &Value, shaper: &Shaper) -> Result<Vec<QdiscRecord>, &'static str> {
     Some(qdiscs(says, shaper)).filter(|found| !found.is_empty()).ok_or("tc tells of none")
 }
@@ -91,7 +95,8 @@ fn unread(why: &str) -> String {
     format!("it could not be read back ({why})")
 }
 
-/// What was asked for and is not what tc printed, a sentence each. What was asked for and is not printed at all is among it.
+/// What was asked for and is not what tc printed, a sentence each. What was asked for and is not
+/// printed at all is among it.
 pub fn differs(shaper: &Shaper, says: &Value) -> Vec<String> {
     let all: Vec<&Value> = says.as_array().into_iter().flatten().collect();
     let root = all.iter().find(|of| of["root"] == Value::Bool(true)).copied().unwrap_or(&Value::Null);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! taprio: gates that open by a schedule, kept by the kernel, by launch times with etf below, or by the device.
+//! taprio: gates that open by a schedule, kept by the kernel, by launch times with etf below, or
+//! by the device.
 
 use super::etf;
 use super::tc::{children, classes, step, words};

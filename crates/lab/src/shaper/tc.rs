@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every kind of shaper says to tc: the step that sets the root and what hangs below it, and tc's words for classes and places.
+//! What every kind of shaper says to tc: the step that sets the root and what hangs below it, and
+//! tc's words for classes and places.
 
 use crate::inverse::{Action, Inverse};
 use crate::path::LinkEnd;

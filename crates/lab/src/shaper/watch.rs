@@ -68,8 +68,8 @@ impl<'a> Readings<'a> {
         ends.filter(move |(_, (_, end, _))| end.place.host == host).map(|(at, _)| at)
     }
 
-    /// Records by station, of the first reading and the last. A reading that failed is told in the record; a trial that broke before
-    /// the second one has none.
+    /// Records by station, of the first reading and the last. A reading that failed is told in the
+    /// record; a trial that broke before the second one has none.
     pub fn records(self) -> BTreeMap<String, ShaperRecord> {
         let record = |(name, end, says): (String, LinkEnd, Vec<Said>)| {
             let [before, .., after] = &says[..] else { return None };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stations of one built path, by their [`StationId`], and one channel for what their agents say.
+//! The stations of one built path, by their [`StationId`], and one channel for what their agents
+//! say.
 
 use super::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
@@ -44,7 +45,8 @@ impl Stations {
         self.agents.get_mut(usize::from(id.0)).ok_or_else(|| NotFound::Station(id.to_string()))
     }
 
-    /// The next one's number, and where its messages are to go. Stations are taken in in the order of the plan's.
+    /// The next one's number, and where its messages are to go. Stations are taken in in the order
+    /// of the plan's.
     ///
     /// # Errors
     /// If there are too many.
@@ -69,7 +71,8 @@ impl Stations {
         self.agents
     }
 
-    /// Compares the clocks of other hosts with this one's, once for each host. Also the stations on hosts whose clock cannot be compared.
+    /// Compares the clocks of other hosts with this one's, once for each host. Also the stations
+    /// on hosts whose clock cannot be compared.
     pub(crate) fn compare_clocks(&mut self) -> (BTreeMap<StationId, Compared>, Vec<(StationId, AgentError)>) {
         let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();
         let (mut of_stations, mut failed) = (BTreeMap::new(), Vec::new());
@@ -111,7 +114,8 @@ impl Stations {
         self.agents.iter().zip(0..).map(|(agent, id)| (StationId(id), agent.station().to_owned())).collect()
     }
 
-    /// The next message within `limit`, or how the connection to a station broke; `None` when the time is up.
+    /// The next message within `limit`, or how the connection to a station broke; `None` when the
+    /// time is up.
     pub(crate) fn next(&mut self, limit: Duration) -> Option<(StationId, Result<FromAgent, AgentError>)> {
         let (station, message) = self.inbox.recv_timeout(limit).ok()?;
         let explained = |error| match self.agent(station) {
@@ -121,8 +125,9 @@ impl Stations {
         Some((station, message.map_err(explained)))
     }
 
-    /// Waits for one answer that `take` accepts from each of the stations asked. What it does not accept is passed over, but
-    /// a message that is no mere progress shows that its station works, and the time limit starts anew.
+    /// Waits for one answer that `take` accepts from each of the stations asked. What it does not
+    /// accept is passed over, but a message that is no mere progress shows that its station works,
+    /// and the time limit starts anew.
     pub(crate) fn answers<T>(
         &mut self,
         asked: &[StationId],
@@ -171,8 +176,8 @@ impl Stations {
         self.answers(&those, "letting go of the last path", limit, is_ready).map(drop)
     }
 
-    /// Measures the ruler: for each station the threads that will run there. One station after the other, for on a shared
-    /// CPU they would measure each other.
+    /// Measures the ruler: for each station the threads that will run there. One station after the
+    /// other, for on a shared CPU they would measure each other.
     ///
     /// # Errors
     /// A station's.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stations: where traffic starts or ends. A kind of station is one file here and one line in [`kind`]. It says on which host the station
-//! is, builds it there, says what it offers to a path, and has its agent started, to which it gives the coordinator a [`Connection`](crate::connection::Connection).
-//! Nothing outside this folder and `host` knows whether an agent is a child process, a thread, or a program in another machine.
+//! Stations: where traffic starts or ends. A kind of station is one file here and one line in
+//! [`kind`]. It says on which host the station is, builds it there, says what it offers to a path,
+//! and has its agent started, to which it gives the coordinator a
+//! [`Connection`](crate::connection::Connection). Nothing outside this folder and `host` knows
+//! whether an agent is a child process, a thread, or a program in another machine.
 
 mod all;
 mod host;
@@ -25,7 +27,8 @@ pub fn kind(station: StationKind) -> &'static StationMethods {
     }
 }
 
-/// A station of a built path. A plan gives it for a name, and for a name that it does not know an error.
+/// A station of a built path. A plan gives it for a name, and for a name that it does not know an
+/// error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StationId(u16);
 

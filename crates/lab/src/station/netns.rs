@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A network namespace as a station: it is made for the path and deleted with it. Its agent is a child process inside it.
+//! A network namespace as a station: it is made for the path and deleted with it. Its agent is a
+//! child process inside it.
 
 use super::methods::StationMethods;
 use super::planned::{Offer, PlannedStation};

@@ -59,7 +59,8 @@ impl Awaited {
         self.until
     }
 
-    /// The first station that did not answer in time, with the limit in seconds and what it was to do.
+    /// The first station that did not answer in time, with the limit in seconds and what it was to
+    /// do.
     pub(super) fn silent(&self, now: Instant<Monotonic>) -> Option<(StationId, u64, &'static str)> {
         let (first, _) = self.missing.first().filter(|_| now >= self.until)?;
         Some((*first, (self.limit.0 / 1_000_000_000) as u64, self.doing))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collecting what the ends recorded, one end after the other, when a trial is over or a station has failed.
+//! Collecting what the ends recorded, one end after the other, when a trial is over or a station
+//! has failed.
 
 use super::activities::{Activity, ActivityKind};
 use super::awaited::Awaited;
@@ -63,7 +64,8 @@ impl Collecting {
         Collecting::of(next.collect(), None, BTreeSet::new(), now, out)
     }
 
-    /// What is left of a trial that failed: the ends of streams that began. Nothing is asked of stations that are `lost`.
+    /// What is left of a trial that failed: the ends of streams that began. Nothing is asked of
+    /// stations that are `lost`.
     pub(super) fn left(
         shared: &Shared<'_>,
         failed: TrialError,
@@ -106,7 +108,8 @@ impl Collecting {
     fn ask_next(&mut self, now: Now, out: &mut Vec<Output>) {
         self.present = None;
         while let Some(end) = self.next.pop_front() {
-            // Its answer to another question may still be on its way, and would be taken for that to this one.
+            // Its answer to another question may still be on its way, and would be taken for that
+            // to this one.
             if self.lost.contains(&end.station) {
                 continue;
             }
@@ -197,8 +200,9 @@ impl Collecting {
 }
 
 impl Shared<'_> {
-    /// What the stations that still answered had recorded of a stream; `None` if it never began, or nothing is left of it.
-    /// Whoever keeps it must say that half of it is gone: it is not a trial.
+    /// What the stations that still answered had recorded of a stream; `None` if it never began,
+    /// or nothing is left of it. Whoever keeps it must say that half of it is gone: it is not a
+    /// trial.
     fn salvaged(&self, ordered: &Ordered, halves: BTreeMap<Side, HandedOver>) -> Option<StreamHalves> {
         let base = *self.bases.get(&ordered.id)?;
         if halves.is_empty() {
@@ -296,8 +300,8 @@ impl Shared<'_> {
 const UNREAD: ClockReading =
     ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: i64::MAX, tai_offset_s: 0 };
 
-/// Points whose stamps are not those of one message: the kernel joins segments that wait to be sent or read, and keeps one stamp for
-/// all.
+/// Points whose stamps are not those of one message: the kernel joins segments that wait to be
+/// sent or read, and keeps one stamp for all.
 fn joined(stream: &Stream) -> impl Iterator<Item = (Point, String)> + '_ {
     let joined = stream.port.traits().is_connection && stream.reply.in_flight > 1;
     let sent = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];

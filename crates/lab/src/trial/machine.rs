@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One trial as a state machine without I/O. What happens goes in, with the time at which it happened; what is to be done
-//! comes out. It does not know how an agent is reached, so a test can lead it through any order of messages, late and lost
-//! ones too.
+//! One trial as a state machine without I/O. What happens goes in, with the time at which it
+//! happened; what is to be done comes out. It does not know how an agent is reached, so a test can
+//! lead it through any order of messages, late and lost ones too.
 //!
 //! What runs in a trial are its activities. The phases: prepare them, connect the loads, warm up
 //! until stamps flow, look at the machine, run, look again, collect the loads, collect the ends. A
@@ -48,8 +48,8 @@ pub struct TrialMachine<'a> {
 }
 
 impl<'a> TrialMachine<'a> {
-    /// A trial of these streams and loads over these stations. `ahead` is the least time between the order to start and
-    /// the first packet of the lead-in. Gives what is to be done first.
+    /// A trial of these streams and loads over these stations. `ahead` is the least time between
+    /// the order to start and the first packet of the lead-in. Gives what is to be done first.
     pub fn begin(
         streams: &'a [Ordered],
         loads: &'a mut Loads,
@@ -86,7 +86,8 @@ impl<'a> TrialMachine<'a> {
         matches!(self.phase, Phase::Over)
     }
 
-    /// When [`Input::Tick`] is due if nothing else happens before; `None` if only something else can lead on.
+    /// When [`Input::Tick`] is due if nothing else happens before; `None` if only something else
+    /// can lead on.
     pub fn deadline(&self) -> Option<Instant<Monotonic>> {
         match &self.phase {
             Phase::Preparing(asked) | Phase::ConnectingLoads(asked) | Phase::CollectingLoads(asked) => {

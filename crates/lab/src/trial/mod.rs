@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One trial on real stations. What is to be done and when is decided in [`machine`]; here it is done: orders are sent, messages
-//! are waited for, and the clock is read.
+//! One trial on real stations. What is to be done and when is decided in [`machine`]; here it is
+//! done: orders are sent, messages are waited for, and the clock is read.
 
 mod activities;
 mod awaited;
@@ -30,7 +30,8 @@ use tardy_sys::clock;
 
 /// What is to be done on the hosts themselves, which no station can do.
 pub trait Outside {
-    /// Looks at the machines: for the first time just before the trial, for the second time just behind it.
+    /// Looks at the machines: for the first time just before the trial, for the second time just
+    /// behind it.
     ///
     /// # Errors
     /// A host that cannot be asked any more.
@@ -40,13 +41,16 @@ pub trait Outside {
     fn end_leftovers(&mut self);
 }
 
-/// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured for a moment.
+/// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured
+/// for a moment.
 const LISTEN: Duration = Duration::from_millis(250);
-/// Between the order to start and the lead-in's first packet, at least: stations are ordinary processes.
+/// Between the order to start and the lead-in's first packet, at least: stations are ordinary
+/// processes.
 pub const AHEAD: Nanos = Nanos(15_000_000);
-/// The same where the machine has been looked at just before. To read `/proc` leaves callbacks with the kernel (RCU), and a CPU that has
-/// some does not stop its tick when it is idle. Until they are done, three or four ticks later, it wakes earlier: in a virtual machine
-/// a quarter of a round trip, in the first 5 to 10 ms of a trial.
+/// The same where the machine has been looked at just before. To read `/proc` leaves callbacks
+/// with the kernel (RCU), and a CPU that has some does not stop its tick when it is idle. Until
+/// they are done, three or four ticks later, it wakes earlier: in a virtual machine a quarter of a
+/// round trip, in the first 5 to 10 ms of a trial.
 pub const SETTLED: Nanos = Nanos(45_000_000);
 
 fn now() -> Now {
@@ -54,8 +58,9 @@ fn now() -> Now {
 }
 
 impl Stations {
-    /// Runs one trial of all streams at once. `outside` is asked to look just before the start and just behind the end: what lies
-    /// outside, making ready and handing over, is not the trial. Without it nothing has disturbed the kernel, and the trial begins sooner.
+    /// Runs one trial of all streams at once. `outside` is asked to look just before the start and
+    /// just behind the end: what lies outside, making ready and handing over, is not the trial.
+    /// Without it nothing has disturbed the kernel, and the trial begins sooner.
     pub fn run(
         &mut self,
         streams: &[Ordered],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trial ends with: both halves of each stream, or why it has no whole result and what is left of it.
+//! What a trial ends with: both halves of each stream, or why it has no whole result and what is
+//! left of it.
 
 use crate::agent::AgentError;
 use crate::not_found::NotFound;

@@ -39,11 +39,13 @@ pub enum Input {
     Message(StationId, FromAgent),
     /// The connection to a station broke.
     Lost(StationId, AgentError),
-    /// The host of a station could not be looked at, or its clock not be compared. The station itself may answer.
+    /// The host of a station could not be looked at, or its clock not be compared. The station
+    /// itself may answer.
     Unseen(StationId, AgentError),
     /// The user wants the run to end. The trial ends with what was sent until then.
     Stop,
-    /// The machine was looked at, as [`Output::Look`] asked; and the clocks of stations on other hosts were compared with this one's.
+    /// The machine was looked at, as [`Output::Look`] asked; and the clocks of stations on other
+    /// hosts were compared with this one's.
     Looked(BTreeMap<StationId, Compared>),
 }
 
@@ -52,9 +54,8 @@ pub enum Input {
 pub enum Output {
     /// Send an order to a station. If that fails, [`Input::Lost`] follows.
     Tell(StationId, ToAgent),
-    /// Look at the state of the machine, and compare the hosts' clocks: for the first time just before the trial, for the second time
-    /// just after it.
-    /// [`Input::Looked`] follows.
+    /// Look at the state of the machine, and compare the hosts' clocks: for the first time just
+    /// before the trial, for the second time just after it. [`Input::Looked`] follows.
     Look,
     /// End the processes that programs of loads left behind.
     EndLeftovers,
@@ -124,8 +125,8 @@ impl<'a> Shared<'a> {
         self.activities.at(station, id).ok_or_else(not_its)
     }
 
-    /// A message that a phase with a question looks at: an error if a station failed or did not answer in time, `None` if
-    /// the input is no answer.
+    /// A message that a phase with a question looks at: an error if a station failed or did not
+    /// answer in time, `None` if the input is no answer.
     pub(super) fn heard(
         &self,
         asked: &mut Awaited,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Warming up: packets that no sample comes of, until every stamp that the trial wants flows, or a stream's limit has passed.
-//! Each round warms all streams, so that none has gone cold again when the last one is warm.
+//! Warming up: packets that no sample comes of, until every stamp that the trial wants flows, or a
+//! stream's limit has passed. Each round warms all streams, so that none has gone cold again when
+//! the last one is warm.
 
 use super::awaited::Awaited;
 use super::outcome::TrialError;

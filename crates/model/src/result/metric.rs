@@ -49,7 +49,8 @@ pub struct MetricResult {
     /// Quantiles over received packets only, where they differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub received_only: Option<Quantiles>,
-    /// The greatest of the received packets, where `max_ns` is null because something never arrived.
+    /// The greatest of the received packets, where `max_ns` is null because something never
+    /// arrived.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub received_only_max_ns: Option<i64>,
     /// Negative values: `early` if the metric counts from `scheduled`, else faults of a clock;
@@ -67,7 +68,8 @@ fn sources() -> Vec<&'static str> {
 pub const MAX: &str = "max";
 
 impl MetricResult {
-    /// True if a packet never arrived, so that no figure over all intended packets bounds how late they were.
+    /// True if a packet never arrived, so that no figure over all intended packets bounds how late
+    /// they were.
     pub fn is_unbounded(&self) -> bool {
         self.infinite.iter().any(|name| name == MAX)
     }
@@ -115,7 +117,8 @@ pub struct Quantiles {
     pub p99_99_ns: Option<i64>,
 }
 
-/// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a fraction.
+/// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a
+/// fraction.
 pub const QUANTILES: [(&str, &str, f64); 5] = [
     ("p50", "p50", 0.5),
     ("p90", "p90", 0.9),

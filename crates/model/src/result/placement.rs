@@ -27,7 +27,8 @@ pub struct Placement {
     /// Time on a run queue, all trials together, ns; null where the kernel does not say.
     #[serde(default)]
     pub wait_ns: Option<i64>,
-    /// NAPI contexts of the socket that it received from, 0 for none; left out if it did not receive.
+    /// NAPI contexts of the socket that it received from, 0 for none; left out if it did not
+    /// receive.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub napi_ids: Vec<u32>,
 }

@@ -192,7 +192,8 @@ impl Span {
         std::iter::once(&mut self.stage).chain(&mut self.full)
     }
 
-    /// Reads some rows of the page; true if every one has its stamp, which can only be told if all have the one `before`.
+    /// Reads some rows of the page; true if every one has its stamp, which can only be told if all
+    /// have the one `before`.
     fn read(
         &mut self,
         rows: &Range<usize>,
@@ -242,7 +243,8 @@ impl Column {
         self.all.map_or(Numbers::Each(&self.levels), Numbers::All)
     }
 
-    /// The value of the next row, whose number in the page is `row`. How many there are was checked.
+    /// The value of the next row, whose number in the page is `row`. How many there are was
+    /// checked.
     #[inline]
     fn next(&mut self, row: usize) -> Option<i64> {
         self.levels().is_one(row).then(|| {

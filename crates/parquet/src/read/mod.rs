@@ -74,7 +74,8 @@ impl Reader {
         Ok(std::iter::once(Point::Scheduled).chain(points.iter().copied()).collect())
     }
 
-    /// The rows of a stream, at most [`crate::BATCH_ROWS`] at a time. A stream without rows gives nothing.
+    /// The rows of a stream, at most [`crate::BATCH_ROWS`] at a time. A stream without rows gives
+    /// nothing.
     ///
     /// # Errors
     /// [`CodecError::NoSuchStream`]; [`CodecError::Damaged`] if a column of the stream is missing.
@@ -183,12 +184,14 @@ fn sum_of_chunks(source: &dyn Source, footer: u64) -> io::Result<u32> {
     Ok(sum.finalize())
 }
 
-/// A footer is not taken at its word. Chunks stand one after another up to the footer, as they were written, and none is
-/// longer than its pages can be, so that a file of holes costs neither memory nor a wait.
+/// A footer is not taken at its word. Chunks stand one after another up to the footer, as they
+/// were written, and none is longer than its pages can be, so that a file of holes costs neither
+/// memory nor a wait.
 fn check_chunks(footer: &Footer) -> Result<(), String> {
     let mut at = footer.groups.first().map_or(footer.begins, |_| MARK);
     for group in &footer.groups {
-        // A dictionary takes no more than a page, and a page that cannot be compressed grows by little.
+        // A dictionary takes no more than a page, and a page that cannot be compressed grows by
+        // little.
         let longest = (1 + group.rows.div_ceil(PAGE_ROWS)) * 2 * page::LONGEST;
         for (i, (chunk, column)) in group.chunks.iter().zip(&footer.columns).enumerate() {
             let is_dictionary = matches!(FIXED.get(i), Some(&("stream" | "outcome" | "flags" | "pcp")));

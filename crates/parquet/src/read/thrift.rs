@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Thrift's compact protocol, as far as pages and footers need it, and a page's header in it: a `PageHeader`.
+//! Thrift's compact protocol, as far as pages and footers need it, and a page's header in it: a
+//! `PageHeader`.
 
 use crate::error::{CodecError, damaged};
 
@@ -76,8 +77,8 @@ pub(super) fn fields<'a>(
     }
 }
 
-/// Calls back for each value of a list, which are of one kind. A callback takes a byte at least, so that a list ends with its
-/// bytes, whatever length it says it has.
+/// Calls back for each value of a list, which are of one kind. A callback takes a byte at least,
+/// so that a list ends with its bytes, whatever length it says it has.
 pub(super) fn list<'a>(
     bytes: &mut &'a [u8],
     of: u8,

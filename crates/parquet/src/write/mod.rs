@@ -184,7 +184,8 @@ fn write_dense<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// A column of 64-bit values, compressed. It goes through [`Squeeze`] into memory first, for only a finished chunk can be appended.
+/// A column of 64-bit values, compressed. It goes through [`Squeeze`] into memory first, for only
+/// a finished chunk can be appended.
 fn write_squeezed<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     column: &ColumnDescPtr,
@@ -207,7 +208,8 @@ fn write_squeezed<W: Write + Send>(
     group.append_column(&Bytes::from(chunk.into_inner()?), closed)
 }
 
-/// What a row has in a span column: the stage, if it is one of the stream's and both stamps are there; or the full width.
+/// What a row has in a span column: the stage, if it is one of the stream's and both stamps are
+/// there; or the full width.
 fn span_value(batch: &Batch, row: usize, span: (Point, Point), stages: &[(Point, Point)]) -> Option<i64> {
     let (from, at) = span;
     if stages.contains(&span) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compresses the pages of a column, each byte stream of a noisy one by itself.
 //!
-//! BYTE_STREAM_SPLIT puts the lowest bytes of all values first, then the second lowest, and so on. The lowest are noise, the
-//! second follow a distribution, the others are nearly all zero. A zstd block has one code table and is raw, Huffman-coded
-//! or one repeated byte: a block for each stream is the best of these three for each, and is read as fast as it can be. A
-//! flush between the streams ends the block. Repetitions are looked for in some streams and not in others, which can only be
-//! changed from frame to frame; the result is ordinary zstd frames, one behind the other.
+//! BYTE_STREAM_SPLIT puts the lowest bytes of all values first, then the second lowest, and so on.
+//! The lowest are noise, the second follow a distribution, the others are nearly all zero. A zstd
+//! block has one code table and is raw, Huffman-coded or one repeated byte: a block for each
+//! stream is the best of these three for each, and is read as fast as it can be. A flush between
+//! the streams ends the block. Repetitions are looked for in some streams and not in others, which
+//! can only be changed from frame to frame; the result is ordinary zstd frames, one behind the
+//! other.
 
 use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
@@ -16,8 +18,9 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strate
 
 const BYTES: usize = size_of::<i64>();
 
-/// Bytes from one place where a repetition is looked for to the next. Noise repeats itself by chance: a match here and there
-/// saves little, and each costs the reader a jump. The longest step leaves none.
+/// Bytes from one place where a repetition is looked for to the next. Noise repeats itself by
+/// chance: a match here and there saves little, and each costs the reader a jump. The longest step
+/// leaves none.
 const NO_LOOK: u32 = 1 << 17;
 /// Finds the long runs of one byte that rare outliers leave.
 const A_LOOK: u32 = 8;
@@ -56,7 +59,8 @@ impl<'a> Squeeze<'a> {
         let mut squeezed = Vec::with_capacity(compress_bound(page.len()) + 256);
         let mut rest = parts.as_slice();
         while !rest.is_empty() {
-            // Parts of one byte throughout are a block of that byte in any frame, if not at its front.
+            // Parts of one byte throughout are a block of that byte in any frame, if not at its
+            // front.
             let step = rest.iter().find_map(|part| step_of(part)).unwrap_or(NO_LOOK);
             let other = rest.iter().position(|part| step_of(part).is_some_and(|other| other != step));
             let (frame, later) = rest.split_at(other.unwrap_or(rest.len()));
@@ -88,7 +92,8 @@ impl<'a> Squeeze<'a> {
     }
 }
 
-/// How repetitions are looked for in a part: not at all if no byte makes up nearly all of it. `None` if one makes up all.
+/// How repetitions are looked for in a part: not at all if no byte makes up nearly all of it.
+/// `None` if one makes up all.
 fn step_of(part: &[u8]) -> Option<u32> {
     let mut counts = [0usize; 256];
     part.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
@@ -129,7 +134,8 @@ impl PageWriter for Squeeze<'_> {
     }
 }
 
-/// Bytes of a version 1 page of a nullable column before its values: a length in four bytes, then the levels.
+/// Bytes of a version 1 page of a nullable column before its values: a length in four bytes, then
+/// the levels.
 fn levels_length(page: &[u8]) -> Result<usize> {
     page.first_chunk()
         .map(|length| 4 + u32::from_le_bytes(*length) as usize)

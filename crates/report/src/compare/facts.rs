@@ -2,10 +2,11 @@
 //! What differed in machine, programs and experiment, as rows: short facts side by side, long
 //! ones below each other with their differing words marked.
 
-use super::{plain, words};
+use super::words;
 use crate::figure::ABSENT;
 use std::fmt::Write as _;
 use tardy_model::comparison::{Comparison, Difference};
+use tardy_model::harmless::blanked as plain;
 
 /// Room for a fact's name and for its value in a run.
 const NAME: usize = 34;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The samples as CSV: one row per intended packet of every finished trial, every metric between two points that have a source
-//! anywhere in the run, and `delta`. Quoted by RFC 4180, lines ended by LF; times are whole ns; what is absent is empty.
-//! Metrics are named as in the files' own columns and in the SQL view of `tardy schema samples`. Where something decides when packets
-//! are to leave, five columns more tell it of each packet.
+//! The samples as CSV: one row per intended packet of every finished trial, every metric between
+//! two points that have a source anywhere in the run, and `delta`. Quoted by RFC 4180, lines ended
+//! by LF; times are whole ns; what is absent is empty. Metrics are named as in the files' own
+//! columns and in the SQL view of `tardy schema samples`. Where something decides when packets are
+//! to leave, five columns more tell it of each packet.
 
 use super::error::ExportError;
 use super::source::Source;
@@ -24,7 +25,8 @@ const FLAGS: [(Flags, &str); 8] = [
     (Flags::QDISC_DROPPED, "qdisc_dropped"),
 ];
 
-/// Of each packet: the window that it belongs to, how far outside it left, its slip. How: `docs/method/gates.md`.
+/// Of each packet: the window that it belongs to, how far outside it left, its slip. How:
+/// `docs/method/gates.md`.
 const GATES: [&str; 5] =
     ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
 

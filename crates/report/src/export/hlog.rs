@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One HdrHistogram log of the whole run: a line per trial and metric, `CELL/STREAM/METRIC` the tag, so that a tag's lines add up
-//! to the cell's figures and a range of time picks trials. Five significant digits, made from the samples anew.
+//! One HdrHistogram log of the whole run: a line per trial and metric, `CELL/STREAM/METRIC` the
+//! tag, so that a tag's lines add up to the cell's figures and a range of time picks trials. Five
+//! significant digits, made from the samples anew.
 //!
-//! A histogram holds neither infinity nor values below 0. A packet that was lost or not sent is counted at an hour, as it is
-//! +infinity in the results, so that every percentile has the same rank; where there are such, `…/received` holds the others
-//! alone. A negative value is counted at 0. Comments, and the notes that come back, say how many.
+//! A histogram holds neither infinity nor values below 0. A packet that was lost or not sent is
+//! counted at an hour, as it is +infinity in the results, so that every percentile has the same
+//! rank; where there are such, `…/received` holds the others alone. A negative value is counted at
+//! 0. Comments, and the notes that come back, say how many.
 
 use super::error::ExportError;
 use super::source::Source;
@@ -134,8 +136,8 @@ impl Counted {
 }
 
 impl Place<'_> {
-    /// Metric by metric, though the samples are read anew for each: with its five digits a histogram has 27 MiB, and a stream may have a
-    /// hundred metrics.
+    /// Metric by metric, though the samples are read anew for each: with its five digits a
+    /// histogram has 27 MiB, and a stream may have a hundred metrics.
     fn write<W: Write>(&self, source: &Source<'_>, log: &mut Log<'_, W>, bent: &mut Bent) -> Result<(), ExportError> {
         let names = self.cell.streams.get(self.stream).into_iter().flat_map(|stream| stream.metrics.keys());
         // A metric of a later version has no values here. In the order of metrics, not of names.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run for other people's tools, written as it is read, so that a run of any length needs little memory.
+//! A run for other people's tools, written as it is read, so that a run of any length needs little
+//! memory.
 //!
-//! An exporter is one file here and one line in [`EXPORTERS`]. What each writes, and what it loses, stands in
-//! `docs/export.md`.
+//! An exporter is one file here and one line in [`EXPORTERS`]. What each writes, and what it
+//! loses, stands in `docs/export.md`.
 
 mod csv;
 mod error;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The figures in Prometheus' text exposition format 0.0.4, for node_exporter's textfile collector. Base units: seconds and
-//! ratios. Every series has the experiment's name, so that the files of several experiments can lie side by side.
+//! The figures in Prometheus' text exposition format 0.0.4, for node_exporter's textfile
+//! collector. Base units: seconds and ratios. Every series has the experiment's name, so that the
+//! files of several experiments can lie side by side.
 //!
-//! A percentile that falls on a lost packet is `+Inf`; one that is not resolved, or a figure that could not be had, is `NaN`.
+//! A percentile that falls on a lost packet is `+Inf`; one that is not resolved, or a figure that
+//! could not be had, is `NaN`.
 
 use super::error::ExportError;
 use super::source::Source;

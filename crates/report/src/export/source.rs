@@ -37,7 +37,8 @@ impl Source<'_> {
         cell.is_some_and(|cell| pooled(cell).any(|pooled| pooled.n == trial.n))
     }
 
-    /// Every packet of a stream in a trial, in scheduled order: `each(batch, row, delta)`. The rows are read twice.
+    /// Every packet of a stream in a trial, in scheduled order: `each(batch, row, delta)`. The
+    /// rows are read twice.
     pub(super) fn packets(
         &self,
         trial: &TrialId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the page's script draws from, as JSON: bins and envelopes, never samples, so that its size does not grow with the run's
-//! packets.
+//! What the page's script draws from, as JSON: bins and envelopes, never samples, so that its size
+//! does not grow with the run's packets.
 
 use super::share::share;
 use super::timed;
@@ -14,7 +14,8 @@ use tardy_model::gates::Window;
 use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult, TrialResult};
 
-/// Bins of all pooled distributions together, of all trials' together, and the most and least of one.
+/// Bins of all pooled distributions together, of all trials' together, and the most and least of
+/// one.
 const POOLED: (usize, usize, usize) = (24_000, 480, 24);
 const OF_TRIALS: (usize, usize, usize) = (16_000, 64, 8);
 
@@ -33,7 +34,8 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
     text.replace('<', "\\u003c")
 }
 
-/// Departures by phase, a row for each traffic class; `None` where nothing decides when packets leave.
+/// Departures by phase, a row for each traffic class; `None` where nothing decides when packets
+/// leave.
 pub(super) fn gates(facts: &Facts, cell: &CellResult) -> Option<Value> {
     let streams = facts.in_order(&cell.streams);
     let judged = || {
@@ -75,7 +77,8 @@ pub(super) fn gates(facts: &Facts, cell: &CellResult) -> Option<Value> {
     Some(json!({ "cycle": cycle, "of": first.phases.cycle, "shift": shift, "rows": rows }))
 }
 
-/// The metric that the pictures show first: of the stream that leads, in the first cell that has it.
+/// The metric that the pictures show first: of the stream that leads, in the first cell that has
+/// it.
 pub(super) fn leading<'a>(picture: &Picture<'a>) -> Option<&'a str> {
     let cells: &'a [CellResult] = &picture.results.cells;
     let of_first = cells.iter().filter_map(|cell| Some(picture.facts.in_order(&cell.streams).first()?.1));
@@ -230,8 +233,8 @@ fn flat(bins: &[(i64, i64, u64)]) -> Vec<i64> {
     out
 }
 
-/// Fours: least, median − least, greatest − median (−1: nothing there), packet of the greatest − first packet of the bucket,
-/// negative where that packet was overtaken.
+/// Fours: least, median − least, greatest − median (−1: nothing there), packet of the greatest −
+/// first packet of the bucket, negative where that packet was overtaken.
 fn envelope(line: &Line, packets_each: u64) -> Vec<i64> {
     let each = i64::try_from(packets_each).unwrap_or(i64::MAX);
     let four = |(i, bucket): (usize, &Option<tardy_analyze::envelope::Bucket>)| match bucket {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One page that needs nothing but itself: verdict first, then each cell's figures and pictures, then what made them. Tables and
-//! words stand in the page; the pictures are drawn by its own script from [`data`], and nothing is fetched.
+//! One page that needs nothing but itself: verdict first, then each cell's figures and pictures,
+//! then what made them. Tables and words stand in the page; the pictures are drawn by its own
+//! script from [`data`], and nothing is fetched.
 
 mod data;
 mod share;
@@ -24,7 +25,8 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
                       base-uri 'none'; form-action 'none'";
 /// Longer texts are cut here; the file in the run folder is whole.
 const LONGEST_TEXT: usize = 200_000;
-/// Figures, and headings, of more characters take two places of a card on a narrow page, so that they do not break.
+/// Figures, and headings, of more characters take two places of a card on a narrow page, so that
+/// they do not break.
 const LONG: (usize, usize) = (9, 12);
 /// Packets in the table of those that stand out.
 const OUTLIERS: usize = 10;
@@ -82,7 +84,8 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     if let (true, Some(answer)) = (results.valid, summary::answer(picture)) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
-    // Why not comes before the figures that it is about; below its cell each reason stands with all the others.
+    // Why not comes before the figures that it is about; below its cell each reason stands with
+    // all the others.
     let is_reason = |remark: &summary::Remark| remark.level == Level::Invalid;
     let (mut reasons, others): (Vec<_>, Vec<_>) = summary::of_run(results).into_iter().partition(is_reason);
     reasons.extend(together::remarks(picture, |_, remark| is_reason(remark)));
@@ -113,7 +116,8 @@ fn beside(picture: &Picture<'_>, out: &mut String) {
     *out += "</section>\n";
 }
 
-/// The leading metric's figures, large, of the stream that leads, where there is one cell; several are compared in a table.
+/// The leading metric's figures, large, of the stream that leads, where there is one cell; several
+/// are compared in a table.
 fn leading(picture: &Picture<'_>, out: &mut String) {
     let [cell] = picture.results.cells.as_slice() else { return };
     let streams = picture.facts.in_order(&cell.streams);
@@ -378,8 +382,8 @@ fn remarks(remarks: Vec<summary::Remark>, out: &mut String) {
     *out += "</ul>\n";
 }
 
-/// A table in a box of its own. Of more than three columns, each row becomes a card on a narrow window, in which every figure
-/// bears its column's name.
+/// A table in a box of its own. Of more than three columns, each row becomes a card on a narrow
+/// window, in which every figure bears its column's name.
 fn table(table: &Table, caption: &str) -> String {
     let class = |i: usize| if i < table.words { " class=\"w\"" } else { "" };
     let mut out = String::from("<div class=\"box\" tabindex=\"0\">");

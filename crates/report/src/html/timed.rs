@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the page's pictures over time are drawn from: where buckets begin, what loads moved, how many values lie where.
+//! What the page's pictures over time are drawn from: where buckets begin, what loads moved, how
+//! many values lie where.
 
 use serde_json::{Value, json};
 use tardy_analyze::envelope::{Grid, Trace};
@@ -39,7 +40,8 @@ pub(super) fn loads(trial: &TrialResult, most: usize) -> Vec<Value> {
     timed(trial).map(each).collect()
 }
 
-/// The gaps between the beginnings of a trace's buckets, ns; null where each begins by its packets' schedule.
+/// The gaps between the beginnings of a trace's buckets, ns; null where each begins by its
+/// packets' schedule.
 pub(super) fn starts(trace: &Trace) -> Value {
     let each = i64::try_from(trace.packets_each).unwrap_or(i64::MAX).saturating_mul(trace.cycle_ns);
     let as_scheduled = |(i, start): (usize, &i64)| *start == (i as i64).saturating_mul(each);
@@ -50,8 +52,9 @@ pub(super) fn starts(trace: &Trace) -> Value {
     trace.starts_ns.iter().map(|start| start - std::mem::replace(&mut at, *start)).collect()
 }
 
-/// A column's length; its rows as pairs of the gap from the last one's end and the height; then for each column how many of its
-/// rows hold something, and for each of these the gap from the last one's number and the count.
+/// A column's length; its rows as pairs of the gap from the last one's end and the height; then
+/// for each column how many of its rows hold something, and for each of these the gap from the
+/// last one's number and the count.
 pub(super) fn heat(grid: &Grid) -> Value {
     let mut at = 0i64;
     let mut rows = Vec::new();

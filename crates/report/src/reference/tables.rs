@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The figures of the reference results, as `docs/reference-results.md` has them. Whoever adds a table adds it to [`TABLES`].
+//! The figures of the reference results, as `docs/reference-results.md` has them. Whoever adds a
+//! table adds it to [`TABLES`].
 
 use super::table::{Bulk, Reference, Row, STATS, Stat};
 use crate::figure::Unit;

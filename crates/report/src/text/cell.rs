@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cell's block: its metrics, the shape of the leading one, what became of the packets, what is to be said.
+//! A cell's block: its metrics, the shape of the leading one, what became of the packets, what is
+//! to be said.
 
 use super::layout::{Layout, indent};
 use super::outcomes::outcomes;
@@ -178,7 +179,8 @@ fn without_stamp(stream: &StreamResult, indent: usize, layout: &Layout, page: &m
     }
 }
 
-/// A metric that cannot be had: a dash under the first title and the reason beside it, or below where that is too narrow.
+/// A metric that cannot be had: a dash under the first title and the reason beside it, or below
+/// where that is too narrow.
 fn absent(label: &str, why: &str, indent: usize, layout: &Layout, page: &mut Page) {
     let first = layout.columns.first().map_or(0, |column| column.1);
     let dash = format!("{label:<0$}{1:>first$}", layout.label, figure::ABSENT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic classes of a cell: what left inside its windows, and what the queue disciplines did. A line each, and one for all that saw no
-//! packet.
+//! Traffic classes of a cell: what left inside its windows, and what the queue disciplines did. A
+//! line each, and one for all that saw no packet.
 
 use super::page::Page;
 use crate::figure::{self, SPACE};

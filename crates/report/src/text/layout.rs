@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which columns fit a width, and how wide each is. One layout serves all cells, so that figures line up between them.
+//! Which columns fit a width, and how wide each is. One layout serves all cells, so that figures
+//! line up between them.
 
 use super::page::columns;
 use crate::column::{Column, cell_unit, in_order, title};

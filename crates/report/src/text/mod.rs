@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table for a terminal: figures line up, units stand once, colour only where it means something.
+//! The table for a terminal: figures line up, units stand once, colour only where it means
+//! something.
 
 mod cell;
 mod classes;

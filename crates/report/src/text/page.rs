@@ -30,7 +30,8 @@ pub(super) fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text without control characters: names and sentences may hold what some program printed, and must not move the cursor.
+/// A text without control characters: names and sentences may hold what some program printed, and
+/// must not move the cursor.
 fn clean(text: &str) -> String {
     tardy_model::harmless::blanked(text)
 }
@@ -84,7 +85,8 @@ impl Page {
         self.width
     }
 
-    /// Draws the right edge in to that of the table, so that all right edges are one; never below what sentences need.
+    /// Draws the right edge in to that of the table, so that all right edges are one; never below
+    /// what sentences need.
     pub fn narrow(&mut self, to: usize) {
         self.width = self.width.min(to.max(72));
     }
@@ -140,8 +142,8 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// `label`, padded to `width` columns, in colour, then a sentence, wrapped with a hanging indent. Dim ink takes the
-    /// sentence with it.
+    /// `label`, padded to `width` columns, in colour, then a sentence, wrapped with a hanging
+    /// indent. Dim ink takes the sentence with it.
     pub fn labelled(&mut self, indent: usize, label: &str, width: usize, says: &str, ink: Ink) {
         let (label, says) = (&*clean(label), clean(says));
         let hang = indent + width;

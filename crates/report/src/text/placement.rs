@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a cell's threads ran, where its packets were taken in and what the CPUs did: few columns, below the cell.
+//! Where a cell's threads ran, where its packets were taken in and what the CPUs did: few columns,
+//! below the cell.
 
 use super::page::{Ink, Page, columns};
 use crate::figure::{self, SPACE};

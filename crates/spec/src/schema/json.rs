@@ -12,8 +12,8 @@ use tardy_model::validity;
 
 /// The JSON Schema of an experiment file, read as JSON: tables are objects, lists arrays.
 ///
-/// It holds every key with its meaning and default. What several keys say together (a size that does not fit the path, a
-/// CPU that two spinning threads share) is checked on loading only.
+/// It holds every key with its meaning and default. What several keys say together (a size that
+/// does not fit the path, a CPU that two spinning threads share) is checked on loading only.
 pub fn json_schema() -> Value {
     let mut root = table(&[]);
     if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {

@@ -159,7 +159,8 @@ impl Kind {
         )
     }
 
-    /// A value as it is kept: a rate as the cycle that it is, so that a file that says the same twice is seen to.
+    /// A value as it is kept: a rate as the cycle that it is, so that a file that says the same
+    /// twice is seen to.
     pub(crate) fn plain(&self, node: &Node, value: &Value) -> Node {
         match (self, value) {
             (Kind::Cycle { .. }, Value::Span(span)) if node.plain().ends_with("Hz") => {
@@ -170,7 +171,8 @@ impl Kind {
     }
 }
 
-/// A name that can be part of a file's name: begins with a letter or digit, holds only what `allowed` says.
+/// A name that can be part of a file's name: begins with a letter or digit, holds only what
+/// `allowed` says.
 pub(crate) fn checked_name(text: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Result<String, Wrong> {
     let wrong = |message: String, help: String| Err(Wrong { message, help });
     if text.is_empty() {
@@ -216,7 +218,8 @@ pub(super) fn policy(text: &str) -> Result<Policy, Wrong> {
             };
             let (runtime, deadline, period) =
                 (units::duration(runtime)?, units::duration(deadline)?, units::duration(period)?);
-            // The kernel's own least: `runtime >= 1 << DL_SCALE` in __checkparam_dl (kernel/sched/deadline.c).
+            // The kernel's own least: `runtime >= 1 << DL_SCALE` in __checkparam_dl
+            // (kernel/sched/deadline.c).
             if runtime < Nanos(1 << 10) {
                 let message = format!("\"{text}\": the runtime is below the kernel's least, 1024ns");
                 return Err(wrong(message, "write \"deadline:200us/1ms/1ms\"".into()));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of keys: every key that an experiment file may hold, with its kind, default and meaning.
+//! The table of keys: every key that an experiment file may hold, with its kind, default and
+//! meaning.
 //!
-//! Reading, defaults, "did you mean", the effective file and the JSON Schema all follow from [`KEYS`]. A new key is one line
-//! there, and its use.
+//! Reading, defaults, "did you mean", the effective file and the JSON Schema all follow from
+//! [`KEYS`]. A new key is one line there, and its use.
 
 mod json;
 mod key;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that only queue disciplines have: lists of classes, their queues, the entries of a schedule.
+//! Values that only queue disciplines have: lists of classes, their queues, the entries of a
+//! schedule.
 
 use super::units;
 use crate::error::{Problem, Reason};
@@ -11,7 +12,8 @@ pub(super) const ENTRY: &str =
     "write the classes whose gates are open, then how long: \"1 100us\", \"0,2 200us\", \"all 1ms\" or \"none 50us\"";
 const QUEUES: &str = "write how many queues each class has and its first: [\"1@0\", \"2@1\"]";
 
-/// A list of traffic classes; of `exactly` so many where it is a map, which may name one more than once.
+/// A list of traffic classes; of `exactly` so many where it is a map, which may name one more than
+/// once.
 pub(super) fn classes(key: &str, node: &Node, exactly: Option<usize>) -> Result<Vec<u8>, Problem> {
     let wrong = |at: &Node, message: String, help: String| Problem::new(Reason::Value, &at.at, message, help);
     let example = match exactly {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities with their units. Arithmetic is exact: what cannot be held exactly is refused, never rounded.
+//! Quantities with their units. Arithmetic is exact: what cannot be held exactly is refused, never
+//! rounded.
 
 use crate::near;
 use crate::synonyms;
@@ -57,8 +58,8 @@ pub(crate) fn duration(text: &str) -> Result<Nanos, Wrong> {
     ))
 }
 
-/// The time from one to the next of what is repeated: that span, or how many there are a second, `1kHz`. What is no whole number of
-/// nanoseconds is refused with the cycles on both sides of it.
+/// The time from one to the next of what is repeated: that span, or how many there are a second,
+/// `1kHz`. What is no whole number of nanoseconds is refused with the cycles on both sides of it.
 pub(crate) fn cycle(text: &str) -> Result<Nanos, Wrong> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || "._-".contains(c)).trim();
     let is_rate = unit.to_ascii_lowercase().ends_with("hz") || unit.ends_with("pps") || unit.ends_with("/s");

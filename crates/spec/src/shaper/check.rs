@@ -12,7 +12,8 @@ use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time, show_rate};
 use tardy_model::stream::Launch;
 use tardy_model::time::Nanos;
 
-/// IP packet of the longest message that PTP needs to keep time: an Announce with path trace over UDP and IPv6.
+/// IP packet of the longest message that PTP needs to keep time: an Announce with path trace over
+/// UDP and IPv6.
 const PTP_PACKET: u32 = 128;
 
 /// Queues that fit together and that the device has.

@@ -24,8 +24,8 @@ impl SamplesFile {
     /// Opens a file and reads its footer.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] if it is cut short or is not a file of samples, [`StoreError::Newer`] if a later tardy wrote
-    /// it, [`StoreError::Io`] if it cannot be opened.
+    /// [`StoreError::Damaged`] if it is cut short or is not a file of samples,
+    /// [`StoreError::Newer`] if a later tardy wrote it, [`StoreError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         SamplesFile::of(durable::open(path)?, path)
     }
@@ -57,7 +57,8 @@ impl SamplesFile {
         self.reader.points(stream).map_err(|error| unread(&self.path, error))
     }
 
-    /// The rows of a stream, at most [`super::BATCH_ROWS`] at a time. A stream without rows gives nothing.
+    /// The rows of a stream, at most [`super::BATCH_ROWS`] at a time. A stream without rows gives
+    /// nothing.
     ///
     /// # Errors
     /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] if a column of the stream is missing.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tardy schema samples` prints: the columns of `samples.parquet`, and a SQL view with every metric.
+//! What `tardy schema samples` prints: the columns of `samples.parquet`, and a SQL view with every
+//! metric.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -51,8 +52,9 @@ pub fn samples_schema() -> Value {
     })
 }
 
-/// A view for DuckDB, to be made in the run folder: every metric between two of `points` (`scheduled` always being one), and
-/// `delta`, for every finished trial. It does not matter which columns a file has. A row without both stamps has null.
+/// A view for DuckDB, to be made in the run folder: every metric between two of `points`
+/// (`scheduled` always being one), and `delta`, for every finished trial. It does not matter which
+/// columns a file has. A row without both stamps has null.
 pub fn sql_view(points: &[Point]) -> String {
     let mut chain: Vec<Point> = points.iter().copied().chain([Point::Scheduled]).collect();
     chain.sort_unstable();
@@ -62,7 +64,8 @@ pub fn sql_view(points: &[Point]) -> String {
     let keys = "filename, stream, seq, scheduled_ns, outcome, flags, pcp";
 
     let mut sql = String::from("CREATE OR REPLACE VIEW metrics AS\nWITH spans AS (\n");
-    // Cell ids have an equals sign, which DuckDB would take for a column of its own (hive partitions).
+    // Cell ids have an equals sign, which DuckDB would take for a column of its own (hive
+    // partitions).
     sql += "  SELECT * FROM read_parquet('trials/*/*[0-9]/samples.parquet',\n";
     sql += "    filename = true, union_by_name = true, hive_partitioning = false)\n";
     sql += "  UNION ALL BY NAME\n  -- a file has only the columns that it needs; this adds the others, without a row\n  SELECT\n";

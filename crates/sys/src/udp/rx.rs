@@ -36,7 +36,8 @@ impl Heard {
     }
 }
 
-/// The receiving end. A packet socket is received from in the same way ([`crate::packet::receiver`]).
+/// The receiving end. A packet socket is received from in the same way
+/// ([`crate::packet::receiver`]).
 pub struct UdpRx {
     fd: OwnedFd,
     stamped: bool,
@@ -59,8 +60,9 @@ impl UdpRx {
         UdpRx::over(fd, stamp, false)
     }
 
-    /// Both directions through one socket, bound to `local` and connected to `peer`, which must do the same: the kernel finds it at once
-    /// and has less in its caches than with two. Nothing of its sending is stamped. What others send is counted.
+    /// Both directions through one socket, bound to `local` and connected to `peer`, which must do
+    /// the same: the kernel finds it at once and has less in its caches than with two. Nothing of
+    /// its sending is stamped. What others send is counted.
     ///
     /// # Errors
     /// As [`UdpRx::open`].
@@ -83,7 +85,8 @@ impl UdpRx {
         Ok((to, from))
     }
 
-    /// Datagrams of others than the peer since the last call; 0 of a socket that is not connected, which receives them itself.
+    /// Datagrams of others than the peer since the last call; 0 of a socket that is not connected,
+    /// which receives them itself.
     pub fn strangers(&mut self) -> u64 {
         self.strangers.as_mut().map_or(0, Strangers::count)
     }
@@ -115,7 +118,8 @@ impl UdpRx {
         set(&self.fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &us, "SO_BUSY_POLL")
     }
 
-    /// The NAPI context that packets came from; 0 while there is none, and then busy polling polls nothing.
+    /// The NAPI context that packets came from; 0 while there is none, and then busy polling polls
+    /// nothing.
     pub fn napi_id(&self) -> u32 {
         get_int(&self.fd, libc::SO_INCOMING_NAPI_ID) as u32
     }
@@ -131,9 +135,9 @@ impl UdpRx {
         Ok(Waker { fd, woken: self.woken.clone() })
     }
 
-    /// Receives one datagram, which is cut at the room of `into`; with `wait` it sleeps until one comes, the time limit passes, or it is
-    /// woken. Returns how many came: none if it was shut down by [`Waker`]; EAGAIN if there is nothing to be read, or the time limit
-    /// passed.
+    /// Receives one datagram, which is cut at the room of `into`; with `wait` it sleeps until one
+    /// comes, the time limit passes, or it is woken. Returns how many came: none if it was shut
+    /// down by [`Waker`]; EAGAIN if there is nothing to be read, or the time limit passed.
     #[inline]
     pub fn receive(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<usize, i32> {
         if !self.stamped && !self.tells_tags {
@@ -171,8 +175,9 @@ impl UdpRx {
         Ok(1)
     }
 
-    /// The same of all datagrams that wait, at most [`MOST`] and as many as `bytes` has room for, of `room` bytes each; what is said of
-    /// them goes to the first of `heard`. Where there is only one this costs a look at an empty queue.
+    /// The same of all datagrams that wait, at most [`MOST`] and as many as `bytes` has room for,
+    /// of `room` bytes each; what is said of them goes to the first of `heard`. Where there is
+    /// only one this costs a look at an empty queue.
     #[inline(never)]
     pub fn receive_many<'a>(
         &mut self,
@@ -197,7 +202,8 @@ impl UdpRx {
         }
         let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let no_timeout = std::ptr::null_mut();
-        // SAFETY: the first `places` headers have a buffer of `room` bytes and a control buffer each of their own.
+        // SAFETY: the first `places` headers have a buffer of `room` bytes and a control buffer
+        // each of their own.
         let got = unsafe { libc::recvmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), places, flags as _, no_timeout) };
         let got = usize::try_from(got).map_err(|_| errno())?;
         let mut packets = 0;
@@ -216,8 +222,8 @@ impl UdpRx {
         Ok(packets)
     }
 
-    /// What a socket that was shut down gives: no byte, no control message. A stranger's empty datagram without stamps looks the
-    /// same, and is one.
+    /// What a socket that was shut down gives: no byte, no control message. A stranger's empty
+    /// datagram without stamps looks the same, and is one.
     fn is_none(&self, message: &libc::msghdr, length: usize) -> bool {
         length == 0 && message.msg_controllen == 0 && self.woken.load(Relaxed)
     }
@@ -259,7 +265,8 @@ impl Waker {
     /// Wakes the receiver; nothing can be received on the socket any more.
     pub fn wake(&self) {
         self.woken.store(true, Relaxed);
-        // SAFETY: takes numbers only. An unconnected UDP socket answers ENOTCONN and wakes its waiters all the same.
+        // SAFETY: takes numbers only. An unconnected UDP socket answers ENOTCONN and wakes its
+        // waiters all the same.
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
     }
 }

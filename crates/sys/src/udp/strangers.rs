@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What comes to the port of a connected socket from others than its peer: the kernel keeps it from that socket, so a second one, of the
-//! same port and connected to nobody, counts it.
+//! What comes to the port of a connected socket from others than its peer: the kernel keeps it
+//! from that socket, so a second one, of the same port and connected to nobody, counts it.
 
 use super::{memory, set};
 use crate::address::{bind, socket};
@@ -15,8 +15,8 @@ pub(super) fn share_port(fd: &OwnedFd) -> Result<(), SysError> {
     set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32, "SO_REUSEADDR")
 }
 
-/// A socket of the same port as a connected one, for what comes from others than that one's peer. It is only counted, so most of
-/// it need not be kept.
+/// A socket of the same port as a connected one, for what comes from others than that one's peer.
+/// It is only counted, so most of it need not be kept.
 pub(super) struct Strangers {
     fd: OwnedFd,
     /// Those that it dropped and that were told.

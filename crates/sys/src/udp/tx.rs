@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sending socket: one packet or a batch by one call, and the error queue that its stamps come back through.
+//! The sending socket: one packet or a batch by one call, and the error queue that its stamps come
+//! back through.
 
 use super::{MOST, buffer, memory, set};
 use crate::address::{bind, connect, socket};
@@ -34,8 +35,8 @@ const SOF_TXTIME_REPORT_ERRORS: u32 = 2;
 enum Keys {
     /// The kernel, counting. The only way that leaves the socket's send path as it is.
     Counted,
-    /// The sender, by a control message, which costs every packet a route lookup: after a refused send only, for then the
-    /// kernel's count is unsure.
+    /// The sender, by a control message, which costs every packet a route lookup: after a refused
+    /// send only, for then the kernel's count is unsure.
     Named,
     /// As `Counted`: this kernel takes no such message (before Linux 6.13).
     CountedOnly,
@@ -44,7 +45,8 @@ enum Keys {
 /// Keys that the sender names have this bit, so that they are never taken for counted ones.
 const NAMED: u32 = 1 << 31;
 
-/// The sending end. Frames are sent through a packet socket in the same way ([`crate::packet::sender`]).
+/// The sending end. Frames are sent through a packet socket in the same way
+/// ([`crate::packet::sender`]).
 pub struct UdpTx {
     fd: OwnedFd,
     stamps: TxStamps,
@@ -57,9 +59,9 @@ pub struct UdpTx {
 }
 
 impl UdpTx {
-    /// A socket connected from `local` to `peer`, its priority set, stamps asked for, the error queue sized to
-    /// `error_queue_bytes` where the kernel allows it. With `launching` each packet bears a launch time, on CLOCK_TAI, and what a
-    /// queue discipline drops for it is reported.
+    /// A socket connected from `local` to `peer`, its priority set, stamps asked for, the error
+    /// queue sized to `error_queue_bytes` where the kernel allows it. With `launching` each packet
+    /// bears a launch time, on CLOCK_TAI, and what a queue discipline drops for it is reported.
     pub fn open(
         local: IpAddr,
         peer: SocketAddr,
@@ -74,8 +76,8 @@ impl UdpTx {
         UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)
     }
 
-    /// On a socket that knows where its packets go: sets its priority, says that packets have launch times if they do, asks for
-    /// stamps, sizes the error queue.
+    /// On a socket that knows where its packets go: sets its priority, says that packets have
+    /// launch times if they do, asks for stamps, sizes the error queue.
     pub(crate) fn over(
         fd: OwnedFd,
         priority: u32,
@@ -105,8 +107,8 @@ impl UdpTx {
         Ok(port)
     }
 
-    /// For a packet socket. Of a packet that its queue discipline dropped a UDP socket says that it was sent, and a packet socket
-    /// that there was no room.
+    /// For a packet socket. Of a packet that its queue discipline dropped a UDP socket says that
+    /// it was sent, and a packet socket that there was no room.
     pub(crate) fn told_of_drops(mut self) -> Self {
         self.told_of_drops = true;
         self
@@ -125,8 +127,8 @@ impl UdpTx {
         self.error_queue_bytes
     }
 
-    /// Sends one datagram under `key`, with a launch time in ns if the socket was opened for that; returns the key that the kernel
-    /// will stamp it with, or errno.
+    /// Sends one datagram under `key`, with a launch time in ns if the socket was opened for that;
+    /// returns the key that the kernel will stamp it with, or errno.
     #[inline]
     pub fn send(&mut self, payload: &[u8], key: u32, launch_ns: Option<i64>) -> Result<u32, i32> {
         if self.keys != Keys::Named && launch_ns.is_none() {
@@ -147,7 +149,8 @@ impl UdpTx {
         let mut control = ControlBuffer::<BOTH>::default();
         let named = (self.keys == Keys::Named).then_some(key | NAMED);
         put(&mut message, &mut control, named, launch_ns);
-        // SAFETY: all that `message` points at lives until the call returns; the kernel only reads the payload.
+        // SAFETY: all that `message` points at lives until the call returns; the kernel only reads
+        // the payload.
         match unsafe { call::sendmsg(&self.fd, &message, 0) } {
             Err(errno) if !is_taken(errno, launch_ns.is_some(), self.told_of_drops) => Err(errno),
             // Dropped behind the stamp before the queue discipline: it has a key like the others.
@@ -166,9 +169,9 @@ impl UdpTx {
         counted
     }
 
-    /// Sends a batch of at most [`MOST`] datagrams of `size` bytes that lie one behind the other, by one call. `keys` holds
-    /// a key for each and receives those that the kernel stamps them with. Returns how many went out, the first ones; errno
-    /// if none did.
+    /// Sends a batch of at most [`MOST`] datagrams of `size` bytes that lie one behind the other,
+    /// by one call. `keys` holds a key for each and receives those that the kernel stamps them
+    /// with. Returns how many went out, the first ones; errno if none did.
     pub fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         let count = keys.len().min(MOST).min(payloads.len() / size.max(1));
         let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size }; MOST];
@@ -183,8 +186,8 @@ impl UdpTx {
                 put(&mut messages[n].msg_hdr, &mut control[n], Some(keys[n] | NAMED), None);
             }
         }
-        // SAFETY: the first `count` headers point at payloads of `size` bytes, which the kernel only reads, and at control
-        // buffers that live until the call returns.
+        // SAFETY: the first `count` headers point at payloads of `size` bytes, which the kernel
+        // only reads, and at control buffers that live until the call returns.
         let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
         let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(0))?;
         for key in &mut keys[..sent] {
@@ -193,9 +196,10 @@ impl UdpTx {
         Ok(sent)
     }
 
-    /// To be called after a refused send, the error queue drained: whether the refused call used a key up differs between
-    /// kernels. From now on the sender names each packet's key, which is tried out by sending `probe`, a datagram that the
-    /// receiver must ignore; where this kernel cannot have that, its count is started anew.
+    /// To be called after a refused send, the error queue drained: whether the refused call used a
+    /// key up differs between kernels. From now on the sender names each packet's key, which is
+    /// tried out by sending `probe`, a datagram that the receiver must ignore; where this kernel
+    /// cannot have that, its count is started anew.
     pub fn renew_keys(&mut self, probe: &[u8]) {
         if self.keys == Keys::Named || !self.stamps.any() {
             return;
@@ -215,7 +219,8 @@ impl UdpTx {
         }
     }
 
-    /// Takes at most [`stamps::DRAIN`] messages that wait in the error queue; see [`stamps::drain`].
+    /// Takes at most [`stamps::DRAIN`] messages that wait in the error queue; see
+    /// [`stamps::drain`].
     #[inline]
     pub fn drain(&mut self, each: impl FnMut(TxStamp)) -> usize {
         stamps::drain(&self.fd, &mut self.control, each)
@@ -227,8 +232,9 @@ impl UdpTx {
     }
 }
 
-/// True if a send call that ended so handed its packet over all the same, and it was the queue discipline that dropped it: of packets
-/// with launch times the reports and counters tell which, and why. A second word of it would count it twice.
+/// True if a send call that ended so handed its packet over all the same, and it was the queue
+/// discipline that dropped it: of packets with launch times the reports and counters tell which,
+/// and why. A second word of it would count it twice.
 pub fn is_taken(errno: i32, launches: bool, told_of_drops: bool) -> bool {
     errno == libc::ENOBUFS && launches && told_of_drops
 }
@@ -241,8 +247,9 @@ fn put(message: &mut libc::msghdr, control: &mut ControlBuffer<BOTH>, key: Optio
     }
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = ONE * (usize::from(key.is_some()) + usize::from(launch_ns.is_some()));
-    // SAFETY: the buffer holds CMSG_SPACE(4) = CMSG_SPACE(8) = 24 bytes for each message, so headers and data lie inside it, and it
-    // is aligned; it is zeroed, as CMSG_NXTHDR wants it. Neither header is null, for the length covers both.
+    // SAFETY: the buffer holds CMSG_SPACE(4) = CMSG_SPACE(8) = 24 bytes for each message, so
+    // headers and data lie inside it, and it is aligned; it is zeroed, as CMSG_NXTHDR wants it.
+    // Neither header is null, for the length covers both.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         if let Some(key) = key {

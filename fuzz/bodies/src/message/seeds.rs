@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seeds of target `message`, made of the messages as they are today: another protocol has other bytes, and what an older one wrote
-//! stops a fuzzer at the door. `examples/seeds.rs` writes them into the corpus; the golden layer holds that they are there.
+//! Seeds of target `message`, made of the messages as they are today: another protocol has other
+//! bytes, and what an older one wrote stops a fuzzer at the door. `examples/seeds.rs` writes them
+//! into the corpus; the golden layer holds that they are there.
 
 use super::{clocks, stream};
 use serde::Serialize;
@@ -28,7 +29,8 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
 
-/// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest sends.
+/// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest
+/// sends.
 const GREETING: u8 = 1;
 const ORDERS: u8 = 2;
 const GUEST: u8 = 4;
@@ -195,7 +197,8 @@ fn answers() -> Vec<FromAgent> {
     ]
 }
 
-/// What the ends of a trial on a simulated path hand over, in the order in which [`super::trial`] takes it.
+/// What the ends of a trial on a simulated path hand over, in the order in which [`super::trial`]
+/// takes it.
 fn halves(kind: Kind) -> Vec<FromAgent> {
     let trial = sim::trial(&short(kind), StreamId::FIRST, 7, Nanos(123), &Shaper::None);
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The edits that an input is read as: bytes of a file changed, taken out, put in; a file cut, emptied, removed, replaced by
-//! another, by a folder or by a link; a value of a JSON file replaced by a worse one; numbers of a file of samples replaced, behind its
-//! packing and its sum.
+//! The edits that an input is read as: bytes of a file changed, taken out, put in; a file cut,
+//! emptied, removed, replaced by another, by a folder or by a link; a value of a JSON file
+//! replaced by a worse one; numbers of a file of samples replaced, behind its packing and its sum.
 
 use super::sound::Sound;
 use serde_json::{Value, json};
@@ -40,7 +40,8 @@ impl Bytes<'_> {
         taken.to_vec()
     }
 
-    /// A place in a file of this length; the upper half of the numbers counts from the end, where footers are.
+    /// A place in a file of this length; the upper half of the numbers counts from the end, where
+    /// footers are.
     fn place(&mut self, length: usize) -> usize {
         match self.pair() {
             from_start @ 0..0x8000 => from_start.min(length),
@@ -122,7 +123,8 @@ fn edit(op: u8, path: &Path, input: &mut Bytes<'_>, sound: &Sound) {
     let _ = fs::write(path, bytes);
 }
 
-/// Decodes a file of samples, replaces some of its numbers, and packs it again: an edit of packed bytes never comes out as another number.
+/// Decodes a file of samples, replaces some of its numbers, and packs it again: an edit of packed
+/// bytes never comes out as another number.
 fn rewrite(file: usize, input: &mut Bytes<'_>, sound: &Sound) {
     let is_samples = |file: &usize| sound.files[*file].0.ends_with("samples.parquet");
     let samples: Vec<usize> = (0..sound.files.len()).filter(is_samples).collect();

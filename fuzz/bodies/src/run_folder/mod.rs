@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run folder that was damaged, or made to harm: every picture of it is drawn and every export written, or one error
-//! says what is wrong.
+//! A run folder that was damaged, or made to harm: every picture of it is drawn and every export
+//! written, or one error says what is wrong.
 //!
-//! The input is a list of edits of a sound run folder, which the program's own writers make when the target starts: so
-//! nothing here depends on how a file is packed. The check sum of the samples is not looked at under fuzzing.
+//! The input is a list of edits of a sound run folder, which the program's own writers make when
+//! the target starts: so nothing here depends on how a file is packed. The check sum of the
+//! samples is not looked at under fuzzing.
 
 mod edits;
 mod sound;
@@ -47,8 +48,8 @@ pub fn sound_is_reported() {
     });
 }
 
-/// One input; false if it holds no edit. `whole`: exported as an HdrHistogram too, which in a build that is not for fuzzing takes 27 MiB
-/// a metric and most of the time.
+/// One input; false if it holds no edit. `whole`: exported as an HdrHistogram too, which in a
+/// build that is not for fuzzing takes 27 MiB a metric and most of the time.
 pub fn input(bytes: &[u8], whole: bool) -> bool {
     with_sound(|sound| {
         sound.lay();
@@ -62,7 +63,8 @@ pub fn input(bytes: &[u8], whole: bool) -> bool {
     })
 }
 
-/// How many values the file of this number has if it is the first cell's first record; `None` for others, and behind the last file.
+/// How many values the file of this number has if it is the first cell's first record; `None` for
+/// others, and behind the last file.
 pub fn leaves_of_record(file: u8) -> Option<usize> {
     with_sound(|sound| {
         let (path, bytes) = sound.files.get(usize::from(file))?;
@@ -115,8 +117,8 @@ fn report(run: &RunFolder, manifest: &Manifest, experiment: &Experiment, judged:
     Ok(())
 }
 
-/// To every tool. Of an export of samples, the results that the run wrote are taken as they are; no judge has
-/// looked at them before.
+/// To every tool. Of an export of samples, the results that the run wrote are taken as they are;
+/// no judge has looked at them before.
 fn exported(run: &RunFolder, manifest: &Manifest, judged: Option<&Results>, whole: bool) -> Result<()> {
     let written = tardy_judge::written(run)?;
     let mut ended = Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A sound run folder: a run on port `sim`, kept by the program's own writers. The same each time, so that an input that was
-//! kept does the same again.
+//! A sound run folder: a run on port `sim`, kept by the program's own writers. The same each time,
+//! so that an input that was kept does the same again.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,8 +23,9 @@ use tardy_spec::Source;
 use tardy_store::RunFolder;
 use tempfile::TempDir;
 
-/// Two cells of two trials; every kind of outcome, a metric that cannot be had, an expectation, two streams; gates of taprio, which gives
-/// launch times, and launch times of the streams' own, which etf keeps.
+/// Two cells of two trials; every kind of outcome, a metric that cannot be had, an expectation,
+/// two streams; gates of taprio, which gives launch times, and launch times of the streams' own,
+/// which etf keeps.
 const EXPERIMENT: &str = r#"
 name = "sound"
 trials = 2

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reference chapters of the book, made from the definitions that the program itself uses: nothing here can go stale.
+//! The reference chapters of the book, made from the definitions that the program itself uses:
+//! nothing here can go stale.
 
 mod chapter;
 mod experiment;
@@ -14,7 +15,8 @@ use chapter::{start, table};
 use clap::Command;
 use std::fmt::Write;
 
-/// All chapters, and `SUMMARY.md`, which lists them in the order of reading. `command` has been built.
+/// All chapters, and `SUMMARY.md`, which lists them in the order of reading. `command` has been
+/// built.
 pub fn chapters(command: &Command) -> Vec<Chapter> {
     let mut chapters = vec![experiment::chapter()];
     chapters.extend(documents(command).iter().map(|page| (format!("{}.md", page.name), markdown::chapter(page))));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdicts' ids: the rules as they are registered, each with what the method's chapter says first about it.
+//! The verdicts' ids: the rules as they are registered, each with what the method's chapter says
+//! first about it.
 
 use super::chapter::{Chapter, start, table};
 use std::fmt::Write;
 use tardy_analyze::validity::{RULES, Spoils};
 
-/// The chapter that explains each rule. A rule that it does not explain has an empty row, which a test looks for.
+/// The chapter that explains each rule. A rule that it does not explain has an empty row, which a
+/// test looks for.
 const METHOD: &str = include_str!("../../../../../docs/method/validity.md");
 
 /// Verdicts that no rule on a trial gives, with what they say of.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which frames a receiver on port `packet` is given: those of its EtherType, with as many VLAN tags as may come, but for
-//! those of the trial's other streams, which have receivers of their own. Strangers' frames of the EtherType come through, so
-//! that they are counted. Pure: a program of classic BPF, which the kernel runs on each frame of the device.
+//! Which frames a receiver on port `packet` is given: those of its EtherType, with as many VLAN
+//! tags as may come, but for those of the trial's other streams, which have receivers of their
+//! own. Strangers' frames of the EtherType come through, so that they are counted. Pure: a program
+//! of classic BPF, which the kernel runs on each frame of the device.
 
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
 use tardy_model::frame::{HEAD, MAGIC};
 use tardy_sys::packet::Instruction;
 
-/// Loads of a word, of two bytes and of one at a place of the frame; of its length; comparisons; the end.
+/// Loads of a word, of two bytes and of one at a place of the frame; of its length; comparisons;
+/// the end.
 const WORD: u16 = 0x20;
 const HALF: u16 = 0x28;
 const BYTE: u16 = 0x30;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answered streams on simulated clocks: the same reflector and requester loops as on a machine. A closed loop has both ends on
-//! one simulated time: whenever the requester waits, the reflector works off what has reached it.
+//! Answered streams on simulated clocks: the same reflector and requester loops as on a machine. A
+//! closed loop has both ends on one simulated time: whenever the requester waits, the reflector
+//! works off what has reached it.
 
 use super::world::{Flying, RxPort, RxTimer, TxPort, World};
 use super::{EPOCH_NS, Ends, Recorded, landed};

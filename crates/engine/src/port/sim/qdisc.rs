@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A model of the queue disciplines that hold packets, as the kernel's do it (net/sched/sch_etf.c and sch_taprio.c of Linux 6.12):
-//! when each packet leaves, or why it never does. Good enough for gates and reports to be exact; bandwidth is not modelled.
+//! A model of the queue disciplines that hold packets, as the kernel's do it (net/sched/sch_etf.c
+//! and sch_taprio.c of Linux 6.12): when each packet leaves, or why it never does. Good enough for
+//! gates and reports to be exact; bandwidth is not modelled.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -77,7 +78,8 @@ impl Qdisc {
         }
     }
 
-    /// What becomes of a packet of `bytes` that is enqueued at `at_ns` with this launch time. Instants are TAI.
+    /// What becomes of a packet of `bytes` that is enqueued at `at_ns` with this launch time.
+    /// Instants are TAI.
     pub(super) fn take(&mut self, at_ns: i64, launch_ns: Option<i64>, bytes: u64) -> Fate {
         let (shaper, class) = (self.shaper.clone(), self.class);
         let fate = match &shaper {

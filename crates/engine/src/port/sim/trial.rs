@@ -33,7 +33,8 @@ pub struct SimTrial {
     pub shaper: ShaperRecord,
 }
 
-/// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is drawn from `nonce`.
+/// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is
+/// drawn from `nonce`.
 pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &Shaper) -> SimTrial {
     let sim = stream.sim.clone();
     let base = schedule::base_time(Instant::from_ns(EPOCH_NS + 100_000_000), stream.cycle, phase);
@@ -119,7 +120,8 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
     }
 }
 
-/// A machine of two CPUs on which the measuring threads ran for `run_ns`, beside what the faults add.
+/// A machine of two CPUs on which the measuring threads ran for `run_ns`, beside what the faults
+/// add.
 fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) -> MachineState {
     let share = |part: f64| (passed_ns as f64 * part) as i64;
     let cpu = |end: usize| {

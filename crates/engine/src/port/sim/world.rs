@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated time, the clocks that show it, and the ports of both ends: pure, all of it drawn from seeds.
+//! Simulated time, the clocks that show it, and the ports of both ends: pure, all of it drawn from
+//! seeds.
 
 use super::qdisc::{Fate, Qdisc};
 use crate::order::StreamOrder;
@@ -108,7 +109,8 @@ pub(super) struct TxPort {
 }
 
 impl TxPort {
-    /// The tags that the packet arrives with: a path of its own may write another priority, or put a tag before.
+    /// The tags that the packet arrives with: a path of its own may write another priority, or put
+    /// a tag before.
     fn tags(&mut self) -> Tags {
         let Some(tag) = self.order.tag else { return Tags::UNSEEN };
         let sim = &self.world.sim;
@@ -158,7 +160,8 @@ impl SendPort for TxPort {
         // By its number one of a lead-in can be dropped too.
         let dropped = frame.is_some_and(|frame| frame.kind == PacketKind::Test && sim.drop.contains(&frame.seq));
         let frame = frame.filter(is_test);
-        // Every packet takes the same number of draws, so that one fault does not move another's place.
+        // Every packet takes the same number of draws, so that one fault does not move another's
+        // place.
         let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
         let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
             .map(|share| self.random.random_bool(share.clamp(0.0, 1.0)) && frame.is_some());

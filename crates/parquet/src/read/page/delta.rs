@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! DELTA_BINARY_PACKED: differences less the least of a block, in as many bits as the greatest of a miniblock needs. Equal
-//! differences need none, which is how `seq` and `scheduled_ns` nearly always are.
+//! DELTA_BINARY_PACKED: differences less the least of a block, in as many bits as the greatest of
+//! a miniblock needs. Equal differences need none, which is how `seq` and `scheduled_ns` nearly
+//! always are.
 
 use crate::error::{CodecError, damaged};
 use crate::read::thrift::{varint, zigzag};

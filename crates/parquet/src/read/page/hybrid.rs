@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small numbers as runs and packed bits (RLE / bit-packed hybrid): definition levels and places in a dictionary.
+//! Small numbers as runs and packed bits (RLE / bit-packed hybrid): definition levels and places
+//! in a dictionary.
 
 use crate::error::{CodecError, damaged};
 use crate::read::thrift::{byte, varint};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of a column chunk, read without the library: it copies a page three times and looks at each value by itself.
+//! The pages of a column chunk, read without the library: it copies a page three times and looks
+//! at each value by itself.
 //!
-//! Only what `write` writes is known here: version 1 data pages of one level, each preceded by its header in Thrift's compact
-//! protocol (apache/parquet-format, `parquet.thrift`). Whatever else is found is damage.
+//! Only what `write` writes is known here: version 1 data pages of one level, each preceded by its
+//! header in Thrift's compact protocol (apache/parquet-format, `parquet.thrift`). Whatever else is
+//! found is damage.
 
 pub(super) mod delta;
 pub(super) mod hybrid;
@@ -15,12 +17,14 @@ use crate::PAGE_ROWS;
 use crate::error::{CodecError, damaged};
 use zstd::bulk::Decompressor;
 
-/// No page that is written is longer: levels, eight bytes a row, and room for what a dictionary or a header takes.
+/// No page that is written is longer: levels, eight bytes a row, and room for what a dictionary or
+/// a header takes.
 pub(super) const LONGEST: usize = 16 * PAGE_ROWS;
 
 /// `Encoding` in `parquet.thrift`.
 const PLAIN: i64 = 0;
-/// The former name of both `PLAIN` in a dictionary and [`RLE_DICTIONARY`] in a data page, which version 1 still uses.
+/// The former name of both `PLAIN` in a dictionary and [`RLE_DICTIONARY`] in a data page, which
+/// version 1 still uses.
 const PLAIN_DICTIONARY: i64 = 2;
 pub(super) const DELTA_BINARY_PACKED: i64 = 5;
 pub(super) const RLE_DICTIONARY: i64 = 8;
@@ -73,7 +77,8 @@ impl Chunk {
         }
     }
 
-    /// Replaces `page` by the bytes of the next data page: levels, if the column is nullable, and values.
+    /// Replaces `page` by the bytes of the next data page: levels, if the column is nullable, and
+    /// values.
     pub fn data(&mut self, rows: usize, encoding: i64, page: &mut Vec<u8>) -> Result<(), CodecError> {
         let (header, body) = self.header()?;
         let Some(about) = header.data else { return Err(damaged("a data page is missing")) };

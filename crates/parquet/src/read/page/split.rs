@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on. The upper ones are nearly always 0
-//! in all values of a page, and are then not looked at one by one.
+//! BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on. The upper
+//! ones are nearly always 0 in all values of a page, and are then not looked at one by one.
 
 use crate::error::{CodecError, damaged};
 use std::ops::Range;
@@ -72,7 +72,8 @@ impl Split {
     }
 }
 
-/// The values of at most [`HALF`] streams, stream after stream, of which the compiler makes vectors.
+/// The values of at most [`HALF`] streams, stream after stream, of which the compiler makes
+/// vectors.
 fn join<'a>(streams: impl Iterator<Item = &'a [u8]>) -> [u32; BLOCK] {
     let mut joined = [0; BLOCK];
     for (n, stream) in (0u32..).zip(streams) {
