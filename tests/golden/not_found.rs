@@ -142,7 +142,7 @@ fn a_cpu_of_one_host_was_that_number_on_another() {
     let setup = setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\ncpu = \"same\"\n");
     let plan = planned(&setup);
     let abroad = Placed { rx: Some(cpu), ..NONE };
-    assert_eq!(ordered(&setup, &plan, &[abroad.clone()]).expect_err("b is here"), NotFound::Cpu(error));
+    assert_eq!(ordered(&setup, &plan, std::slice::from_ref(&abroad)).expect_err("b is here"), NotFound::Cpu(error));
     // What is relative to it has nothing to be relative to.
     let beside = Placed { tx: Some(cpu), ..abroad.clone() };
     let (places, _) = tardy_lab::loads::place(&setup, &[beside], &found()).expect("placed");

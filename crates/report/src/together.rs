@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What several cells say alike, said once: with the cells' names, and the figures of the first.
 
-use crate::Picture;
 use crate::column::title;
+use crate::picture::Picture;
 use crate::summary::{self, Remark};
 use tardy_model::result::CellResult;
 

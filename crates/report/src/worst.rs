@@ -4,7 +4,8 @@
 
 use crate::column::{lead, title, unit};
 use crate::figure::{self, SPACE};
-use crate::{Picture, summary};
+use crate::picture::Picture;
+use crate::summary;
 use tardy_analyze::worst::WorstPacket;
 use tardy_model::point::Point;
 use tardy_model::result::CellResult;

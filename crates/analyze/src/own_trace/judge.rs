@@ -2,7 +2,7 @@
 //! Judges a run by what its cells hold of every comparison.
 
 use super::cell::CellTrace;
-use super::told::{self, Trace};
+use super::told::{self, FoundTrace};
 use super::{CACHES_NS, Difference, LEAST_SHARE, MOST_P, Place};
 use tardy_model::machine::RulerRecord;
 use tardy_model::result::{CellResult, MetricResult};
@@ -27,7 +27,7 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         }
     }
     let tests = made.len() as u64;
-    let mut traces: Vec<Trace<'_>> = Vec::new();
+    let mut traces: Vec<FoundTrace<'_>> = Vec::new();
     for (cell, stream, of, metric, result, place, found) in made {
         // Bonferroni 1936: of so many tests one may be wrong.
         let p_value = (found.p_value * tests as f64).min(1.0);
@@ -41,7 +41,7 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
             continue;
         }
         let spoils = spoils(&found, place, result, least);
-        let trace = Trace { cell: &cell.id, stream, metric, place, found, p_value, spoils, of };
+        let trace = FoundTrace { cell: &cell.id, stream, metric, place, found, p_value, spoils, of };
         // What differs by eight differs by 16 and 64 too: the smallest modulus tells it, unless a
         // greater one tells more.
         let known = traces.iter_mut().find(|known| {

@@ -11,7 +11,7 @@ use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// A trace of tardy in one metric of one cell.
 #[derive(Debug)]
-pub(super) struct Trace<'a> {
+pub(super) struct FoundTrace<'a> {
     pub(super) cell: &'a str,
     pub(super) stream: &'a str,
     pub(super) metric: Metric,
@@ -25,8 +25,8 @@ pub(super) struct Trace<'a> {
 }
 
 /// The verdicts. The gravest come first.
-pub(super) fn verdicts(traces: Vec<Trace<'_>>, tests: u64, stamp_ns: i64) -> Vec<Verdict> {
-    let mut groups: BTreeMap<(&str, Place), Vec<Trace<'_>>> = BTreeMap::new();
+pub(super) fn verdicts(traces: Vec<FoundTrace<'_>>, tests: u64, stamp_ns: i64) -> Vec<Verdict> {
+    let mut groups: BTreeMap<(&str, Place), Vec<FoundTrace<'_>>> = BTreeMap::new();
     for trace in traces {
         groups.entry((trace.stream, trace.place)).or_default().push(trace);
     }
@@ -35,19 +35,19 @@ pub(super) fn verdicts(traces: Vec<Trace<'_>>, tests: u64, stamp_ns: i64) -> Vec
     verdicts
 }
 
-fn of_group(group: &[Trace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdict> {
-    let ratio = |trace: &Trace<'_>| {
+fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdict> {
+    let ratio = |trace: &FoundTrace<'_>| {
         let others = trace.found.others_ns.unsigned_abs().max(1);
         trace.found.difference_ns.unsigned_abs() as f64 / others as f64
     };
     // The one that moves the most figures speaks.
-    let worth = |trace: &Trace<'_>| (trace.spoils.len(), ratio(trace));
+    let worth = |trace: &FoundTrace<'_>| (trace.spoils.len(), ratio(trace));
     let speaks = group.iter().max_by(|a, b| {
         let ((a, a_ratio), (b, b_ratio)) = (worth(a), worth(b));
         a.cmp(&b).then(a_ratio.total_cmp(&b_ratio))
     })?;
     let found = &speaks.found;
-    let named = |of: &dyn Fn(&Trace<'_>) -> Vec<String>| {
+    let named = |of: &dyn Fn(&FoundTrace<'_>) -> Vec<String>| {
         let mut names: Vec<String> = Vec::new();
         for name in group.iter().flat_map(of) {
             if !names.contains(&name) {
@@ -118,7 +118,7 @@ fn of_group(group: &[Trace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdict> {
 }
 
 /// What was found, without figures.
-fn what(trace: &Trace<'_>) -> String {
+fn what(trace: &FoundTrace<'_>) -> String {
     match (trace.place, trace.found.class) {
         (Place::First, _) => "tardy itself shows in the first packet of a trial".to_owned(),
         (Place::Last, _) => "tardy itself shows in the last packet of a trial".to_owned(),
