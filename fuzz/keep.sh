@@ -29,7 +29,9 @@ for name in "$@"; do
   ours="$TMPDIR/ours"
   merged="$TMPDIR/merged"
   mkdir -p "$grown" "$merged" "$ours"
-  tar -xf "fuzz/corpus/$name.tar" -C "$ours"
+  # Files alone: a link could lead anywhere.
+  tar --no-same-owner --no-same-permissions -xf "fuzz/corpus/$name.tar" -C "$ours"
+  find "$ours" -mindepth 1 ! -type f -delete
   cp "$ours"/* "$merged"
   log="$TARDY_CACHE/fuzz/$name.keep.log"
   # What is in the first folder stays; of the second comes what adds something.

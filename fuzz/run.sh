@@ -46,7 +46,8 @@ for name in "$@"; do
   log="$TARDY_CACHE/fuzz/$name.log"
   seeds="$TMPDIR/seeds/$name"
   mkdir -p "$grown" "$kept" "$seeds"
-  tar -xf "fuzz/corpus/$name.tar" -C "$seeds"
+  tar --no-same-owner --no-same-permissions -xf "fuzz/corpus/$name.tar" -C "$seeds"
+  find "$seeds" -mindepth 1 ! -type f -delete
   # 0 seconds would be no limit; no runs beyond the corpus is what is meant.
   if [ "$seconds" = 0 ]; then limit=-runs=0; else limit=-max_total_time=$seconds; fi
   echo "== fuzz $name, $seconds s"

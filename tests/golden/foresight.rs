@@ -157,3 +157,15 @@ fn nothing_is_foreseen_of_the_ready_made_experiments_but_what_is_so() {
         assert!(estimate(&experiment, false).starts_with("estimate: about "), "{name}");
     }
 }
+
+#[test]
+fn warnings_of_thousands_of_cells_were_each_compared_with_all_others() {
+    let counts: Vec<String> = (100..400).map(|count| count.to_string()).collect();
+    let body = format!(
+        "[expect.ctl]\n\"scheduled..receive\" = \"p99.9 < 1ms\"\n[matrix]\n\"stream.ctl.count\" = [{}]\n",
+        counts.join(", ")
+    );
+    let told = told(&body, &usual());
+    assert_eq!(told.len(), 51, "{:?}", told.last());
+    assert!(told[50].contains("250 more warnings, of other cells, are not listed"), "{}", told[50]);
+}

@@ -14,7 +14,7 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::agent::Agent;
 use tardy_lab::connection::{Carrier, Connection};
-use tardy_lab::host::clocks::{Compared, OffsetSource, Unknown};
+use tardy_lab::host::clocks::{self, Compared, OffsetSource, Unknown};
 use tardy_lab::host::{Away, HostId};
 use tardy_lab::loads::Loads;
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -297,6 +297,16 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
         let end = if rx.is_some() { "rx" } else { "tx" };
         assert_eq!(json["offsets"][end]["first"]["bound_ns"], BOUND_NS);
     }
+}
+
+#[test]
+fn an_offset_called_its_host_otherwise_than_the_states_of_its_record_did() {
+    let reading = OffsetReading { at_tai_ns: 0, ahead_ns: AHEAD_NS, bound_ns: BOUND_NS };
+    let offset = Offset { host: OTHER.to_string(), first: reading, last: reading, method: "told".to_owned() };
+    let mut offsets = EndOffsets { tx: None, rx: Some(offset) };
+    clocks::name_hosts(&mut offsets, [HostId::HERE, OTHER], |host| (host == OTHER).then_some("rig"));
+    assert_eq!(offsets.rx.map(|offset| offset.host).as_deref(), Some("rig"));
+    assert_eq!(offsets.tx, None);
 }
 
 #[test]

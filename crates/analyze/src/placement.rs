@@ -41,8 +41,12 @@ pub(crate) fn host<'a>(record: &'a TrialRecord, station: &SoftirqRecord) -> Opti
 
 /// What a CPU of a station's host did during a trial; `None` if one of the readings lacks it.
 pub(crate) fn work_at(record: &TrialRecord, station: &SoftirqRecord, cpu: u32) -> Option<CpuWork> {
-    let there = host(record, station).and_then(|name| record.hosts.get(name));
-    work_between(there.map_or([&record.before, &record.after], |[before, after]| [before, after]), cpu)
+    let states = match host(record, station) {
+        // A host whose state nobody read is not this one.
+        Some(name) => record.hosts.get(name).map(|[before, after]| [before, after])?,
+        None => [&record.before, &record.after],
+    };
+    work_between(states, cpu)
 }
 
 /// What a CPU did between two readings of its host's state; `None` if one of them lacks it.

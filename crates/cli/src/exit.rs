@@ -111,12 +111,20 @@ pub fn printable(text: &str) -> String {
     tardy_model::harmless::spelled(text)
 }
 
+/// Errors that are drawn in their lines.
+const MOST_PICTURES: usize = 10;
+
 /// Tells the error and returns its code. Of an experiment all that is wrong is told, and counted
 /// if it is more than one thing.
 pub fn tell(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<SpecError>() {
         Some(spec) if std::io::stderr().is_terminal() => {
-            for fault in spec.all() {
+            for (n, fault) in spec.all().enumerate() {
+                // A picture shows the whole line, and nobody looks at a hundred of them.
+                if n >= MOST_PICTURES || !fault.can_be_drawn() {
+                    eprintln!("tardy: {}", fault.one_line());
+                    continue;
+                }
                 let mut picture = String::new();
                 let drawn = miette::GraphicalReportHandler::new().render_report(&mut picture, fault);
                 eprintln!("{}", if drawn.is_ok() { picture.trim_end() } else { "the experiment cannot be read" });

@@ -23,6 +23,9 @@ pub(crate) struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+/// Columns are padded up to this many characters.
+const WIDEST: usize = 200;
+
 impl Table {
     pub fn new(words: usize, head: &[&str]) -> Table {
         Table { head: head.iter().map(|title| (*title).to_owned()).collect(), words, rows: Vec::new() }
@@ -44,6 +47,8 @@ impl Table {
     /// One row between bars, padded to these widths: words to the left, figures to the right.
     pub fn line(&self, row: &[String], widths: &[usize]) -> String {
         let cells = row.iter().zip(widths).enumerate().map(|(i, (text, &width))| {
+            // One text of a megabyte must not pad every row of its column to a megabyte.
+            let width = width.min(WIDEST);
             if i < self.words { format!("{text:<width$}") } else { format!("{text:>width$}") }
         });
         format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))

@@ -74,16 +74,17 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     let indent = line.chars().take_while(|c| *c == ' ').count();
     let hang = (indent + 4).min(HANG);
     let mut lines = Vec::new();
-    let mut rest: Vec<char> = line.chars().collect();
-    let mut least = indent;
-    while rest.len() > width {
-        let Some(at) = (least..=width).rev().find(|at| rest[*at] == ' ') else { break };
-        let next = rest.split_off(at);
-        lines.push(rest.iter().collect::<String>().trim_end().to_owned());
-        rest = std::iter::repeat_n(' ', hang).chain(next.into_iter().skip_while(|c| *c == ' ')).collect();
-        least = hang;
+    let all: Vec<char> = line.chars().collect();
+    // The first line has its own indent; those behind it hang.
+    let (mut rest, mut hangs) = (&all[..], 0);
+    while rest.len() + hangs > width {
+        let least = if hangs == 0 { indent } else { 0 };
+        let Some(at) = (least..=width - hangs).rev().find(|at| rest[*at] == ' ') else { break };
+        lines.push(" ".repeat(hangs) + rest[..at].iter().collect::<String>().trim_end());
+        let spaces = rest[at..].iter().take_while(|c| **c == ' ').count();
+        (rest, hangs) = (&rest[at + spaces..], hang);
     }
-    lines.push(rest.into_iter().collect());
+    lines.push(" ".repeat(hangs) + &rest.iter().collect::<String>());
     lines
 }
 

@@ -82,7 +82,10 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     let valid = |cell: &str, ended| Case { class: class(cell), name: "the numbers are valid".to_owned(), ended };
     let run = spoilt(&results.verdicts);
     let nothing = results.cells.is_empty().then(|| "no trial was finished".to_owned());
-    let ended = run.clone().or(nothing).map_or(Ended::Passed, Ended::Error);
+    // What made it invalid may be gone where an older run is judged anew; its own word stays.
+    let cells_are_valid = results.cells.iter().all(|cell| cell.valid || cell.not_available.is_some());
+    let word = (!results.valid && cells_are_valid).then(|| "the run is not valid".to_owned());
+    let ended = run.clone().or(nothing).or(word).map_or(Ended::Passed, Ended::Error);
     let mut suites = vec![Suite { name: "run".to_owned(), cases: vec![valid("run", ended)] }];
     for cell in &results.cells {
         let mut cases = vec![valid(&cell.id, state(cell))];
@@ -113,6 +116,9 @@ fn spoilt(verdicts: &[Verdict]) -> Option<String> {
 }
 
 fn state(cell: &CellResult) -> Ended {
+    if let Some(why) = &cell.not_available {
+        return Ended::Skipped(format!("not available: {why}"));
+    }
     let why = || spoilt(&cell.verdicts).unwrap_or_else(|| "its trials are not valid".to_owned());
     if cell.valid { Ended::Passed } else { Ended::Error(why()) }
 }

@@ -29,6 +29,9 @@ struct Combination<'a> {
     id: String,
 }
 
+/// After this number of cells in a row without a new fault the others are not checked.
+const REPEATS: usize = 64;
+
 /// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted;
 /// then not all cells are there.
 pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
@@ -46,7 +49,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         return Vec::new();
     }
     let mut bytes = 0;
-    let (mut cells, mut found) = (Vec::new(), Vec::new());
+    let (mut cells, mut found, mut repeats) = (Vec::new(), Vec::new(), 0);
     // A fault that many cells have is told of the first.
     let mut told = HashSet::new();
     for combination in &combinations {
@@ -55,10 +58,13 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         let made = setup::setup(&view);
         let problems = view.found();
         let is_right = problems.is_empty();
+        let known = found.len();
         found.extend(
             problems.into_iter().filter(|of| told.insert((of.at.span.clone(), of.at.origin, of.message.clone()))),
         );
-        if found.len() >= MOST {
+        // Ten thousand cells with one fault are one fault, which each of them takes time to find.
+        repeats = if found.len() > known { 0 } else { repeats + usize::from(!is_right) };
+        if found.len() >= MOST || repeats >= REPEATS {
             break;
         }
         let Some((setup, expect)) = made.filter(|_| is_right && found.is_empty()) else { continue };

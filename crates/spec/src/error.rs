@@ -81,6 +81,15 @@ impl SpecError {
         format!("{out}: {} ({})", self.message, self.help)
     }
 
+    /// True if its line fits on a screen or a few.
+    pub fn can_be_drawn(&self) -> bool {
+        const LONGEST: usize = 500;
+        let (text, at) = (self.code.inner(), self.span.map_or(0, |span| span.offset()).min(self.code.inner().len()));
+        let before = text.as_bytes()[..at].iter().rev().take(LONGEST + 1).take_while(|byte| **byte != b'\n').count();
+        let behind = text.as_bytes()[at..].iter().take(LONGEST + 1).take_while(|byte| **byte != b'\n').count();
+        before + behind <= LONGEST
+    }
+
     /// This fault and those behind it, each alone.
     pub fn all(&self) -> impl Iterator<Item = &SpecError> {
         std::iter::once(self).chain(&self.others)

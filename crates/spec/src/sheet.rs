@@ -2,7 +2,7 @@
 //! The file sorted by the table of keys: what holds for all cells, the cases, the axes. `--set` is
 //! laid over all three.
 
-use crate::error::{At, Origin, Problem, Reason};
+use crate::error::{At, MOST, Origin, Problem, Reason};
 use crate::faults::Faults;
 use crate::near;
 use crate::schema::{self, KeyOrTable, Value};
@@ -110,7 +110,7 @@ impl Leaf<'_> {
     fn each_item(&self, key: &str, node: &Node) -> Vec<Problem> {
         let (Toml::List(items), true) = (&node.value, self.schema.kind.reads_items_alone()) else { return Vec::new() };
         let alone = |item: &Node| Node { value: Toml::List(vec![item.clone()]), at: node.at.clone() };
-        items.iter().filter_map(|item| self.schema.kind.read(key, &alone(item)).err()).collect()
+        items.iter().filter_map(|item| self.schema.kind.read(key, &alone(item)).err()).take(MOST).collect()
     }
 }
 
@@ -314,6 +314,8 @@ impl Sheet {
         // The first part of a name that has a dot in it, which was told.
         let knock_on = names.iter().any(|known| known.name.split('.').next() == Some(name));
         let help = match names.as_slice() {
+            // The user never sees it.
+            _ if knock_on => String::new(),
             [] => format!("write [{what}.{name}]"),
             names => near::mend(name, names.iter().map(|known| known.name.as_str())),
         };

@@ -3,6 +3,7 @@
 
 use crate::error::{At, Origin, Problem, Reason};
 use crate::faults::Faults;
+use std::collections::HashSet;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -114,10 +115,10 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
     let (parsed, errors) = DeTable::parse_recoverable(text);
     let span = parsed.span();
-    let wrong: Vec<Range<usize>> = errors.iter().map(|error| error.span().unwrap_or(0..0)).collect();
+    let wrong: HashSet<Range<usize>> = errors.iter().map(|error| error.span().unwrap_or(0..0)).collect();
     let mut texts = Texts { origin: Origin::File, shift: 0, wrong: &wrong, met: 0, faults };
     let node = Node { value: texts.table(parsed.into_inner()), at: texts.at(span) };
-    let is_whole = texts.met == wrong.len();
+    let is_whole = texts.met == errors.len();
     broken_lines(text, &errors).into_iter().for_each(|error| faults.add(syntax(text, error)));
     Some(node).filter(|_| is_whole)
 }
@@ -126,7 +127,8 @@ pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
 /// more, which are none.
 fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::de::Error> {
     let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start.min(text.len()));
-    let line = |error: &toml::de::Error| text.as_bytes()[..start(error)].iter().filter(|byte| **byte == b'\n').count();
+    let ends: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+    let line = |error: &toml::de::Error| ends.partition_point(|end| *end < start(error));
     let runs_on = |error: &toml::de::Error| {
         ["array", "inline table", "multi-line"].iter().any(|what| error.message().contains(what))
     };
@@ -142,7 +144,8 @@ fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::
 /// The value of a `--set`: TOML if it is that, else text. `shift` is where it begins in the
 /// argument.
 pub(crate) fn override_value(text: &str, argument: usize, shift: usize, faults: &mut Faults) -> Node {
-    let mut texts = Texts { origin: Origin::Set(argument), shift, wrong: &[], met: 0, faults };
+    let none = HashSet::new();
+    let mut texts = Texts { origin: Origin::Set(argument), shift, wrong: &none, met: 0, faults };
     let as_text = |texts: &Texts<'_>| Node { value: Toml::Text(text.to_owned()), at: texts.at(0..text.len()) };
     let Ok(parsed) = DeValue::parse(text) else { return as_text(&texts) };
     let node = texts.node(parsed);
@@ -154,7 +157,7 @@ struct Texts<'a> {
     origin: Origin,
     shift: usize,
     /// Where the parser found values that are none.
-    wrong: &'a [Range<usize>],
+    wrong: &'a HashSet<Range<usize>>,
     /// How many of them were met as values.
     met: usize,
     faults: &'a mut Faults,

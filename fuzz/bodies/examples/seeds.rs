@@ -17,7 +17,11 @@ fn write(target: &str, seeds: Vec<(&str, Vec<u8>)>) -> Result<Inputs> {
 
 fn pack(target: &str, folder: &str) -> Result<()> {
     let input = |entry: Result<std::fs::DirEntry>| {
-        let path = entry?.path();
+        let entry = entry?;
+        let path = entry.path();
+        if !entry.file_type()?.is_file() {
+            return Err(Error::other(format!("{} is no file", path.display())));
+        }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok((name, std::fs::read(&path)?))
     };

@@ -24,12 +24,15 @@ pub fn archive(target: &str) -> PathBuf {
 /// Reads the inputs of a target.
 ///
 /// # Errors
-/// If the archive cannot be read or is none.
+/// If the archive cannot be read or is none, or holds anything but files.
 pub fn read(target: &str) -> Result<Inputs> {
     let mut archive = tar::Archive::new(File::open(archive(target))?);
     let read = |entry: Result<tar::Entry<'_, File>>| {
         let mut entry = entry?;
         let name = entry.path()?.to_string_lossy().into_owned();
+        if !entry.header().entry_type().is_file() || name.contains('/') {
+            return Err(std::io::Error::other(format!("{name} is no plain file at the top of the archive")));
+        }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
         Ok((name, bytes))

@@ -147,3 +147,14 @@ fn json_is_the_results_in_the_order_of_their_fields() {
             .collect();
     assert!(places.is_sorted(), "{places:?}");
 }
+
+#[test]
+fn one_text_of_a_run_folder_padded_each_row_of_a_document_to_its_length() {
+    let mut run = run(&["all"]);
+    run.manifest.machine.insert("kernel.version".into(), "x".repeat(70_000).as_str().into());
+    for format in ["md", "org"] {
+        let text = run.draw(format, 100);
+        assert!(text.contains(&"x".repeat(70_000)), "{format} shows it");
+        assert!(text.len() < 200_000, "{format} has {} bytes", text.len());
+    }
+}

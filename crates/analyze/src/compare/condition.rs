@@ -93,7 +93,8 @@ impl fmt::Display for ConditionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A line each, or what is below would not stand below its word.
         let line = self.text.replace(tardy_model::harmless::acts, " ");
-        let (before, marks) = (self.at.start, self.at.len().max(1));
+        // Rust formats to no more than 65 535 columns.
+        let (before, marks) = (self.at.start.min(1_000), self.at.len().clamp(1, 1_000));
         writeln!(f, "--fail-if: {}", self.says)?;
         writeln!(f, "  {line}\n  {:before$}{:^<marks$}", "", "")?;
         writeln!(f, "a condition is {}\n            or {}", FORMS[0], FORMS[1])?;

@@ -90,12 +90,14 @@ impl ResiduePool {
         median(&mut self.medians[class].iter().map(|(difference, ..)| *difference).collect::<Vec<_>>())
     }
 
-    /// The modulus of this finer pool, if a part of a coarser pool's class makes the difference
+    /// The modulus of this finer pool, if one part of a coarser pool's class makes the difference
     /// without the others: what each 16th packet takes longer shows in each 8th too, by half.
     fn makes_alone(&self, coarse: usize, class: usize, difference_ns: i64) -> Option<u64> {
         let parts = (class..self.modulus).step_by(coarse).map(|part| self.difference_ns(part));
-        let least = parts.map(|ns| ns.map_or(0, |ns| ns.saturating_mul(difference_ns.signum()))).min()?;
-        (least < difference_ns.saturating_abs() / 2).then_some(self.modulus as u64)
+        let mut parts = parts.collect::<Option<Vec<_>>>()?;
+        parts.sort_unstable_by_key(|ns| std::cmp::Reverse(ns.saturating_mul(difference_ns.signum())));
+        let second = parts.get(1)?.saturating_mul(difference_ns.signum());
+        (second < difference_ns.saturating_abs() / 2).then_some(self.modulus as u64)
     }
 
     /// What was found; `None` where it cannot be told. `finer` has the same values by a multiple

@@ -61,11 +61,13 @@ pub fn call(args: Run) -> Result<Exit> {
         Where::Here { found, .. } => verbs::foresee(&experiment, found),
         Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into()),
     };
-    foreseen.iter().for_each(|foreseen| eprintln!("tardy: {}", printable(&foreseen.to_string())));
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
         None => create_default(&experiment.name)?,
     };
+    // Now it begins; what is refused before has one reason, and no warnings. Notes are the plan's.
+    let warnings = foreseen.iter().filter(|foreseen| foreseen.level >= Level::Warning);
+    warnings.for_each(|warning| eprintln!("tardy: {}", printable(&warning.to_string())));
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
     if let Where::Here { found, .. } = &place {

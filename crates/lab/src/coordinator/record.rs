@@ -4,11 +4,12 @@
 
 use super::tasks;
 use super::under_way::Run;
-use crate::host::HostId;
+use crate::host::{HostId, clocks};
 use crate::orders::Turn;
 use crate::run::RunError;
 use crate::shaper::launching;
 use crate::softirq::Watch;
+use crate::station::host_of;
 use crate::trial::StreamHalves;
 use std::collections::BTreeMap;
 use tardy_engine::{dropped, halves};
@@ -82,6 +83,8 @@ impl Run<'_, '_> {
                 *source = Source::Emulated;
             }
             record.phase_ns = Some(phase.0);
+            let ends = [host_of(&turn.cell.setup, &stream.from)?, host_of(&turn.cell.setup, &stream.to)?];
+            clocks::name_hosts(&mut record.offsets, ends, |host| Some(others.get(&host)?.0.as_str()));
             self.note_wake_ups(stream, &mut record);
             let name = format!("{}.tx", stream.name);
             let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);

@@ -3,7 +3,7 @@
 //! asks it twice.
 
 use super::HostId;
-use tardy_model::offset::OffsetReading;
+use tardy_model::offset::{EndOffsets, OffsetReading};
 use thiserror::Error;
 
 /// Two clocks as they were compared.
@@ -55,6 +55,17 @@ impl OffsetSource for OneHost {
         match from == of {
             true => Ok(Compared { host: of, reading: OffsetReading::default(), method: "one host".to_owned() }),
             false => Err(Unknown { from, of, why: "nothing compares them; use stations of one host".to_owned() }),
+        }
+    }
+}
+
+/// Calls the hosts of a stream's ends, sender's and receiver's, by the names that the trial's
+/// record has their states under: rules look for the state of a thread's machine by the name in
+/// its offset.
+pub fn name_hosts<'n>(offsets: &mut EndOffsets, ends: [HostId; 2], name: impl Fn(HostId) -> Option<&'n str>) {
+    for (offset, host) in [&mut offsets.tx, &mut offsets.rx].into_iter().zip(ends) {
+        if let Some((offset, name)) = offset.as_mut().zip(name(host)) {
+            offset.host = name.to_owned();
         }
     }
 }

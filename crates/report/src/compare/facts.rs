@@ -12,6 +12,9 @@ use tardy_model::harmless::blanked as plain;
 const NAME: usize = 34;
 const VALUE: usize = 30;
 
+/// Facts that are shown.
+const MOST: usize = 1_000;
+
 /// How many facts differ, in one line above the figures: they may be the reason of all that
 /// follows.
 pub(super) fn line(compared: &Comparison) -> String {
@@ -28,7 +31,7 @@ pub(super) fn rows(out: &mut String, compared: &Comparison) {
         return;
     }
     out.push_str("\nfacts that differ\n");
-    for Difference { group, key, a, b } in &compared.differences {
+    for Difference { group, key, a, b } in compared.differences.iter().take(MOST) {
         let show = |value: &Option<String>| value.as_deref().map_or_else(|| ABSENT.to_owned(), plain);
         let name = plain(&format!("{} {key}", group.name()));
         let (whole_a, whole_b) = (show(a), show(b));
@@ -45,5 +48,8 @@ pub(super) fn rows(out: &mut String, compared: &Comparison) {
             _ => [words::begun(&whole_a), words::begun(&whole_b)],
         };
         let _ = writeln!(out, "  {name}\n    A  {a}\n    B  {b}");
+    }
+    if let Some(more) = compared.differences.len().checked_sub(MOST).filter(|more| *more > 0) {
+        let _ = writeln!(out, "  … and {more} more: --format json has them");
     }
 }
