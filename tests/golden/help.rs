@@ -7,7 +7,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// The built binary.
 pub fn tardy() -> PathBuf {
     std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from)
 }

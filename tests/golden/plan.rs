@@ -349,7 +349,6 @@ pub fn delete(name: &str) -> Inverse {
     Inverse::here(Action::DeleteNamespace { name: format!("tardy-{name}") })
 }
 
-/// Two steps.
 pub fn steps() -> String {
     head() + &line(0, &[delete("x")]) + &line(1, &[delete("y")])
 }

@@ -60,7 +60,6 @@ tx = { cpu = "any", policy = "other" }
 rx = { cpu = "any", policy = "other" }
 "#;
 
-/// The next address.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 /// An agent that is a thread of this process, and ends with its orders.

@@ -30,28 +30,22 @@ pub struct Place {
     dir: TempDir,
 }
 
-/// A finished run.
 pub struct Finished {
     /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
     pub stdout: String,
-    /// What it told.
     pub stderr: String,
     /// `results.json`, if it wrote one.
     pub results: Value,
 }
 
 impl Place {
-    /// A new one.
     pub fn new() -> Self {
         Place { dir: TempDir::with_prefix("tardy-test-").expect("a temporary folder") }
     }
-    /// The run folder.
     pub fn out(&self) -> PathBuf {
         self.dir.path().join("run")
     }
-    /// The state folder.
     pub fn state(&self) -> PathBuf {
         self.dir.path().join("state")
     }
@@ -65,17 +59,14 @@ impl Place {
         command.args(args).arg("--out").arg(self.out());
         command
     }
-    /// Another verb.
     pub fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(tardy());
         command.arg(verb).env("TARDY_STATE", self.state()).stdin(Stdio::null());
         command
     }
-    /// Starts it.
     pub fn start(&self, command: &mut Command) -> Child {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tardy starts")
     }
-    /// Waits for it.
     pub fn finish(&self, child: Child) -> Finished {
         self.finished(child.wait_with_output().expect("tardy ends"))
     }
@@ -111,7 +102,6 @@ impl Place {
     pub fn netns(&self, station: &str) -> String {
         self.wait_for("built")["stations"][station]["netns"].as_str().expect("a namespace").to_owned()
     }
-    /// `tardy undo`.
     pub fn undo(&self) -> Finished {
         self.call(&mut self.command("undo"))
     }
@@ -138,7 +128,6 @@ impl Finished {
             |verdict: &&Value| verdict["id"] == "own-trace" && verdict["evidence"]["position"] != "forced-interval";
         verdicts(&self.results).into_iter().filter(is_own).collect()
     }
-    /// The only cell.
     pub fn cell(&self) -> &Value {
         &self.results["cells"][0]
     }

@@ -289,7 +289,6 @@ impl Drop for Switched {
     }
 }
 
-/// Verdicts on tags.
 fn told(run: &Finished) -> Vec<String> {
     run.ids("invalid").into_iter().filter(|id| id.starts_with("vlan")).collect()
 }

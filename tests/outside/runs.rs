@@ -37,7 +37,6 @@ pub fn tardy(args: &[&str]) -> Command {
     command
 }
 
-/// Its output.
 pub fn output(command: &mut Command) -> Output {
     command.output().expect("the program starts")
 }
@@ -91,7 +90,6 @@ impl Run {
         run
     }
 
-    /// The run folder.
     pub fn out(&self) -> PathBuf {
         self.path("run")
     }
@@ -126,7 +124,6 @@ impl Run {
     }
 }
 
-/// A text file.
 pub fn text(path: &Path) -> String {
     std::fs::read_to_string(path).expect("a text file")
 }

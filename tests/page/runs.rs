@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use tardy_model::load::LoadRecord;
 use tempfile::TempDir;
 
-/// A finished run.
 pub struct Run {
     folder: TempDir,
 }

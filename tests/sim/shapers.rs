@@ -42,7 +42,6 @@ fn experiment(shaper: &str, stream: &str) -> Experiment {
     load(&Source { name: "x.toml".into(), text }, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()))
 }
 
-/// Keeps the trials.
 #[derive(Default)]
 struct Kept(Vec<(TrialRecord, Vec<(String, Batch)>)>);
 

@@ -11,11 +11,9 @@ use std::time::Duration;
 
 /// The run that the others are held against.
 pub struct First {
-    /// The run.
     pub run: Finished,
     manifest: Value,
     events: Vec<Value>,
-    /// Where it was.
     out: String,
     /// What stood there, and in its folder `guest`.
     files: [Vec<String>; 2],

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 /// What a program did.
 pub struct Ended {
-    /// What it printed.
     pub stdout: String,
     /// CPU time, user and system, of the program and what it waited for, s; the kernel counts in
     /// hundredths.

@@ -115,7 +115,6 @@ fn awake() -> Result<File> {
 
 type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
 
-/// Who stands beside.
 #[derive(Clone, Copy)]
 struct Beside<'a> {
     run: Peer<'a>,
@@ -144,7 +143,6 @@ impl Of {
     }
 }
 
-/// All of them.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = peer::compile(bench, "pong")?;
     let (udp, tcp) = (|| sockperf(bench, false, "1", Of::MedianUs), || sockperf(bench, true, "1", Of::Rate));

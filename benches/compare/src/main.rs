@@ -26,7 +26,6 @@ use std::path::PathBuf;
 pub struct Bench {
     /// The binary under test.
     pub tardy: PathBuf,
-    /// The folder `benches`.
     pub home: PathBuf,
     /// Generated samples, the compiled peer, Python's packages.
     pub cache: PathBuf,

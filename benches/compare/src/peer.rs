@@ -18,7 +18,6 @@ use tardy_lab::slot::Slot;
 pub struct End {
     /// As `ip netns` knows it.
     pub netns: String,
-    /// Of its link.
     pub address: Ipv4Addr,
 }
 

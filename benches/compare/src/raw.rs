@@ -7,7 +7,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pairs' figures.
 const PAIRS: &str = "pairs.tsv";
 
 /// A comparison's folder below `results/`.

@@ -10,18 +10,14 @@ pub enum Bound {
     RatioAtLeast(f64),
     /// The median of ours is at most this.
     AtMost(f64),
-    /// Printed for comparison.
     None,
 }
 
-/// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured.
     pub what: String,
     /// Unit of both figures.
     pub unit: &'static str,
-    /// Who stands beside.
     pub peer: String,
     /// How ours was made.
     pub command: String,
@@ -29,7 +25,6 @@ pub struct Row {
     pub peer_command: String,
     /// Ours and the peer's, pair by pair; no peer where only a bound is held.
     pub pairs: Vec<(f64, Option<f64>)>,
-    /// What must hold.
     pub bound: Bound,
 }
 
@@ -41,7 +36,6 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl Row {
-    /// Median of ours.
     pub fn ours(&self) -> Option<f64> {
         median(self.pairs.iter().map(|(ours, _)| *ours).collect())
     }

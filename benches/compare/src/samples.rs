@@ -53,7 +53,6 @@ impl Run {
         Ok((text, value))
     }
 
-    /// `results.json`.
     pub fn results(&self) -> Result<Value> {
         Ok(serde_json::from_str(&self.text("results.json")?)?)
     }

@@ -26,7 +26,6 @@ struct Arguments {
     /// Trials of the one cell.
     #[arg(long, default_value_t = 10)]
     trials: u32,
-    /// Of the samples.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

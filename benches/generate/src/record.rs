@@ -11,7 +11,6 @@ use tardy_model::sample::{Batch, Outcome};
 use tardy_model::time::{ClockReading, Conversion};
 use tardy_model::trial::{Counters, StreamRecord, TrialRecord, WarmUp};
 
-/// Of the stream.
 pub const CYCLE_NS: i64 = 500_000;
 
 /// The scheduled instant of a trial's first packet, TAI.

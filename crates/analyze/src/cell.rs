@@ -88,7 +88,6 @@ pub struct TrialPass<'a> {
 /// One trial's results.
 #[derive(Clone, Debug)]
 pub struct TrialAnswer {
-    /// Results and verdicts.
     pub result: TrialResult,
     /// By stream and metric: what was received, for the trial's histogram file.
     pub histograms: BTreeMap<(String, Metric), Histogram>,
@@ -97,7 +96,6 @@ pub struct TrialAnswer {
 /// A cell's results.
 #[derive(Clone, Debug)]
 pub struct CellAnswer {
-    /// Results and verdicts.
     pub result: CellResult,
     /// Each of the cell's expectations, as the figures and the counts say, whether the cell is
     /// valid or not.
@@ -320,7 +318,6 @@ impl CellAnalysis {
         usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
     }
 
-    /// The cell.
     pub fn finish(mut self) -> CellAnswer {
         let finished = self.trials.len();
         let counting = self.trials.iter().filter(|trial| counts(trial)).count();

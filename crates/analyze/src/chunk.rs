@@ -72,7 +72,6 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// As [`Batch::has_arrived`].
     #[inline]
     pub fn has_arrived(&self, row: usize, point: Point) -> bool {
         self.is_received(row) || self.offset(row, point).is_some() || self.offset(row, Point::Receive).is_some()

@@ -207,7 +207,6 @@ impl Counts {
         self.look_through();
     }
 
-    /// Counts any values.
     pub fn add(&mut self, values: &[i64]) {
         for &value in values {
             let (page, at) = place(value);

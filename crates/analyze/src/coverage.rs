@@ -18,7 +18,6 @@ pub struct Bursts {
     pub received: u64,
     /// Of those, without the stamp.
     pub missing: u64,
-    /// Bursts.
     pub bursts: u64,
     /// Packets of the longest burst.
     pub longest: u64,

@@ -50,8 +50,10 @@ impl Greatest {
 enum Rows {
     /// Every value in scheduled order, [`INFINITE`] for what never arrived, and where each trial
     /// starts.
-    Kept { values: Vec<i64>, trials: Vec<usize> },
-    /// Above that many.
+    Kept {
+        values: Vec<i64>,
+        trials: Vec<usize>,
+    },
     Counted(Box<Counted>),
 }
 
@@ -62,7 +64,6 @@ pub struct MetricDigest {
     exact_rows: usize,
     /// Of the packets that arrived with both stamps, as far as they are in `spilled` not.
     counts: Counts,
-    /// Values in `counts`.
     counted: u64,
     /// What was taken out of `counts`: then it is not exact.
     spilled: Spilled,
@@ -343,7 +344,6 @@ impl MetricDigest {
         self.summary().all.histogram
     }
 
-    /// Values.
     pub fn count(&self) -> u64 {
         self.counted + self.spilled.moments.count()
     }

@@ -19,7 +19,6 @@ use tardy_model::sample::{Batch, Flags, MaybeNanos};
 /// What is to be computed.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Metrics.
     pub metrics: Vec<Metric>,
     /// The stamp that `delta` is of; [`Point::RxKernel`] if not given.
     pub delta_of: Option<Point>,
@@ -34,11 +33,9 @@ pub struct Wanted {
 /// What a pass found.
 #[derive(Clone, Debug)]
 pub struct StreamDigest {
-    /// Counts.
     pub outcomes: Outcomes,
     /// By metric; each that was wanted is there.
     pub metrics: BTreeMap<Metric, MetricDigest>,
-    /// Missing stamps.
     pub coverage: CoverageByBurst,
     /// Of the metric whose blocks were wanted.
     pub blocks: Option<Blocks>,
@@ -55,7 +52,6 @@ pub struct Dropped {
     pub missed: u64,
     /// Its launch time was refused.
     pub invalid: u64,
-    /// Unreported.
     pub silent: u64,
 }
 
@@ -100,7 +96,6 @@ pub struct StreamPass {
 }
 
 impl StreamPass {
-    /// For one trial.
     pub fn new(trial: u32, wanted: &Wanted) -> Self {
         let spans = wanted.metrics.iter().filter(|metric| **metric != Metric::Delta);
         let delta_of = wanted.delta_of.unwrap_or(Point::RxKernel);
@@ -150,7 +145,6 @@ impl StreamPass {
         }
     }
 
-    /// What was found.
     pub fn finish(self) -> StreamDigest {
         let mut metrics = self.spans;
         for digest in metrics.values_mut() {

@@ -72,24 +72,20 @@ impl Line {
 /// One stream of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Cell id.
     pub cell: String,
     /// Number of the trial in the cell.
     pub n: u32,
-    /// Stream.
     pub stream: String,
     /// Between two scheduled instants, ns.
     pub cycle_ns: i64,
     /// Packets in a bucket; the last one may have fewer.
     pub packets_each: u64,
-    /// Rows seen.
     pub packets: u64,
     /// Where each bucket begins: when its first packet was due, after the trial's base time, ns;
     /// never descending.
     pub starts_ns: Vec<i64>,
     /// Where the last bucket ends.
     pub end_ns: i64,
-    /// Metrics over time.
     pub metrics: BTreeMap<Metric, Line>,
     /// From each point that was stamped to the next one, in causal order.
     pub stages: Vec<(Metric, Shape)>,
@@ -270,7 +266,6 @@ impl EnvelopePass {
         self.trace.packets += batch.len() as u64;
     }
 
-    /// What was found.
     pub fn finish(mut self) -> Trace {
         let each = self.trace.packets_each;
         let last = self.last_bucket;

@@ -225,7 +225,6 @@ impl GatePass {
         }
     }
 
-    /// What was found.
     pub fn finish(self) -> GateResult {
         self.result
     }

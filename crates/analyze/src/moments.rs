@@ -43,7 +43,6 @@ impl Moments {
         self.add_squares(other.squares, other.carries);
     }
 
-    /// Values counted.
     pub fn count(&self) -> u64 {
         self.count
     }

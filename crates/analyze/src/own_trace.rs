@@ -52,9 +52,7 @@ pub struct Difference {
     pub comparisons: u64,
     /// The least value of an affected packet, where single ones are looked at.
     pub least_ns: i64,
-    /// The greatest.
     pub greatest_ns: i64,
-    /// Modulus and remainder.
     pub class: Option<(u64, u64)>,
     /// A modulus of which one remainder alone makes this difference: that is the batch that it
     /// comes from.

@@ -21,7 +21,6 @@ pub fn packets_for(q: f64, clusters: u32) -> u64 {
     (u64::from(clusters) * 10_000).div_ceil(10_000u64.saturating_sub(parts(q)).max(1))
 }
 
-/// One quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantile {
     /// Its value, ns.

@@ -37,7 +37,6 @@ pub const LEAST_SPREAD_NS: i64 = 100;
 pub struct TrialBlocks {
     /// Number in the cell.
     pub n: u32,
-    /// Its blocks.
     pub blocks: Blocks,
     /// Median of the whole trial, ns.
     pub p50_ns: Option<i64>,

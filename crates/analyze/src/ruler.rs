@@ -24,7 +24,6 @@ const DISAGREES: &str = "ruler";
 /// A sender whose timer is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Its stream.
     pub stream: String,
     /// It aims to wake so long before the scheduled instant, ns.
     pub advance_ns: i64,

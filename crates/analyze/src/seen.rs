@@ -24,7 +24,6 @@ pub struct Seen {
 /// What is certain of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certain {
-    /// Rows.
     pub intended: u64,
     lost: Seen,
     not_sent: Seen,

@@ -80,6 +80,5 @@ pub struct Rule {
     /// What its invalidating verdicts say of the trial. Without meaning for a rule that only notes
     /// or warns.
     pub spoils: Spoils,
-    /// Judges a trial.
     pub judge: fn(&Evidence<'_>) -> Vec<Verdict>,
 }

@@ -11,7 +11,6 @@ use tardy_model::sample::{Batch, Outcome};
 pub struct WorstPacket {
     /// The metric's value, ns.
     pub value_ns: i64,
-    /// Its trial.
     pub trial: u32,
     /// Its number in the trial.
     pub seq: i64,

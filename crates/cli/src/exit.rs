@@ -31,7 +31,6 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// All of them.
     pub const ALL: [Exit; 7] =
         [Exit::Good, Exit::Unmet, Exit::Usage, Exit::Cannot, Exit::Invalid, Exit::Internal, Exit::Interrupted];
 
@@ -67,7 +66,6 @@ impl Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Its code.
     pub exit: Exit,
     message: String,
 }

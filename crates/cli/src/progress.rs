@@ -26,7 +26,6 @@ impl Progress {
         Progress { bar }
     }
 
-    /// A trial begins.
     pub fn trial(&self, cell: &str, n: u32, order: u32, of: u32) {
         self.bar.set_prefix(format!("{cell} trial {n} ({}/{of})", order + 1));
         self.bar.set_message(String::new());

@@ -18,7 +18,6 @@ use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 use tardy_sys::clock;
 
-/// Keeps everything.
 pub struct Recorder<'a> {
     folder: &'a RunFolder,
     /// Facts, growing as the run learns them.
@@ -27,7 +26,6 @@ pub struct Recorder<'a> {
     pub judge: Judge,
     /// The trials over time.
     pub traces: Traces,
-    /// Trials kept.
     pub kept: u32,
     /// The first thing that could not be written.
     pub failed: Option<StoreError>,

@@ -23,7 +23,6 @@ use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord
 pub struct ReplyHalves {
     /// The reflector's sending, row by packet number.
     pub sent: SentRows,
-    /// Events of it.
     pub tx_counters: SenderCounters,
     /// The replies that arrived.
     pub arrivals: Vec<Arrival>,
@@ -66,7 +65,6 @@ pub struct Halves {
     pub absent: BTreeMap<Point, String>,
     /// The error queue's size.
     pub error_queue_bytes: u64,
-    /// The warm-up.
     pub warmup: WarmUp,
     /// Replies, where the stream is answered.
     pub reply: Option<ReplyHalves>,

@@ -65,7 +65,6 @@ impl Live {
         self.done.load(Relaxed)
     }
 
-    /// The digest now.
     pub fn digest(&self) -> Digest {
         let bins: Vec<u32> = self.bins.iter().map(|cell| cell.load(Relaxed)).collect();
         let total: u64 = bins.iter().map(|n| u64::from(*n)).sum();

@@ -44,7 +44,6 @@ const STAMP_SLACK_NS: i64 = 2_000;
 pub struct Matched {
     /// One row per packet that was reached.
     pub batch: Batch,
-    /// Second arrivals.
     pub duplicates: u64,
     /// Sent packets without a driver stamp, where it was asked for.
     pub tx_stamps_missing: u64,
@@ -57,7 +56,6 @@ pub struct Matched {
 /// What did not become part of a sample, of the replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyMatched {
-    /// Second arrivals.
     pub duplicates: u64,
     /// Replies that were sent without a driver stamp, where it was asked for.
     pub tx_stamps_missing: u64,
@@ -73,7 +71,6 @@ struct Taken {
 }
 
 impl Match<'_> {
-    /// Joins the halves.
     pub fn run(&self) -> Matched {
         let rows = self.sent.len();
         // What was never due, of a closed loop that was cut short, stands where the last one that

@@ -42,17 +42,9 @@ pub enum MessageError {
     #[error(
         "the agent is tardy {theirs} (protocol {protocol}), this is tardy {ours} (protocol {PROTOCOL}); run the same version on both"
     )]
-    Version {
-        /// Their version.
-        theirs: String,
-        /// Their protocol.
-        protocol: u32,
-        /// Our version.
-        ours: String,
-    },
+    Version { theirs: String, protocol: u32, ours: String },
 }
 
-/// To the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// Measure the ruler for threads like these, one after the other.
@@ -70,7 +62,6 @@ pub enum ToAgent {
         activity: ActivityId,
         /// Packets.
         count: u32,
-        /// Time between them.
         apart: Nanos,
     },
     /// How many warm-up packets came?
@@ -87,10 +78,7 @@ pub enum ToAgent {
         base: Instant<Tai>,
     },
     /// End the work of these activities: the trial ends with what was done.
-    Stop {
-        /// Which ones.
-        activities: Vec<ActivityId>,
-    },
+    Stop { activities: Vec<ActivityId> },
     /// The sender is done: stop receiving when so many arrived, or when `linger` has passed.
     Finish {
         /// The end that receives.
@@ -101,10 +89,7 @@ pub enum ToAgent {
         linger: Nanos,
     },
     /// Hand over what this activity recorded.
-    Collect {
-        /// Which one.
-        activity: ActivityId,
-    },
+    Collect { activity: ActivityId },
 }
 
 /// An end that is ready.
@@ -151,29 +136,23 @@ pub enum ActivitySummary {
 /// From the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// Answer to `Measure`.
     Ruler(Vec<RulerRecord>),
-    /// Answer to `Prepare`.
     Ready {
         /// The ends of streams among the activities.
         ends: Vec<EndReady>,
         /// This station's clocks.
         clocks: ClockReading,
     },
-    /// Answer to `Connect`.
     Connected,
-    /// Answer to `WarmUp`.
     Warmed {
         /// The end that sent.
         activity: ActivityId,
         /// Packets for which every stamp that is asked for came back.
         stamped: u32,
     },
-    /// Answer to `WarmStatus`.
     WarmStatus {
         /// The end that was asked.
         activity: ActivityId,
-        /// Received so far.
         received: u32,
         /// Those without a kernel stamp.
         unstamped: u32,
@@ -186,11 +165,9 @@ pub enum FromAgent {
         /// Answers for which every tx stamp that is asked for came back.
         answers_stamped: u32,
     },
-    /// Live figures, unasked.
     Progress {
         /// The activity they are of.
         activity: ActivityId,
-        /// Figures.
         digest: Digest,
     },
     /// An activity's work has ended, unasked for a sender, after `Finish` for a receiver.
@@ -204,14 +181,12 @@ pub enum FromAgent {
     SenderPiece {
         /// The end that recorded it.
         activity: ActivityId,
-        /// Its next rows.
         rows: SentRows,
     },
     /// Part of what arrived at an end that receives.
     ArrivalPiece {
         /// The end that recorded it.
         activity: ActivityId,
-        /// Its next arrivals.
         arrivals: Vec<Arrival>,
     },
     /// Part of what a load's program wrote.
@@ -232,9 +207,7 @@ pub enum FromAgent {
     Failed(String),
     /// An activity cannot go on, unasked: it is still to be collected.
     Broke {
-        /// Which one.
         activity: ActivityId,
-        /// Why.
         why: String,
     },
 }
@@ -287,13 +260,11 @@ pub fn read_frame(from: &mut impl Read) -> Result<Vec<u8>, MessageError> {
     Ok(body)
 }
 
-/// Sends one message.
 pub fn send<M: Serialize>(to: &mut impl Write, message: &M) -> Result<(), MessageError> {
     let body = postcard::to_stdvec(message).map_err(|error| MessageError::Garbled(error.to_string()))?;
     write_frame(to, &body)
 }
 
-/// Receives one message.
 pub fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, MessageError> {
     let body = read_frame(from)?;
     postcard::from_bytes(&body).map_err(|error| MessageError::Garbled(error.to_string()))

@@ -19,7 +19,6 @@ pub struct ThreadOrder {
     /// CPU to pin to, by its number on the host of who gets the order: an agent lives on one host.
     /// `None` leaves the thread free.
     pub cpu: Option<u32>,
-    /// Scheduling policy.
     pub policy: Policy,
 }
 
@@ -39,9 +38,7 @@ pub struct StreamOrder {
     pub stream: StreamId,
     /// The trial's random number.
     pub nonce: u64,
-    /// What it does.
     pub kind: Kind,
-    /// Through what.
     pub port: Port,
     /// Time between packets; zero without a schedule.
     pub cycle: Nanos,
@@ -57,7 +54,6 @@ pub struct StreamOrder {
     pub ethertype: u16,
     /// The VLAN tag of its packets, of both ways.
     pub tag: Option<Tag>,
-    /// Points to stamp.
     pub stamps: Vec<Point>,
     /// The metric that leads of it, if the experiment says which: the live figures are of it where
     /// they can be.
@@ -114,25 +110,19 @@ pub fn launch_order(stream: &Stream, phase: Nanos) -> Option<LaunchOrder> {
     stream.launch.is_some().then_some(LaunchOrder { deadline: stream.launch == Launch::Deadline, phase })
 }
 
-/// The sending end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendOrder {
-    /// Of the stream.
     pub order: StreamOrder,
-    /// Of the thread.
     pub thread: ThreadOrder,
-    /// Local address.
     pub local: IpAddr,
     /// The address at the other end.
     pub peer: IpAddr,
-    /// The port there.
     pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
     /// Hardware addresses of the other end and of this one; on port `packet` they stand in the
     /// frames.
     pub macs: [Mac; 2],
-    /// SO_PRIORITY.
     pub priority: u32,
     /// Wake so long before a packet is due.
     pub advance: Nanos,
@@ -184,20 +174,14 @@ impl SendOrder {
     }
 }
 
-/// The receiving end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReceiveOrder {
-    /// Of the stream.
     pub order: StreamOrder,
-    /// Of the thread.
     pub thread: ThreadOrder,
-    /// Local address.
     pub local: IpAddr,
-    /// port to bind.
     pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
-    /// How to wait.
     pub wait: Wait,
     /// True for the end that receives the replies.
     pub replies: bool,
@@ -252,7 +236,6 @@ pub struct ReflectOrder {
 pub enum EndOrder {
     /// Sends by the schedule.
     Send(SendOrder),
-    /// Receives.
     Receive(ReceiveOrder),
     /// Sends requests and receives their replies.
     Ask(AskOrder),
@@ -262,11 +245,8 @@ pub enum EndOrder {
 
 /// What an end has of the two ways that packets go: one thing for each that is its own.
 pub enum Ways<S, R> {
-    /// It only sends.
     Send(S),
-    /// It only receives.
     Receive(R),
-    /// It does both.
     Both(S, R),
 }
 
@@ -324,7 +304,6 @@ impl EndOrder {
         }
     }
 
-    /// The stream.
     pub fn stream(&self) -> StreamId {
         match self {
             EndOrder::Send(order) => order.order.stream,

@@ -17,7 +17,6 @@ use tardy_model::trial::SpinGaps;
 /// One arrival, raw clock values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// The packet.
     pub seq: u32,
     /// The VLAN tags it came with.
     pub tags: Tags,
@@ -66,9 +65,7 @@ impl ReceiverCounters {
 /// What the control thread and the loop share.
 #[derive(Default)]
 pub struct Shared {
-    /// Ends the loop.
     pub stop: AtomicBool,
-    /// Progress.
     pub live: Live,
     /// Warm-up packets so far.
     pub warm: AtomicU32,
@@ -141,7 +138,6 @@ pub struct Receiver {
     arrived: usize,
     /// One bit a packet, behind a word for those of the lead-in.
     seen: Vec<u64>,
-    /// Events.
     pub counters: ReceiverCounters,
     /// Gaps of a spinning loop.
     pub gaps: Option<SpinGaps>,

@@ -15,9 +15,7 @@ use tardy_model::time::{Instant, Nanos, Tai};
 
 /// A reflector ready to run: all memory is allocated and touched.
 pub struct Reflector {
-    /// What arrived.
     pub receiver: Receiver,
-    /// What was answered.
     pub sender: Sender,
     /// A ping-pong of which nobody asks when a request came or its reply went: no clock is read
     /// between the two.

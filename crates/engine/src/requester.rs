@@ -47,7 +47,6 @@ pub struct Requester {
     arrivals: Vec<Arrival>,
     arrived: usize,
     states: Vec<State>,
-    /// The sending half.
     pub sender: Sender,
     /// Events of the receiving half.
     pub counters: ReceiverCounters,

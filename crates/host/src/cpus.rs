@@ -39,9 +39,7 @@ pub struct Chosen {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("CPU {cpu} was asked for and this process may use only {usable}: choose one of those, or `auto`")]
 pub struct NoSuchCpu {
-    /// The number.
     pub cpu: u32,
-    /// What there is.
     pub usable: String,
 }
 

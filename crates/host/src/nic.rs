@@ -38,7 +38,6 @@ pub struct Nic {
     pub name: String,
     /// Its number in the network namespace where it was found.
     pub ifindex: u32,
-    /// MAC address.
     pub mac: String,
     /// Greatest packet, bytes.
     pub mtu: u32,
@@ -55,7 +54,6 @@ pub struct Nic {
     pub uses: Vec<Use>,
     /// The kind of a virtual device, which goes when its namespace does; `None` for a physical one.
     pub kind: Option<String>,
-    /// Driver.
     pub driver: Option<String>,
     /// Speed of its link, Mbit/s.
     pub speed_mbit: Option<i64>,
@@ -140,35 +138,24 @@ pub enum NicError {
     Missing {
         /// What was asked for.
         device: String,
-        /// Devices there are.
         known: Vec<String>,
     },
     /// It is in use.
     #[error("`{device}` {}: {}", .by.says(.device).0, .by.says(.device).1)]
-    InUse {
-        /// Which.
-        device: String,
-        /// By what.
-        by: Use,
-    },
+    InUse { device: String, by: Use },
     /// The packets of the path do not fit it.
     #[error("`{device}` takes an MTU from {least} to {most}, and path.mtu is {mtu}: write one that it takes")]
     Mtu {
-        /// Which.
         device: String,
         /// What was asked for.
         mtu: u32,
-        /// Its least.
         least: u32,
-        /// Its greatest.
         most: u32,
     },
     /// What it is used for is not known.
     #[error("what `{device}` is used for cannot be read: `{command}`: {says}")]
     Unread {
-        /// Which.
         device: String,
-        /// What was run.
         command: String,
         /// What came of it.
         says: String,

@@ -17,9 +17,7 @@ const MOST_NAMES: usize = 256;
 /// On which side of a trial a reading is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
-    /// Before it.
     Before,
-    /// Behind it.
     Behind,
 }
 
@@ -28,7 +26,6 @@ pub enum Moment {
 pub enum Part {
     /// Every task of the machine: with two thousand of them this takes 50 ms.
     Tasks,
-    /// Limits and settings.
     Settings,
     /// The CPUs' times and work, and the clocks.
     Cpus,

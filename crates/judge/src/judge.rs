@@ -37,7 +37,6 @@ pub struct Judge {
 
 /// Results with the histograms of the pictures.
 pub struct Judged {
-    /// Results.
     pub results: Results,
     histograms: BTreeMap<(String, String, String), Histogram>,
 }
@@ -68,7 +67,6 @@ fn analysis(cell: &Cell, validity: &Validity) -> CellAnalysis {
 }
 
 impl Judge {
-    /// Nothing measured yet.
     pub fn new(experiment: &Experiment) -> Self {
         let validity = experiment.validity.clone();
         let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell, &validity))).collect();

@@ -24,7 +24,6 @@ fn metrics(trial: &TrialResult, stream: &str) -> Vec<Metric> {
 }
 
 impl Traces {
-    /// Nothing yet.
     pub fn new(experiment: &Experiment) -> Self {
         let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
         let lines: usize = streams.map(|stream| stream.metrics.len()).sum();

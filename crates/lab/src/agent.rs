@@ -24,36 +24,27 @@ pub enum AgentError {
     /// The process could not be started.
     #[error("the agent of station `{station}`: {source}")]
     Start {
-        /// Station.
         station: String,
         /// Why, by its host.
         source: Box<ApplyError>,
     },
     /// It speaks another version, or nonsense.
     #[error("the agent of station `{station}`: {source}")]
-    Talk {
-        /// Station.
-        station: String,
-        /// What was wrong.
-        source: MessageError,
-    },
+    Talk { station: String, source: MessageError },
     /// It is another program than the coordinator.
     #[error(
         "the agent of station `{station}` is tardy {theirs}, and this is tardy {ours}: one run must not mix two builds; install one of \
          them everywhere, then run it again"
     )]
     OtherBuild {
-        /// Station.
         station: String,
         /// Version and build of the agent.
         theirs: String,
         /// Those of the coordinator.
         ours: String,
     },
-    /// It ended.
     #[error("the agent of station `{station}`{} ended {how}{said}", process(*pid))]
     Died {
-        /// Station.
         station: String,
         /// Its process on this machine, if it has one.
         pid: Option<u32>,
@@ -64,24 +55,13 @@ pub enum AgentError {
     },
     /// It said that it cannot do what was asked.
     #[error("station `{station}`: {what}")]
-    Refused {
-        /// Station.
-        station: String,
-        /// Its words.
-        what: String,
-    },
+    Refused { station: String, what: String },
     /// Its host's clock is not known to agree with this one's.
     #[error("station `{station}`: {source}")]
-    Clocks {
-        /// Station.
-        station: String,
-        /// Why.
-        source: clocks::Unknown,
-    },
+    Clocks { station: String, source: clocks::Unknown },
     /// Its host cannot be asked any more.
     #[error("the host of station `{station}`: {source}")]
     Host {
-        /// Station.
         station: String,
         /// What its steward said last.
         source: Away,
@@ -90,21 +70,14 @@ pub enum AgentError {
     #[error(
         "station `{station}` speaks of {activity}, and has none of that number: this is a fault of tardy; report it with this message"
     )]
-    NotIts {
-        /// Station.
-        station: String,
-        /// The activity.
-        activity: ActivityId,
-    },
+    NotIts { station: String, activity: ActivityId },
     /// A station that nobody has taken in.
     #[error(transparent)]
     NotFound(#[from] NotFound),
     /// It did not answer in time.
     #[error("station `{station}` did not answer within {seconds} s while {doing}: is a realtime thread starving it?")]
     Silent {
-        /// Station.
         station: String,
-        /// Limit.
         seconds: u64,
         /// What was waited for.
         doing: &'static str,
@@ -115,7 +88,6 @@ fn process(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
 }
 
-/// A running agent.
 pub struct Agent {
     station: String,
     carrier: Box<dyn Carrier>,
@@ -198,7 +170,6 @@ impl Agent {
         &self.station
     }
 
-    /// Sends an order.
     pub fn tell(&mut self, order: &ToAgent) -> Result<(), AgentError> {
         let result = match &mut self.to {
             Some(to) => message::send(to, order),

@@ -16,7 +16,6 @@ pub struct Command {
 }
 
 impl Command {
-    /// `program args…`.
     pub fn new(program: &str, args: &[&str]) -> Self {
         Command { argv: [program].iter().chain(args).map(|word| (*word).to_owned()).collect() }
     }
@@ -119,7 +118,6 @@ pub struct Batch {
 /// The process that runs a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Program and arguments.
     pub argv: Vec<String>,
     /// What it reads on standard input; `None` for nothing.
     pub stdin: Option<String>,

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 /// Two byte streams to an agent or a steward, and what it runs in.
 pub struct Connection {
-    /// Its messages.
     pub from: Box<dyn Read + Send>,
-    /// Orders to it.
     pub to: Box<dyn Write + Send>,
     /// What it runs in.
     pub carrier: Box<dyn Carrier>,

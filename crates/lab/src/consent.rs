@@ -22,7 +22,6 @@ pub struct Allowed {
 /// Something that needs the caller's word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A program.
     Program {
         /// The load's name.
         load: String,
@@ -31,11 +30,8 @@ pub enum Need {
         /// It and its arguments.
         argv: Vec<String>,
     },
-    /// Two network devices.
     Nics {
-        /// One of them.
         a: String,
-        /// The other one.
         b: String,
     },
 }

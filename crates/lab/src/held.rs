@@ -21,18 +21,13 @@ const FOLDER: &str = "held";
 pub(crate) enum Held {
     /// By a locked file.
     File {
-        /// Where it lies.
         folder: Folder,
         /// What it is called.
         name: String,
-        /// The lock.
         _lock: File,
     },
     /// By a name in the network namespace.
-    Name {
-        /// Its socket.
-        _socket: UnixListener,
-    },
+    Name { _socket: UnixListener },
 }
 
 impl Held {

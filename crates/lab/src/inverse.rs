@@ -56,7 +56,6 @@ pub struct TakenNic {
     pub mac: String,
     /// The namespace that it goes back to.
     pub to: String,
-    /// What it had.
     pub was: NicWas,
 }
 
@@ -65,25 +64,15 @@ pub struct TakenNic {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
     /// Deletes a network namespace that the run made or named.
-    DeleteNamespace {
-        /// Its name.
-        name: String,
-    },
+    DeleteNamespace { name: String },
     /// Deletes a link that the run made.
-    DeleteLink {
-        /// Its name.
-        device: String,
-    },
+    DeleteLink { device: String },
     /// Gives a network device back, from the station's namespace to where it was.
     GiveBackNic(Box<TakenNic>),
     /// Deletes a queue discipline; the kernel then sets its own.
-    DeleteQdisc {
-        /// The device.
-        device: String,
-    },
+    DeleteQdisc { device: String },
     /// Sets again what a device stamped.
     RestoreStamping {
-        /// The device.
         device: String,
         /// Where it is looked for if it has left the station already.
         or_in: String,
@@ -94,21 +83,17 @@ pub enum Action {
     RestoreIrq {
         /// Its number in this boot.
         irq: u32,
-        /// What `smp_affinity_list` held.
         was: String,
     },
     /// Sets again which CPUs a receive queue steers packets to.
     RestoreSteering {
-        /// The device.
         device: String,
         /// The queue: `rx-0`.
         queue: String,
-        /// What `rps_cpus` held.
         was: String,
     },
     /// Deletes a rule that sends packets into a receive queue.
     DeleteRule {
-        /// The device.
         device: String,
         /// The rule's place.
         location: u32,
@@ -129,9 +114,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inverse {
-    /// Where.
     pub place: Place,
-    /// What.
     pub action: Action,
 }
 

@@ -40,9 +40,7 @@ pub enum JournalError {
     /// It cannot be read or written.
     #[error("cannot {doing} the journal {}: {source}", path.display())]
     File {
-        /// `read` or `write`.
         doing: &'static str,
-        /// Which.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -53,11 +51,9 @@ pub enum JournalError {
         path.display()
     )]
     Damaged {
-        /// Which.
         path: PathBuf,
         /// From 1.
         line: usize,
-        /// What is wrong.
         why: String,
     },
     /// Another version wrote it.
@@ -65,19 +61,13 @@ pub enum JournalError {
         "the journal {} was written by another version of tardy (form {version}, this one reads {VERSION}), so its commands are shown \
          and not run: use that version's `tardy undo`, or run what is needed of them by hand and delete this folder", path.display()
     )]
-    Version {
-        /// Which.
-        path: PathBuf,
-        /// Its form.
-        version: u64,
-    },
+    Version { path: PathBuf, version: u64 },
     /// A value that no inverse may have.
     #[error("what would take back a change cannot be noted: {0}: rename it, and try again")]
     Value(String),
     /// A process is to be noted and does not exist.
     #[error("process {pid} cannot be noted in the journal: {source}")]
     NoProcess {
-        /// Its number.
         pid: u32,
         /// The system's reason.
         source: io::Error,

@@ -13,9 +13,7 @@ use tardy_spec::experiment::Setup;
 /// What each kind of path and of station does.
 #[derive(Clone, Copy, Debug)]
 pub struct Kinds {
-    /// Of paths.
     pub path: fn(PathKind) -> &'static PathMethods,
-    /// Of stations.
     pub station: fn(StationKind) -> &'static StationMethods,
 }
 

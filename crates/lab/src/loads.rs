@@ -27,19 +27,13 @@ use tardy_spec::experiment::Setup;
 pub enum LoadError {
     /// A CPU that does not exist.
     #[error("load `{load}`: {why}")]
-    Cpu {
-        /// Load.
-        load: String,
-        /// Which.
-        why: NoSuchCpu,
-    },
+    Cpu { load: String, why: NoSuchCpu },
     /// A station or a stream that is not there.
     #[error(transparent)]
     NotFound(#[from] NotFound),
     /// A program that is not there.
     #[error("load `{load}`: program `{program}` {why}")]
     Program {
-        /// Load.
         load: String,
         /// As it was written.
         program: String,
@@ -220,7 +214,6 @@ pub struct Loads {
     /// Each side with its station.
     sides: Vec<(StationId, LoadOrder)>,
     records: BTreeMap<LoadAt, SideRecord>,
-    /// What programs wrote.
     output: BTreeMap<LoadAt, Vec<u8>>,
 }
 

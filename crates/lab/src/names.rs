@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where a run's slot lies if nothing else is said.
 pub const STATE: &str = "/run/tardy";
-/// Numbers there are.
 pub const SLOTS: u16 = 4096;
 /// Where iproute2 keeps its named namespaces.
 pub(crate) const NETNS: &str = "/run/netns";

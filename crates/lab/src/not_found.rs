@@ -21,7 +21,6 @@ pub enum NotFound {
     /// A station whose end of the path has no device for a VLAN.
     #[error("station `{station}` has no device for VLAN {vlan} on its path: {REPORT}")]
     Vlan {
-        /// The station.
         station: String,
         /// The VLAN's id.
         vlan: u16,
@@ -35,14 +34,7 @@ pub enum NotFound {
     #[error(
         "device {device} of station `{station}` has the hardware address `{mac}`, which cannot stand in an Ethernet frame: use port \"udp\""
     )]
-    Mac {
-        /// The station.
-        station: String,
-        /// The device.
-        device: String,
-        /// Its address.
-        mac: String,
-    },
+    Mac { station: String, device: String, mac: String },
     /// A stream that the set-up does not have.
     #[error(transparent)]
     Stream(#[from] NoStream),

@@ -35,9 +35,7 @@ pub struct Ordered {
     pub id: StreamId,
     /// As in the experiment.
     pub stream: Stream,
-    /// The sending station.
     pub from: StationId,
-    /// The receiving station.
     pub to: StationId,
     /// Its ends, the first being who sends or asks.
     pub ends: Vec<EndOrder>,
@@ -67,7 +65,6 @@ impl Ordered {
 
 /// One trial's turn.
 pub struct Turn<'e> {
-    /// Its cell.
     pub cell: &'e Cell,
     /// Number in the cell, from 1.
     pub n: u32,

@@ -19,20 +19,10 @@ use tardy_spec::placement;
 pub enum PlaceError {
     /// A CPU that does not exist.
     #[error("stream `{stream}`: {why}")]
-    Cpu {
-        /// Stream.
-        stream: String,
-        /// Which.
-        why: NoSuchCpu,
-    },
+    Cpu { stream: String, why: NoSuchCpu },
     /// A CPU for softirq that does not exist.
     #[error("station `{station}`, softirq: {why}")]
-    Softirq {
-        /// Station.
-        station: String,
-        /// Which.
-        why: NoSuchCpu,
-    },
+    Softirq { station: String, why: NoSuchCpu },
     /// A station or a stream that is not there.
     #[error(transparent)]
     NotFound(#[from] NotFound),

@@ -9,7 +9,6 @@ use tardy_sys::proc::Stat;
 /// A process: its number is used again after it, its number with its start is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number.
     pub pid: u32,
     /// When it started: clock ticks since boot, field 22 of `/proc/PID/stat` (proc(5)).
     pub start: u64,

@@ -23,7 +23,6 @@ pub(crate) struct Way {
     pub(crate) lost: Vec<String>,
 }
 
-/// The way back.
 pub(crate) fn way(steps: &[(u32, Vec<Inverse>)], runner: &mut dyn Runner) -> Way {
     let (mut first, mut then, mut notes, mut lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (step, inverse) in steps.iter().rev().flat_map(|(step, undo)| undo.iter().map(move |inverse| (*step, inverse)))
@@ -62,7 +61,6 @@ enum Whereabouts {
     Renamed(String),
     /// Where it goes back to, under this name.
     BackAs(String),
-    /// In neither.
     Nowhere,
 }
 

@@ -14,7 +14,6 @@ pub const HEAD: &str = "#!/bin/sh\nset -e\n";
 pub struct Script(String);
 
 impl Script {
-    /// With [`HEAD`].
     pub fn new() -> Script {
         Script(HEAD.to_owned())
     }
@@ -40,7 +39,6 @@ impl Script {
         other.0.lines().for_each(|line| self.comment(line));
     }
 
-    /// An empty line.
     pub fn space(&mut self) {
         self.0.push('\n');
     }
@@ -50,7 +48,6 @@ impl Script {
         self.0 += "printf 'built; Enter puts everything back: '; read _\n";
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.0
     }

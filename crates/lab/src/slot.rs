@@ -24,19 +24,16 @@ pub struct Slot {
 /// A number could not be had.
 #[derive(Debug, Error)]
 pub enum ClaimError {
-    /// The state folder.
     #[error("cannot claim a slot: {0}")]
     State(#[from] StateError),
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),
-    /// All are taken.
     #[error(
         "all {SLOTS} slots in {} are taken by other runs or by what killed ones left (slot 0: {holder}): run `tardy undo`",
         path.display()
     )]
     Full {
-        /// The state folder.
         path: PathBuf,
         /// Who has the first one.
         holder: String,
@@ -72,12 +69,10 @@ impl Slot {
         Err(ClaimError::Full { path: state.to_owned(), holder: holder.unwrap_or_default() })
     }
 
-    /// Its number.
     pub fn number(&self) -> u16 {
         self.hold.number
     }
 
-    /// Its names.
     pub fn names(&self) -> Names {
         self.names
     }

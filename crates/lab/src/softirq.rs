@@ -29,7 +29,6 @@ use tardy_spec::placement::{receiver_at, receives_at, spins_realtime};
 /// What is meant for one station.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meant {
-    /// By which means.
     pub by: SoftirqBy,
     /// On which CPU; `None` for any.
     pub cpu: Option<CpuId>,

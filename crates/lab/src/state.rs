@@ -27,40 +27,22 @@ const STICKY: u32 = 0o1000;
 pub enum StateError {
     /// The system's reason.
     #[error("cannot use {}: {source}{}", path.display(), needs_root(source))]
-    Io {
-        /// What was tried.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// Another user's.
     #[error(
         "{} belongs to user {owner}, and tardy, which runs as user {user}, takes back only what its own user has noted: look at what \
          is there, then delete it, or name another folder in TARDY_STATE", path.display()
     )]
-    Foreign {
-        /// Which.
-        path: PathBuf,
-        /// Whose it is.
-        owner: u32,
-        /// Who runs tardy.
-        user: u32,
-    },
+    Foreign { path: PathBuf, owner: u32, user: u32 },
     /// Others may write there.
     #[error(
         "{} can be written to by others (mode {mode:04o}), so what it holds may not be tardy's: look at what is there, then \
          `chmod go-w` it, or name another folder in TARDY_STATE", path.display()
     )]
-    Open {
-        /// Which.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
+    Open { path: PathBuf, mode: u32 },
     /// A link, or something else that is no plain file or folder.
     #[error("{} is {what}: delete it, or name another folder in TARDY_STATE", path.display())]
     Odd {
-        /// Which.
         path: PathBuf,
         /// What it is instead.
         what: &'static str,
@@ -292,7 +274,6 @@ impl Folder {
         }
     }
 
-    /// Names in it.
     pub fn names(&self) -> Result<Vec<String>, StateError> {
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(&self.fd).map_err(failed(&self.path))? {
@@ -307,7 +288,6 @@ impl Folder {
         Ok(fs::fsync(&self.fd)?)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

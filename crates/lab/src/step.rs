@@ -53,9 +53,7 @@ impl Step {
 /// A command that changes nothing and prints JSON, and the host whose kernel it asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Which host.
     pub host: HostId,
-    /// The command.
     pub command: Command,
     /// Whose queue disciplines it asks for; `None` if it asks for something else.
     pub qdiscs_of: Option<QdiscsOf>,

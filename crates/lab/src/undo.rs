@@ -73,12 +73,7 @@ pub enum UndoError {
     Away(#[from] Away),
     /// Commands that failed, processes that do not end.
     #[error("not put back: {}; run `tardy undo` as root once more, or see to it by hand", list(failed, stuck))]
-    Left {
-        /// The commands.
-        failed: Vec<NotUndone>,
-        /// The processes' numbers.
-        stuck: Vec<u32>,
-    },
+    Left { failed: Vec<NotUndone>, stuck: Vec<u32> },
     /// Network devices that are nowhere to be found. There is nothing left to be done for them.
     #[error("{}", .0.join(", "))]
     Lost(Vec<String>),
@@ -86,10 +81,7 @@ pub enum UndoError {
     #[error(
         "the run that had this slot is dead, and the slot is still held by {holder}: wait for the end of that, or end it, then run `tardy undo` again"
     )]
-    Busy {
-        /// Who has it.
-        holder: String,
-    },
+    Busy { holder: String },
 }
 
 impl UndoError {
@@ -105,7 +97,6 @@ impl UndoError {
 /// An inverse that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotUndone {
-    /// The command.
     pub command: Command,
     /// The program's own words.
     pub says: String,
@@ -242,9 +233,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
 /// What a killed run left.
 #[derive(Debug)]
 pub struct Leftover {
-    /// Its slot.
     pub slot: u16,
-    /// Steps to undo.
     pub steps: u32,
     /// Processes that it had started.
     pub agents: u32,
@@ -333,7 +322,6 @@ fn unread(source: JournalError, dir: &Folder, slots: &Folder, name: &str) -> Und
     }
 }
 
-/// What [`undo_all`] did.
 #[derive(Debug, Default)]
 pub struct UndoReport {
     /// Slots that were put back.

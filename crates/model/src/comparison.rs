@@ -11,9 +11,7 @@ use std::collections::BTreeMap;
 pub struct Comparison {
     /// Version of this form; that of the run folder.
     pub format: u32,
-    /// The first run.
     pub a: Compared,
-    /// The second.
     pub b: Compared,
     /// True if both names lead to one folder: nothing can differ then, and that nothing does is no
     /// finding.
@@ -60,7 +58,6 @@ pub struct ConditionResult {
 pub enum Decision {
     /// The difference is beyond the limit.
     Met,
-    /// It is not.
     NotMet,
     /// Nothing is claimed of such a difference: a run is noisy, or has too few trials.
     NotTold,
@@ -106,7 +103,6 @@ pub struct Compared {
 pub enum Group {
     /// The machine and its settings.
     Machine,
-    /// The kernel.
     Kernel,
     /// The guest that it ran in.
     Guest,
@@ -135,9 +131,7 @@ impl Group {
 /// A fact that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Where it belongs.
     pub group: Group,
-    /// Its dotted name.
     pub key: String,
     /// What it is in A; null if A does not have it.
     pub a: Option<String>,
@@ -148,7 +142,6 @@ pub struct Difference {
 /// One cell of both runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellComparison {
-    /// Cell id.
     pub id: String,
     /// May its numbers be used, in A? Null if A has no such cell.
     pub a_valid: Option<bool>,

@@ -10,7 +10,6 @@
 use crate::frame::HEAD;
 use serde::{Deserialize, Serialize};
 
-/// A hardware address.
 pub type Mac = [u8; 6];
 
 /// Local Experimental EtherType 1 (IEEE 802): nothing else on a network means anything by it.
@@ -61,7 +60,6 @@ pub type Taken = (u16, u16);
 impl Tags {
     /// The port sees no tags.
     pub const UNSEEN: Tags = Tags { count: u8::MAX, pcp: 0, vlan: 0 };
-    /// There was none.
     pub const NONE: Tags = Tags { count: 0, pcp: 0, vlan: 0 };
 
     /// So many, the outermost with this control information, of EtherType [`TAG`].
@@ -90,7 +88,6 @@ impl Tags {
         if self.count == u8::MAX { None } else { Some(self.count) }
     }
 
-    /// The outermost tag.
     pub const fn outermost(self) -> Option<Tag> {
         match self.count {
             0 | u8::MAX => None,

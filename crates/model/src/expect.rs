@@ -8,13 +8,9 @@ use std::fmt;
 /// A figure of a metric's distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Of {
-    /// Least.
     Min,
-    /// Mean.
     Mean,
-    /// Standard deviation.
     Stddev,
-    /// Greatest.
     Max,
     /// Index into [`crate::result::QUANTILES`].
     Quantile(usize),
@@ -36,11 +32,8 @@ impl fmt::Display for Of {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
-    /// Sent, never arrived.
     Lost,
-    /// Never sent.
     NotSent,
-    /// Arrived before scheduled.
     Early,
     /// Received after scheduled + deadline.
     Late,
@@ -78,7 +71,6 @@ impl Count {
 pub enum Limit {
     /// `"scheduled..rx_kernel" = "p99.9 < 80us"`.
     Metric {
-        /// Which metric.
         metric: Metric,
         /// Which figure of it.
         of: Of,
@@ -89,7 +81,6 @@ pub enum Limit {
     },
     /// `lost = 0`: at most so many.
     Count {
-        /// Which count.
         count: Count,
         /// The most there may be, over all of the cell's finished trials together; of `early` and
         /// `late` but for those left out.
@@ -97,11 +88,9 @@ pub enum Limit {
     },
 }
 
-/// One expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
     /// The stream it is about.
     pub stream: String,
-    /// The limit.
     pub limit: Limit,
 }

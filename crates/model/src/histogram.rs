@@ -40,7 +40,6 @@ pub struct Bucket {
     pub low_ns: i64,
     /// Greatest value that falls into it, ns.
     pub high_ns: i64,
-    /// Values in it.
     pub count: u64,
 }
 
@@ -84,7 +83,6 @@ impl Histogram {
         }
     }
 
-    /// Counts one value.
     #[inline]
     pub fn record(&mut self, value_ns: i64) {
         self.record_n(value_ns, 1);
@@ -171,7 +169,6 @@ impl Histogram {
         }
     }
 
-    /// Values counted.
     pub fn count(&self) -> u64 {
         self.count
     }

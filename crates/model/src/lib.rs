@@ -12,7 +12,6 @@ macro_rules! listed {
         pub enum $name { $($(#[$of])* $value,)* }
 
         impl $name {
-            /// All of them.
             pub const ALL: [$name; [$($name::$value),*].len()] = [$($name::$value),*];
         }
     };

@@ -19,11 +19,9 @@ pub struct OffsetReading {
 /// The offset of another host's CLOCK_TAI during a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offset {
-    /// The other host.
     pub host: String,
     /// Just before the trial.
     pub first: OffsetReading,
-    /// Just behind it.
     pub last: OffsetReading,
     /// How it was found out.
     pub method: String,

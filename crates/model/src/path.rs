@@ -6,7 +6,6 @@ listed! {
     /// A kind of path between two stations.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum PathKind {
-        /// A veth pair.
         Veth,
         /// Two devices of the kernel's simulator of network devices, joined.
         Netdevsim,
@@ -34,7 +33,6 @@ pub enum Devices {
 /// The clock of a path's network devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClock {
-    /// They have none.
     None,
     /// They have one, and it is a real device's or stands for one.
     Own,
@@ -85,7 +83,6 @@ impl PathKind {
         PathKind::ALL.into_iter().find(|kind| kind.traits().name == name)
     }
 
-    /// What it is.
     pub const fn traits(self) -> PathTraits {
         match self {
             PathKind::Veth => PathTraits {

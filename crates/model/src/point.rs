@@ -9,7 +9,6 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Point {
-    /// The intended instant.
     Scheduled,
     /// The sender's timer returned.
     Wakeup,
@@ -134,20 +133,16 @@ pub enum Source {
     App,
     /// The kernel's network stack.
     Kernel,
-    /// A driver.
     Driver,
     /// A NIC's own clock.
     Hardware,
-    /// A BPF program.
     Bpf,
     /// A device model of an emulator.
     Emulated,
-    /// The simulated port.
     Sim,
 }
 
 impl Source {
-    /// All.
     pub const ALL: [Source; 7] =
         [Source::App, Source::Kernel, Source::Driver, Source::Hardware, Source::Bpf, Source::Emulated, Source::Sim];
 

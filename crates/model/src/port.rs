@@ -10,9 +10,7 @@ listed! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Port {
-        /// A UDP socket.
         Udp,
-        /// A TCP connection.
         Tcp,
         /// Ethernet frames of tardy's own, through a packet socket.
         Packet,
@@ -24,7 +22,6 @@ listed! {
 /// What stands between a frame's Ethernet header, with its tag, and the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers {
-    /// Nothing.
     None,
     /// Those of IP and UDP.
     Udp,
@@ -37,7 +34,6 @@ pub enum Headers {
 pub enum TagBy {
     /// A VLAN device that its packets pass before the path's device.
     Device,
-    /// The port itself.
     Port,
     /// Nobody: a stream on this port has none.
     Nobody,
@@ -70,7 +66,6 @@ impl Port {
         self.traits().name
     }
 
-    /// What it is.
     #[inline]
     pub const fn traits(self) -> PortTraits {
         match self {

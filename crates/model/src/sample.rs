@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It arrived.
     Received,
     /// It was handed to the port and never arrived.
     Lost,
@@ -18,7 +17,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All of them.
     pub const ALL: [Outcome; 3] = [Outcome::Received, Outcome::Lost, Outcome::NotSent];
     /// The name in files.
     pub const fn name(self) -> &'static str {
@@ -70,9 +68,7 @@ impl Flags {
 pub struct MaybeNanos(i64);
 
 impl MaybeNanos {
-    /// Absent.
     pub const NONE: MaybeNanos = MaybeNanos(i64::MIN);
-    /// Present.
     pub const fn some(ns: i64) -> Self {
         MaybeNanos(ns)
     }
@@ -109,7 +105,6 @@ pub struct Batch {
     pub scheduled_ns: Vec<i64>,
     /// What became of it.
     pub outcome: Vec<Outcome>,
-    /// Flags on top.
     pub flags: Vec<Flags>,
     /// The VLAN priority that arrived, where the port sees one; empty if it never does.
     pub pcp: Vec<Option<u8>>,
@@ -119,7 +114,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.seq.len()
     }

@@ -25,9 +25,7 @@ const AROUND: u32 = 24;
 /// Transmit queues of one class: so many from this one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queues {
-    /// How many.
     pub count: u32,
-    /// The first.
     pub offset: u32,
 }
 
@@ -67,7 +65,6 @@ impl Classes {
 pub struct Entry {
     /// Bit n: class n.
     pub open: u32,
-    /// How long.
     pub length: Nanos,
 }
 
@@ -76,7 +73,6 @@ pub struct Entry {
 pub struct Schedule {
     /// Entries that fill a cycle.
     pub entries: Vec<Entry>,
-    /// Their sum.
     pub cycle: Nanos,
     /// A cycle begins so long after each multiple of its length on the TAI clock.
     pub offset: Nanos,
@@ -100,7 +96,6 @@ pub struct Etf {
 /// How taprio keeps its gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// In software.
     Software,
     /// It gives each packet a launch time in its window, and etf below keeps it.
     TxtimeAssist {
@@ -114,11 +109,8 @@ pub enum Mode {
 /// The time-aware shaper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taprio {
-    /// Classes.
     pub classes: Classes,
-    /// Gates.
     pub schedule: Schedule,
-    /// Who keeps them.
     pub mode: Mode,
     /// What the device sends, bits a second.
     pub port_bit_s: u64,
@@ -129,7 +121,6 @@ pub struct Taprio {
 /// Classes with queues of their own, and etf below some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mqprio {
-    /// Classes.
     pub classes: Classes,
     /// etf as child of these classes.
     pub etf: Option<(Etf, Vec<u8>)>,
@@ -138,9 +129,7 @@ pub struct Mqprio {
 /// The credit-based shaper, below mqprio.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cbs {
-    /// Classes.
     pub classes: Classes,
-    /// It shapes these.
     pub at: Vec<u8>,
     /// What each may send in the long run, bits a second.
     pub idleslope_bit_s: u64,
@@ -211,9 +200,7 @@ pub enum Shaper {
     None,
     /// etf for the whole device.
     Etf(Etf),
-    /// taprio.
     Taprio(Taprio),
-    /// mqprio.
     Mqprio(Mqprio),
     /// mqprio with cbs below it.
     Cbs(Cbs),

@@ -35,7 +35,6 @@ pub struct StationTraits {
     pub name: &'static str,
     /// How long it lives.
     pub life: Life,
-    /// Where they are.
     pub host: StationHost,
 }
 
@@ -45,7 +44,6 @@ impl StationKind {
         StationKind::ALL.into_iter().find(|kind| kind.traits().name == name)
     }
 
-    /// What it is.
     pub const fn traits(self) -> StationTraits {
         match self {
             StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp, host: StationHost::Coordinators },

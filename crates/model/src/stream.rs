@@ -88,7 +88,6 @@ pub fn live(kind: Kind, stamps: &[Point], lead: Option<Metric>) -> (Side, Metric
 /// Which CPU a thread is to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CpuChoice {
-    /// tardy chooses.
     Auto,
     /// The other end's CPU.
     Same,
@@ -96,7 +95,6 @@ pub enum CpuChoice {
     Different,
     /// Not pinned at all.
     Any,
-    /// This one.
     Number(u32),
 }
 
@@ -127,7 +125,6 @@ pub enum Policy {
         runtime: Nanos,
         /// To be had by then.
         deadline: Nanos,
-        /// Period.
         period: Nanos,
     },
 }
@@ -199,7 +196,6 @@ impl Ip {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Launch {
-    /// They do not.
     #[default]
     None,
     /// The scheduled instant, before which none is to leave.
@@ -209,7 +205,6 @@ pub enum Launch {
 }
 
 impl Launch {
-    /// All of them.
     pub const ALL: [Launch; 3] = [Launch::None, Launch::Strict, Launch::Deadline];
     /// The name in files.
     pub const fn name(self) -> &'static str {
@@ -231,7 +226,6 @@ impl Launch {
 pub enum Overrun {
     /// Sends them at once.
     Burst,
-    /// Leaves them not_sent.
     Skip,
 }
 
@@ -241,11 +235,8 @@ pub enum Overrun {
 pub enum Wait {
     /// In the receive call.
     Block,
-    /// In `poll()`.
     Poll,
-    /// In `select()`.
     Select,
-    /// In `epoll_wait()`.
     Epoll,
     /// Asks again and again without sleeping.
     Spin,
@@ -254,7 +245,6 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// All of them.
     pub const ALL: [Wait; 6] = [Wait::Block, Wait::Poll, Wait::Select, Wait::Epoll, Wait::Spin, Wait::Busypoll];
     /// The name in files.
     pub const fn name(self) -> &'static str {
@@ -351,7 +341,6 @@ impl Default for Sim {
     }
 }
 
-/// The sending end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tx {
     /// Where the thread runs.
@@ -366,14 +355,12 @@ pub struct Tx {
     pub wait: Wait,
 }
 
-/// The receiving end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rx {
     /// Where the thread runs.
     pub cpu: CpuChoice,
     /// How it is scheduled.
     pub policy: Policy,
-    /// How it waits.
     pub wait: Wait,
 }
 
@@ -404,7 +391,6 @@ pub struct Stream {
     pub from: String,
     /// The station that receives.
     pub to: String,
-    /// What it does.
     pub kind: Kind,
     /// What it goes through.
     pub port: Port,
@@ -420,7 +406,6 @@ pub struct Stream {
     pub ethertype: u16,
     /// The VLAN tag of its packets.
     pub tag: Option<Tag>,
-    /// SO_PRIORITY.
     pub priority: u32,
     /// Whether packets bear a launch time.
     pub launch: Launch,
@@ -441,9 +426,7 @@ pub struct Stream {
     /// The metric that leads of it, if the experiment says which: by the key `lead`, or by the
     /// first limit on a latency.
     pub lead: Option<Metric>,
-    /// The sending end.
     pub tx: Tx,
-    /// The receiving end.
     pub rx: Rx,
     /// Replies; without meaning where there are none.
     pub reply: Reply,

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpRecord {
-    /// Segments sent again.
     pub retransmits: u64,
     /// Retransmission timeouts; `None` before Linux 6.7.
     pub timeouts: Option<u64>,

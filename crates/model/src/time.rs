@@ -12,7 +12,6 @@ use std::ops::{Add, Sub};
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// The empty span.
     pub const ZERO: Nanos = Nanos(0);
     /// A span of whole microseconds.
     pub const fn from_micros(us: i64) -> Self {
@@ -60,7 +59,6 @@ pub enum ClockId {
 
 /// A clock as a type.
 pub trait Clock: Copy {
-    /// Which one.
     const ID: ClockId;
 }
 

@@ -15,12 +15,10 @@ use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Version of this file.
     pub format: u32,
-    /// Cell id.
     pub cell: String,
     /// Number in the cell, from 1.
     pub n: u32,
@@ -43,7 +41,6 @@ pub struct TrialRecord {
     /// The states of the other hosts, before the trial and behind it, by the hosts' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, [MachineState; 2]>,
-    /// By stream name.
     pub streams: BTreeMap<String, StreamRecord>,
     /// Background loads by name.
     #[serde(default)]
@@ -65,9 +62,7 @@ pub struct TrialRecord {
 /// asks for, less that in short trials with receive stamps only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObserverRecord {
-    /// Stream.
     pub stream: String,
-    /// Metric.
     pub metric: Metric,
     /// Packets in either kind of trial.
     pub packets: u32,
@@ -75,7 +70,6 @@ pub struct ObserverRecord {
     pub added_ns: i64,
     /// Its least value with a confidence of at least 95 %, ns.
     pub low_ns: i64,
-    /// Its greatest one.
     pub high_ns: i64,
 }
 
@@ -166,13 +160,9 @@ pub struct StreamRecord {
     pub tx_clocks: [ClockReading; 2],
     /// Clocks of the receiving station before and after.
     pub rx_clocks: [ClockReading; 2],
-    /// Sending thread.
     pub tx: ThreadRecord,
-    /// Receiving thread.
     pub rx: ThreadRecord,
-    /// Warm-up.
     pub warmup: WarmUp,
-    /// Events.
     pub counters: Counters,
     /// Gaps that a spinning receiver saw in its own loop; `None` if it did not spin.
     pub spin_gaps: Option<SpinGaps>,
@@ -235,7 +225,6 @@ pub struct OwnWork {
     pub start_ns: i64,
     /// Its end, TAI, ns.
     pub end_ns: i64,
-    /// Why.
     pub reason: OwnReason,
 }
 
@@ -319,7 +308,6 @@ impl StreamRecord {
 pub struct WarmUp {
     /// Packets sent.
     pub sent: u32,
-    /// Received.
     pub received: u32,
     /// Received without a kernel stamp.
     pub without_rx_stamp: u32,
@@ -360,7 +348,6 @@ pub struct Counters {
     pub qdisc_dropped: u64,
     /// Packets on the port that are not this trial's.
     pub foreign: u64,
-    /// Second arrivals.
     pub duplicates: u64,
     /// The wait said that something is there and nothing was.
     pub empty_wakeups: u64,

@@ -19,26 +19,17 @@ pub enum CodecError {
     Damaged(String),
     /// A later version of tardy wrote it.
     #[error("made by a newer tardy: format {format}, this one reads {FORMAT}")]
-    Newer {
-        /// Its format.
-        format: u64,
-    },
+    Newer { format: u64 },
     /// There is no such stream in the file.
     #[error("there is no stream `{stream}`; there is {}", have.join(", "))]
     NoSuchStream {
-        /// The stream.
         stream: String,
         /// Those that there are.
         have: Vec<String>,
     },
     /// The rows to be written contradict themselves.
     #[error("stream `{stream}`: {why}")]
-    Rows {
-        /// The stream.
-        stream: String,
-        /// What is wrong.
-        why: String,
-    },
+    Rows { stream: String, why: String },
 }
 
 impl CodecError {

@@ -102,7 +102,6 @@ pub fn column_name(span: (Point, Point)) -> String {
     Metric::Span(span.0, span.1).to_string()
 }
 
-/// The Parquet schema.
 pub(crate) fn schema(spans: &[(Point, Point)]) -> Result<TypePtr, ParquetError> {
     let column = |name: &str, physical, repetition, logical: Option<LogicalType>| {
         let column =

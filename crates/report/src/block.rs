@@ -10,7 +10,6 @@ pub(crate) enum Block {
     Sentence(String, String),
     /// Entries, each with a first part that is set off.
     List(Vec<(String, String)>),
-    /// A table.
     Table(Table),
 }
 

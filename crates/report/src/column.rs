@@ -7,7 +7,6 @@ use std::str::FromStr;
 use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, Results, StreamResult};
 
-/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     /// Index into [`QUANTILES`].

@@ -39,7 +39,6 @@ impl std::fmt::Debug for CompareFormat {
     }
 }
 
-/// All of them.
 pub const FORMATS: &[CompareFormat] = &[
     CompareFormat {
         name: "text",

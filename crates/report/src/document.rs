@@ -16,7 +16,6 @@ use tardy_model::verdict::{Figure, Verdict};
 /// the least.
 const FEW_WAKE_UPS: u32 = 1_000;
 
-/// The whole document.
 pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     let results = picture.results;
     let mut blocks = vec![Block::Heading(1, results.name.clone())];
@@ -194,11 +193,9 @@ pub(crate) type CellRow<'a> = (&'a CellResult, &'a str, &'a StreamResult);
 
 /// Streams that one metric leads, with figures that may be compared.
 pub(crate) struct Led<'a> {
-    /// The metric.
     pub name: &'a str,
     /// Where its `rx_kernel` was taken, where that is not the same in all of the run.
     at: Option<String>,
-    /// The streams.
     pub rows: Vec<CellRow<'a>>,
 }
 

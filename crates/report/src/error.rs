@@ -4,12 +4,10 @@
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// No such format.
     #[error("`{asked}` is not a format: choose one of {known}")]
     UnknownFormat {
         /// What was asked for.
         asked: String,
-        /// What there is.
         known: String,
     },
     /// The results could not be written as JSON.

@@ -30,7 +30,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The sign.
     pub const fn sign(self) -> &'static str {
         match self {
             Unit::Ns => "ns",

@@ -22,7 +22,6 @@ pub(crate) enum Ended {
     Skipped(String),
 }
 
-/// A test case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
     /// What it belongs to: CI systems group by it.
@@ -38,7 +37,6 @@ pub(crate) struct Suite {
     pub cases: Vec<Case>,
 }
 
-/// The whole file.
 pub(crate) fn file(name: &str, suites: &[Suite]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let all = suites.iter().flat_map(|suite| &suite.cases);

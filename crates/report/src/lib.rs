@@ -55,7 +55,6 @@ impl fmt::Debug for Format {
     }
 }
 
-/// All formats.
 pub const FORMATS: &[Format] = &[
     Format { name: "text", extension: "txt", says: "the table for a terminal", make: text::make },
     Format { name: "md", extension: "md", says: "Markdown with GitHub tables", make: markdown::make },

@@ -20,7 +20,6 @@ pub fn bars(histogram: &Histogram) -> Bars {
 pub struct Picture<'a> {
     /// What the run found.
     pub results: &'a Results,
-    /// What made it.
     pub manifest: &'a Manifest,
     /// What was sent, for the line at the top.
     pub facts: &'a Facts,
@@ -46,9 +45,7 @@ pub struct Facts {
     pub streams: Vec<String>,
     /// Kinds of path: `veth`.
     pub paths: Vec<String>,
-    /// Ports: `udp`.
     pub ports: Vec<String>,
-    /// Cycles.
     pub cycles: Vec<Nanos>,
     /// Intended packets of a stream in a trial.
     pub packets: Vec<u64>,

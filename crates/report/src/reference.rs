@@ -17,7 +17,6 @@ use tardy_model::stream::UNDER_TEST;
 
 /// What stands above and in the table of a run that names one.
 pub(crate) struct Beside {
-    /// What it is.
     pub heading: String,
     /// Whose figures the rows are.
     pub says: String,

@@ -10,14 +10,11 @@ use tardy_analyze::worst::WorstPacket;
 use tardy_model::point::Point;
 use tardy_model::result::CellResult;
 
-/// Between two columns.
 const GAP: usize = 2;
 
 /// The worst packets of a stream in a cell.
 pub struct WorstOf<'a> {
-    /// The cell.
     pub cell: &'a CellResult,
-    /// The stream.
     pub stream: &'a str,
     /// The metric that they are the worst of.
     pub metric: &'a str,

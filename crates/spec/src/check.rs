@@ -83,7 +83,6 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
     BELONGS.iter().find(|(key, ..)| *key == field).is_none_or(|(_, belongs, _)| belongs(stream))
 }
 
-/// Within one stream.
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     let differs = ["kind", "reflect", "port", "vlan"].iter().any(|field| view.differs(&table.key(field)));
     let what = ["kind", "reflect", "port"];
@@ -316,7 +315,6 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) {
 /// Which CPU a thread will have, as far as the file says it.
 #[derive(Clone, Copy, PartialEq)]
 enum Slot {
-    /// A numbered one.
     Number(u32),
     /// The one that tardy chooses for this stream, both of whose ends are on it.
     Shared(usize),

@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 use tardy_model::stream::{Kind, Stream};
 use tardy_model::validity;
 
-/// Writes the file.
 pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
     let mut out = String::from("# As it was run: every default and override written out.\n");
     let mut roots: Vec<&str> = Vec::new();

@@ -42,9 +42,7 @@ pub enum Reason {
 pub struct SpecError {
     /// What kind of fault it is.
     pub reason: Reason,
-    /// What is wrong.
     pub message: Box<str>,
-    /// The mend.
     #[help]
     pub help: Box<str>,
     #[source_code]
@@ -67,7 +65,6 @@ pub struct Place {
 }
 
 impl SpecError {
-    /// Where it stands.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -160,7 +157,6 @@ fn shown(text: &str) -> String {
 pub(crate) enum Origin {
     /// The table of keys.
     Default,
-    /// The experiment file.
     File,
     /// The n-th `--set`.
     Set(usize),

@@ -14,7 +14,6 @@ pub use tardy_model::shaper::Shaper;
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// Its name.
     pub name: String,
     /// Repetitions of each cell.
     pub trials: u32,
@@ -34,11 +33,9 @@ pub struct Experiment {
 /// One combination of cases × axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Its id.
     pub id: String,
     /// Full dotted key → value, for the axes; the case's name under `case`.
     pub axes: BTreeMap<String, String>,
-    /// What is built.
     pub setup: Setup,
     /// What the user expects of it.
     pub expect: Vec<Expectation>,
@@ -50,7 +47,6 @@ pub struct Cell {
 /// What is built and sent for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// Stations by name.
     pub stations: BTreeMap<String, StationKind>,
     /// How they are joined.
     pub path: Path,
@@ -91,7 +87,6 @@ impl Setup {
 /// experiment says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Its kind.
     pub kind: PathKind,
     /// Greatest IP packet, bytes.
     pub mtu: u32,

@@ -19,7 +19,6 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Notes a fault.
     pub(crate) fn add(&mut self, problem: Problem) {
         if !self.is_full() && !problem.knock_on {
             self.found.push(problem);

@@ -15,13 +15,10 @@ use tardy_model::validity;
 /// A key with the value that somebody wrote.
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
-    /// Full dotted key.
     pub key: String,
     /// Its line in the table.
     pub schema: &'static schema::Key,
-    /// As written.
     pub node: Node,
-    /// As read.
     pub value: Value,
     /// Where the key stands.
     pub key_at: At,

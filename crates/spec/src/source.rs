@@ -6,7 +6,6 @@
 pub struct Source {
     /// What it is called in messages: its path.
     pub name: String,
-    /// The TOML text.
     pub text: String,
 }
 

@@ -14,7 +14,6 @@ pub struct Synonym {
     pub words: &'static [&'static str],
     /// The key that says it: of the same table where it begins with a dot. Empty if there is none.
     pub key: &'static str,
-    /// How.
     pub says: &'static str,
 }
 

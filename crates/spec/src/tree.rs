@@ -15,7 +15,6 @@ pub(crate) struct Node {
     pub at: At,
 }
 
-/// A TOML value.
 #[derive(Clone, Debug)]
 pub(crate) enum Toml {
     Text(String),

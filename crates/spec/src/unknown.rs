@@ -27,7 +27,6 @@ pub(crate) fn meant_root(root: &str) -> Option<String> {
 pub(crate) struct Unknown<'a> {
     /// The table in which it stands.
     pub above: &'a [String],
-    /// What is told.
     pub problem: Problem,
     /// The key that its author most likely wanted to write.
     pub meant: Option<String>,

@@ -15,29 +15,19 @@ pub enum StoreError {
     Io {
         /// What was tried: `write`, `read`, `rename`.
         tried: &'static str,
-        /// On what.
         path: PathBuf,
         /// The operating system's reason.
         reason: io::Error,
     },
     /// The folder for a new run holds something already.
     #[error("{} is not empty, and a run is never written over another; name a new or an empty folder", path.display())]
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-    },
+    NotEmpty { path: PathBuf },
     /// A folder was asked for and there is something else.
     #[error("{} is not a folder; name a folder", path.display())]
-    NotAFolder {
-        /// What there is.
-        path: PathBuf,
-    },
+    NotAFolder { path: PathBuf },
     /// A file was to be read and there is something else: a folder, a device, a pipe.
     #[error("{} is not a file; put the one there that the run wrote", path.display())]
-    NotAFile {
-        /// What there is.
-        path: PathBuf,
-    },
+    NotAFile { path: PathBuf },
     /// The folder for a new run, or for a file that root writes, is another user's.
     #[error(
         "{} belongs to user {owner}, and this is user {user}: who owns a folder could put a link there, and have another file overwritten; \
@@ -45,19 +35,14 @@ pub enum StoreError {
         path.display()
     )]
     Foreign {
-        /// The folder.
         path: PathBuf,
-        /// Whose it is.
         owner: u32,
         /// Who wants to write.
         user: u32,
     },
     /// Others may write into the folder.
     #[error("others may write into {}, and could change what is written there; name a new folder, or `chmod go-w` it", path.display())]
-    OpenToOthers {
-        /// The folder.
-        path: PathBuf,
-    },
+    OpenToOthers { path: PathBuf },
     /// A link stands where nothing may be written through one.
     #[error("cannot write {}: `{}` is a link that is not to be followed; name the place that it leads to", path.display(), part.display())]
     Link {
@@ -71,54 +56,34 @@ pub enum StoreError {
         "{} is a link that leads out of the run folder, and what is read there could be any file of yours; put the file itself there",
         path.display()
     )]
-    LeadsOut {
-        /// The link.
-        path: PathBuf,
-    },
+    LeadsOut { path: PathBuf },
     /// There is no manifest.
     #[error(
         "{} is not a run folder: it holds no manifest.json; name the folder that `tardy run` wrote (a run that was killed \
          before its set-up ended leaves none, and no trial either)",
         path.display()
     )]
-    NotARun {
-        /// The folder.
-        path: PathBuf,
-    },
+    NotARun { path: PathBuf },
     /// A later version of tardy wrote it.
     #[error("{}: made by a newer tardy: format {format}, this one reads {FORMAT}; read it with that tardy", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: u64,
-    },
+    Newer { path: PathBuf, format: u64 },
     /// The file is not what it should be.
     #[error("cannot read {}: {why}; {mend}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
-        /// What to do.
         mend: &'static str,
     },
     /// A cell or a stream has a name that cannot be a file's.
     #[error("`{name}` cannot name a file; use letters, digits and ._=,- and do not begin with a dot")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// A trial is begun twice.
     #[error("{} exists already; each trial is written once", path.display())]
-    TrialExists {
-        /// Its folder.
-        path: PathBuf,
-    },
+    TrialExists { path: PathBuf },
     /// A trial is finished without all its files.
     #[error("{} lacks {lacks}, so the trial is not finished; write it first", path.display())]
     Incomplete {
-        /// The partial folder.
         path: PathBuf,
         /// The file that is lacking.
         lacks: &'static str,
@@ -132,21 +97,14 @@ pub enum StoreError {
     /// There is no such stream in the file.
     #[error("{} has no stream `{stream}`; it has {}", path.display(), have.join(", "))]
     NoSuchStream {
-        /// The file.
         path: PathBuf,
-        /// The stream.
         stream: String,
         /// Those that it has.
         have: Vec<String>,
     },
     /// The rows to be written contradict themselves.
     #[error("cannot write the samples of stream `{stream}`: {why}")]
-    Rows {
-        /// The stream.
-        stream: String,
-        /// What is wrong.
-        why: String,
-    },
+    Rows { stream: String, why: String },
 }
 
 impl StoreError {

@@ -35,10 +35,8 @@ pub struct RunFolder {
     events: OnceLock<File>,
 }
 
-/// Which trial.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrialId {
-    /// Cell id.
     pub cell: String,
     /// Number in the cell, from 1.
     pub n: u32,
@@ -82,7 +80,6 @@ impl RunFolder {
         Ok(run)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

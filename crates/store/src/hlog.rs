@@ -58,7 +58,6 @@ impl Values {
         self.histogram.saturating_record(value_ns.clamp(0, GREATEST_NS) as u64);
     }
 
-    /// Values counted.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }

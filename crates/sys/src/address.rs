@@ -61,7 +61,6 @@ pub(crate) fn socket(of: SocketAddr, kind: i32) -> Result<OwnedFd, SysError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Binds a socket.
 pub(crate) fn bind(fd: &OwnedFd, address: SocketAddr) -> Result<(), SysError> {
     let raw = Raw::of(address);
     // SAFETY: `raw` holds a valid address of the stated length.
@@ -70,7 +69,6 @@ pub(crate) fn bind(fd: &OwnedFd, address: SocketAddr) -> Result<(), SysError> {
     Ok(())
 }
 
-/// Connects a socket.
 pub(crate) fn connect(fd: &OwnedFd, address: SocketAddr) -> Result<(), SysError> {
     let raw = Raw::of(address);
     // SAFETY: `raw` holds a valid address of the stated length.

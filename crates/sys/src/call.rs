@@ -60,7 +60,6 @@ fn number(fd: &OwnedFd) -> usize {
     fd.as_raw_fd() as usize
 }
 
-/// `send()`.
 #[inline(always)]
 pub(crate) fn send(fd: &OwnedFd, bytes: &[u8], flags: i32) -> Result<usize, i32> {
     let args = [number(fd), bytes.as_ptr() as usize, bytes.len(), flags as usize, 0, 0];
@@ -68,7 +67,6 @@ pub(crate) fn send(fd: &OwnedFd, bytes: &[u8], flags: i32) -> Result<usize, i32>
     settled(unsafe { kernel(libc::SYS_sendto, args) })
 }
 
-/// `recv()`.
 #[inline(always)]
 pub(crate) fn recv(fd: &OwnedFd, into: &mut [u8], flags: i32) -> Result<usize, i32> {
     let args = [number(fd), into.as_mut_ptr() as usize, into.len(), flags as usize, 0, 0];

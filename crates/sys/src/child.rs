@@ -22,7 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub enum Ended {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 

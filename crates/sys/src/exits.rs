@@ -12,9 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// A task that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
-    /// Its thread id.
     pub tid: u32,
-    /// `comm`.
     pub name: String,
     /// CPU on which it ended.
     pub cpu: u32,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// State of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feature {
-    /// It is on.
     pub on: bool,
     /// It can be switched; `[fixed]` in the words of ethtool where not.
     pub switchable: bool,

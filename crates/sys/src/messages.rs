@@ -20,7 +20,6 @@ const PATIENCE: u32 = 50;
 /// Counts bytes from the moment at which stamps were asked for (Linux ≥ 6.2).
 const OPT_ID_TCP: u32 = 1 << 16;
 
-/// The sending half.
 pub struct MessagesTx {
     fd: OwnedFd,
     tcp: Tcp,
@@ -34,7 +33,6 @@ pub struct MessagesTx {
     control: StampBuffers,
 }
 
-/// The receiving half.
 pub struct MessagesRx {
     fd: OwnedFd,
     size: usize,

@@ -22,7 +22,6 @@ pub struct Instruction {
     pub yes: u8,
     /// Instructions to pass over if it does not.
     pub no: u8,
-    /// Operand.
     pub k: u32,
 }
 

@@ -33,7 +33,6 @@ pub struct TxStamp {
 pub enum TxPoint {
     /// Before the queue discipline.
     Sched,
-    /// In the driver.
     Software,
     /// In the NIC, by the NIC's clock.
     Hardware,
@@ -56,7 +55,6 @@ pub struct Launching {
 pub struct TxStamps {
     /// Before the queue discipline.
     pub sched: bool,
-    /// In the driver.
     pub software: bool,
     /// In the device, by its clock.
     pub hardware: bool,
@@ -90,7 +88,6 @@ impl TxStamps {
 /// Room for the control messages of one [`drain`].
 pub(crate) type StampBuffers = [ControlBuffer<256>; DRAIN];
 
-/// Empty room.
 pub(crate) fn buffers() -> StampBuffers {
     [ControlBuffer::default(); DRAIN]
 }

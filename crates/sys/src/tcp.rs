@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 /// Sizes of a socket's buffers, bytes; `None` leaves the kernel's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// SO_SNDBUF.
     pub send: Option<u64>,
-    /// SO_RCVBUF.
     pub receive: Option<u64>,
 }
 
@@ -108,7 +106,6 @@ impl Listener {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Tcp {
     stream: TcpStream,
@@ -185,7 +182,6 @@ impl Tcp {
         self.stream.peer_addr().ok().map(|address| address.ip())
     }
 
-    /// The connection itself.
     pub(crate) fn stream(&self) -> &TcpStream {
         &self.stream
     }

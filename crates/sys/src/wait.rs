@@ -18,12 +18,9 @@ pub(crate) fn limit(fd: &OwnedFd, limit_ms: i32) -> Result<(), SysError> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")
 }
 
-/// By which call.
 #[derive(Debug)]
 pub enum Waiter {
-    /// `poll()`.
     Poll,
-    /// `select()`.
     Select,
     /// `epoll_wait()`, with the descriptor of its own that knows the socket.
     Epoll(OwnedFd),

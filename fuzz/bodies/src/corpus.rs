@@ -8,7 +8,6 @@ use std::fs::{self, File};
 use std::io::{Read, Result};
 use std::path::{Path, PathBuf};
 
-/// Inputs by name.
 pub type Inputs = BTreeMap<String, Vec<u8>>;
 
 /// Where the archives are.

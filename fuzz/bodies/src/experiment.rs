@@ -5,7 +5,6 @@
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use tardy_spec::{Source, SpecError, load};
 
-/// One input.
 pub fn input(bytes: &[u8]) {
     // Up to the first zero byte the file, then an argument each.
     let mut texts = bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());

@@ -4,7 +4,6 @@
 
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 
-/// One input.
 pub fn input(bytes: &[u8]) {
     if let Ok(frame) = Frame::read(bytes) {
         assert_eq!(heads(&frame).number(bytes), Some(frame.seq));

@@ -79,7 +79,6 @@ fn failure(call: &'static str, errno: i32) -> SysError {
     SysError { call, on: "memory of the test's".to_owned(), source: Error::from_raw_os_error(errno) }
 }
 
-/// The port.
 struct Memory<const FAILS: usize>;
 
 /// What was bound, and by which thread.
@@ -88,7 +87,6 @@ struct MemoryBound {
     ways: Ways<SendOrder, (ReceiveOrder, WayIn)>,
 }
 
-/// The sending half.
 struct MemorySend<const FAILS: usize> {
     to: (IpAddr, u16),
     stamps: Vec<TxPoint>,

@@ -23,7 +23,6 @@ pub struct Methods {
     pub names: Vec<String>,
 }
 
-/// A module.
 pub struct Module {
     /// Its file; that of an inline module is its parent's.
     pub file: String,

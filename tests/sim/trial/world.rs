@@ -85,7 +85,6 @@ pub(super) enum What {
 /// A number that no activity has.
 pub(super) const NOBODY: ActivityId = ActivityId(1_000);
 
-/// What goes wrong.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Faults {
     /// Of a thousand messages so many never arrive.
@@ -115,7 +114,6 @@ pub(super) struct Faults {
     pub(super) misnamed: u32,
 }
 
-/// Simulated stations.
 pub(super) struct World {
     pub(super) random: Pcg64Mcg,
     pub(super) faults: Faults,

@@ -60,7 +60,6 @@ impl Counted {
         self.seen = 0;
     }
 
-    /// Continues a trial.
     pub fn add(&mut self, values: &[i64]) {
         if let Some(tail) = self.trials.last_mut() {
             tail.all.add(values.iter().copied());
@@ -94,7 +93,6 @@ impl Counted {
         }
     }
 
-    /// Adds other trials.
     pub fn merge(&mut self, other: Counted) {
         self.low.merge(&other.low);
         self.trials.extend(other.trials);

@@ -87,7 +87,6 @@ impl Starts {
         self.window = Window::default();
     }
 
-    /// Continues a trial.
     pub fn add(&mut self, values: impl ExactSizeIterator<Item = i64>) {
         let (floor, start) = (self.floor_ns.unwrap_or(i64::MIN), self.window.at);
         let count = values.len() as u64;

@@ -23,7 +23,6 @@ const UNITS: [(&str, i128); 5] = [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms
 /// Numbers are kept as whole millionths.
 const MILLION: i128 = 1_000_000;
 
-/// A condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// As it was given.
@@ -43,9 +42,7 @@ pub struct Condition {
 /// A word of a condition, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// The word.
     pub text: String,
-    /// Its characters.
     pub at: Range<usize>,
 }
 
@@ -54,7 +51,6 @@ pub struct Word {
 pub enum What {
     /// A figure of a metric, by their names in the results.
     Figure {
-        /// Which metric.
         metric: Word,
         /// `p50`, `max` and so on.
         of: &'static str,

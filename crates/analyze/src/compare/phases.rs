@@ -48,7 +48,6 @@ pub(super) struct Pair<'a> {
 /// A figure of both trials of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
-    /// The trials' number.
     pub trial: u32,
     /// Their phase, ns.
     pub phase_ns: i64,

@@ -17,7 +17,6 @@ pub struct Run<'a> {
     pub folder: Option<&'a Path>,
     /// What the machine and the tools were.
     pub manifest: &'a Manifest,
-    /// What it found.
     pub results: &'a Results,
     /// The experiment's keys with their values.
     pub keys: &'a BTreeMap<String, String>,

@@ -107,7 +107,6 @@ impl Grid {
         self.columns.iter().map(move |column| column.iter().map(|(bin, count)| (row(*bin), *count)).collect())
     }
 
-    /// Values in it.
     pub fn count(&self) -> u64 {
         self.columns.iter().flatten().map(|spot| spot.1).sum()
     }

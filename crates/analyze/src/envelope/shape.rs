@@ -6,10 +6,8 @@ use crate::quantiles::rank_of;
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 
-/// A distribution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Values.
     pub count: u64,
     /// Sum of the values, ns.
     pub sum_ns: i128,

@@ -41,7 +41,6 @@ pub(crate) struct OwnTracePass {
     streams: BTreeMap<String, OwnTraceStream>,
 }
 
-/// One trial.
 #[derive(Debug)]
 pub(crate) struct TrialTrace {
     streams: BTreeMap<String, OfStream>,

@@ -129,7 +129,6 @@ pub struct EdgePool {
 }
 
 impl EdgePool {
-    /// Adds a trial.
     pub fn add(&mut self, trial: &OfTrial) {
         for (at, rank) in trial.ranks.iter().enumerate() {
             let Some(rank) = rank else { continue };

@@ -114,7 +114,6 @@ pub struct Works {
 }
 
 impl Works {
-    /// Of a trial.
     pub fn new(record: &TrialRecord) -> Self {
         let work = |forced: bool| {
             let all = record.streams.values().flat_map(|of| &of.own_work);

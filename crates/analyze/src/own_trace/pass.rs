@@ -111,7 +111,6 @@ pub struct OfStream {
     pub edges: Vec<[Option<OfTrial>; 2]>,
     /// By metric, the values of packets 0 and on; none but of a closed loop.
     pub body: Vec<Vec<MaybeNanos>>,
-    /// Beside recorded work.
     pub intervals: Intervals,
     /// Recorded work by its reason, of all streams of the trial.
     pub reasons: BTreeMap<String, u64>,

@@ -85,7 +85,6 @@ impl Model {
         Some(Fitted { mean, weight, rest: squares - product * mean, logs })
     }
 
-    /// Correlation of neighbours.
     fn correlation(&self) -> f64 {
         (1.0 - self.noise) * self.rho
     }

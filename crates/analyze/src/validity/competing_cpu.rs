@@ -11,7 +11,6 @@ use tardy_model::result::CpuUser;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 pub(super) const RULE: Rule = Rule { id: ID, spoils: Spoils::Measuring, judge };
-/// Its id.
 pub(crate) const ID: &str = "competing-cpu";
 
 /// From this share of a CPU on others are worth knowing: a fiftieth is what a desktop's services

@@ -15,7 +15,6 @@ use tardy_model::verdict::{Level, Verdict};
 /// One trial's evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// The record.
     pub record: &'a TrialRecord,
     /// Outcomes and metrics of this trial, by stream.
     pub results: &'a BTreeMap<String, StreamResult>,
@@ -74,7 +73,6 @@ impl<'a> Thread<'a> {
         offset.as_ref().map(|offset| offset.host.as_str())
     }
 
-    /// `ctl.rx`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.stream, self.end)
     }
@@ -110,7 +108,6 @@ impl<'a> Thread<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// The measuring threads.
     pub(super) fn threads(&self) -> impl Iterator<Item = Thread<'a>> + use<'a> {
         let whose = self.of;
         self.record.streams.iter().flat_map(move |(stream, of)| {

@@ -27,9 +27,7 @@ const FAIR_STOP_EACH_NS: i64 = 2_000_000_000;
 /// Whose stops they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// `sched_rt_period_us` and `sched_rt_runtime_us`.
     Limit(RtLimit),
-    /// The fair server.
     FairServer,
 }
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A page of the manual as a document, whatever it is drawn as.
 
-/// A page.
 pub struct Document {
-    /// `tardy-run`.
     pub name: String,
     /// What it is for, in one line.
     pub about: String,
-    /// Its sections.
     pub sections: Vec<Section>,
 }
 
@@ -21,7 +18,6 @@ pub struct Section {
 
 /// A piece of a section.
 pub enum Block {
-    /// A paragraph.
     Text(String),
     /// A heading within the section.
     Group(String),

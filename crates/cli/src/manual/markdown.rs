@@ -7,7 +7,6 @@ use std::fmt::Write;
 /// The first line of a chapter that is made.
 pub const HEAD: &str = "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n";
 
-/// The chapter.
 pub fn chapter(document: &Document) -> String {
     let mut out = format!("{HEAD}# {}\n\n{}\n", document.name, document.about);
     for section in &document.sections {

@@ -8,7 +8,6 @@ use crate::exit::Exit::{self, Cannot, Good, Internal, Interrupted, Invalid, Unme
 pub struct Page {
     /// `None` is the page of `tardy` itself.
     pub verb: Option<&'static str>,
-    /// Paragraphs.
     pub description: &'static [&'static str],
     /// Exit codes that it can end with.
     pub exits: &'static [Exit],
@@ -18,7 +17,6 @@ pub struct Page {
     pub environment: &'static [(&'static str, &'static str)],
     /// Commands, and what they do. `--help` shows the first two, that of tardy itself the first.
     pub examples: &'static [(&'static str, &'static str)],
-    /// Other pages.
     pub see_also: &'static [&'static str],
 }
 

@@ -8,7 +8,6 @@ use crate::args::Verb;
 use crate::exit::Exit;
 use anyhow::Result;
 
-/// Calls the verb.
 pub fn call(verb: Verb) -> Result<Exit> {
     match verb {
         Verb::Run(args) => run::call(args),

@@ -12,7 +12,6 @@ use tardy_model::result::Results;
 use tardy_report::export::{ExportError, Exporter, Needs, Source, exporter};
 use tardy_store::{Output, RunFolder, StoreError};
 
-/// Writes the export.
 pub fn call(args: &Export) -> Result<Exit> {
     let to = exporter(&args.to).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     // A run folder that cannot be read is a fault of the call, whatever the system's reason.

@@ -14,7 +14,6 @@ use tardy_sys::{SysError, process};
 const ENODEV: i32 = 19;
 const ENOENT: i32 = 2;
 
-/// Shows or sets.
 pub fn call(args: &Hwtstamp) -> Result<Exit> {
     let device = args.device.as_str();
     let wanted = args.tx.zip(args.rx).filter(|_| args.what != "show");

@@ -7,7 +7,6 @@ use anyhow::Result;
 /// Made by packaging/notices.py.
 const NOTICES: &str = include_str!("../../../../NOTICES");
 
-/// Prints them.
 pub fn call() -> Result<Exit> {
     super::print(NOTICES)?;
     Ok(Exit::Good)

@@ -23,7 +23,6 @@ use tardy_lab::{consent, coordinator, loads};
 use tardy_model::path::Where;
 use tardy_spec::experiment::Setup;
 
-/// Prints the script.
 pub fn call(args: Plan) -> Result<Exit> {
     let experiment = super::load(&args.experiment)?;
     let mut out = Script::new();

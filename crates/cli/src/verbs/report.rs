@@ -71,7 +71,6 @@ fn worst_packets<'a>(run: &RunFolder, picture: &Picture<'a>, most: usize) -> Res
     Ok(all)
 }
 
-/// Draws the picture.
 pub fn call(args: Report) -> Result<Exit> {
     let format = tardy_report::format(&args.format).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let run = RunFolder::open(&args.run).map_err(unreadable)?;

@@ -33,7 +33,6 @@ use tardy_report::Picture;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 
-/// Runs an experiment.
 pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();
     let experiment = verbs::load(&args.experiment)?;

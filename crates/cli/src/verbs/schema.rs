@@ -5,7 +5,6 @@ use crate::args::{Schema, SchemaOf};
 use crate::exit::Exit;
 use anyhow::Result;
 
-/// Prints the schema.
 pub fn call(args: &Schema) -> Result<Exit> {
     let schema = match args.of {
         SchemaOf::Experiment => tardy_spec::json_schema(),

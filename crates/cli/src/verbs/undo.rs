@@ -12,7 +12,6 @@ use std::path::Path;
 use tardy_lab::host::runner::Processes;
 use tardy_lab::undo::{Leftover, PutBack, UndoError, UndoReport, leftovers, undo_all, undo_own};
 
-/// Puts back everything.
 pub fn call(args: &Undo) -> Result<Exit> {
     interrupt::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
     let exit = put_back(&super::state(), args.own)?;

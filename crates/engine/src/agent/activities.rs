@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use tardy_model::time::{Instant, Tai};
 
-/// One activity.
 enum Activity {
     End(End),
     Load(LoadSide),

@@ -25,7 +25,6 @@ pub struct BoundEnd {
     pub(super) error_queue_bytes: u64,
     /// What ends its wait for a packet.
     pub(super) wake: Wake,
-    /// What it does.
     pub(super) work: Work,
 }
 

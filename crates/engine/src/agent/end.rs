@@ -25,7 +25,6 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::{SysError, clock, nic, poke};
 
-/// One end.
 pub struct End {
     activity: ActivityId,
     stream: StreamId,
@@ -159,7 +158,6 @@ impl End {
         let _ = self.commands.send(Command::Start(base));
     }
 
-    /// Ends the loop.
     pub fn stop(&self) {
         self.shared.stop.store(true, Relaxed);
         match &self.wake {

@@ -27,8 +27,10 @@ pub enum Event {
 /// To a measuring thread.
 pub(super) enum Command {
     /// Send warm-up packets.
-    WarmUp { count: u32, apart: Nanos },
-    /// The trial begins.
+    WarmUp {
+        count: u32,
+        apart: Nanos,
+    },
     Start(Instant<Tai>),
     /// The trial is over at all ends: what waits in the error queue may be taken.
     Collect,
@@ -36,9 +38,7 @@ pub(super) enum Command {
 
 /// What a measuring thread leaves behind.
 pub(super) struct EndRecord {
-    /// What it sent.
     pub sent: Option<(SentRows, SenderCounters)>,
-    /// What it received.
     pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
     /// Gaps of its spinning.
     pub gaps: Option<SpinGaps>,
@@ -56,9 +56,7 @@ pub(super) struct Link {
     pub activity: ActivityId,
     /// Told once the thread is set up, or why what it opens itself cannot be had.
     pub ready: mpsc::Sender<Result<ThreadRecord, SysError>>,
-    /// Orders.
     pub inbox: mpsc::Receiver<Command>,
-    /// To the coordinator.
     pub tell: mpsc::Sender<Event>,
     /// Told the NAPI context of the socket once a packet has come, where busy polling is asked for.
     pub napi: mpsc::Sender<u32>,

@@ -19,16 +19,13 @@ pub struct LoadAt {
     pub peer: bool,
 }
 
-/// The order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadOrder {
     /// Which side this is.
     pub at: LoadAt,
     /// The load's name, for messages.
     pub name: String,
-    /// What it does.
     pub kind: LoadKind,
-    /// Of the thread.
     pub thread: ThreadOrder,
     /// This station's address, with the instance's port.
     pub local: SocketAddr,
@@ -39,9 +36,7 @@ pub struct LoadOrder {
     pub start: Nanos,
     /// When it stops after the base time, if it does by itself.
     pub stop: Option<Nanos>,
-    /// SO_SNDBUF.
     pub send_buffer: Option<u64>,
-    /// SO_RCVBUF.
     pub receive_buffer: Option<u64>,
     /// For what it draws.
     pub seed: u64,

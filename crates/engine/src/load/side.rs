@@ -108,7 +108,6 @@ impl LoadSide {
         let _ = self.commands.send(Command::Start(base));
     }
 
-    /// Ends it.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }

@@ -18,7 +18,6 @@ const REACH: Duration = Duration::from_secs(5);
 const ROOM: usize = 128 << 10;
 
 enum Link {
-    /// At `to`.
     Waiting(Listener),
     /// At `from`.
     Calling {

@@ -25,7 +25,6 @@ pub struct Watch {
     over: Option<Instant<Tai>>,
     /// True if the series is of what is received.
     receives: bool,
-    /// What it did.
     pub record: SideRecord,
     /// What a program wrote, as far as it is kept.
     pub output: Vec<u8>,
@@ -93,7 +92,6 @@ impl Watch {
         }
     }
 
-    /// The work begins.
     pub fn begin(&mut self) -> Instant<Tai> {
         let now = self.now();
         self.record.began_ns.get_or_insert((now - self.base).0);

@@ -53,7 +53,6 @@ impl PortKind for Packet {
     }
 }
 
-/// The sending socket.
 pub struct PacketSend {
     socket: UdpTx,
     /// Memory for the frames of one call, what stands before the payload written already.

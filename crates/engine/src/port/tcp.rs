@@ -32,17 +32,13 @@ pub struct Tcp;
 
 /// An end that knows its addresses.
 pub enum TcpBound {
-    /// Connects.
     Asks(Box<AskOrder>),
-    /// Is connected to.
     Answers(Box<ReflectOrder>),
 }
 
 /// An end in a thread that has its table of descriptors.
 pub enum TcpOpened {
-    /// Connects.
     Asks(Box<AskOrder>),
-    /// Listens.
     Answers(Box<ReflectOrder>, Waiting),
 }
 
@@ -93,14 +89,12 @@ impl PortKind for Tcp {
     }
 }
 
-/// The sending half.
 pub struct TcpSend {
     socket: MessagesTx,
     /// The receiving half waits by a call that an error queue with something in it ends at once.
     stamps_end_waits: bool,
 }
 
-/// The receiving half.
 pub struct TcpReceive {
     receiver: SocketReceiver<MessagesRx>,
     closed: bool,

@@ -81,7 +81,6 @@ impl Timer for MachineTimer {
     }
 }
 
-/// The sending socket.
 pub struct UdpSend {
     socket: UdpTx,
     /// Sent after a refused send, to find out whether this kernel lets the sender name the stamps'

@@ -31,7 +31,6 @@ pub(super) struct Progress {
     pub(super) round_trip_ns: i64,
     /// Requests tried, the next one's number.
     pub(super) next: u32,
-    /// On their way.
     pub(super) waiting: u32,
     /// Below this number none is on its way.
     pub(super) oldest: u32,

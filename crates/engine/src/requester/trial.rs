@@ -14,7 +14,6 @@ use tardy_model::trial::SpinGaps;
 
 /// What the loop itself knows.
 struct Turns {
-    /// The wait spins.
     spins: bool,
     gaps: SpinGaps,
     /// The receive call before, of a wait that spins.

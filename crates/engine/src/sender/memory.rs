@@ -49,7 +49,6 @@ pub struct Sender {
     pub own: OwnLog,
     /// Gaps in the spinning stretch.
     pub gaps: Option<SpinGaps>,
-    /// Events.
     pub counters: SenderCounters,
 }
 

@@ -69,7 +69,6 @@ impl OwnLog {
         }
     }
 
-    /// The notes.
     pub fn take(&mut self) -> OwnNotes {
         let between = self.written_short();
         self.between = Vec::new();

@@ -52,7 +52,6 @@ impl Sending {
 pub struct SentRows {
     /// Number of the first row's packet.
     pub first: u32,
-    /// What was done.
     pub sending: Vec<Sending>,
     /// TAI, ns: when it was to go out, where no schedule says so.
     pub scheduled: Vec<MaybeNanos>,

@@ -21,9 +21,7 @@ pub struct Foreseen {
     pub level: Level,
     /// The key that makes it so.
     pub key: String,
-    /// Why.
     pub why: String,
-    /// What to do.
     pub help: String,
     /// The cells that it is of, where it is not of all.
     pub cells: Vec<String>,

@@ -24,9 +24,7 @@ pub enum FetchError {
         "{doing}: `{program}` failed: {says}; see that `apt update` works here, then fetch again, or give a kernel by --kernel FILE"
     )]
     Program {
-        /// What was tried.
         doing: String,
-        /// The program.
         program: String,
         /// Its words, or the system's.
         says: String,
@@ -44,7 +42,6 @@ pub enum FetchError {
         if found.is_empty() { "no archive answered".to_owned() } else { found.join(", ") }
     )]
     NotDebian {
-        /// Where.
         suite: &'static str,
         /// What the archives say instead.
         found: Vec<String>,
@@ -53,18 +50,10 @@ pub enum FetchError {
     #[error(
         "the archive's suite {suite} has no package {package}: take another kernel of `tardy guest list`, or give one by --kernel FILE"
     )]
-    NoPackage {
-        /// Which.
-        package: String,
-        /// Where.
-        suite: &'static str,
-    },
-    /// A file.
+    NoPackage { package: String, suite: &'static str },
     #[error("cannot {doing} {}: {source}; look at the rights and the room there, or name another folder by TARDY_CACHE", path.display())]
     File {
-        /// What was tried.
         doing: &'static str,
-        /// Which.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,

@@ -21,7 +21,6 @@ pub struct ConsoleEnd {
 pub enum Means {
     /// It ran out of memory.
     OutOfMemory,
-    /// The kernel panicked.
     Panic,
     /// Nothing of the kind.
     Nothing,

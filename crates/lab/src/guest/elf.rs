@@ -103,7 +103,6 @@ impl<'a> Elf<'a> {
         Some(text.trim_end_matches('\0'))
     }
 
-    /// Its notes.
     pub fn notes(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
         self.sections.iter().filter(|section| section.kind == NOTE).filter_map(|section| self.content(section))
     }

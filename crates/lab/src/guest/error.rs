@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 /// A run in a guest cannot be made, or broke.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The kernel.
     #[error(transparent)]
     Kernel(#[from] kernel::KernelError),
-    /// Its modules.
     #[error(transparent)]
     Modules(#[from] modules::ModuleError),
     /// Programs that go in.
@@ -37,27 +35,19 @@ pub enum GuestError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A file.
     #[error(
         "cannot {doing} {}: {source}; look at the rights and the room there, or name another folder for the run by --out",
         path.display()
     )]
     File {
-        /// What was tried.
         doing: &'static str,
-        /// Which.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
     /// The experiment asks for what no guest has.
     #[error("cell `{cell}`: {why}")]
-    NotInGuest {
-        /// Which.
-        cell: String,
-        /// Why.
-        why: String,
-    },
+    NotInGuest { cell: String, why: String },
     /// It ended before its time.
     #[error(
         "the guest {what} before the run was over{}; {console}; all of it is in guest/{} of the run's folder; try another --kernel, or fewer \
@@ -66,11 +56,9 @@ pub enum GuestError {
         qemu::CONSOLE
     )]
     Broke {
-        /// How: "panicked".
         what: String,
         /// The end of its console.
         console: console::ConsoleEnd,
-        /// What QEMU said.
         qemu: String,
     },
     /// It says nothing any more.
@@ -109,7 +97,6 @@ pub enum GuestError {
     /// The run inside ended so.
     #[error("in the guest: {says}")]
     Inside {
-        /// Its words.
         says: String,
         /// The exit code that a run on this machine would have had.
         exit: u8,

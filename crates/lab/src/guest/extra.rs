@@ -16,7 +16,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Such modules.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Extra {
     /// By what it is asked for.
@@ -67,45 +66,29 @@ const PLACE: &str = "updates/tardy";
 /// It cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtraError {
-    /// The archive.
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// The kernel was not fetched.
     #[error("{name} is built for a kernel of Debian's that was fetched: `tardy guest fetch {kernel} --with {name}`")]
-    NotFetched {
-        /// What.
-        name: &'static str,
-        /// For which.
-        kernel: &'static str,
-    },
+    NotFetched { name: &'static str, kernel: &'static str },
     /// The kernel is too old.
     #[error("{name} is of use from Linux {}.{} on: in {release} {why}", since.0, since.1)]
     TooOld {
-        /// What.
         name: &'static str,
         /// The first that will do.
         since: (u32, u32),
         /// The kernel's.
         release: String,
-        /// Why.
         why: &'static str,
     },
     /// The archive has moved on.
     #[error(
         "{source}: the archive has no headers or source of {kernel} {version} any more: `tardy guest fetch {kernel}` fetches its newest, then build again"
     )]
-    Gone {
-        /// For which.
-        kernel: &'static str,
-        /// Of which version.
-        version: String,
-        /// What was missing.
-        source: FetchError,
-    },
+    Gone { kernel: &'static str, version: String, source: FetchError },
     /// A program is missing.
     #[error("program `{program}` is not installed, and a module is built with it: apt install {package}")]
     NoProgram {
-        /// Its name.
         program: &'static str,
         /// Where Debian has it.
         package: &'static str,
@@ -114,16 +97,10 @@ pub enum ExtraError {
     #[error(
         "{what} is not in the packages of {kernel}: they are laid out in another way than this version of tardy knows"
     )]
-    Layout {
-        /// What.
-        what: String,
-        /// Of which.
-        kernel: &'static str,
-    },
+    Layout { what: String, kernel: &'static str },
     /// What was built is for another kernel.
     #[error("what was built of {name} is for `{got}`, and the kernel is {release}")]
     Foreign {
-        /// What.
         name: &'static str,
         /// For which it says that it is.
         got: String,
@@ -205,7 +182,6 @@ struct Needed {
     tools: String,
     /// The headers, the build tools, and the libraries of these.
     packages: Vec<String>,
-    /// The source.
     source: String,
 }
 

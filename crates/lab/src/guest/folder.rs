@@ -7,5 +7,4 @@ pub const PORT: &str = "port";
 pub const INITRAMFS: &str = "initramfs";
 /// Folder of what a probe is given and writes.
 pub const PROBE: &str = "probe";
-/// All of them.
 pub const PASSING: [&str; 3] = [INITRAMFS, PORT, PROBE];

@@ -5,7 +5,6 @@
 
 use std::io::{self, Write};
 
-/// Begins every frame.
 const MARK: [u8; 4] = *b"tdy1";
 const HEAD: usize = 16;
 /// No frame is longer: a trial of ten million packets is less.
@@ -19,7 +18,6 @@ pub const LONGEST_EVENT: u32 = 16 << 20;
 pub enum FrameKind {
     /// An [`Event`](crate::run::Event), in JSON.
     Event = 1,
-    /// A trial.
     Trial = 2,
     /// What the programs of loads wrote.
     Output = 3,
@@ -40,7 +38,6 @@ impl FrameKind {
 pub struct Damaged {
     /// Where, from 0.
     pub at: u64,
-    /// How.
     pub what: &'static str,
 }
 

@@ -42,10 +42,8 @@ pub enum InitError {
     /// The kernel refused something.
     #[error(transparent)]
     Sys(#[from] SysError),
-    /// A file.
     #[error("{what}: {source}")]
     File {
-        /// Which.
         what: &'static str,
         /// The system's reason.
         source: std::io::Error,

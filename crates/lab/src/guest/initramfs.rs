@@ -52,12 +52,10 @@ impl Archive {
         self.put(path, Entry::File { bytes, mode: if executable { 0o755 } else { 0o644 } });
     }
 
-    /// A symbolic link.
     pub fn link(&mut self, path: &str, to: &str) {
         self.put(path, Entry::Link(to.to_owned()));
     }
 
-    /// A character device.
     pub fn device(&mut self, path: &str, major: u32, minor: u32) {
         self.put(path, Entry::Device(major, minor));
     }

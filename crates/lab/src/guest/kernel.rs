@@ -26,7 +26,6 @@ pub const DEBIAN: &[Debian] = &[
 pub struct Debian {
     /// What it is called here.
     pub name: &'static str,
-    /// The suite.
     pub suite: &'static str,
     /// The package that depends on the newest of its kind there.
     pub package: &'static str,
@@ -37,7 +36,6 @@ pub struct Debian {
 pub struct Kernel {
     /// As it was asked for.
     pub name: String,
-    /// The image.
     pub image: PathBuf,
     /// Its release, out of the image.
     pub release: String,
@@ -54,7 +52,6 @@ pub struct Kernel {
 pub struct Sums {
     /// The kernel, as it was asked for.
     pub kernel: String,
-    /// By path.
     pub of: BTreeMap<PathBuf, String>,
 }
 
@@ -130,7 +127,6 @@ pub enum KernelError {
     /// It is known and was not fetched.
     #[error("kernel `{0}` is not in the cache: `tardy guest fetch {0}`")]
     NotFetched(String),
-    /// A file.
     #[error(
         "kernel `{name}`: cannot read {}: {source}; name a file that you may read by --kernel, or one of {}",
         path.display(),
@@ -139,7 +135,6 @@ pub enum KernelError {
     Read {
         /// As it was asked for.
         name: String,
-        /// Which.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -149,7 +144,6 @@ pub enum KernelError {
     NoImage {
         /// As it was asked for.
         name: String,
-        /// Which.
         path: PathBuf,
     },
     /// A module that was not in the package.
@@ -160,7 +154,6 @@ pub enum KernelError {
     NotFetchedWith {
         /// As it was asked for.
         name: String,
-        /// Which.
         path: PathBuf,
     },
     /// It was changed since it was fetched.
@@ -171,11 +164,9 @@ pub enum KernelError {
     Changed {
         /// As it was asked for.
         name: String,
-        /// Which.
         path: PathBuf,
         /// What it should be.
         wanted: String,
-        /// What it is.
         got: String,
     },
 }

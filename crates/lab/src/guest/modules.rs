@@ -67,7 +67,6 @@ pub enum ModuleError {
     /// A file or folder.
     #[error("cannot read {}: {source}; name a kernel whose modules you may read, as --kernel debian:6.12", path.display())]
     Read {
-        /// Which.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -78,10 +77,7 @@ pub enum ModuleError {
          or take another kernel, as --kernel debian:6.12",
         path.display()
     )]
-    Foreign {
-        /// Which.
-        path: PathBuf,
-    },
+    Foreign { path: PathBuf },
     /// It is not what was fetched.
     #[error(transparent)]
     Changed(#[from] KernelError),

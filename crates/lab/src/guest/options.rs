@@ -8,7 +8,6 @@ use std::time::Duration;
 
 /// What a run in a guest needs beside the experiment.
 pub struct GuestOptions<'a> {
-    /// The guest.
     pub guest: &'a Guest,
     /// Folder for what is kept of it, which is there.
     pub folder: &'a Path,

@@ -18,7 +18,6 @@ use tardy_spec::experiment::{self, Experiment};
 pub struct Guest {
     /// How its time goes.
     pub mode: GuestMode,
-    /// What it boots.
     pub kernel: Kernel,
     /// The file that QEMU is given: the kernel's image, or what is inside.
     pub boots: unpack::Boots,

@@ -25,7 +25,6 @@ pub enum ProgramError {
     /// It is not here.
     #[error("program `{program}` is not installed, and a guest gets it from this machine: apt install {package}")]
     Missing {
-        /// Its name.
         program: String,
         /// Where Debian has it.
         package: &'static str,
@@ -35,16 +34,9 @@ pub enum ProgramError {
         "library `{library}`, which `{program}` needs, was found in none of {}: see what `ldd` says of the program, and install its package anew",
         LIBRARIES.join(", ")
     )]
-    Library {
-        /// Its name.
-        library: String,
-        /// Who needs it.
-        program: String,
-    },
-    /// A file.
+    Library { library: String, program: String },
     #[error("cannot read {}: {source}; a guest gets it from this machine: install its package anew, or run as one who may read it", path.display())]
     Read {
-        /// Which.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,

@@ -32,9 +32,7 @@ const LEFT_OUT: &str =
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
-    /// The emulator.
     Tcg,
-    /// The processor itself.
     Kvm,
 }
 
@@ -53,13 +51,10 @@ impl Accelerator {
 pub struct VirtualMachine {
     /// How its time goes.
     pub mode: GuestMode,
-    /// What runs it.
     pub accelerator: Accelerator,
-    /// Processors.
     pub cpus: u32,
     /// Memory, MiB.
     pub memory_mib: u64,
-    /// The kernel.
     pub kernel: String,
     /// More words for the kernel's command line.
     pub append: String,

@@ -50,7 +50,6 @@ impl<W: Write> Relay<W> {
         }
     }
 
-    /// The port, back.
     pub fn into_port(self) -> W {
         self.port
     }
@@ -157,7 +156,6 @@ fn output_of(bytes: &[u8], most: usize) -> Result<Vec<(String, Vec<u8>)>, String
 /// What came of a frame, beside what the sink was told.
 #[derive(Debug)]
 pub enum Heard {
-    /// The sink knows.
     Told,
     /// The guest is up.
     Up {
@@ -178,7 +176,6 @@ pub enum Heard {
 pub enum Untold {
     /// It makes no sense.
     Nonsense(String),
-    /// The sink refused.
     Sink(Box<dyn Error + Send + Sync>),
 }
 

@@ -19,7 +19,6 @@ const LARGEST: u64 = 512 << 20;
 /// The file that QEMU is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boots {
-    /// Its path.
     pub path: PathBuf,
     /// Its SHA-256, hexadecimal.
     pub sha256: String,

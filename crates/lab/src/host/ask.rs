@@ -46,7 +46,6 @@ pub struct Observe {
     pub commands: Vec<Command>,
 }
 
-/// What was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// What the machine had done until then.

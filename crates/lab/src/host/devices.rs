@@ -25,36 +25,18 @@ pub enum DeviceError {
     Nic(#[from] NicError),
     /// Both names are one device's.
     #[error("`{a}` and `{b}` are two names of one network device: name the one at the other end of the cable")]
-    Same {
-        /// First name.
-        a: String,
-        /// Second.
-        b: String,
-    },
+    Same { a: String, b: String },
     /// Another run has it.
     #[error("another run of tardy has network device `{device}` ({holder}): wait for its end, or name another device")]
-    Taken {
-        /// Which.
-        device: String,
-        /// Who has it.
-        holder: String,
-    },
+    Taken { device: String, holder: String },
     /// Its name could mean something to a shell.
     #[error(
         "the name of network device `{device}` has characters that mean something to a shell: rename it (ip link set dev … name …)"
     )]
-    Name {
-        /// Which.
-        device: String,
-    },
+    Name { device: String },
     /// A killed run had it.
     #[error("network device `{device}` is in namespace {netns}, where a killed run left it: run `tardy undo`")]
-    Left {
-        /// Which.
-        device: String,
-        /// Where.
-        netns: String,
-    },
+    Left { device: String, netns: String },
     /// Names of namespaces would not outlive this process, nor the devices in them.
     #[error(
         "path wire: the names of namespaces made here end with this process, and a kill would strand the devices (is this `ip netns exec`, or a sandbox?): to run in a namespace, use nsenter --net=/run/netns/NAME tardy run …"
@@ -62,19 +44,13 @@ pub enum DeviceError {
     Sandbox,
     /// It cannot be reserved.
     #[error("cannot reserve network device `{device}`: {source}")]
-    Claim {
-        /// Which.
-        device: String,
-        /// The reason.
-        source: StateError,
-    },
+    Claim { device: String, source: StateError },
     /// No link came up.
     #[error(
         "network device `{device}` has no link after {seconds} s: is the cable plugged at both ends, and are path.a and \
          path.b its two ends?"
     )]
     NoLink {
-        /// Which.
         device: String,
         /// How long was waited.
         seconds: u64,
@@ -82,9 +58,7 @@ pub enum DeviceError {
     /// It cannot be looked at while the path stands.
     #[error("network device `{device}` in {netns} cannot be looked at: {source}: was it unplugged?")]
     Gone {
-        /// Which.
         device: String,
-        /// Where it was.
         netns: String,
         /// The system's reason.
         source: SysError,

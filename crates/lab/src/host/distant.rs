@@ -42,7 +42,6 @@ impl<F: FnMut(&Command) -> io::Result<Connection>> Reach for F {
     }
 }
 
-/// A host elsewhere.
 pub struct Distant<R> {
     /// As the user calls it.
     name: String,

@@ -37,18 +37,14 @@ pub enum ApplyError {
     /// The journal cannot be written: nothing is done that could not be undone.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Not allowed.
     #[error("`{command}`: {says}: needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run it with sudo")]
     NeedsRoot {
-        /// The command.
         command: Command,
         /// The program's own words.
         says: String,
     },
-    /// A command failed.
     #[error("`{command}` ({why}): {says}: {}", mend(says))]
     Failed {
-        /// The command.
         command: Command,
         /// What it was for.
         why: Text,
@@ -62,7 +58,6 @@ pub enum ApplyError {
         command: Command,
         /// What that was for.
         why: Text,
-        /// How it ended.
         says: String,
         /// The commands beside the first one.
         more: String,
@@ -70,7 +65,6 @@ pub enum ApplyError {
     /// What was read back is not what such a command prints.
     #[error("`{command}` printed something else than JSON ({source}): iproute2 4.17 or later is needed")]
     ReadBack {
-        /// The command.
         command: Command,
         /// What the reader said.
         source: serde_json::Error,
@@ -81,7 +75,6 @@ pub enum ApplyError {
     /// A process could not be started.
     #[error("cannot start `{command}`: {source}")]
     Start {
-        /// Its command line.
         command: Command,
         /// The system's reason.
         source: io::Error,
@@ -95,7 +88,6 @@ pub enum ApplyError {
     /// Undoing failed as well.
     #[error("{cause}; then {undo}")]
     NotUndone {
-        /// What failed first.
         cause: Box<ApplyError>,
         /// What failed after it.
         undo: UndoError,

@@ -49,9 +49,7 @@ impl<'de> Deserialize<'de> for HostId {
 /// A CPU of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuId {
-    /// Whose it is.
     pub host: HostId,
-    /// Its number there.
     pub cpu: u32,
 }
 
@@ -77,7 +75,6 @@ impl fmt::Display for CpuId {
     "{cpu} is asked for on {host}, which cannot run anything there: this is a fault of tardy; report it with this message"
 )]
 pub struct OtherHosts {
-    /// The CPU.
     pub cpu: CpuId,
     /// Who was to run something on it.
     pub host: HostId,

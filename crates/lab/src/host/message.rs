@@ -15,13 +15,11 @@ use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
 use tardy_model::manifest::ReadBack;
 
-/// Sends one message.
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> Result<(), MessageError> {
     let body = serde_json::to_vec(message).map_err(|error| MessageError::Garbled(error.to_string()))?;
     write_frame(to, &body)
 }
 
-/// Receives one message.
 pub(super) fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, MessageError> {
     let body = read_frame(from)?;
     serde_json::from_slice(&body).map_err(|error| MessageError::Garbled(error.to_string()))

@@ -84,7 +84,6 @@ impl Qemu {
         Ok(Qemu { child: Child::start_in(folder, PROGRAM, arguments)?, said: Vec::new() })
     }
 
-    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }

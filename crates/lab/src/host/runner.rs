@@ -14,7 +14,6 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Runs batches.
 pub trait Runner {
     /// Runs one batch to its end. A command that fails is no error here: it stands in the output.
     ///
@@ -32,7 +31,6 @@ impl<R: Runner + ?Sized> Runner for &mut R {
 /// What a batch said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchOutput {
-    /// Standard output.
     pub stdout: String,
     /// Commands that failed, in order.
     pub failures: Vec<Failure>,
@@ -53,12 +51,7 @@ pub struct Failure {
 pub enum CommandError {
     /// It is not there.
     #[error("program `{program}` is not installed: {mend}")]
-    NotInstalled {
-        /// Its name.
-        program: String,
-        /// What to do.
-        mend: String,
-    },
+    NotInstalled { program: String, mend: String },
     /// It is there and cannot be started, or was cut off.
     #[error("cannot run `{command}`: {source}")]
     Process {
@@ -75,7 +68,6 @@ pub enum CommandError {
     TimedOut {
         /// The first command of the batch.
         command: String,
-        /// The limit.
         seconds: u64,
     },
 }
@@ -83,11 +75,9 @@ pub enum CommandError {
 /// A batch that was run, for the log.
 #[derive(Debug)]
 pub struct BatchLog<'a> {
-    /// Its commands.
     pub commands: &'a [Command],
     /// From before the process was started until it had ended.
     pub took: Duration,
-    /// Those that failed.
     pub failures: &'a [Failure],
 }
 

@@ -34,7 +34,6 @@ impl Tool {
         self
     }
 
-    /// In a folder.
     pub(crate) fn within(mut self, folder: &Path) -> Tool {
         self.0.current_dir(folder);
         self
@@ -48,7 +47,6 @@ impl Tool {
         self
     }
 
-    /// Its name.
     pub(crate) fn program(&self) -> String {
         self.0.get_program().to_string_lossy().into_owned()
     }

@@ -7,7 +7,6 @@ use tardy_model::path::{DeviceClock, Devices, PathKind, PathTraits};
 
 /// Whose devices are QEMU's: the vendor of a PCI device's subsystem (`include/hw/pci/pci.h`).
 const QEMU: &str = "0x1af4";
-/// The driver.
 const DRIVER: &str = "igb";
 
 /// True if this machine has both.

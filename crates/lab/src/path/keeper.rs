@@ -28,7 +28,6 @@ pub struct Keeper {
     pub place: Place,
     /// What it is for.
     pub why: &'static str,
-    /// The program.
     pub command: Command,
 }
 
@@ -38,22 +37,18 @@ pub enum KeeperError {
     /// It cannot be started.
     #[error(transparent)]
     Start(#[from] ApplyError),
-    /// It ended.
     #[error("`{command}` ({why}) ended {how}{said}: the path needs it as long as packets are under way")]
     Ended {
-        /// The program.
         command: String,
         /// What it is for.
         why: &'static str,
         /// With which status, or before it was ready.
         how: String,
-        /// Its last lines.
         said: String,
     },
     /// It does not say that it is ready.
     #[error("`{command}` ({why}) did not say within {} s that it is ready: it must write a line when packets may come", READY.as_secs())]
     Silent {
-        /// The program.
         command: String,
         /// What it is for.
         why: &'static str,

@@ -21,9 +21,7 @@ pub(crate) const NO_IPV6: &[Text] =
 pub struct LinkEnd {
     /// Where the device is: the station's host, and its network namespace there.
     pub place: Place,
-    /// The device.
     pub device: String,
-    /// Its address.
     pub address: IpAddr,
     /// Its IPv6 address, where a stream asks for one.
     pub address6: Option<Ipv6Addr>,
@@ -82,7 +80,6 @@ impl Ends {
         self.0.iter().map(|((station, _), end)| (station, end))
     }
 
-    /// All.
     pub fn values(&self) -> impl Iterator<Item = &LinkEnd> {
         self.0.values()
     }
@@ -116,9 +113,7 @@ impl LinkEnd {
 /// A VLAN device of a station.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VlanEnd {
-    /// Its name.
     pub device: String,
-    /// Its address.
     pub address: IpAddr,
     /// Its IPv6 address, where a stream asks for one.
     pub address6: Option<Ipv6Addr>,
@@ -140,7 +135,6 @@ pub enum PathError {
     NoNamespace {
         /// The path's kind.
         kind: &'static str,
-        /// The station.
         station: String,
     },
     /// The experiment does not name the devices that such a path joins.
@@ -165,10 +159,7 @@ pub enum PathError {
     NotFound(#[from] NotFound),
     /// A device was not looked at before.
     #[error("nothing is known of network device `{device}`: it was not looked at")]
-    Unread {
-        /// Which.
-        device: String,
-    },
+    Unread { device: String },
 }
 
 fn list(stations: &[String]) -> String {
@@ -186,6 +177,5 @@ pub struct Laid {
     pub keepers: Vec<Keeper>,
     /// Commands that tell what the kernel has made of it, beside the links and addresses.
     pub read_back: Vec<Question>,
-    /// Where it ends.
     pub ends: Ends,
 }

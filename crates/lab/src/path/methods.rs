@@ -35,7 +35,6 @@ pub struct InGuest {
 }
 
 impl InGuest {
-    /// Nothing.
     pub const NOTHING: InGuest = InGuest { modules: || &[], arguments: "", since: None };
 }
 

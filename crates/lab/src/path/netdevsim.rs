@@ -20,7 +20,6 @@ use tardy_spec::experiment::Setup;
 
 /// The driver, as it calls itself.
 pub const DRIVER: &str = crate::inverse::SIMULATED;
-/// Its bus.
 const BUS: &str = crate::inverse::SIMULATED_BUS;
 
 /// True if this kernel has it, and it can join two of its devices (Linux 6.9).

@@ -17,7 +17,6 @@ use crate::undo::UndoError;
 /// Why a run ended before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No slot.
     #[error(transparent)]
     Claim(#[from] ClaimError),
     /// The path cannot be planned.
@@ -41,7 +40,6 @@ pub enum RunError {
     /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A station failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// A thread cannot have its CPU.
@@ -59,7 +57,6 @@ pub enum RunError {
          count, fewer streams at once, or a smaller working set"
     )]
     Memory {
-        /// Cell.
         cell: String,
         /// About what a trial takes, MiB.
         needed_mib: u64,

@@ -19,7 +19,6 @@ pub struct Event {
     /// When, by the clock of the host that runs tardy. What a guest says gets the time at which
     /// the host heard it, because the guest's clock is its own.
     pub at: Instant<Realtime>,
-    /// What.
     pub what: What,
 }
 
@@ -31,7 +30,6 @@ pub enum What {
     /// A batch of commands was run: each as a person would paste it. The event's time is the
     /// batch's end.
     Commands {
-        /// Commands.
         commands: Vec<String>,
         /// How long the batch took.
         took_ns: Nanos,
@@ -46,7 +44,6 @@ pub enum What {
     Built {
         /// What was read back.
         read_back: Vec<ReadBack>,
-        /// Stations.
         stations: BTreeMap<String, StationEntry>,
         /// Agents' process ids by station.
         pids: BTreeMap<String, u32>,
@@ -57,22 +54,10 @@ pub enum What {
         records: Vec<RulerRecord>,
     },
     /// The machine cannot run a cell; the others go on.
-    Refused {
-        /// Cell id.
-        cell: String,
-        /// Why.
-        why: String,
-    },
+    Refused { cell: String, why: String },
     /// Something could not be had and was replaced; the run goes on and says so.
-    Short {
-        /// Cell id.
-        cell: String,
-        /// What.
-        what: String,
-    },
-    /// A trial begins.
+    Short { cell: String, what: String },
     Trial {
-        /// Cell id.
         cell: String,
         /// Number in the cell, from 1.
         n: u32,
@@ -81,13 +66,9 @@ pub enum What {
         /// Trials of the run.
         of: u32,
     },
-    /// Live figures.
     Progress {
-        /// Stream.
         stream: String,
-        /// Which end.
         side: Side,
-        /// Figures.
         digest: Digest,
         /// Packets intended.
         count: u32,
@@ -96,7 +77,6 @@ pub enum What {
     },
     /// A trial was written to the run folder.
     TrialKept {
-        /// Cell id.
         cell: String,
         /// Number in the cell, from 1.
         n: u32,
@@ -105,11 +85,9 @@ pub enum What {
     },
     /// A station failed in a trial; what the others had recorded was written.
     TrialBroken {
-        /// Cell id.
         cell: String,
         /// Number in the cell, from 1.
         n: u32,
-        /// Why.
         why: String,
     },
     /// Everything is put back.
@@ -118,7 +96,6 @@ pub enum What {
     GuestUp {
         /// Its `/proc/version`.
         proc_version: String,
-        /// By dotted name.
         facts: BTreeMap<String, Figure>,
     },
     /// A guest's first trial begins.

@@ -7,7 +7,6 @@ use tardy_model::trial::TrialRecord;
 
 /// Where a run's events and samples go.
 pub trait Sink {
-    /// Something happened.
     fn event(&mut self, event: Event);
     /// What the programs of the trial's loads wrote, by file name; the trial itself follows.
     fn load_output(&mut self, _output: Vec<(String, Vec<u8>)>) {}

@@ -20,7 +20,6 @@ pub fn told(cbs: &Cbs) -> String {
     )
 }
 
-/// Sets it.
 pub fn set(cbs: &Cbs, end: &LinkEnd) -> Vec<Step> {
     step(end, &words(&mqprio::told(&cbs.classes)), children(&cbs.at, &cbs.classes, &told(cbs)))
 }

@@ -52,11 +52,8 @@ pub enum ShaperError {
     Queues {
         /// The shaper's kind.
         kind: &'static str,
-        /// The device.
         device: String,
-        /// Queues needed.
         needed: u32,
-        /// Queues there.
         has: u32,
     },
     /// Its link is faster or slower than what the schedule or the credits were written for.
@@ -68,7 +65,6 @@ pub enum ShaperError {
         show_rate(*is)
     )]
     Rate {
-        /// The device.
         device: String,
         /// What its link sends, bits a second.
         is: u64,

@@ -12,7 +12,6 @@ pub fn told(of: &Classes) -> String {
     format!("mqprio {} hw 0", classes(of))
 }
 
-/// Sets it.
 pub fn set(mqprio: &Mqprio, end: &LinkEnd) -> Vec<Step> {
     let below = mqprio.etf.as_ref().map(|(of, at)| children(at, &mqprio.classes, &etf::told(of)));
     step(end, &words(&told(&mqprio.classes)), below.unwrap_or_default())

@@ -25,7 +25,6 @@ pub fn told(taprio: &Taprio, begins: Instant<Tai>) -> String {
     }
 }
 
-/// Sets it.
 pub fn set(taprio: &Taprio, end: &LinkEnd, begins: Instant<Tai>) -> Vec<Step> {
     let below = taprio.etf.as_ref().map(|(of, at)| children(at, &taprio.classes, &etf::told(of)));
     step(end, &words(&told(taprio, begins)), below.unwrap_or_default())

@@ -15,7 +15,6 @@ use tardy_model::station::StationTraits;
 /// plan it alike each time.
 #[derive(Debug)]
 pub struct StationMethods {
-    /// What it is.
     pub traits: StationTraits,
     /// Plans what is done on its host before the path is built, under this station's name. Pure:
     /// what cannot be done is found when the steps are applied, and what they did is put back by

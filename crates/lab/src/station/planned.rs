@@ -26,7 +26,6 @@ impl Offer {
 /// A station as it is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedStation {
-    /// Its kind.
     pub kind: StationKind,
     /// Steps that build it.
     pub steps: Vec<Step>,

@@ -17,7 +17,6 @@ use tardy_model::stream_id::StreamId;
 pub(super) enum ActivityKind {
     /// An end of a stream.
     End {
-        /// The stream.
         stream: StreamId,
         /// Which end of it.
         side: Side,
@@ -73,7 +72,6 @@ impl ActivityKind {
     }
 }
 
-/// One activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Activity {
     pub(super) id: ActivityId,
@@ -123,7 +121,6 @@ impl Activities {
         self.of(move |kind| kind.stream() == Some(stream))
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = Activity> {
         self.0.iter().copied()
     }

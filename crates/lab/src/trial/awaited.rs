@@ -49,7 +49,6 @@ impl Awaited {
         self.missing.retain(|(missing, _)| *missing != station);
     }
 
-    /// All answers came.
     pub(super) fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }

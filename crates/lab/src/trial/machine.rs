@@ -36,7 +36,6 @@ enum Phase {
     Over,
 }
 
-/// One trial.
 pub struct TrialMachine<'a> {
     shared: Shared<'a>,
     phase: Phase,

@@ -18,7 +18,6 @@ pub struct StreamHalves {
 /// Why a trial has no whole result.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// A station failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// This machine cannot do what the cell asks for; other cells may go on.
@@ -31,7 +30,6 @@ pub enum TrialError {
 
 /// What is left of a trial in which a station failed.
 pub struct Broken {
-    /// Why.
     pub error: TrialError,
     /// What the others had recorded; a half that is gone is empty.
     pub had: Vec<Option<StreamHalves>>,

@@ -24,13 +24,11 @@ use tardy_model::trial::WarmUp;
 /// The time of an input, by the coordinator's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// For time limits.
     pub monotonic: Instant<Monotonic>,
     /// For the base time.
     pub tai: Instant<Tai>,
 }
 
-/// What happens.
 #[derive(Debug)]
 pub enum Input {
     /// Time passed and nothing else happened.
@@ -59,13 +57,10 @@ pub enum Output {
     Look,
     /// End the processes that programs of loads left behind.
     EndLeftovers,
-    /// Show live figures.
     Progress {
-        /// The stream.
         stream: StreamId,
         /// Which end of it.
         side: Side,
-        /// The figures.
         digest: Digest,
     },
 }

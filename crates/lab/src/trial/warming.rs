@@ -35,9 +35,14 @@ enum Step {
     /// To send packets.
     Send,
     /// What came of them at the far end; so many of them were stamped when they were sent.
-    Far { stamped: u32 },
-    /// What came back.
-    Near { stamped: u32, far: Warm, side: Side },
+    Far {
+        stamped: u32,
+    },
+    Near {
+        stamped: u32,
+        far: Warm,
+        side: Side,
+    },
 }
 
 pub(super) struct Warming {
@@ -60,7 +65,6 @@ impl Warming {
         Ok((warming, is_warm))
     }
 
-    /// The present stream.
     fn present<'s>(&self, shared: &Shared<'s>) -> Result<&'s Ordered, NotFound> {
         // Whoever is asked about a stream is asked while it is the present one.
         let id = self.left.front().ok_or(NoStream::At(shared.streams.len()))?;

@@ -37,7 +37,6 @@ pub(super) struct Column {
     pub name: String,
     /// `Type` in `parquet.thrift`.
     physical: i64,
-    /// `FieldRepetitionType`.
     repetition: i64,
 }
 
@@ -47,7 +46,6 @@ impl Column {
     }
 }
 
-/// A row group.
 #[derive(Default)]
 pub(super) struct Group {
     pub rows: usize,

@@ -190,7 +190,6 @@ fn head(text: &str) -> &str {
     if end > 4 * BESIDE { "" } else { &text[..end] }
 }
 
-/// The last ones.
 fn tail(text: &str) -> &str {
     let mut from = text.len();
     for word in words(text).into_iter().rev() {

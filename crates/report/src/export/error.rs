@@ -7,12 +7,10 @@ use tardy_store::StoreError;
 /// Why a run was not exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// No such exporter.
     #[error("`{asked}` is not something to export to: choose one of {known}")]
     Unknown {
         /// What was asked for.
         asked: String,
-        /// What there is.
         known: String,
     },
     /// One that a later version has.
@@ -20,7 +18,6 @@ pub enum ExportError {
     Later {
         /// What was asked for.
         asked: String,
-        /// What there is.
         known: String,
     },
     /// The run cannot be read.

@@ -25,7 +25,6 @@ pub enum Needs {
     Samples,
 }
 
-/// One way out.
 pub struct Exporter {
     /// As in `--to`.
     pub name: &'static str,
@@ -45,7 +44,6 @@ impl fmt::Debug for Exporter {
     }
 }
 
-/// All exporters.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter {
         name: "hlog",

@@ -12,13 +12,10 @@ use tardy_model::sample::Batch;
 use tardy_model::trial::StreamRecord;
 use tardy_store::{RunFolder, TrialId};
 
-/// What is exported.
 pub struct Source<'a> {
     /// The run's samples.
     pub run: &'a RunFolder,
-    /// What it found.
     pub results: &'a Results,
-    /// What made it.
     pub manifest: &'a Manifest,
     /// When it began, since 1970; zero if that is not known.
     pub started: Duration,

@@ -6,13 +6,11 @@ use crate::figure::{self, Unit};
 use crate::picture::Picture;
 use tardy_model::result::{CellResult, MetricResult};
 
-/// A table.
 pub(super) struct Reference {
     /// As `reference` names it.
     pub(super) id: &'static str,
     /// What it is of.
     pub(super) about: &'static str,
-    /// Of its times.
     pub(super) unit: Unit,
     /// The metrics that its times are of.
     pub(super) metrics: &'static [&'static str],
@@ -57,7 +55,6 @@ impl Stat {
     }
 }
 
-/// One condition.
 pub(super) struct Row {
     /// The cell that is run for it; what else a cell may be called that is.
     pub(super) cells: &'static [&'static str],
@@ -68,7 +65,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Without rates.
     pub(super) const fn of(cells: &'static [&'static str], figures: &'static [f64]) -> Row {
         Row { cells, figures, transactions_s: None, load: None }
     }

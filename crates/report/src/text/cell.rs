@@ -16,11 +16,9 @@ use tardy_model::result::{CellResult, LoadResult, MetricResult, QUANTILES, Strea
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
-/// The widest sparkline.
 const SPARK: usize = 40;
 /// Less than this beside the outcomes shows no shape: it gets a line of its own.
 const LEAST_SPARK: usize = 16;
-/// Verdicts' labels.
 const LABEL: usize = 11;
 
 pub(super) fn draw(picture: &Picture<'_>, layout: &Layout, page: &mut Page) {

@@ -21,14 +21,12 @@ const PRIORITY: [Column; 9] = [
 ];
 /// Room that p99.99 needs beside the others without crowding them.
 const WIDE: usize = 116;
-/// Between two columns.
 const GAP: usize = 2;
 /// Three spaces and the unit.
 pub(super) const UNIT: usize = 5;
 const ROOMY: usize = 9;
 const ROOMY_LABEL: usize = 29;
 
-/// Widths.
 pub(super) struct Layout {
     /// Of the first column, with its indent.
     pub label: usize,

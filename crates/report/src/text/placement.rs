@@ -7,7 +7,6 @@ use crate::figure::{self, SPACE};
 use crate::summary;
 use tardy_model::result::{CellResult, CpuPlacement, Placement, SoftirqPlacement};
 
-/// Between two columns.
 const GAP: &str = "  ";
 /// The first column is as wide as the longest name, but not wider.
 const NAME: usize = 24;

@@ -5,7 +5,6 @@ use super::page::{Ink, Page};
 use crate::summary::Remark;
 use tardy_model::verdict::Level;
 
-/// Draws it.
 pub(super) fn remark(remark: &Remark, indent: usize, label: usize, page: &mut Page) {
     let ink = match remark.level {
         Level::Invalid => Ink::Bad,

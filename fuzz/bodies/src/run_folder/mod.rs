@@ -93,7 +93,6 @@ fn judged(run: &RunFolder, manifest: &Manifest) -> Result<(Experiment, Judged)> 
     Ok((experiment, judged))
 }
 
-/// In every format.
 fn report(run: &RunFolder, manifest: &Manifest, experiment: &Experiment, judged: &Judged) -> Result<()> {
     let traces = Traces::of_folder(run, experiment, &judged.results)?;
     let commands = run.commands().ok();

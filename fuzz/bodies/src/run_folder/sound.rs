@@ -81,7 +81,6 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// Runs it.
     pub fn new() -> Sound {
         let made = TempDir::with_prefix("tardy-fuzz-").expect("a temporary folder");
         write(&made.path().join("run"));

@@ -14,7 +14,6 @@ const SAYS: &str = "An experiment file is TOML. Every key that it may hold stand
 const SAY_CASES: &str =
     "Beside the keys above a file may hold bundles of overrides and axes. Cells are cases × axes.\n";
 
-/// The chapter.
 pub fn chapter() -> Chapter {
     let mut out = start("Experiment file", SAYS);
     let mut sections: Vec<String> = Vec::new();

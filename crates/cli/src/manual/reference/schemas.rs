@@ -8,7 +8,6 @@ use std::fmt::Write;
 use std::iter;
 use tardy_model::schema;
 
-/// The chapters.
 pub fn chapters() -> [Chapter; 3] {
     [
         ("results.md".to_owned(), of_schema("results.json", "results", &schema::results())),

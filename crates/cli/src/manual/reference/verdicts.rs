@@ -79,7 +79,6 @@ const WIDER: &[(&str, &str, &str)] = &[
 const SAYS: &str = "A verdict in `results.json` bears the id of the rule that gave it. Ids are stable. *note*: worth knowing; *warning*: \
     doubtful; *invalid*: do not use the numbers. A rule says nothing when all is well.";
 
-/// The chapter.
 pub fn chapter() -> Chapter {
     let mut out = start("Verdicts", SAYS);
     let rows = RULES.iter().map(|rule| {

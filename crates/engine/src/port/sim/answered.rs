@@ -45,7 +45,6 @@ impl Ends<'_> {
         (recorded(sent, reflector, reply, None, own), ended_ns)
     }
 
-    /// Closed loop.
     pub(super) fn pingpong(&self, base: Instant<Tai>) -> (Recorded, i64) {
         let (to, requests) = self.tx(2, false);
         let (back, replies) = self.tx(3, true);

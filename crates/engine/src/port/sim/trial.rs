@@ -21,13 +21,11 @@ use tardy_model::trial::WarmUp;
 
 /// What a simulated trial gives.
 pub struct SimTrial {
-    /// Both halves.
     pub halves: Halves,
     /// Scheduled instant of packet 0.
     pub base: Instant<Tai>,
     /// The simulated machine before.
     pub before: MachineState,
-    /// And after.
     pub after: MachineState,
     /// What its queue discipline did.
     pub shaper: ShaperRecord,

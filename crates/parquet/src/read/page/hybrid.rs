@@ -10,7 +10,6 @@ use crate::read::thrift::{byte, varint};
 pub(crate) enum Numbers<'a> {
     /// All are this one, which is the usual case.
     All(u8),
-    /// One a row.
     Each(&'a [u8]),
 }
 

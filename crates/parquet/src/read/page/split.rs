@@ -17,7 +17,6 @@ const BLOCK: usize = 256;
 /// How the values of a page are split. The page's bytes are given with each call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Split {
-    /// Values.
     length: usize,
     /// Streams above this one are 0.
     used: usize,
@@ -38,7 +37,6 @@ impl Split {
         self.length
     }
 
-    /// One value.
     #[inline]
     pub fn get(&self, bytes: &[u8], at: usize) -> i64 {
         let upper = (0..self.used).rev();
