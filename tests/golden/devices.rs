@@ -57,8 +57,9 @@ fn simulated_devices_are_born_in_their_namespaces_and_go_before_them() {
 
 #[test]
 fn a_path_that_this_machine_lacks_costs_its_cells_and_names_the_mend() {
-    let lacks = |path: &str, simulates| {
-        let found = FactsByHost::from(Facts { simulates, ..Facts::default() });
+    let lacks = |path: &str, has: bool| {
+        let paths = has.then(|| "netdevsim".to_owned()).into_iter().collect();
+        let found = FactsByHost::from(Facts { paths, ..Facts::default() });
         Kinds::default().refusal(&with(path).cells[0].setup, &found).expect("its stations are there")
     };
     let why = lacks("kind = \"netdevsim\"", false).expect("it is not there");

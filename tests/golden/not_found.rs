@@ -15,16 +15,16 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::not_found::NotFound;
 use tardy_lab::orders::{self, Ordered, random_of};
-use tardy_lab::path::wire::asks;
-use tardy_lab::path::{Ends, PathError};
+use tardy_lab::path::{self, Ends, PathError};
 use tardy_lab::placement::{PlaceError, Placed, Taken, place};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::softirq::{Watch, meant};
 use tardy_lab::station::host_of;
 use tardy_lab::step::Step;
+use tardy_model::path::PathKind;
 use tardy_model::station::StationKind;
 use tardy_model::stream_id::{NoStream, StreamId};
-use tardy_spec::experiment::{Experiment, Setup};
+use tardy_spec::experiment::{Experiment, Setup, Station};
 
 const OTHER: HostId = HostId::numbered(1);
 const NONE: Placed = Placed { tx: None, rx: None, reply: None };
@@ -184,10 +184,11 @@ fn devices_of_no_station_were_asked_of_this_machine() {
     let wired =
         "port = \"packet\"\nvlan = 9\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\npcp_queues = true\n";
     let mut experiment = experiment(wired);
-    let asked = |experiment: &Experiment, host| asks(experiment, host).map(|asks| asks.len());
+    let asks = path::kind(PathKind::Wire).asks;
+    let asked = |experiment: &Experiment, host| asks(&experiment.cells[0].setup, host).map(|asks| asks.len());
     assert_eq!((asked(&experiment, HostId::HERE), asked(&experiment, OTHER)), (Ok(2), Ok(0)));
     let stations = &mut experiment.cells[0].setup.stations;
-    stations.insert("c".to_owned(), StationKind::Netns);
+    stations.insert("c".to_owned(), Station::here(StationKind::Netns));
     let names = ["a", "b", "c"].map(str::to_owned).to_vec();
     assert_eq!(asked(&experiment, HostId::HERE), Err(PathError::TwoStations { kind: "wire", stations: names }));
     experiment.cells[0].setup.stations.retain(|name, _| name == "a");

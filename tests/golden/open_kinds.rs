@@ -3,9 +3,10 @@
 //! a whole experiment: three stations, one of them on two paths, whose agents are threads of this
 //! process. Nothing of the machine is touched. A kind of port of the test's own is in `port`.
 
+mod hosts;
 mod port;
 
-use crate::two_hosts::{Thread, agent};
+use crate::two_hosts::{Thread, agent, ahead};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -28,19 +29,20 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::{LinkNumber, Names};
 use tardy_lab::not_found::NotFound;
 use tardy_lab::path::keeper::Keeper;
-use tardy_lab::path::{Ends, InGuest, Laid, LinkEnd, PathError, PathId, PathMethods, PlannedStations};
+use tardy_lab::path::{Device, Laid, PathError, PathId, PathMethods, PlannedStations, Plug};
 use tardy_lab::plan::plan_of;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::slot::ClaimError;
-use tardy_lab::station::{Offer, PlannedStation, StationMethods};
+use tardy_lab::station::{Offer, PlannedStation, Plugged, StationMethods};
 use tardy_lab::step::{Question, Step};
 use tardy_lab::undo::{PutBack, UndoError};
 use tardy_model::json::Json;
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::sample::{Batch, Outcome};
-use tardy_model::station::{Life, StationHost, StationKind, StationTraits};
+use tardy_model::station::{Life, StationKind, StationTraits};
+use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::TrialRecord;
-use tardy_spec::experiment::{Experiment, Setup};
+use tardy_spec::experiment::{Experiment, Setup, Station};
 
 const VERSION: &str = "two hosts";
 
@@ -67,16 +69,33 @@ rx = { cpu = "any", policy = "other" }
 
 /// A station that is a thread of this process.
 const STATION: StationMethods = StationMethods {
-    traits: StationTraits { name: "thread", life: Life::SetUp, host: StationHost::Coordinators },
+    traits: StationTraits { name: "thread", life: Life::SetUp },
+    needs: |found| found.usable.is_empty().then(|| "a thread of the test's needs a CPU".to_owned()),
     build: |names, host, station| PlannedStation {
         kind: StationKind::Netns,
+        place: Place::of(host),
         steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
-        offer: Offer::Netns(Place::netns_of(host, &names.netns(station))),
+        offers: vec![Offer::Netns(Place::netns_of(host, &names.netns(station))), Offer::Slot(Place::of(host))],
         agent: Command::new("agent", &[station]),
     },
-    connect: |_, _| {
+    plug: |station, offer, device| {
+        let (place, name) = (offer.place().clone(), device.name.clone());
+        Ok(match offer {
+            Offer::Netns(_) => Plugged { steps: Vec::new(), place, device: name },
+            Offer::Slot(_) => {
+                let take = Step::new(&place, "a device into its slot", vec![Command::new("slot", &[&name])]);
+                let inside = Place::netns_of(station.place.host, "inside");
+                Plugged { steps: vec![take], place: inside, device: format!("in-{name}") }
+            }
+        })
+    },
+    connect: |_, station| {
         CONNECTED.with(|connected| connected.set(connected.get() + 1));
-        let (from, to) = agent();
+        // The clock of another machine is ahead of this one's.
+        let (from, to) = match station.place.host {
+            HostId::HERE => agent(),
+            _ => ahead(agent(), std::sync::mpsc::channel().0),
+        };
         Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) })
     },
 };
@@ -87,46 +106,41 @@ thread_local! {
 }
 
 /// The same, but for the whole run.
-const STANDING: StationMethods = StationMethods {
-    traits: StationTraits { name: "thread", life: Life::Run, host: StationHost::Coordinators },
-    build: STATION.build,
-    connect: STATION.connect,
-};
+const STANDING: StationMethods =
+    StationMethods { traits: StationTraits { name: "thread", life: Life::Run }, ..STATION };
 
 /// The next of the loopback's addresses.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
-fn end_of(stations: &PlannedStations, names: Names, station: &str, number: usize) -> LinkEnd {
+fn plug(stations: &PlannedStations, names: Names, path: PathId, station: &str, offer: usize, number: usize) -> Plug {
     let link = LinkNumber::new(number).expect("a small number");
     let process = std::process::id().to_be_bytes();
-    LinkEnd {
-        place: stations[station].offer.place().clone(),
-        device: names.link(link),
+    let device = Device {
+        name: names.link(link),
         address: IpAddr::V4(Ipv4Addr::new(127, 64 + process[2] % 64, process[3], NEXT.fetch_add(1, Relaxed))),
         address6: None,
         mac: names.mac(link),
-        vlans: BTreeMap::new(),
-    }
+    };
+    Plug { station: station.to_owned(), path, offer: stations[station].offers[offer].clone(), device }
 }
 
-/// A path that joins any number of stations over the loopback, and a second one that leads to the
-/// last of them again.
+/// Two paths over the loopback: one joins all stations but the last, the other one the first and
+/// the last, which takes the device into its slot. So the first station has two network devices.
 fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
-    let each = stations.keys().enumerate();
-    let mut ends = Ends::of(PathId::FIRST, each.map(|(n, name)| (name.clone(), end_of(stations, names, name, n))));
-    let last = stations.keys().next_back().cloned().into_iter();
-    ends.join(Ends::of(
-        PathId::numbered(1),
-        last.map(|name| (name.clone(), end_of(stations, names, &name, stations.len()))),
-    ));
-    let place = ends.values().next().map(|end| end.place.clone()).expect("it has stations");
+    let all: Vec<&String> = stations.keys().collect();
+    let (last, others) = all.split_last().expect("it has stations");
+    let mut plugs: Vec<Plug> =
+        (0..).zip(others).map(|(n, name)| plug(stations, names, PathId::FIRST, name, 0, n)).collect();
+    plugs.push(plug(stations, names, PathId::numbered(1), all[0], 0, others.len()));
+    plugs.push(plug(stations, names, PathId::numbered(1), last, 1, others.len() + 1));
+    let place = stations[all[0]].offers[0].place().clone();
     let steps = vec![Step::new(&place, "a path of the test's", vec![Command::new("path", &[])])];
     let read_back = vec![Question::at(&place, Command::new("show", &["path"]))];
     let keepers = vec![Keeper { place, why: "a forwarder of the test's", command: Command::new("forwarder", &[]) }];
-    Ok(Laid { steps, keepers, read_back, ends, ..Laid::default() })
+    Ok(Laid { steps, keepers, read_back, plugs, ..Laid::default() })
 }
 
-const PATH: PathMethods = PathMethods { refusal: |_| None, lay, guest: InGuest::NOTHING };
+const PATH: PathMethods = PathMethods::made(lay);
 
 fn kinds() -> Kinds {
     Kinds { path: |_| &PATH, station: |_| &STATION }
@@ -187,6 +201,15 @@ impl Idle {
 impl Host for Idle {
     fn look(&mut self, _: &Ask) -> Result<Facts, LookError> {
         Ok(Facts { usable: tardy_host::cpus::usable(), ..Facts::default() })
+    }
+
+    fn describe(&mut self) -> Result<HostEntry, Away> {
+        let machine = BTreeMap::from([("kernel.release".to_owned(), "of the test's".into())]);
+        Ok(HostEntry { machine, ..HostEntry::default() })
+    }
+
+    fn now(&mut self) -> Result<Instant<Tai>, Away> {
+        Ok(tardy_sys::clock::now())
     }
 
     fn claim(&mut self) -> Result<Names, ClaimError> {
@@ -257,12 +280,17 @@ impl Host for Idle {
 struct Kept {
     trials: Vec<(TrialRecord, Vec<(String, Batch)>)>,
     stations: BTreeMap<String, String>,
+    hosts: BTreeMap<String, HostEntry>,
 }
 
 impl Sink for Kept {
     fn event(&mut self, event: Event) {
-        if let What::Built { stations, .. } = event.what {
-            self.stations = stations.into_iter().map(|(name, entry)| (name, entry.kind)).collect();
+        match event.what {
+            What::Built { stations, .. } => {
+                self.stations = stations.into_iter().map(|(name, entry)| (name, entry.kind)).collect();
+            }
+            What::Hosts { hosts } => self.hosts = hosts,
+            _ => {}
         }
     }
 
@@ -280,7 +308,7 @@ fn experiment_of(text: &str) -> Experiment {
     let source = tardy_spec::Source { name: "open-kinds.toml".into(), text: text.to_owned() };
     let mut experiment = tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
     for cell in &mut experiment.cells {
-        cell.setup.stations.insert("c".to_owned(), StationKind::Netns);
+        cell.setup.stations.insert("c".to_owned(), Station::here(StationKind::Netns));
         cell.setup.streams[1].from = "c".to_owned();
     }
     experiment
@@ -297,13 +325,13 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
     let ran_at_the_end = idle.ran_at_the_end.clone();
     let mut hosts = Hosts::here(&mut idle);
     let experiment = experiment();
-    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let [steps, looks, put_back] = did.get();
-    assert_eq!((steps, put_back), (3 + 1, 1), "three stations and a path, put back once");
+    assert_eq!((steps, put_back), (3 + 1 + 1, 1), "three stations, a path and a device in its slot, put back once");
     assert!(looks >= 2, "before the trial and behind it");
     assert!(!ran_at_the_end.get(), "the path's program ends before the path does");
     let kinds: BTreeSet<&str> = kept.stations.values().map(String::as_str).collect();
@@ -324,7 +352,7 @@ fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3], Vec<Option<S
     let mut idle = Idle { ends_at: Some(look), ..Idle::new(&did) };
     let mut hosts = Hosts::here(&mut idle);
     let experiment = experiment();
-    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
@@ -342,7 +370,7 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };
     let mut hosts = Hosts::here(&mut idle);
-    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     drop(hosts);
@@ -355,7 +383,7 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     }
     let [steps, _, paths] = did.get();
     assert!(paths >= 2, "each set-up has its path");
-    assert_eq!(steps, 3 + paths, "three stations once, and each path");
+    assert_eq!(steps, 3 + 2 * paths, "three stations once, and each path with the device in its slot");
     assert_eq!(CONNECTED.with(Cell::get), 3, "each agent is started once");
     assert_eq!(
         (&idle.kept[..], idle.ended),
@@ -370,7 +398,7 @@ fn a_path_whose_program_ends_is_not_measured_on() {
     let words =
         format!("`forwarder` (a forwarder of the test's) ended with exit status: 3; it said: no such device: {needs}");
     let (why, [steps, looks, put_back], trials) = failure_of_one_that_ends_at(0);
-    assert_eq!((why, steps, looks, put_back), (words.clone(), 4, 0, 1), "nothing is measured");
+    assert_eq!((why, steps, looks, put_back), (words.clone(), 5, 0, 1), "nothing is measured");
     assert_eq!(trials, []);
     let (why, [_, looks, put_back], trials) = failure_of_one_that_ends_at(1);
     assert_eq!((why, put_back), (words.clone(), 1));
@@ -382,14 +410,23 @@ fn a_path_whose_program_ends_is_not_measured_on() {
 fn a_station_has_an_end_on_each_path_that_leads_to_it() {
     let found = FactsByHost::default();
     let plan = plan_of(&kinds(), &experiment().cells[0].setup, Names::FIRST, &found).expect("a plan");
-    let device = |station: &str, path| plan.ends.on(station, path).map(|end| end.device.as_str());
-    assert_eq!((device("c", PathId::FIRST), device("c", PathId::numbered(1))), (Some("tardy0-2"), Some("tardy0-3")));
-    assert_eq!((device("a", PathId::FIRST), device("a", PathId::numbered(1))), (Some("tardy0-0"), None));
-    assert_eq!(plan.ends.at("c").map(|end| end.device.as_str()), Ok("tardy0-2"), "packets take the first");
+    let of = |station: &'static str| -> Vec<(PathId, &str)> {
+        plan.ends.of(station).map(|(id, end)| (id.path, end.device.as_str())).collect()
+    };
+    let second = PathId::numbered(1);
+    assert_eq!(of("a"), [(PathId::FIRST, "tardy0-0"), (second, "tardy0-2")]);
+    assert_eq!((of("b"), of("c")), (vec![(PathId::FIRST, "tardy0-1")], vec![(second, "in-tardy0-3")]));
     assert_eq!((plan.ends.len(), plan.ends.at("d")), (4, Err(NotFound::End("d".to_owned()))));
+    // What two stations send each other takes the path that joins both.
+    let between = |from: &str, to: &str| plan.ends.between(from, to);
+    let label = |id| plan.ends.label(id).expect("an end of the plan's");
+    assert_eq!(between("a", "b").map(|ends| ends.map(label)), Ok(["a", "b"].map(str::to_owned)));
+    assert_eq!(between("c", "a").map(|ends| ends.map(label)), Ok(["c", "a.2"].map(str::to_owned)));
+    let none = between("b", "c").expect_err("no path joins them");
+    assert_eq!(none.to_string(), "no path joins stations `b` and `c`: let a path join them, or use another station");
     let script = plan.script();
     let keeper = "# a forwarder of the test's: forwarder";
-    for line in ["station a", "station b", "station c", "path", "show path", "# agent c", keeper] {
+    for line in ["station a", "station b", "station c", "path", "slot tardy0-3", "show path", "# agent c", keeper] {
         assert!(script.lines().any(|known| known == line), "{line} is not in\n{script}");
     }
     assert!(plan.steps.iter().all(|step| step.place.host == HostId::HERE));
@@ -402,11 +439,11 @@ fn each_of_many_ends_knows_all_others_in_a_vlan() {
     let only_first: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError> =
         |_, stations, names, _| {
             let each = stations.keys().enumerate();
-            let ends = each.map(|(n, name)| (name.clone(), end_of(stations, names, name, n)));
-            Ok(Laid { ends: Ends::of(PathId::FIRST, ends), ..Laid::default() })
+            let plugs = each.map(|(n, name)| plug(stations, names, PathId::FIRST, name, 0, n)).collect();
+            Ok(Laid { plugs, ..Laid::default() })
         };
     static MANY: std::sync::OnceLock<PathMethods> = std::sync::OnceLock::new();
-    MANY.get_or_init(|| PathMethods { refusal: |_| None, lay: only_first, guest: InGuest::NOTHING });
+    MANY.get_or_init(|| PathMethods::made(only_first));
     let kinds = Kinds { path: |_| MANY.get().expect("it is set"), station: |_| &STATION };
     let plan = plan_of(&kinds, &experiment.cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("a plan");
     let addresses: Vec<IpAddr> = plan.ends.values().map(|end| end.vlans[&7].address).collect();
@@ -415,9 +452,9 @@ fn each_of_many_ends_knows_all_others_in_a_vlan() {
     for (near, end) in plan.ends.iter() {
         let (device, own) = (&end.vlans[&7].device, end.vlans[&7].address);
         assert!(script.contains(&format!("addr add {own}/25 dev {device}")), "{script}");
-        for (far, other) in plan.ends.iter().filter(|(far, _)| *far != near) {
+        for (_, other) in plan.ends.iter().filter(|(far, _)| *far != near) {
             let neighbour = format!("neigh replace {} lladdr {} dev {device}", other.vlans[&7].address, other.mac);
-            assert!(script.contains(&neighbour), "{near} does not know {far}\n{script}");
+            assert!(script.contains(&neighbour), "{} does not know {}\n{script}", end.station, other.station);
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};
 use tardy_lab::host::{CpuId, HostId};
+use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::built_alike;
@@ -135,7 +136,7 @@ fn cells_whose_softirq_comes_to_another_cpu_are_built_anew() {
         setup.streams[0].rx.cpu = CpuChoice::Number(rx);
         setup
     };
-    let alike = |a: &Setup, b: &Setup| built_alike(a, b, &two_cpus());
+    let alike = |a: &Setup, b: &Setup| built_alike(&Kinds::default(), a, b, &two_cpus());
     assert!(alike(&at("\"same\"", 0), &at("0", 0)), "both are CPU 0");
     assert!(!alike(&at("\"same\"", 0), &at("\"same\"", 1)));
     assert!(!alike(&at("\"any\"", 0), &at("0", 0)));

@@ -26,11 +26,11 @@ use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
 use tardy_model::path::PathKind;
 use tardy_model::station::StationKind;
-use tardy_spec::experiment::{self, Setup, Shaper, Softirq};
+use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 fn setup(stations: &[&str]) -> Setup {
     Setup {
-        stations: stations.iter().map(|name| ((*name).to_owned(), StationKind::Netns)).collect(),
+        stations: stations.iter().map(|name| ((*name).to_owned(), Station::here(StationKind::Netns))).collect(),
         path: experiment::Path::made(PathKind::Veth, 4, 1500),
         shaper: Shaper::None,
         streams: Vec::new(),

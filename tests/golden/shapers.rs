@@ -15,6 +15,7 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::shaper::launching;
+use tardy_model::host::HostId;
 use tardy_model::shaper::Shaper;
 use tardy_model::time::{Instant, Nanos};
 use tardy_spec::experiment::{Cell, Experiment, Setup};
@@ -58,13 +59,13 @@ sched-entry S 08 100000 sched-entry S 01 100000 sched-entry S 02 100000 sched-en
 fn a_schedule_is_written_once_and_its_base_time_lies_ahead_and_aligned() {
     let software = planned(&setup(R1));
     assert_eq!(tc(&software), [format!("{TAPRIO} clockid CLOCK_TAI")]);
-    assert_eq!(software.begins, Some(Instant::from_ns(1_767_225_699_901_000_000)));
+    assert_eq!(software.begins.get(&HostId::HERE), Some(&Instant::from_ns(1_767_225_699_901_000_000)));
     let assist = tc(&planned(&setup(&format!("{R1}{ASSIST}"))));
     assert_eq!(assist[0], format!("{TAPRIO} flags 0x1 txtime-delay 400000 clockid CLOCK_TAI"));
     let child = |n| format!("parent 100:{n} etf clockid CLOCK_TAI delta 200000 skip_sock_check");
     assert_eq!(assist[1..], [child(1), child(2), child(3), child(4)]);
     assert_eq!(tc(&planned(&setup(&format!("{R1}mode = \"offload\"\n")))), [format!("{TAPRIO} flags 0x2")]);
-    let moved = planned(&setup(&format!("{R1}base_time = \"250us\"\n"))).begins.expect("it begins");
+    let moved = planned(&setup(&format!("{R1}base_time = \"250us\"\n"))).begins[&HostId::HERE];
     assert_eq!(moved.ns() % 1_000_000, 250_000);
 }
 

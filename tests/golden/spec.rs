@@ -15,7 +15,7 @@ use tardy_model::station::StationKind;
 use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
 use tardy_model::time::Nanos;
-use tardy_spec::experiment::{Experiment, Path as Joined, Shaper};
+use tardy_spec::experiment::{Experiment, Path as Joined, Shaper, Station};
 use tardy_spec::placement::{clash, spins_realtime};
 use tardy_spec::schema::{KEYS, show_duration};
 use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError};
@@ -89,7 +89,7 @@ fn every_default_is_filled_in() {
     assert_eq!((experiment.name.as_str(), experiment.trials, experiment.seed), ("x", 5, 1));
     let [cell] = experiment.cells.as_slice() else { panic!("{:?}", ids(&experiment)) };
     assert_eq!((cell.id.as_str(), cell.axes.len(), cell.expect.len()), ("all", 0, 0));
-    assert_eq!(cell.setup.stations.values().collect::<Vec<_>>(), [&StationKind::Netns; 2]);
+    assert_eq!(cell.setup.stations.values().collect::<Vec<_>>(), [&Station::here(StationKind::Netns); 2]);
     assert_eq!((&cell.setup.path, &cell.setup.shaper), (&Joined::made(PathKind::Veth, 4, 1500), &Shaper::None));
     let stream = &cell.setup.streams[0];
     assert_eq!((stream.port, stream.overrun, stream.rx.wait), (Port::Udp, Overrun::Burst, Wait::Block));
@@ -611,6 +611,6 @@ fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
     for station in built("station.*.kind") {
         // The only one so far. Another must be told from it here.
         assert_eq!(*station, "netns");
-        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"], tardy_model::station::StationKind::Netns);
+        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::station::StationKind::Netns);
     }
 }

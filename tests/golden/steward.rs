@@ -3,6 +3,7 @@
 //! goes over, and what becomes of answers that are none.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::time::Duration;
 use tardy_engine::message;
@@ -18,7 +19,8 @@ use tardy_lab::run::Event;
 use tardy_lab::slot::ClaimError;
 use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError};
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{HostEntry, ReadBack};
+use tardy_model::time::{Instant, Tai};
 
 const VERSION: &str = "0.1.0 (build 0123)";
 
@@ -35,6 +37,15 @@ impl Host for Noting {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
         assert_eq!(ask, &Ask::default());
         Ok(Facts { usable: vec![3, 5], ..Facts::default() })
+    }
+
+    fn describe(&mut self) -> Result<HostEntry, Away> {
+        let programs = BTreeMap::from([("ip".to_owned(), "of 77".to_owned())]);
+        Ok(HostEntry { programs, ..HostEntry::default() })
+    }
+
+    fn now(&mut self) -> Result<Instant<Tai>, Away> {
+        Ok(Instant::from_ns(77))
     }
 
     fn claim(&mut self) -> Result<Names, ClaimError> {
@@ -140,6 +151,8 @@ fn each_order_gets_the_answer_of_the_host_and_the_end_of_orders_puts_back() {
     })
     .expect("it greets");
     assert_eq!(host.look(&Ask::default()).expect("facts").usable, [3, 5]);
+    assert_eq!(host.describe().expect("it is there").programs["ip"], "of 77");
+    assert_eq!(host.now().expect("it is there").ns(), 77);
     assert_eq!(host.claim().expect("a slot").slot(), 77);
     host.apply(&[step("yes")]).expect("it is done");
     host.keep().expect("it is kept");

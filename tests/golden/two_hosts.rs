@@ -31,9 +31,9 @@ use tardy_model::stream::Stream;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 
 /// So far the other machine's clocks are ahead.
-const AHEAD_NS: i64 = 3_000_000;
+pub const AHEAD_NS: i64 = 3_000_000;
 /// By how much the source of offsets says that it may be wrong.
-const BOUND_NS: i64 = 1_500;
+pub const BOUND_NS: i64 = 1_500;
 const COUNT: usize = 100;
 const VERSION: &str = "two hosts";
 const OTHER: HostId = HostId::numbered(1);
@@ -156,7 +156,7 @@ fn shift_answer(answer: &mut FromAgent) {
 
 /// The agent as that of a machine whose clocks are ahead. Base times that it is given, as they
 /// were ordered, go to `bases`.
-fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<Tai>>) -> (PipeReader, PipeWriter) {
+pub fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<Tai>>) -> (PipeReader, PipeWriter) {
     let ((orders, to_proxy), (from_proxy, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
     std::thread::spawn(move || {
         let (mut orders, mut to) = (BufReader::new(orders), to);
@@ -185,7 +185,7 @@ fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<Tai>>
 }
 
 /// It knows the offset, and says when it was asked.
-struct Known(Vec<i64>);
+pub struct Known(pub Vec<i64>);
 
 impl OffsetSource for Known {
     fn between(&mut self, from: HostId, of: HostId) -> Result<Compared, Unknown> {

@@ -6,16 +6,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use tardy_host::nic::{self, Nic};
 use tardy_lab::command::{Batch, Command};
+use tardy_lab::coordinator::ask;
 use tardy_lab::host::HostId;
 use tardy_lab::host::devices::{Claim, DeviceError, names_end_here};
 use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
 use tardy_lab::journal;
+use tardy_lab::kinds::Kinds;
 use tardy_lab::loads;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders;
 use tardy_lab::path::PathError;
-use tardy_lab::path::wire::{asked, asks, setting};
+use tardy_lab::path::wire::{asked, setting};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::step::Step;
@@ -328,7 +330,7 @@ fn a_mount_namespace_of_its_own_is_known() {
 fn a_device_is_taken_by_each_of_its_names() {
     let claim = |experiment: &Experiment| -> Result<Claim, DeviceError> {
         let mut claim = Claim::default();
-        let asked = asks(experiment, HostId::HERE).expect("it joins two stations");
+        let asked = ask(experiment, &Kinds::default(), HostId::HERE).expect("it joins two stations").devices;
         claim.also(asked.iter().map(|ask| ask.device.as_str())).map(|()| claim)
     };
     let mut one = claim(&experiment("")).expect("nobody has them");

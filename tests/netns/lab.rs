@@ -23,7 +23,7 @@ use tardy_lab::step::Step;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
 use tardy_model::path::PathKind;
 use tardy_model::station::StationKind;
-use tardy_spec::experiment::{self, Setup, Shaper, Softirq};
+use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 /// Where a test re-executes itself as the run that is going to be killed.
 const STATE: &str = "TARDY_TEST_LAB_STATE";
@@ -31,7 +31,7 @@ const MOMENTS: u32 = 8;
 
 pub fn two(names: Names) -> Plan {
     let setup = Setup {
-        stations: ["a", "b"].map(|name| (name.to_owned(), StationKind::Netns)).into(),
+        stations: ["a", "b"].map(|name| (name.to_owned(), Station::here(StationKind::Netns))).into(),
         path: experiment::Path::made(PathKind::Veth, 4, 1400),
         shaper: Shaper::None,
         streams: Vec::new(),

@@ -62,7 +62,7 @@ fn judged(stream: &str, shaper: &str, count: u32) -> (Vec<String>, usize) {
     let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = check(&experiment, &mut hosts).expect("nothing stands against a simulation");
+    let found = check(&experiment, &Kinds::default(), &mut hosts).expect("nothing stands against a simulation");
     let ended = run(&experiment, found, &mut hosts, &options, &mut cells);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let answers: Vec<_> = cells.0.into_values().map(CellAnalysis::finish).collect();

@@ -67,7 +67,7 @@ fn trial(experiment: &Experiment) -> Trial {
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let mut kept = Kept::default();
-    let found = check(experiment, &mut hosts).expect("nothing stands against a simulation");
+    let found = check(experiment, &Kinds::default(), &mut hosts).expect("nothing stands against a simulation");
     let ended = run(experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let (record, mut streams) = kept.0.remove(0);

@@ -195,6 +195,10 @@ impl Sink for Recorder<'_> {
                     }
                 }
             }
+            What::Hosts { hosts } => {
+                self.manifest.hosts.extend(std::mem::take(hosts));
+                self.write_manifest();
+            }
             What::Ruler { records } => {
                 self.manifest.ruler.extend_from_slice(records);
                 self.judge.ruler(&self.manifest.ruler);

@@ -13,7 +13,7 @@ mod standing;
 mod tasks;
 mod under_way;
 
-pub use check::{check, look, memory};
+pub use check::{ask, check, look, memory};
 pub use under_way::Options;
 
 use crate::host::hosts::Hosts;
@@ -39,6 +39,7 @@ use rand::Rng;
 use record::{Beside, States};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 use tardy_engine::live::Digest;
 use tardy_engine::order::RulerOrder;
 use tardy_engine::port;
@@ -48,7 +49,6 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment, Shaper};
-use tardy_sys::clock;
 use under_way::Run;
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
@@ -66,8 +66,20 @@ pub fn run(
     let turns = turns(experiment);
     let of = turns.len() as u32;
     let (refused, ruler, observed, standing) = (Vec::new(), Vec::new(), Vec::new(), Standing::default());
-    let mut run =
-        Run { experiment, options, sink, hosts, refused, found, standing, measured: false, ruler, observed, of };
+    let mut run = Run {
+        experiment,
+        options,
+        sink,
+        hosts,
+        refused,
+        found,
+        clocks_read: Instant::now(),
+        standing,
+        measured: false,
+        ruler,
+        observed,
+        of,
+    };
     let mut not_put_back = None;
     let result = run.all(&turns, &mut not_put_back);
     run.end_standing(&mut not_put_back);
@@ -76,6 +88,10 @@ pub fn run(
 
 impl Run<'_, '_> {
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
+        let hosts = self.hosts.describe()?;
+        if !hosts.is_empty() {
+            self.tell(What::Hosts { hosts });
+        }
         self.check()?;
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
             if let Some(why) = self.options.kinds.refusal(&cell.setup, &self.found)? {
@@ -103,7 +119,8 @@ impl Run<'_, '_> {
                 continue;
             }
             // Trials in a row on the same path share it.
-            let same = |other: &Turn<'_>| built_alike(&other.cell.setup, &turn.cell.setup, &self.found);
+            let same =
+                |other: &Turn<'_>| built_alike(&self.options.kinds, &other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let names = self.claim()?;
             let rest = &turns[at + row..];
@@ -171,7 +188,7 @@ impl Run<'_, '_> {
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
-        self.found.here_mut().now = Some(clock::now());
+        self.read_clocks(setup)?;
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
@@ -216,17 +233,13 @@ impl Run<'_, '_> {
         if turns[0].cell.setup.path.traits().waits_for_link {
             links::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
         }
-        if let Some(begins) = plan.begins {
-            // Before its schedule begins every gate is open, and iproute2 (6.1) prints one that
-            // waits as what is no JSON.
-            clock::sleep_until(begins);
-        }
+        self.wait_for_schedules(plan)?;
         let read_back = self.hosts.read_back(&plan.read_back)?;
         self.tell_commands();
         let mut stations = Stations::compared_by((self.options.clocks)());
         let mut entries = BTreeMap::new();
         for (name, station) in &plan.stations {
-            let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
+            let (kind, place) = ((self.options.kinds.station)(station.kind), &station.place);
             let voice = stations.next_place(name)?;
             let agent = self.agent_of(name, station, voice)?;
             let (netns, agent_is) = (place.netns.clone(), agent.version.clone());
@@ -349,7 +362,7 @@ impl Run<'_, '_> {
             Ok(ran) if broke.is_some() => {
                 let failed = broke.as_ref().map(ToString::to_string);
                 let ran = named(ran.into_iter().map(Some).collect());
-                let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, ..Beside::default() };
+                let beside = Beside { loads: loads.records(), shapers, ..Beside::built(plan, &watch) };
                 self.keep(turn, nonce, states, failed, ran, beside)?;
                 broke.map_or(Ok(()), |error| Err(error.into()))
             }
@@ -362,7 +375,7 @@ impl Run<'_, '_> {
                 };
                 self.sink.load_output(loads.output());
                 let ran = named(ran.into_iter().map(Some).collect());
-                let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, observer };
+                let beside = Beside { loads: loads.records(), shapers, observer, ..Beside::built(plan, &watch) };
                 self.keep(turn, nonce, states, None, ran, beside)?;
                 failed.map_or(Ok(()), Err)
             }
@@ -374,7 +387,7 @@ impl Run<'_, '_> {
             Err(Broken { error: TrialError::Agent(error), had }) => {
                 if had.iter().any(Option::is_some) {
                     let failed = Some(error.to_string());
-                    let beside = Beside { loads: loads.records(), watch: Some(&watch), shapers, ..Beside::default() };
+                    let beside = Beside { loads: loads.records(), shapers, ..Beside::built(plan, &watch) };
                     self.keep(turn, nonce, states, failed, named(had), beside)?;
                 }
                 Err(error.into())

@@ -25,15 +25,16 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// Why no path of the set-up's kind can be had on the stations' hosts, where a cell that asks
+    /// Why the stations' hosts cannot have such stations or a path of the set-up's kind, where a cell that asks
     /// for it should not cost the others; `None` if it may be.
     ///
     /// # Errors
     /// If the run has not looked at the host of a station.
     pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
         let refusal = (self.path)(setup.path.kind).refusal;
-        for name in setup.stations.keys() {
-            if let Some(why) = refusal(found.at(setup, name)?) {
+        for (name, station) in &setup.stations {
+            let host = found.at(setup, name)?;
+            if let Some(why) = ((self.station)(station.kind).needs)(host).or_else(|| refusal(host)) {
                 return Ok(Some(why));
             }
         }

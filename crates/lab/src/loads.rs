@@ -3,18 +3,17 @@
 //! their threads run, the order that each side is given, and how a trial leads them over the
 //! agents.
 
-use crate::host::CpuId;
+use crate::host::{CpuId, HostId};
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
+use crate::path::LinkEnd;
 use crate::placement::{self, Placed, Taken, thread_on};
 use crate::plan::Plan;
 use crate::station::{self, StationId};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_host::cpus::NoSuchCpu;
 use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
@@ -54,39 +53,40 @@ pub fn memory(setup: &Setup) -> u64 {
     setup.loads.iter().map(each).fold(0, u64::saturating_add)
 }
 
-/// Programs that the loads name and that are not there.
+/// The programs that loads run on a host, as the experiment names them.
 ///
 /// # Errors
-/// The first one.
-pub fn programs(setup: &Setup) -> Result<(), LoadError> {
-    for load in &setup.loads {
-        let LoadKind::Command { command, peer_command } = &load.kind else { continue };
-        for program in command.first().into_iter().chain(peer_command.first()) {
-            let failed = |why: String| LoadError::Program { load: load.name.clone(), program: program.clone(), why };
-            find(program).map_err(failed)?;
+/// If a load names a station that is not there.
+pub fn programs_at(setup: &Setup, host: HostId) -> Result<BTreeSet<String>, NotFound> {
+    let on_host = |(_, _, of): &(&Load, &String, HostId)| *of == host;
+    Ok(programs_of(setup)?.into_iter().filter(on_host).map(|(_, program, _)| program.clone()).collect())
+}
+
+/// Finds out whether each program is on the host that is to run it.
+///
+/// # Errors
+/// The first one that cannot be run.
+pub fn programs(setup: &Setup, found: &FactsByHost) -> Result<(), LoadError> {
+    for (load, program, host) in programs_of(setup)? {
+        if let Some(why) = found.of(host)?.no_programs.get(program) {
+            return Err(LoadError::Program { load: load.name.clone(), program: program.clone(), why: why.clone() });
         }
     }
     Ok(())
 }
 
-/// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for
-/// in PATH.
-fn find(program: &str) -> Result<PathBuf, String> {
-    let runs =
-        |path: &Path| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
-    if program.contains('/') {
-        let path = PathBuf::from(program);
-        return match runs(&path) {
-            true => Ok(path),
-            false if path.exists() => Err("is there and is no program: `chmod +x` it, or write its right path".into()),
-            false => Err("does not exist: write its right path".into()),
-        };
+/// Each program that a load runs, with its load and its host.
+fn programs_of(setup: &Setup) -> Result<Vec<(&Load, &String, HostId)>, NotFound> {
+    let mut programs = Vec::new();
+    for load in &setup.loads {
+        let LoadKind::Command { command, peer_command } = &load.kind else { continue };
+        for (station, words) in [(Some(&load.from), command), (load.to.as_ref(), peer_command)] {
+            // A side without a station is never started.
+            let Some((station, program)) = station.zip(words.first()) else { continue };
+            programs.push((load, program, station::host_of(setup, station)?));
+        }
     }
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&places)
-        .map(|folder| folder.join(program))
-        .find(|path| runs(path))
-        .ok_or_else(|| "is not installed, or not in PATH: install it, or write its path".into())
+    Ok(programs)
 }
 
 /// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the
@@ -181,15 +181,13 @@ pub fn told(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
         let to = load.to.as_ref().map(|to| format!(" and {to}")).unwrap_or_default();
         lines.push(format!("load {}: {} × {} at {}{to}", load.name, load.kind.name(), load.count, load.from));
         let LoadKind::Command { command, peer_command } = &load.kind else { continue };
-        let address = |station: &str| Ok::<_, NotFound>(plan.ends.at(station)?.address.to_string());
-        let from = address(&load.from)?;
+        let (near, far) = ends(plan, load)?;
+        let from = near.address.to_string();
         // A load without another side has no address there.
-        let to = load.to.as_deref().map(address).transpose()?.unwrap_or_default();
-        let here = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
-        for (station, words) in here.into_iter().filter(|(_, words)| !words.is_empty()) {
+        let to = far.map(|far| far.address.to_string()).unwrap_or_default();
+        for (end, words) in [(far, peer_command), (Some(near), command)] {
             // A side without a station is never started.
-            let Some(station) = station else { continue };
-            let end = plan.ends.at(station)?;
+            let Some(end) = end.filter(|_| !words.is_empty()) else { continue };
             let words: Vec<String> = words
                 .iter()
                 .map(|word| word.replace("{from}", &from).replace("{to}", &to).replace("{instance}", "1"))
@@ -199,6 +197,13 @@ pub fn told(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
         }
     }
     Ok(lines)
+}
+
+/// Where a load meets the path, at `from` and, if it has another side, at `to`.
+fn ends<'p>(plan: &'p Plan, load: &Load) -> Result<(&'p LinkEnd, Option<&'p LinkEnd>), NotFound> {
+    let Some(to) = &load.to else { return Ok((plan.ends.at(&load.from)?, None)) };
+    let [near, far] = plan.ends.between(&load.from, to)?;
+    Ok((plan.ends.end(near)?, Some(plan.ends.end(far)?)))
 }
 
 /// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of
@@ -230,12 +235,10 @@ impl Loads {
     pub fn of(setup: &Setup, plan: &Plan, places: &[Vec<Places>], random: &mut Pcg64Mcg) -> Result<Loads, NotFound> {
         let mut sides = Vec::new();
         for ((number, load), places) in setup.loads.iter().enumerate().zip(places) {
-            let near = plan.ends.at(&load.from)?.address;
-            let far = match &load.to {
-                Some(to) => plan.ends.at(to)?.address,
-                // It has no other side, and nobody asks where that would be.
-                None => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            };
+            let (near, far) = ends(plan, load)?;
+            // One that has no other side asks nobody where that would be.
+            let far = far.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |far| far.address);
+            let near = near.address;
             for (instance, cpus) in places.iter().enumerate() {
                 let port = (number as u32 * MOST_INSTANCES + instance as u32) % PORTS;
                 let port = FIRST_PORT.saturating_add(port as u16);

@@ -5,10 +5,11 @@ use crate::host::HostId;
 use crate::not_found::NotFound;
 use crate::station::host_of;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
 use tardy_model::machine::RtLimit;
+use tardy_model::path::PathKind;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::Setup;
 
@@ -25,10 +26,11 @@ pub struct Facts {
     pub steering: BTreeMap<String, Steering>,
     /// How many transmit queues the devices have, by the same names.
     pub tx_queues: BTreeMap<String, u32>,
-    /// The kernel simulates network devices.
-    pub simulates: bool,
-    /// It is a guest with the two igb ports that QEMU emulates.
-    pub emulates: bool,
+    /// The kinds of paths that the machine can have, as files call them.
+    pub paths: BTreeSet<String>,
+    /// Programs that loads are to run there and that cannot be run, each with what is wrong and what
+    /// helps.
+    pub no_programs: BTreeMap<String, String>,
     /// The kernel's release.
     pub release: Option<String>,
     /// Memory that can be had, bytes; `None` where the kernel does not say.
@@ -38,6 +40,13 @@ pub struct Facts {
     /// The time by the host's clock, for schedules that must begin in the future; `None` is the
     /// clock's epoch.
     pub now: Option<Instant<Tai>>,
+}
+
+impl Facts {
+    /// True if the machine can have a path of this kind.
+    pub fn can_have(&self, path: PathKind) -> bool {
+        self.paths.contains(path.traits().name)
+    }
 }
 
 /// The facts of each host of a run. The coordinator's own is always among them.
@@ -71,9 +80,12 @@ impl FactsByHost {
         &self.here
     }
 
-    /// The same, to be brought up to date.
-    pub fn here_mut(&mut self) -> &mut Facts {
-        &mut self.here
+    /// The time of a host's clock was read.
+    pub fn read_clock(&mut self, host: HostId, now: Instant<Tai>) {
+        match host {
+            HostId::HERE => self.here.now = Some(now),
+            other => self.others.entry(other).or_default().now = Some(now),
+        }
     }
 
     /// Those of a host.

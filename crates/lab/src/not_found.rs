@@ -18,6 +18,9 @@ pub enum NotFound {
     /// A station that the path does not lead to.
     #[error("no path leads to station `{0}`: let a path join it, or use another station")]
     End(String),
+    /// Two stations that no path joins.
+    #[error("no path joins stations `{from}` and `{to}`: let a path join them, or use another station")]
+    Path { from: String, to: String },
     /// A station whose end of the path has no device for a VLAN.
     #[error("station `{station}` has no device for VLAN {vlan} on its path: {REPORT}")]
     Vlan {

@@ -4,9 +4,10 @@
 //! given.
 
 use crate::host::HostId;
+use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
-use crate::path::wire;
+use crate::path::LinkEnd;
 use crate::placement::{Placed, thread_on};
 use crate::plan::Plan;
 use crate::shaper::{self, launching};
@@ -106,25 +107,25 @@ struct Met {
     mac: Mac,
 }
 
-/// What the plan has for a stream at one of its stations.
-fn met(plan: &Plan, stream: &Stream, station: &str) -> Result<Met, NotFound> {
-    let (end, port) = (plan.ends.at(station)?, stream.port.traits());
+/// What a stream finds at one of its ends of the path.
+fn met(end: &LinkEnd, stream: &Stream) -> Result<Met, NotFound> {
+    let port = stream.port.traits();
     // A tag that port `packet` writes itself needs no device of its own.
     let (device, v4, v6) = match stream.tag.filter(|_| port.tag == TagBy::Device) {
         Some(tag) => {
-            let vlan = end.vlan(station, tag.vlan)?;
+            let vlan = end.vlan(tag.vlan)?;
             (&vlan.device, vlan.address, vlan.address6)
         }
         None => (&end.device, end.address, end.address6),
     };
     let address = match stream.ip {
         Ip::Ipv4 => v4,
-        Ip::Ipv6 => v6.map(IpAddr::from).ok_or_else(|| NotFound::Ipv6(station.to_owned()))?,
+        Ip::Ipv6 => v6.map(IpAddr::from).ok_or_else(|| NotFound::Ipv6(end.station.clone()))?,
     };
     let mac = match ethernet::mac(&end.mac) {
         Some(mac) => mac,
         None if port.is_frames => {
-            let (station, device, mac) = (station.to_owned(), end.device.clone(), end.mac.clone());
+            let (station, device, mac) = (end.station.clone(), end.device.clone(), end.mac.clone());
             return Err(NotFound::Mac { station, device, mac });
         }
         // Nothing that such a stream sends bears it.
@@ -164,7 +165,8 @@ fn ends(
     phase: Nanos,
 ) -> Result<Vec<EndOrder>, NotFound> {
     let port = FIRST_UDP_PORT + u16::from(order.stream.number());
-    let (from, to) = (met(plan, stream, &stream.from)?, met(plan, stream, &stream.to)?);
+    let [near, far] = plan.ends.between(&stream.from, &stream.to)?;
+    let (from, to) = (met(plan.ends.end(near)?, stream)?, met(plan.ends.end(far)?, stream)?);
     let tx = thread_on(from.host, placed.tx, stream.tx.policy)?;
     let rx = thread_on(to.host, placed.rx, stream.rx.policy)?;
     let reply = thread_on(from.host, placed.reply, stream.reply.policy)?;
@@ -204,16 +206,14 @@ fn ends(
 }
 
 /// True if two cells need the same path.
-pub fn built_alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
-    // What a wire's devices are set to stamp depends on what is asked of them.
-    let stamps = || a.path.devices().is_none() || wire::asked(a) == wire::asked(b);
+pub fn built_alike(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     a.stations == b.stations
         && a.has_ipv6() == b.has_ipv6()
         && a.path == b.path
         && a.shaper == b.shaper
         && (a.shaper == Shaper::None || shaper::stations(a) == shaper::stations(b))
         && a.is_simulated() == b.is_simulated()
-        && stamps()
+        && ((kinds.path)(a.path.kind).alike)(a, b)
         && softirq::alike(a, b, found)
         && vlan::alike(a, b)
 }

@@ -11,18 +11,18 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
-use crate::path::{self, Ends, LinkEnd, PathError};
+use crate::path::{EndId, Ends, LinkEnd, PathError, PlannedStations, Plug};
 use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{self, PlannedStation, StationId};
+use crate::station::{PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
-use tardy_model::station::{Life, StationKind};
+use tardy_model::station::Life;
 use tardy_model::time::{Instant, Tai};
-use tardy_spec::experiment::Setup;
+use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
 
 /// What is done for one cell.
@@ -40,8 +40,9 @@ pub struct Plan {
     pub keepers: Vec<Keeper>,
     /// Where each station meets the path.
     pub ends: Ends,
-    /// When the queue discipline's schedule begins, where it has one.
-    pub begins: Option<Instant<Tai>>,
+    /// When the queue discipline's schedule begins on each host that has one, by the host's own
+    /// clock.
+    pub begins: BTreeMap<HostId, Instant<Tai>>,
 }
 
 /// A set-up that cannot be built.
@@ -98,26 +99,27 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
     if let Some(name) = setup.stations.keys().find(|name| !usable(name)) {
         return Err(PlanError::StationName { name: name.clone() });
     }
-    let build = |(name, kind): (&String, &StationKind)| {
-        let host = station::host_of(setup, name)?;
-        Ok((name.clone(), ((kinds.station)(*kind).build)(names, host, name)))
+    let build = |(name, station): (&String, &Station)| {
+        (name.clone(), ((kinds.station)(station.kind).build)(names, station.host, name))
     };
-    let stations = setup.stations.iter().map(build).collect::<Result<BTreeMap<_, _>, NotFound>>()?;
-    let laid = path::lay((kinds.path)(setup.path.kind), setup, &stations, names, found)?;
-    let (steered, steered_back) = softirq::steps(setup, &laid.ends, found)?;
-    let (queued, queued_back) = vlan::queues(setup, &laid.ends, found)?;
-    let shaped = shaper::set(setup, &laid.ends, found);
+    let stations: PlannedStations = setup.stations.iter().map(build).collect();
+    let laid = ((kinds.path)(setup.path.kind).lay)(setup, &stations, names, found)?;
+    let (mut ends, plugged) = plug(kinds, &stations, &laid.plugs)?;
+    let (tagged, tagged_back) = vlan::over(setup, names, &mut ends)?;
+    let (steered, steered_back) = softirq::steps(setup, &ends, found)?;
+    let (queued, queued_back) = vlan::queues(setup, &ends, found)?;
+    let shaped = shaper::set(setup, &ends, found)?;
     let device = |end: &LinkEnd| {
         let show = |object| Question::at(&end.place, end.place.ip(&["-j", "-d", object, "show", "dev", &end.device]));
         // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1
         // shows no addresses.
         [show("addr"), show("neigh")]
     };
-    let read_back = laid
-        .ends
+    let read_back = ends
         .values()
         .flat_map(device)
         .chain(laid.read_back)
+        .chain(tagged_back)
         .chain(steered_back)
         .chain(queued_back)
         .chain(shaped.read_back);
@@ -131,12 +133,43 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .into_iter()
         .chain(built)
         .chain(laid.steps)
+        .chain(plugged)
+        .chain(tagged)
         .chain(steered)
         .chain(queued)
         .chain(shaped.steps)
         .collect();
     check_inverses([&standing, &steps].into_iter().flatten())?;
-    Ok(Plan { standing, steps, keepers: laid.keepers, read_back, stations, ends: laid.ends, begins: shaped.begins })
+    Ok(Plan { standing, steps, keepers: laid.keepers, read_back, stations, ends, begins: shaped.begins })
+}
+
+/// Has each station take in the devices that the path gives it: its ends, and the steps for that.
+fn plug(kinds: &Kinds, stations: &PlannedStations, plugs: &[Plug]) -> Result<(Ends, Vec<Step>), PathError> {
+    let (mut ends, mut steps) = (Vec::new(), Vec::new());
+    for Plug { station, path, offer, device } in plugs {
+        let id = number_of(stations, station)?;
+        let planned = &stations[station];
+        let plugged = ((kinds.station)(planned.kind).plug)(planned, offer, device)?;
+        let end = LinkEnd {
+            station: station.clone(),
+            place: plugged.place,
+            device: plugged.device,
+            address: device.address,
+            address6: device.address6,
+            mac: device.mac.clone(),
+            vlans: BTreeMap::new(),
+        };
+        ends.push((EndId { station: id, path: *path }, end));
+        steps.extend(plugged.steps);
+    }
+    Ok((ends.into_iter().collect(), steps))
+}
+
+/// The number of a station: its place among them, and so its agent's.
+fn number_of(stations: &PlannedStations, name: &str) -> Result<StationId, NotFound> {
+    let place = stations.keys().position(|station| station == name);
+    let place = place.ok_or_else(|| NotFound::Station(name.to_owned()))?;
+    StationId::at(place).ok_or_else(|| NotFound::TooManyStations(name.to_owned()))
 }
 
 fn check_inverses<'a>(mut steps: impl Iterator<Item = &'a Step>) -> Result<(), PlanError> {
@@ -153,9 +186,7 @@ impl Plan {
     /// # Errors
     /// If there is none of this name.
     pub fn station(&self, name: &str) -> Result<StationId, NotFound> {
-        let place = self.stations.keys().position(|station| station == name);
-        let place = place.ok_or_else(|| NotFound::Station(name.to_owned()))?;
-        StationId::at(place).ok_or_else(|| NotFound::TooManyStations(name.to_owned()))
+        number_of(&self.stations, name)
     }
 
     /// The host of a station.
@@ -164,7 +195,7 @@ impl Plan {
     /// If there is none of this name.
     pub fn host(&self, name: &str) -> Result<HostId, NotFound> {
         let station = self.stations.get(name).ok_or_else(|| NotFound::Station(name.to_owned()))?;
-        Ok(station.offer.place().host)
+        Ok(station.place.host)
     }
 
     /// The inverses, in the order in which they are run.

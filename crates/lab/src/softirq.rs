@@ -12,7 +12,7 @@ use crate::host::{CpuId, HostId};
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
-use crate::path::Ends;
+use crate::path::{EndId, Ends};
 use crate::placement::{self, PlaceError, Placed, Taken};
 use crate::station;
 use crate::step::{Question, Step};
@@ -131,8 +131,8 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
     let (chosen, _) = placement::place(setup, found)?;
     let (all, _) = meant(setup, &chosen, found)?;
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
-    let ends = || ends.iter().filter_map(|(station, end)| Some((station, end, all.get(station)?)));
-    for (_, end, _) in ends().filter(|(.., meant)| meant.by == SoftirqBy::Napi) {
+    let ends = || ends.values().filter_map(|end| Some((end, all.get(&end.station)?)));
+    for (end, _) in ends().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
         let (place, device) = (&end.place, end.device.as_str());
         let features = ["gro", "on", "tso", "off", "gso", "off"];
         let set = place.exec(&[&["ethtool", "-K", device], &features[..]].concat());
@@ -140,8 +140,8 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
         steps.push(Step::new(place, why, vec![set]));
         read_back.push(Question::at(place, place.exec(&["ethtool", "--json", "-k", device])));
     }
-    for (station, end, meant) in ends() {
-        let steering = steering(setup, station, found)?;
+    for (end, meant) in ends() {
+        let steering = steering(setup, &end.station, found)?;
         let (place, device) = (&end.place, end.device.as_str());
         let class = format!("/sys/class/net/{device}");
         let cpu = meant.cpu.map(|cpu| cpu.number_on(place.host)).transpose().map_err(NotFound::from)?;
@@ -214,23 +214,38 @@ pub fn alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     matches!((all(a), all(b)), (Some(a), Some(b)) if a == b)
 }
 
-/// A station that is watched over.
-struct Watched {
+/// An end of a path that is watched over.
+struct Watched<'a> {
     meant: Meant,
+    station: String,
     host: HostId,
     device: String,
+    /// The streams of this path.
+    streams: Vec<&'a Stream>,
 }
 
-impl Watched {
+impl Watched<'_> {
     fn is_polled(&self) -> bool {
         self.meant.by == SoftirqBy::Napi
     }
 }
 
+/// The streams whose packets take the path of this end.
+fn streams_on<'s>(setup: &'s Setup, ends: &Ends, id: EndId) -> Result<Vec<&'s Stream>, NotFound> {
+    let mut streams = Vec::new();
+    for stream in &setup.streams {
+        if ends.between(&stream.from, &stream.to)?[0].path == id.path {
+            streams.push(stream);
+        }
+    }
+    Ok(streams)
+}
+
 /// Watches over the placement of one trial.
 pub struct Watch<'a> {
     setup: &'a Setup,
-    stations: BTreeMap<String, Watched>,
+    /// By what records call the end.
+    ends: BTreeMap<String, Watched<'a>>,
     /// How often each kernel thread of a host had run before the trial.
     before: BTreeMap<(HostId, u32), u64>,
     threads: BTreeMap<String, Vec<NapiThread>>,
@@ -240,27 +255,37 @@ impl<'a> Watch<'a> {
     /// For a trial of `setup` on a path that ends so.
     ///
     /// # Errors
-    /// As [`meant`], or if the path does not lead to a station.
+    /// As [`meant`], or if no path joins the stations of a stream.
     pub fn new(setup: &'a Setup, chosen: &[Placed], ends: &Ends, found: &FactsByHost) -> Result<Watch<'a>, PlaceError> {
         let (meant, _) = meant(setup, chosen, found)?;
-        let watched = |(station, meant): (String, Meant)| {
-            let end = ends.at(&station)?;
-            Ok((station, Watched { meant, host: end.place.host, device: end.device.clone() }))
-        };
-        let stations = meant.into_iter().map(watched).collect::<Result<_, NotFound>>()?;
-        Ok(Watch { setup, stations, before: BTreeMap::new(), threads: BTreeMap::new() })
+        for station in meant.keys() {
+            ends.at(station)?;
+        }
+        let mut watched = BTreeMap::new();
+        for (id, end) in ends.iter() {
+            let Some(meant) = meant.get(&end.station).cloned() else { continue };
+            let watch = Watched {
+                meant,
+                station: end.station.clone(),
+                host: end.place.host,
+                device: end.device.clone(),
+                streams: streams_on(setup, ends, id)?,
+            };
+            watched.insert(ends.label(id)?, watch);
+        }
+        Ok(Watch { setup, ends: watched, before: BTreeMap::new(), threads: BTreeMap::new() })
     }
 
     /// The devices of a host whose kernel threads are to be looked at.
     pub fn polled(&self, host: HostId) -> Vec<String> {
-        let here = self.stations.values().filter(|station| station.host == host && station.is_polled());
-        here.map(|station| station.device.clone()).collect()
+        let here = self.ends.values().filter(|end| end.host == host && end.is_polled());
+        here.map(|end| end.device.clone()).collect()
     }
 
     /// Takes what was seen of these threads on a host, by device: just before the trial, and just
     /// behind it.
     pub fn saw(&mut self, moment: Moment, host: HostId, napi: &BTreeMap<String, Vec<NapiThread>>) {
-        for (station, watched) in self.stations.iter().filter(|(_, watched)| watched.host == host) {
+        for (end, watched) in self.ends.iter().filter(|(_, watched)| watched.host == host) {
             let threads = napi.get(&watched.device).into_iter().flatten().filter(|_| watched.is_polled()).cloned();
             match moment {
                 Moment::Before => self.before.extend(threads.map(|thread| ((host, thread.tid), thread.switches))),
@@ -270,7 +295,7 @@ impl<'a> Watch<'a> {
                         thread.switches = thread.switches.saturating_sub(earlier);
                         thread
                     };
-                    self.threads.insert(station.clone(), threads.map(since).collect());
+                    self.threads.insert(end.clone(), threads.map(since).collect());
                 }
             }
         }
@@ -285,10 +310,10 @@ impl<'a> Watch<'a> {
             let of = relative.then(|| name(stream, end.other()));
             (name(stream, end), CpuAsked { cpu: cpu.to_string(), of })
         });
-        let softirq = self.stations.iter().map(|(station, Watched { meant, device, .. })| {
+        let softirq = self.ends.iter().map(|(label, Watched { meant, station, device, streams: of_path, .. })| {
             let at = |stream: &Stream| receives_at(stream, station);
-            let receivers = self.setup.streams.iter().filter_map(|stream| Some(name(stream, at(stream)?))).collect();
-            let here = self.setup.streams.iter().filter(|stream| at(stream).is_some());
+            let receivers = of_path.iter().filter_map(|stream| Some(name(stream, at(stream)?))).collect();
+            let here = of_path.iter().filter(|stream| at(stream).is_some());
             let rows = |stream: &Stream| streams.iter().find(|(name, _)| *name == stream.name).map(|(_, batch)| batch);
             let packets = here.filter_map(|stream| Some(arrived(stream, rows(stream)?))).sum();
             let record = SoftirqRecord {
@@ -298,9 +323,9 @@ impl<'a> Watch<'a> {
                 cpu: meant.cpu.map(|cpu| cpu.cpu),
                 packets,
                 receivers,
-                threads: self.threads.get(station).cloned().unwrap_or_default(),
+                threads: self.threads.get(label).cloned().unwrap_or_default(),
             };
-            (station.clone(), record)
+            (label.clone(), record)
         });
         PlacementRecord { asked: asked.chain(self.of_loads()).collect(), softirq: softirq.collect() }
     }

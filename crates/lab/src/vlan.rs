@@ -5,7 +5,8 @@
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
-use crate::path::link::{Ends, Laid, LinkEnd, NO_IPV6, PathError, VlanEnd};
+use crate::not_found::NotFound;
+use crate::path::link::{EndId, Ends, LinkEnd, NO_IPV6, PathError, VlanEnd};
 use crate::step::{Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::port::TagBy;
@@ -26,32 +27,39 @@ pub fn maps(setup: &Setup) -> BTreeMap<u16, BTreeMap<u32, u8>> {
 
 /// True if two cells need the same VLAN devices and the same receive queues.
 pub fn alike(a: &Setup, b: &Setup) -> bool {
-    maps(a) == maps(b) && by_priority(a) == by_priority(b)
+    maps(a) == maps(b) && arrive_at(a) == arrive_at(b)
 }
 
-/// The stations at which tagged packets arrive that are to go into a queue of their priority.
-fn by_priority(setup: &Setup) -> BTreeSet<&str> {
-    let tagged = setup.streams.iter().filter(|stream| setup.softirq.by_pcp && stream.tag.is_some());
-    tagged.flat_map(arrives_at).collect()
+/// Streams whose tagged packets are to go into a queue of their priority.
+fn by_priority(setup: &Setup) -> impl Iterator<Item = &Stream> {
+    setup.streams.iter().filter(|stream| setup.softirq.by_pcp && stream.tag.is_some())
 }
 
-fn arrives_at(stream: &Stream) -> impl Iterator<Item = &str> {
-    [Some(&stream.to), Some(&stream.from).filter(|_| stream.kind.is_answered())]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
+/// The stations at which such packets arrive.
+fn arrive_at(setup: &Setup) -> BTreeSet<&str> {
+    let at = |stream| arrives(stream, [&stream.from, &stream.to]).map(String::as_str);
+    by_priority(setup).flat_map(at).collect()
 }
+
+/// Of both ends of a stream those at which packets arrive.
+fn arrives<T>(stream: &Stream, [from, to]: [T; 2]) -> impl Iterator<Item = T> + use<T> {
+    [Some(to), Some(from).filter(|_| stream.kind.is_answered())].into_iter().flatten()
+}
+
+/// What the VLANs on a path add to its plan.
+pub(crate) type Over = (Vec<Step>, Vec<Question>);
 
 /// Adds the VLAN devices to a path that is laid: at each end one for each VLAN, which knows all
 /// other ends.
 ///
 /// # Errors
 /// If the path has more ends than a VLAN has addresses for.
-pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) -> Result<(), PathError> {
+pub(crate) fn over(setup: &Setup, names: Names, ends: &mut Ends) -> Result<Over, PathError> {
+    let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     for (n, (vlan, map)) in maps(setup).into_iter().enumerate() {
-        let subnet = names.vlan_subnet(laid.ends.len(), n as u8);
-        let end = |(number, (station, link)): (usize, (&String, &LinkEnd))| {
-            let too_many = || PathError::TooManyEnds { station: station.clone(), number: number + 1 };
+        let subnet = names.vlan_subnet(ends.len(), n as u8);
+        let end = |(number, (_, link)): (usize, (EndId, &LinkEnd))| {
+            let too_many = || PathError::TooManyEnds { station: link.station.clone(), number: number + 1 };
             let number = LinkNumber::new(number).ok_or_else(too_many)?;
             let end = VlanEnd {
                 device: names.vlan(number, vlan),
@@ -60,18 +68,18 @@ pub(crate) fn over(setup: &Setup, names: Names, laid: &mut Laid) -> Result<(), P
             };
             Ok((end, link.mac.clone()))
         };
-        let all: Vec<(VlanEnd, String)> = laid.ends.iter().enumerate().map(end).collect::<Result<_, PathError>>()?;
-        for (at, link) in laid.ends.values_mut().enumerate() {
+        let all: Vec<(VlanEnd, String)> = ends.iter().enumerate().map(end).collect::<Result<_, PathError>>()?;
+        for (at, link) in ends.values_mut().enumerate() {
             let near = &all[at].0;
             let others = || all.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
-            laid.steps.extend(device(link, near, vlan, &map));
-            laid.steps.push(address(link, near, subnet.prefix, others()));
+            steps.extend(device(link, near, vlan, &map));
+            steps.push(address(link, near, subnet.prefix, others()));
             let show = |object| link.place.ip(&["-j", "-d", object, "show", "dev", &near.device]);
-            laid.read_back.extend([show("addr"), show("neigh")].map(|show| Question::at(&link.place, show)));
+            read_back.extend([show("addr"), show("neigh")].map(|show| Question::at(&link.place, show)));
             link.vlans.insert(vlan, near.clone());
         }
     }
-    Ok(())
+    Ok((steps, read_back))
 }
 
 /// Two steps: IPv6's own chatter is switched off by itself, for a kernel without IPv6 refuses that.
@@ -115,12 +123,15 @@ fn address<'a>(
 ///
 /// # Errors
 /// If nobody has counted the queues of a device.
-pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Step>, Vec<Question>), PathError> {
+pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Over, PathError> {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
-    for (station, end) in ends.iter().filter(|(station, _)| by_priority(setup).contains(station.as_str())) {
+    let both = |stream: &Stream| ends.between(&stream.from, &stream.to).map(|both| arrives(stream, both));
+    let arrive: BTreeSet<EndId> =
+        by_priority(setup).map(both).collect::<Result<Vec<_>, NotFound>>()?.into_iter().flatten().collect();
+    for (_, end) in ends.iter().filter(|(id, _)| arrive.contains(id)) {
         let queues = match setup.path.queues {
             Some(queues) => queues,
-            None => counted(setup, station, end, found)?,
+            None => counted(setup, end, found)?,
         };
         let device = end.device.as_str();
         let shell = |script: &str| end.place.shell(script, &[]);
@@ -146,8 +157,8 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<
 }
 
 /// How many receive queues the device of a station has, which was there before the path.
-fn counted(setup: &Setup, station: &str, end: &LinkEnd, found: &FactsByHost) -> Result<u32, PathError> {
-    let device = setup.device_of(station).ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
+fn counted(setup: &Setup, end: &LinkEnd, found: &FactsByHost) -> Result<u32, PathError> {
+    let device = setup.device_of(&end.station).ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
     let steering = found.of(end.place.host)?.steering.get(device);
     let steering = steering.ok_or_else(|| PathError::Unread { device: device.to_owned() })?;
     Ok(steering.queues.len() as u32)

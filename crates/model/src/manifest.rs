@@ -42,9 +42,24 @@ pub struct Manifest {
     pub read_back: Vec<ReadBack>,
     /// Programs that were run, with their versions.
     pub programs: BTreeMap<String, String>,
+    /// The other machines of the run, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostEntry>,
     /// The guest that it ran in, if it did; `machine` then tells of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestEntry>,
+}
+
+/// Another machine of a run than the coordinator's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "host")]
+pub struct HostEntry {
+    /// The machine that runs its processors, where it is a guest; null for a machine of its own.
+    pub parent: Option<String>,
+    /// Its facts, by dotted name.
+    pub machine: BTreeMap<String, Figure>,
+    /// Programs that were run on it, with their versions.
+    pub programs: BTreeMap<String, String>,
 }
 
 /// Nanoseconds that an instruction takes in a guest whose time is counted instructions.

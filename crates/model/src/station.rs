@@ -21,13 +21,6 @@ pub enum Life {
     Run,
 }
 
-/// On which host stations of a kind are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StationHost {
-    /// The machine on which the experiment is run.
-    Coordinators,
-}
-
 /// What a kind of station is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationTraits {
@@ -35,7 +28,6 @@ pub struct StationTraits {
     pub name: &'static str,
     /// How long it lives.
     pub life: Life,
-    pub host: StationHost,
 }
 
 impl StationKind {
@@ -46,7 +38,7 @@ impl StationKind {
 
     pub const fn traits(self) -> StationTraits {
         match self {
-            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp, host: StationHost::Coordinators },
+            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp },
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
+use tardy_model::host::HostId;
 use tardy_model::load::Load;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::station::StationKind;
@@ -44,10 +45,26 @@ pub struct Cell {
     pub optional: bool,
 }
 
+/// A station of a set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Station {
+    pub kind: StationKind,
+    /// The machine on which it is.
+    pub host: HostId,
+}
+
+impl Station {
+    /// A station of this kind on the machine on which the experiment is run.
+    pub const fn here(kind: StationKind) -> Station {
+        Station { kind, host: HostId::HERE }
+    }
+}
+
 /// What is built and sent for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    pub stations: BTreeMap<String, StationKind>,
+    /// Stations by name.
+    pub stations: BTreeMap<String, Station>,
     /// How they are joined.
     pub path: Path,
     /// The sender's queue discipline.

@@ -4,7 +4,7 @@
 use crate::cell::{Table, View};
 use crate::check;
 use crate::error::{At, Problem, Reason};
-use crate::experiment::{Path, Setup, Softirq};
+use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::load;
 use crate::schema::{Value, show_duration};
 use crate::shaper;
@@ -145,7 +145,7 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
 }
 
 /// The stations; `path` is what its kind is, if that is known.
-fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String, StationKind>> {
+fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String, Station>> {
     let names = view.stations();
     if let Some(path) = path.filter(|_| view.is_sound("station.*.kind"))
         && let Some(first_beyond) = names.get(path.most_stations)
@@ -164,7 +164,7 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         let table = view.table("station.*", Some(named));
         let word = view.keep(table.get("kind", text))?;
         let kind = StationKind::of(&word).ok_or_else(|| no_such(&table, "station", &word));
-        Some((named.name.clone(), view.keep(kind)?))
+        Some((named.name.clone(), Station::here(view.keep(kind)?)))
     });
     kinds.collect()
 }

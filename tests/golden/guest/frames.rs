@@ -107,7 +107,7 @@ fn run(sink: &mut dyn Sink) {
     let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(folder.path(), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = coordinator::check(&simulated(), &mut hosts).expect("it can be run");
+    let found = coordinator::check(&simulated(), &Kinds::default(), &mut hosts).expect("it can be run");
     let ended = coordinator::run(&simulated(), found, &mut hosts, &options, sink);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
 }

@@ -259,7 +259,7 @@ fn run_through<const FAILS: usize>() -> (Option<String>, Kept) {
     let mut idle = Idle::new(&did);
     let mut hosts = Hosts::here(&mut idle);
     let experiment = experiment_of(EXPERIMENT);
-    let found = check(&experiment, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let found = check(&experiment, &Kinds::default(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { path: |_| &PATH, station: |_| &Through::<FAILS>::STATION };
     let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };

@@ -185,6 +185,7 @@ pub fn lost(cell: &str, got: u64) -> ExpectationResult {
 /// The design's sample with these cells, all of them alike.
 pub fn run(cells: &[&str]) -> Run {
     let manifest = Manifest {
+        hosts: BTreeMap::new(),
         format: 1,
         tardy: "0.1.0".into(),
         name: "host-to-host".into(),

@@ -66,7 +66,7 @@ fn live(relay: &mut Relay<&File>) -> What {
     let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = match coordinator::check(&experiment, &mut hosts) {
+    let found = match coordinator::check(&experiment, &Kinds::default(), &mut hosts) {
         Ok(found) => found,
         Err(error) => return failed(error.into()),
     };

@@ -44,7 +44,7 @@ pub fn call(args: Plan) -> Result<Exit> {
                 out.comment(&format!("{}; `tardy run` does it with {}", need.says(), need.flag()));
             }
             let mut steward = Steward::new(&super::state(), Path::new(identity::SELF), home);
-            coordinator::look(&experiment, &mut Hosts::here(&mut steward))?
+            coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?
         }
     };
     super::foresee(&experiment, &found).iter().for_each(|foreseen| out.comment(&foreseen.to_string()));

@@ -54,7 +54,9 @@ pub fn call(args: Run) -> Result<Exit> {
             guest::check(guest, &args.experiment, &experiment)?;
             Where::Inside { guest, silence }
         }
-        None => Where::Here { found: coordinator::check(&experiment, &mut hosts)?, hosts: &mut hosts },
+        None => {
+            Where::Here { found: coordinator::check(&experiment, &Kinds::default(), &mut hosts)?, hosts: &mut hosts }
+        }
     };
     let foreseen = match &place {
         Where::Here { found, .. } => verbs::foresee(&experiment, found),

@@ -2,11 +2,12 @@
 //! What can be known before anything is touched: whether an experiment can be run here, and what
 //! of the machine its plans rest on.
 
+use crate::host::HostId;
 use crate::host::ask::Ask;
 use crate::host::hosts::Hosts;
+use crate::kinds::Kinds;
 use crate::loads;
 use crate::machine::FactsByHost;
-use crate::path::wire;
 use crate::placement::place;
 use crate::plan::PlanError;
 use crate::run::RunError;
@@ -30,8 +31,8 @@ pub fn memory(setup: &Setup) -> u64 {
 ///
 /// # Errors
 /// [`RunError::Place`], [`RunError::Memory`], and as [`look`].
-pub fn check(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
-    let found = look(experiment, hosts)?;
+pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+    let found = look(experiment, kinds, hosts)?;
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
         // The coordinator holds what both ends recorded, wherever they are.
@@ -43,7 +44,7 @@ pub fn check(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHo
         if !cell.setup.is_simulated() {
             let (chosen, _) = place(&cell.setup, &found)?;
             loads::place(&cell.setup, &chosen, &found)?;
-            loads::programs(&cell.setup)?;
+            loads::programs(&cell.setup, &found)?;
         }
     }
     Ok(found)
@@ -53,14 +54,33 @@ pub fn check(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHo
 ///
 /// # Errors
 /// [`RunError::Plan`], [`RunError::Look`] and [`RunError::Shaper`].
-pub fn look(experiment: &Experiment, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+pub fn look(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
     let mut asks = BTreeMap::new();
     for host in hosts.ids() {
-        asks.insert(host, Ask { devices: wire::asks(experiment, host).map_err(PlanError::from)? });
+        asks.insert(host, ask(experiment, kinds, host)?);
     }
     let found = hosts.look(asks)?;
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         shaper::check(&cell.setup, &found)?;
     }
     Ok(found)
+}
+
+/// What a host is asked for: the devices that paths are to take there, in the order of the cells,
+/// and the programs of loads.
+///
+/// # Errors
+/// If a path cannot join its stations, or a load names a station that is not there.
+pub fn ask(experiment: &Experiment, kinds: &Kinds, host: HostId) -> Result<Ask, RunError> {
+    let mut ask = Ask::default();
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+        let devices = ((kinds.path)(cell.setup.path.kind).asks)(&cell.setup, host).map_err(PlanError::from)?;
+        for device in devices {
+            if !ask.devices.contains(&device) {
+                ask.devices.push(device);
+            }
+        }
+        ask.programs.extend(loads::programs_at(&cell.setup, host)?);
+    }
+    Ok(ask)
 }

@@ -25,7 +25,8 @@ impl Run<'_, '_> {
             if refused || cell.setup.is_simulated() || cell.setup.shaper == Shaper::None || self.stopped() {
                 continue;
             }
-            let known = tried.iter().find(|(setup, _)| built_alike(setup, &cell.setup, &self.found));
+            let known =
+                tried.iter().find(|(setup, _)| built_alike(&self.options.kinds, setup, &cell.setup, &self.found));
             let refused = match known.map(|(_, refused)| refused.clone()) {
                 Some(refused) => refused,
                 None => {
@@ -52,7 +53,7 @@ impl Run<'_, '_> {
         if let Some(why) = blind.as_ref().filter(|_| setup.path.devices().is_some()) {
             return Ok(Some(why.clone()));
         }
-        self.found.here_mut().now = Some(tardy_sys::clock::now());
+        self.read_clocks(setup)?;
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
         let applied = self.hosts.apply(&plan.steps);
         if let Err(error) = self.hosts.put_back() {

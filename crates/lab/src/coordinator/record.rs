@@ -5,7 +5,10 @@
 use super::tasks;
 use super::under_way::Run;
 use crate::host::{HostId, clocks};
+use crate::not_found::NotFound;
 use crate::orders::Turn;
+use crate::path::Ends;
+use crate::plan::Plan;
 use crate::run::RunError;
 use crate::shaper::launching;
 use crate::softirq::Watch;
@@ -17,7 +20,7 @@ use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
-use tardy_model::qdisc::ShaperRecord;
+use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
@@ -27,8 +30,17 @@ use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
 pub(super) struct Beside<'a> {
     pub(super) loads: BTreeMap<String, LoadRecord>,
     pub(super) watch: Option<&'a Watch<'a>>,
+    /// Where the path ends, if one was built.
+    pub(super) ends: Option<&'a Ends>,
     pub(super) shapers: BTreeMap<String, ShaperRecord>,
     pub(super) observer: Vec<ObserverRecord>,
+}
+
+impl<'a> Beside<'a> {
+    /// Of a trial on a path that is built.
+    pub(super) fn built(plan: &'a Plan, watch: &'a Watch<'a>) -> Beside<'a> {
+        Beside { watch: Some(watch), ends: Some(&plan.ends), ..Beside::default() }
+    }
 }
 
 /// What the machines had done before a trial and behind it.
@@ -56,6 +68,14 @@ impl Run<'_, '_> {
         for (end, station, thread) in ends.into_iter().chain(reply.map(|thread| ("reply", &stream.from, thread))) {
             let name = format!("{}.{end}", stream.name);
             thread.wake_wait_ns = self.ruler_of(station, &name, thread).and_then(|ruler| ruler.wake_wait_ns);
+        }
+    }
+
+    /// What records call the end by which a stream leaves.
+    fn leaves_by(stream: &Stream, ends: Option<&Ends>) -> Result<String, NotFound> {
+        match ends {
+            Some(ends) => ends.label(ends.between(&stream.from, &stream.to)?[0]),
+            None => Ok(stream.from.clone()),
         }
     }
 
@@ -89,9 +109,11 @@ impl Run<'_, '_> {
             let name = format!("{}.tx", stream.name);
             let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
             let release = self.found.at(&turn.cell.setup, &stream.from)?.release.as_deref();
-            record.launching = launching::record(&turn.cell.setup, stream, timer, release);
+            let leaves_by = Self::leaves_by(stream, beside.ends)?;
+            let launching = launching::record(&turn.cell.setup, stream, timer, release);
+            record.launching = LaunchRecord { station: leaves_by.clone(), ..launching };
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
-            if let Some(left) = unreported.get_mut(&stream.from) {
+            if let Some(left) = unreported.get_mut(&leaves_by) {
                 *left = left.saturating_sub(reported);
                 *left -= dropped::unreported(&mut batch, &mut record, *left);
             }

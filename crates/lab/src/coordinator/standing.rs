@@ -22,7 +22,7 @@ impl Run<'_, '_> {
     pub(super) fn has_standing(&self) -> bool {
         let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
         let mut stations = built.flat_map(|cell| cell.setup.stations.values());
-        stations.any(|station| (self.options.kinds.station)(*station).traits.life == Life::Run)
+        stations.any(|station| (self.options.kinds.station)(station.kind).traits.life == Life::Run)
     }
 
     /// Builds the stations that live for the whole run, of all cells that are not refused, and
@@ -59,7 +59,7 @@ impl Run<'_, '_> {
     }
 
     fn connect(&mut self, name: &str, station: &PlannedStation, voice: Option<Voice>) -> Result<Agent, AgentError> {
-        let (kind, place) = ((self.options.kinds.station)(station.kind), station.offer.place());
+        let (kind, place) = ((self.options.kinds.station)(station.kind), &station.place);
         let host = self.hosts.at(place.host).map_err(ApplyError::from);
         let connection = host
             .and_then(|host| (kind.connect)(host, station))

@@ -33,6 +33,8 @@ pub(super) struct Run<'a, 'h> {
     pub(super) hosts: &'a mut Hosts<'h>,
     pub(super) refused: Vec<String>,
     pub(super) found: FactsByHost,
+    /// When the hosts' clocks among them were read.
+    pub(super) clocks_read: std::time::Instant,
     pub(super) standing: Standing,
     pub(super) measured: bool,
     pub(super) ruler: Vec<RulerRecord>,

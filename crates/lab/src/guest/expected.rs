@@ -98,7 +98,11 @@ impl Expected {
             }
             What::Commands { .. } | What::Progress { .. } | What::TornDown => return Ok(()),
             What::GuestUp { .. } | What::Ruler { .. } | What::Ended { .. } => {}
-            What::Guest { .. } | What::GuestBooted { .. } | What::TrialKept { .. } | What::TrialBroken { .. } => {
+            What::Guest { .. }
+            | What::Hosts { .. }
+            | What::GuestBooted { .. }
+            | What::TrialKept { .. }
+            | What::TrialBroken { .. } => {
                 return Err("it says what only its host can know".to_owned());
             }
         }

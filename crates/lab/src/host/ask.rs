@@ -3,7 +3,7 @@
 
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::state::Moment;
 use tardy_model::json::Json;
 use tardy_model::machine::MachineState;
@@ -14,6 +14,8 @@ use tardy_model::placement::NapiThread;
 pub struct Ask {
     /// Network devices that are to be taken.
     pub devices: Vec<DeviceAsk>,
+    /// Programs that loads are to run there, as the experiment names them.
+    pub programs: BTreeSet<String>,
 }
 
 /// A network device that is to be taken.
@@ -25,9 +27,9 @@ pub struct DeviceAsk {
     pub mtu: u32,
     /// It may be taken even if it has addresses.
     pub take: bool,
-    /// It is wanted only where the machine is a guest with the devices that QEMU emulates;
-    /// elsewhere it is not looked at.
-    pub only_emulated: bool,
+    /// The kind of path that takes it, as files call it. Where the machine cannot have such a path,
+    /// the device is not looked at.
+    pub path: String,
     /// The device at the other end of the cable, if that is on this host too. The two must not be
     /// names of one device.
     pub peer: Option<String>,

@@ -16,7 +16,8 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::message::{self, MessageError};
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{HostEntry, ReadBack};
+use tardy_model::time::{Instant, Tai};
 
 /// A steward answers within this time, and for each step that it carries out it may take the time
 /// of a command.
@@ -163,6 +164,13 @@ impl<R: Reach> Host for Distant<R> {
         }
     }
 
+    fn describe(&mut self) -> Result<HostEntry, Away> {
+        match self.ask(&Order::Describe, ANSWER)? {
+            Answer::Described(entry) => Ok(*entry),
+            other => Err(self.odd(other)),
+        }
+    }
+
     fn claim(&mut self) -> Result<Names, ClaimError> {
         let answer = self.ask(&Order::Claim, ANSWER)?;
         let names = if let Answer::Slot(number) = answer { Names::of(number) } else { None };
@@ -188,6 +196,13 @@ impl<R: Reach> Host for Distant<R> {
         match self.ask(&Order::ReadBack(commands.to_vec()), limit)? {
             Answer::Read(read) if read.len() == commands.len() => Ok(read),
             other => Err(self.refused(other)),
+        }
+    }
+
+    fn now(&mut self) -> Result<Instant<Tai>, Away> {
+        match self.ask(&Order::Now, ANSWER)? {
+            Answer::Now(tai_ns) => Ok(Instant::from_ns(tai_ns)),
+            other => Err(self.odd(other)),
         }
     }
 

@@ -9,25 +9,53 @@ use crate::run::Event;
 use crate::step::{Question, Step};
 use crate::undo::{PutBack, UndoError};
 use std::collections::BTreeMap;
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{HostEntry, ReadBack};
 
-/// The hosts of a run. The coordinator's own is always among them.
+/// The hosts of a run, a tree: a guest is below the host that runs its processors, and everything
+/// else is below nothing. The coordinator's own host is always among them.
 pub struct Hosts<'h> {
     here: &'h mut dyn Host,
-    others: BTreeMap<HostId, (String, Box<dyn Host + 'h>)>,
+    /// Each behind its parent.
+    others: Vec<Other<'h>>,
+}
+
+/// Another host than the coordinator's.
+struct Other<'h> {
+    id: HostId,
+    /// As the user calls it.
+    name: String,
+    /// The host that runs its processors, where it is a guest.
+    parent: Option<HostId>,
+    host: Box<dyn Host + 'h>,
 }
 
 impl<'h> Hosts<'h> {
     /// A run on this machine alone.
     pub fn here(here: &'h mut dyn Host) -> Hosts<'h> {
-        Hosts { here, others: BTreeMap::new() }
+        Hosts { here, others: Vec::new() }
     }
 
-    /// Also another host, by the name that the user has for it.
+    /// Also another machine, by the name that the user has for it.
     #[must_use]
     pub fn and(mut self, id: HostId, name: &str, host: impl Host + 'h) -> Hosts<'h> {
-        self.others.insert(id, (name.to_owned(), Box::new(host)));
+        self.others.push(Other { id, name: name.to_owned(), parent: None, host: Box::new(host) });
         self
+    }
+
+    /// Also a guest, whose processors another host runs.
+    ///
+    /// # Errors
+    /// If that host is none of the run's.
+    pub fn and_guest(
+        mut self,
+        id: HostId,
+        name: &str,
+        parent: HostId,
+        host: impl Host + 'h,
+    ) -> Result<Hosts<'h>, NotFound> {
+        self.at(parent)?;
+        self.others.push(Other { id, name: name.to_owned(), parent: Some(parent), host: Box::new(host) });
+        Ok(self)
     }
 
     /// The host of this id.
@@ -37,7 +65,11 @@ impl<'h> Hosts<'h> {
     pub fn at(&mut self, id: HostId) -> Result<&mut (dyn Host + 'h), NotFound> {
         match id {
             HostId::HERE => Ok(self.here),
-            other => self.others.get_mut(&other).map(|(_, host)| &mut **host).ok_or(NotFound::Host(other)),
+            id => self
+                .others
+                .iter_mut()
+                .find(|other| other.id == id)
+                .map_or(Err(NotFound::Host(id)), |other| Ok(&mut *other.host)),
         }
     }
 
@@ -46,20 +78,43 @@ impl<'h> Hosts<'h> {
         self.here
     }
 
-    /// All, this machine first.
+    /// All, this machine first and each guest behind the host that runs it.
     fn all(&mut self) -> impl DoubleEndedIterator<Item = &mut (dyn Host + 'h)> {
-        let others = self.others.values_mut().map(|(_, host)| &mut **host);
+        let others = self.others.iter_mut().map(|other| &mut *other.host);
         std::iter::once::<&mut (dyn Host + 'h)>(self.here).chain(others)
     }
 
-    /// All ids, this machine's first.
+    /// All ids, this machine's first and each guest's behind that of the host that runs it.
     pub fn ids(&self) -> Vec<HostId> {
-        [HostId::HERE].into_iter().chain(self.others.keys().copied()).collect()
+        [HostId::HERE].into_iter().chain(self.others.iter().map(|other| other.id)).collect()
     }
 
     /// The name that the user has for another host than this machine.
     pub fn name(&self, id: HostId) -> Option<&str> {
-        self.others.get(&id).map(|(name, _)| name.as_str())
+        self.other(id).map(|other| other.name.as_str())
+    }
+
+    /// The host that runs a guest's processors; `None` for a machine of its own.
+    pub fn parent(&self, id: HostId) -> Option<HostId> {
+        self.other(id)?.parent
+    }
+
+    fn other(&self, id: HostId) -> Option<&Other<'h>> {
+        self.others.iter().find(|other| other.id == id)
+    }
+
+    /// What the other hosts are, by name, for the run's manifest.
+    ///
+    /// # Errors
+    /// Of the first host that cannot be asked any more.
+    pub fn describe(&mut self) -> Result<BTreeMap<String, HostEntry>, Away> {
+        let named = |id: HostId| self.name(id).map_or_else(|| id.to_string(), str::to_owned);
+        let parents: Vec<_> = self.others.iter().map(|other| other.parent.map(named)).collect();
+        let mut entries = BTreeMap::new();
+        for (other, parent) in self.others.iter_mut().zip(parents) {
+            entries.insert(other.name.clone(), HostEntry { parent, ..other.host.describe()? });
+        }
+        Ok(entries)
     }
 
     /// Looks at each host. `asks` says what at, for each of them.
@@ -69,8 +124,8 @@ impl<'h> Hosts<'h> {
     pub fn look(&mut self, mut asks: BTreeMap<HostId, Ask>) -> Result<FactsByHost, LookError> {
         let mut ask = |id| asks.remove(&id).ok_or(NotFound::Host(id));
         let mut facts = FactsByHost::from(self.here.look(&ask(HostId::HERE)?)?);
-        for (id, (_, host)) in &mut self.others {
-            facts = facts.and(*id, host.look(&ask(*id)?)?);
+        for other in &mut self.others {
+            facts = facts.and(other.id, other.host.look(&ask(other.id)?)?);
         }
         Ok(facts)
     }
@@ -176,7 +231,7 @@ impl<'h> Hosts<'h> {
     /// machine's shell.
     pub fn ran(&mut self) -> Vec<Event> {
         let mut all = self.here.ran();
-        all.extend(self.others.values_mut().flat_map(|(_, host)| host.ran()).map(Event::of_elsewhere));
+        all.extend(self.others.iter_mut().flat_map(|other| other.host.ran()).map(Event::of_elsewhere));
         all
     }
 }

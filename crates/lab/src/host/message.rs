@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{HostEntry, ReadBack};
 
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> Result<(), MessageError> {
     let body = serde_json::to_vec(message).map_err(|error| MessageError::Garbled(error.to_string()))?;
@@ -30,9 +30,11 @@ pub(super) fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, Me
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Look(Ask),
+    Describe,
     Claim,
     Apply(Vec<Step>),
     ReadBack(Vec<Command>),
+    Now,
     LinkIsUp { netns: Option<String>, device: String },
     Observe(Observe),
     EndLeftovers,
@@ -57,6 +59,9 @@ pub(super) enum Answer {
     Slot(u16),
     Done,
     Read(Vec<ReadBack>),
+    Described(Box<HostEntry>),
+    /// The time by CLOCK_TAI, ns.
+    Now(i64),
     LinkIsUp(bool),
     Observed(Box<Observed>),
     PutBack(PutBack),

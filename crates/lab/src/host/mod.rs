@@ -17,6 +17,7 @@ pub mod hosts;
 mod id;
 mod message;
 pub mod place;
+mod program;
 pub mod qemu;
 pub mod runner;
 pub mod serve;
@@ -25,7 +26,8 @@ pub(crate) mod tool;
 
 pub use away::Away;
 pub use error::{ApplyError, LookError};
-pub use id::{CpuId, HostId, OtherHosts};
+pub use id::{CpuId, OtherHosts};
+pub use tardy_model::host::HostId;
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -35,12 +37,13 @@ use crate::slot::ClaimError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
-use tardy_model::manifest::ReadBack;
+use tardy_model::manifest::{HostEntry, ReadBack};
+use tardy_model::time::{Instant, Tai};
 
 /// A machine of a run, as its steward serves it. The methods stand in the order in which the
-/// coordinator calls them. For a run it calls `look` first, and `claim` before anything is built.
+/// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its own, and `claim` before anything is built.
 /// Then, for each set-up: `apply` once; `read_back`, `link_is_up` and `start` as often as it
-/// likes; `observe` before each trial and behind it; and `put_back`, whatever happened in between.
+/// likes; `now` before a set-up with a schedule is planned; `observe` before each trial and behind it; and `put_back`, whatever happened in between.
 /// What is to live for the whole run is applied before the first set-up, behind which `keep` is
 /// called, and is put back by `end`. An implementation that is dropped puts back too, and so does
 /// a steward whose coordinator is gone.
@@ -51,6 +54,13 @@ pub trait Host {
     /// # Errors
     /// If a device cannot be had. The run does not begin.
     fn look(&mut self, ask: &Ask) -> Result<crate::machine::Facts, LookError>;
+
+    /// What the machine and its programs are, for the run's manifest. Its place among the hosts is
+    /// the coordinator's to fill in.
+    ///
+    /// # Errors
+    /// If the host cannot be asked any more.
+    fn describe(&mut self) -> Result<HostEntry, Away>;
 
     /// Takes a slot on this host, from which the names of all that is built here follow. Later
     /// calls give the same names.
@@ -73,6 +83,12 @@ pub trait Host {
     /// # Errors
     /// If a command fails or prints something else. Nothing is put back for it.
     fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError>;
+
+    /// The time by the host's CLOCK_TAI.
+    ///
+    /// # Errors
+    /// If the host cannot be asked any more.
+    fn now(&mut self) -> Result<Instant<Tai>, Away>;
 
     /// True if a network device has its link: one in a namespace, or of the host's own network.
     ///

@@ -2,9 +2,9 @@
 //! Where something is: a host and, on it, a network namespace. A place also knows how a command of
 //! a plan gets there.
 
-use super::id::HostId;
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
+use tardy_model::host::HostId;
 
 /// A host and a network namespace on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

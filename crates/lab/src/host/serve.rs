@@ -53,6 +53,8 @@ fn answer(host: &mut dyn Host, order: Order) -> Answer {
     }
     match order {
         Order::Look(ask) => or_else(host.look(&ask), |facts| Answer::Facts(Box::new(facts))),
+        Order::Describe => or_else(host.describe(), |entry| Answer::Described(Box::new(entry))),
+        Order::Now => or_else(host.now(), |now| Answer::Now(now.ns())),
         Order::Claim => or_else(host.claim(), |names| Answer::Slot(names.slot())),
         Order::Apply(steps) => match host.apply(&steps) {
             Ok(()) => Answer::Done,

@@ -6,28 +6,29 @@ use super::applied::{self, Applied};
 use super::ask::{Ask, Observe, Observed};
 use super::devices::{self, Claim, DeviceError};
 use super::runner::{BatchLog, Processes};
-use super::{ApplyError, Away, Host, LookError, child};
+use super::{ApplyError, Away, Host, LookError, child, program};
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
 use crate::leftover;
 use crate::machine::Facts;
 use crate::names::Names;
-use crate::path::{emulated, netdevsim};
+use crate::path;
 use crate::process::Identity;
 use crate::run::{Event, What};
 use crate::slot::{self, ClaimError, Slot};
 use crate::state::StateError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tardy_host::softirq::{napi_threads, steering};
 use tardy_host::state::{Moment, Reader};
 use tardy_host::{cpus, facts, nic, state};
-use tardy_model::manifest::ReadBack;
-use tardy_model::time::Nanos;
+use tardy_model::manifest::{HostEntry, ReadBack};
+use tardy_model::path::PathKind;
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::{clock, process};
 
 /// What a load's program has started and left behind is looked for so long.
@@ -114,8 +115,9 @@ impl Steward {
 
 impl Host for Steward {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
-        let emulates = emulated::has_both_ports();
-        let asked: Vec<_> = ask.devices.iter().filter(|device| emulates || !device.only_emulated).collect();
+        let possible = PathKind::ALL.into_iter().filter(|kind| (path::kind(*kind).is_possible)());
+        let paths: BTreeSet<String> = possible.map(|kind| kind.traits().name.to_owned()).collect();
+        let asked: Vec<_> = ask.devices.iter().filter(|device| paths.contains(&device.path)).collect();
         // Two runs at once must not both believe a device free, nor one read what the other has
         // set.
         let claim = self.claim.get_or_insert_default();
@@ -130,13 +132,21 @@ impl Host for Steward {
             steering,
             tx_queues: nics.iter().filter_map(queues).collect(),
             nics,
-            simulates: netdevsim::has_simulator(),
-            emulates,
+            paths,
+            no_programs: ask
+                .programs
+                .iter()
+                .filter_map(|name| Some((name.clone(), program::find(name).err()?)))
+                .collect(),
             release: facts::release(),
             available_bytes: state::available_bytes(),
             rt_limit: state::rt_limit(),
             now: Some(clock::now()),
         })
+    }
+
+    fn describe(&mut self) -> Result<HostEntry, Away> {
+        Ok(HostEntry { parent: None, machine: facts::read(), programs: facts::programs() })
     }
 
     fn claim(&mut self) -> Result<Names, ClaimError> {
@@ -158,6 +168,10 @@ impl Host for Steward {
             self.apply(&[])?;
         }
         self.applied.as_mut().map_or_else(|| Ok(Vec::new()), |applied| applied.read_back(commands))
+    }
+
+    fn now(&mut self) -> Result<Instant<Tai>, Away> {
+        Ok(clock::now())
     }
 
     fn link_is_up(&mut self, netns: Option<&str>, device: &str) -> Result<bool, LookError> {

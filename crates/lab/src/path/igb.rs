@@ -2,12 +2,11 @@
 //! The two igb ports of a guest: whole network devices with queues, interrupts and a clock of
 //! their own, all of it QEMU's (8.0 or newer). They are taken as the devices of a wire are.
 
-use super::link::{Laid, PathError};
-use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::methods::{InGuest, PathMethods};
 use super::wire;
-use crate::machine::FactsByHost;
-use crate::names::Names;
-use tardy_spec::experiment::Setup;
+use std::fs;
+use std::path::Path;
+use tardy_model::path::{Devices, PathKind};
 
 /// Why there are none.
 const WHY_NOT: &str =
@@ -19,15 +18,26 @@ const PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,h
                      -device igb,netdev=port0,addr=2,mac=02:74:64:ff:00:00 -device igb,netdev=port1,addr=4,mac=02:74:64:ff:00:01";
 
 pub(super) const KIND: PathMethods = PathMethods {
-    refusal: |facts| (!facts.emulates).then(|| WHY_NOT.to_owned()),
-    lay,
+    is_possible: has_both_ports,
+    refusal: |facts| (!facts.can_have(PathKind::Igb)).then(|| WHY_NOT.to_owned()),
     guest: InGuest { modules: || &["igb"], arguments: PORTS, since: Some((8, "two ports of igb")) },
+    ..wire::KIND
 };
 
-/// Plans the path.
-///
-/// # Errors
-/// If there are not exactly two stations, or a device was not looked at.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
-    wire::lay(setup, stations, names, found)
+/// Whose devices are QEMU's: the vendor of a PCI device's subsystem (`include/hw/pci/pci.h`).
+const QEMU: &str = "0x1af4";
+const DRIVER: &str = "igb";
+
+/// True if this machine is a guest with both.
+fn has_both_ports() -> bool {
+    let is_one = |device: &str| {
+        let folder = Path::new("/sys/class/net").join(device).join("device");
+        let driver = fs::read_link(folder.join("driver")).ok();
+        let vendor = fs::read_to_string(folder.join("subsystem_vendor")).unwrap_or_default();
+        driver.is_some_and(|driver| driver.ends_with(DRIVER)) && vendor.trim() == QEMU
+    };
+    match PathKind::Igb.traits().devices {
+        Devices::There(devices) => devices.into_iter().all(is_one),
+        Devices::Made { .. } | Devices::Named => false,
+    }
 }

@@ -5,6 +5,7 @@ use super::keeper::Keeper;
 use crate::host::place::Place;
 use crate::names::LinkNumber;
 use crate::not_found::NotFound;
+use crate::station::{Offer, StationId};
 use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,9 +17,35 @@ use thiserror::Error;
 pub(crate) const NO_IPV6: &[Text] =
     &[Cow::Borrowed("Address family not supported"), Cow::Borrowed("Operation not supported")];
 
+/// A network device that a path gives to a station.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name where the path made it.
+    pub name: String,
+    pub address: IpAddr,
+    /// Its IPv6 address, where a stream asks for one.
+    pub address6: Option<Ipv6Addr>,
+    /// The device's hardware address.
+    pub mac: String,
+}
+
+/// A path's device, and what a station offers for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plug {
+    /// The station's name.
+    pub station: String,
+    /// Of which path it is the end.
+    pub path: PathId,
+    /// What the station offers for it.
+    pub offer: Offer,
+    pub device: Device,
+}
+
 /// Where a station meets the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
+    /// The station's name.
+    pub station: String,
     /// Where the device is: the station's host, and its network namespace there.
     pub place: Place,
     pub device: String,
@@ -45,41 +72,79 @@ impl PathId {
     }
 }
 
-/// Where the paths of a set-up end, in the order of the stations' names. A station has an end for
-/// each path that leads to it.
+/// Where a path meets a station. A station has an end for each path that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndId {
+    pub station: StationId,
+    pub path: PathId,
+}
+
+/// Where the paths of a set-up end, in the order of the stations' names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ends(BTreeMap<(String, PathId), LinkEnd>);
+pub struct Ends(BTreeMap<EndId, LinkEnd>);
+
+impl FromIterator<(EndId, LinkEnd)> for Ends {
+    fn from_iter<I: IntoIterator<Item = (EndId, LinkEnd)>>(ends: I) -> Ends {
+        Ends(ends.into_iter().collect())
+    }
+}
 
 impl Ends {
-    /// Those of one path, by station.
-    pub fn of(path: PathId, ends: impl IntoIterator<Item = (String, LinkEnd)>) -> Ends {
-        Ends(ends.into_iter().map(|(station, end)| ((station, path), end)).collect())
-    }
-
-    /// Also those of another path.
-    pub fn join(&mut self, other: Ends) {
-        self.0.extend(other.0);
-    }
-
     /// A station's end on the first path that leads to it.
     ///
     /// # Errors
     /// If none does.
     pub fn at(&self, station: &str) -> Result<&LinkEnd, NotFound> {
-        let end = self.iter().find(|(name, _)| *name == station).map(|(_, end)| end);
+        let end = self.0.values().find(|end| end.station == station);
         end.ok_or_else(|| NotFound::End(station.to_owned()))
     }
 
-    /// A station's end on a path; `None` if that one does not lead to it.
-    pub fn on(&self, station: &str, path: PathId) -> Option<&LinkEnd> {
-        self.0.get(&(station.to_owned(), path))
+    /// Both ends of the first path that joins two stations: what one sends to the other leaves by
+    /// the first end and arrives at the second one.
+    ///
+    /// # Errors
+    /// If no path leads to one of them, or none to both.
+    pub fn between(&self, from: &str, to: &str) -> Result<[EndId; 2], NotFound> {
+        self.at(from)?;
+        self.at(to)?;
+        let joins = |(near, _): (EndId, &LinkEnd)| {
+            let (far, _) = self.of(to).find(|(far, _)| far.path == near.path)?;
+            Some([near, far])
+        };
+        let apart = || NotFound::Path { from: from.to_owned(), to: to.to_owned() };
+        self.of(from).find_map(joins).ok_or_else(apart)
     }
 
-    /// All, each with its station.
-    pub fn iter(&self) -> impl Iterator<Item = (&String, &LinkEnd)> {
-        self.0.iter().map(|((station, _), end)| (station, end))
+    /// An end.
+    ///
+    /// # Errors
+    /// If the path does not lead to the station.
+    pub fn end(&self, id: EndId) -> Result<&LinkEnd, NotFound> {
+        self.0.get(&id).ok_or_else(|| NotFound::End(id.station.to_string()))
     }
 
+    /// What records and results call an end: the station's name, and for a further end of the same
+    /// station its number behind it, from 2 on.
+    ///
+    /// # Errors
+    /// If the path does not lead to the station.
+    pub fn label(&self, id: EndId) -> Result<String, NotFound> {
+        let station = &self.end(id)?.station;
+        let before = self.of(station).take_while(|(other, _)| *other != id).count();
+        Ok(if before == 0 { station.clone() } else { format!("{station}.{}", before + 1) })
+    }
+
+    /// All ends of a station, in the order of the paths.
+    pub fn of<'e>(&'e self, station: &'e str) -> impl Iterator<Item = (EndId, &'e LinkEnd)> {
+        self.iter().filter(move |(_, end)| end.station == station)
+    }
+
+    /// All.
+    pub fn iter(&self) -> impl Iterator<Item = (EndId, &LinkEnd)> {
+        self.0.iter().map(|(id, end)| (*id, end))
+    }
+
+    /// All.
     pub fn values(&self) -> impl Iterator<Item = &LinkEnd> {
         self.0.values()
     }
@@ -101,12 +166,12 @@ impl Ends {
 }
 
 impl LinkEnd {
-    /// Its device for a VLAN. `station` is whose end it is.
+    /// Its device for a VLAN.
     ///
     /// # Errors
     /// If it has none.
-    pub fn vlan(&self, station: &str, vlan: u16) -> Result<&VlanEnd, NotFound> {
-        self.vlans.get(&vlan).ok_or_else(|| NotFound::Vlan { station: station.to_owned(), vlan })
+    pub fn vlan(&self, vlan: u16) -> Result<&VlanEnd, NotFound> {
+        self.vlans.get(&vlan).ok_or_else(|| NotFound::Vlan { station: self.station.clone(), vlan })
     }
 }
 
@@ -136,6 +201,14 @@ pub enum PathError {
         /// The path's kind.
         kind: &'static str,
         station: String,
+    },
+    /// The stations are on two machines, which this kind of path does not join.
+    #[error("{kind} joins stations of one machine, and `{first}` and `{second}` are on two: use path \"wire\"")]
+    TwoHosts {
+        /// The path's kind.
+        kind: &'static str,
+        first: String,
+        second: String,
     },
     /// The experiment does not name the devices that such a path joins.
     #[error("{kind} joins two network devices, and the experiment names none: write path.a and path.b")]
@@ -177,5 +250,5 @@ pub struct Laid {
     pub keepers: Vec<Keeper>,
     /// Commands that tell what the kernel has made of it, beside the links and addresses.
     pub read_back: Vec<Question>,
-    pub ends: Ends,
+    pub plugs: Vec<Plug>,
 }

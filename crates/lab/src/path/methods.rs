@@ -2,25 +2,56 @@
 //! What every kind of path must be able to do, and what it needs in a guest.
 
 use super::link::{Laid, PathError};
+use crate::host::HostId;
+use crate::host::ask::DeviceAsk;
 use crate::machine::{Facts, FactsByHost};
 use crate::names::Names;
 use crate::station::PlannedStation;
 use std::collections::BTreeMap;
 use tardy_spec::experiment::Setup;
 
-/// What a kind of path does.
+/// What a kind of path does, in the order in which it is asked.
+///
+/// Each host's steward asks `is_possible` on its own machine when the run looks at it, after the
+/// coordinator has collected what the path `asks` of that host's devices. The coordinator then
+/// asks for a `refusal`, once for each cell, and for each set-up it calls `lay` when it plans.
+/// Cells whose set-ups are `alike` share a path that is built.
 #[derive(Debug)]
 pub struct PathMethods {
+    /// True if this machine can have such a path. It looks at the machine and changes nothing.
+    pub is_possible: fn() -> bool,
+    /// The network devices of a host that the path of a set-up is to take. Pure. An error ends the
+    /// run before anything is touched.
+    pub asks: fn(&Setup, HostId) -> Result<Vec<DeviceAsk>, PathError>,
     /// Why none of this kind can be had on a host, by what is known of it (`Facts`), where a cell
     /// that asks for it should not cost the others; `None` if it may be. What only the kernel can
     /// say fails in its step, and ends the run.
     pub refusal: fn(&Facts) -> Option<String>,
-    /// Plans the path of a set-up between stations that are built before it. Pure: what cannot be
-    /// done is found when the steps are applied, and what they did is put back by their inverses.
-    /// An error ends the run before anything is touched.
+    /// True if two set-ups with equal stations and equal keys of the path can share it: for this
+    /// kind, what their streams ask for makes no difference.
+    pub alike: fn(&Setup, &Setup) -> bool,
+    /// Plans the path of a set-up between stations that are built before it: it joins what the
+    /// stations offer. Pure: what cannot be done is found when the steps are applied, and what they
+    /// did is put back by their inverses. An error ends the run before anything is touched.
     pub lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
     /// What a guest needs for it.
     pub guest: InGuest,
+}
+
+impl PathMethods {
+    /// A path that any machine can have, that takes no devices and that no stream changes.
+    pub const fn made(
+        lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
+    ) -> PathMethods {
+        PathMethods {
+            is_possible: || true,
+            asks: |_, _| Ok(Vec::new()),
+            refusal: |_| None,
+            alike: |_, _| true,
+            lay,
+            guest: InGuest::NOTHING,
+        }
+    }
 }
 
 /// What a guest needs for a kind of path, beside what every guest has.

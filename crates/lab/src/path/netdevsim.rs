@@ -6,7 +6,7 @@
 //! A device is born in the namespace of whoever asks the bus for it, under a name of the kernel's
 //! choice.
 
-use super::link::{Ends, Laid, PathError, PathId};
+use super::link::{Laid, PathError};
 use super::methods::{InGuest, PathMethods, PlannedStations};
 use super::veth::{self, Joint};
 use crate::command::Command;
@@ -16,6 +16,7 @@ use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
 use crate::step::Step;
 use std::path::Path;
+use tardy_model::path::PathKind;
 use tardy_spec::experiment::Setup;
 
 /// The driver, as it calls itself.
@@ -23,7 +24,7 @@ pub const DRIVER: &str = crate::inverse::SIMULATED;
 const BUS: &str = crate::inverse::SIMULATED_BUS;
 
 /// True if this kernel has it, and it can join two of its devices (Linux 6.9).
-pub fn has_simulator() -> bool {
+fn has_simulator() -> bool {
     Path::new(BUS).join("link_device").exists()
 }
 
@@ -31,9 +32,10 @@ const WHY_NOT: &str = "path netdevsim needs the kernel's module of that name, of
      netdevsim` builds it for a guest, then `--in guest:exact`";
 
 pub(super) const KIND: PathMethods = PathMethods {
-    refusal: |found| (!found.simulates).then(|| WHY_NOT.to_owned()),
-    lay,
+    is_possible: has_simulator,
+    refusal: |found| (!found.can_have(PathKind::Netdevsim)).then(|| WHY_NOT.to_owned()),
     guest: InGuest { modules, ..InGuest::NOTHING },
+    ..PathMethods::made(lay)
 };
 
 /// Its modules and those that they need, which Debian's kernels do not have.
@@ -44,14 +46,14 @@ fn modules() -> &'static [&'static str] {
 /// Plans the pair.
 ///
 /// # Errors
-/// If there are not exactly two stations.
+/// If there are not exactly two stations of one machine.
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
-    let [a, b] = Joint::two(setup, stations, names)?;
+    let [a, b] = Joint::two_on_one_host(setup, stations, names)?;
     let [of_a, of_b] = [LinkNumber::FIRST, LinkNumber::SECOND].map(|side| names.simulated(side));
     let mut steps = vec![device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)];
     steps.extend([veth::quiet(&a), veth::end(&a, &b), veth::quiet(&b), veth::end(&b, &a)]);
-    Ok(Laid { steps, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)), ..Laid::default() })
+    Ok(Laid { steps, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
 }
 
 fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {

@@ -2,22 +2,22 @@
 //! Two stations joined by a pair of virtual Ethernet links. Both links are born inside the
 //! stations' namespaces, so that nothing of them ever shows on the host.
 
-use super::link::{Ends, Laid, LinkEnd, NO_IPV6, PathError, PathId};
-use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::link::{Device, Laid, NO_IPV6, PathError, PathId, Plug};
+use super::methods::{PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
-use crate::station::PlannedStation;
+use crate::station::{Offer, PlannedStation};
 use crate::step::Step;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_spec::experiment::Setup;
 
 /// Where a link is to meet a station.
 pub(super) struct Joint<'a> {
     pub(super) station: &'a str,
+    pub(super) offer: &'a Offer,
     pub(super) place: Place,
     /// The network namespace of the place.
     pub(super) netns: &'a str,
@@ -40,13 +40,15 @@ impl<'a> Joint<'a> {
             return Err(PathError::TwoStations { kind, stations: stations.keys().cloned().collect() });
         };
         let no_namespace = |station: &String| PathError::NoNamespace { kind, station: station.clone() };
-        let netns = |(station, built): (&String, &'a PlannedStation)| {
-            built.offer.place().netns().ok_or_else(|| no_namespace(station))
+        let netns = |(station, built): (&String, &'a PlannedStation)| -> Result<(&'a Offer, &'a str), PathError> {
+            let offer = built.namespace().ok_or_else(|| no_namespace(station))?;
+            Ok((offer, offer.place().netns().ok_or_else(|| no_namespace(station))?))
         };
         let ends = [(first, LinkNumber::FIRST, netns(first)?), (second, LinkNumber::SECOND, netns(second)?)];
-        Ok(ends.map(|((station, built), side, netns)| Joint {
+        Ok(ends.map(|((station, _), side, (offer, netns))| Joint {
             station,
-            place: built.offer.place().clone(),
+            offer,
+            place: offer.place().clone(),
             netns,
             link: names.link(side),
             mac: names.mac(side),
@@ -55,24 +57,42 @@ impl<'a> Joint<'a> {
         }))
     }
 
-    /// The path's end there, by its station.
-    pub(super) fn into_end(self) -> (String, LinkEnd) {
-        let Joint { station, place, link: device, mac, address, address6, .. } = self;
-        (station.to_owned(), LinkEnd { place, device, address, address6, mac, vlans: BTreeMap::new() })
+    /// The same, of stations on one machine.
+    ///
+    /// # Errors
+    /// As [`Joint::two`], or if they are on two machines.
+    pub(super) fn two_on_one_host(
+        setup: &Setup,
+        stations: &'a PlannedStations,
+        names: Names,
+    ) -> Result<[Joint<'a>; 2], PathError> {
+        let [a, b] = Joint::two(setup, stations, names)?;
+        if a.place.host != b.place.host {
+            let (first, second) = (a.station.to_owned(), b.station.to_owned());
+            return Err(PathError::TwoHosts { kind: setup.path.traits().name, first, second });
+        }
+        Ok([a, b])
+    }
+
+    /// The path's device there, for its station.
+    pub(super) fn into_plug(self) -> Plug {
+        let Joint { station, offer, link: name, mac, address, address6, .. } = self;
+        let device = Device { name, address, address6, mac };
+        Plug { station: station.to_owned(), path: PathId::FIRST, offer: offer.clone(), device }
     }
 }
 
-pub(super) const KIND: PathMethods = PathMethods { refusal: |_| None, lay, guest: InGuest::NOTHING };
+pub(super) const KIND: PathMethods = PathMethods::made(lay);
 
 /// Plans the pair.
 ///
 /// # Errors
-/// If there are not exactly two stations.
+/// If there are not exactly two stations of one machine.
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
-    let [a, b] = Joint::two(setup, stations, names)?;
+    let [a, b] = Joint::two_on_one_host(setup, stations, names)?;
     let steps = vec![pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
-    Ok(Laid { steps, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)), ..Laid::default() })
+    Ok(Laid { steps, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
 }
 
 fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {

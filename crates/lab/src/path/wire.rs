@@ -8,8 +8,8 @@
 //! namespace: a virtual one would be destroyed, a physical one would land in the machine's first
 //! namespace.
 
-use super::link::{Ends, Laid, PathError, PathId};
-use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::link::{Laid, PathError};
+use super::methods::{PathMethods, PlannedStations};
 use super::veth::{self, Joint};
 use crate::command::Command;
 use crate::host::HostId;
@@ -23,9 +23,8 @@ use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tardy_host::nic::Nic;
-use tardy_model::path::Where;
 use tardy_model::point::Point;
-use tardy_spec::experiment::{Experiment, Setup};
+use tardy_spec::experiment::Setup;
 use tardy_sys::hwtstamp::{HwStamp, RX_ALL, TX_ON};
 use tardy_sys::nic::TsInfo;
 
@@ -37,35 +36,30 @@ const NOT_GRANTED: &[Text] = &[
     Cow::Borrowed("Invalid argument"),
 ];
 
-/// The devices of an experiment that a host is to have, in the order of its cells.
+/// The devices of a set-up that a host is to have.
 ///
 /// # Errors
-/// If such a path does not join exactly two stations.
-pub fn asks(experiment: &Experiment, host: HostId) -> Result<Vec<DeviceAsk>, PathError> {
-    let mut asks = Vec::new();
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-        let path = &cell.setup.path;
-        let Some([a, b]) = path.devices() else { continue };
-        let stations: Vec<&String> = cell.setup.stations.keys().collect();
-        let [of_a, of_b] = stations[..] else {
-            let stations = stations.into_iter().cloned().collect();
-            return Err(PathError::TwoStations { kind: path.traits().name, stations });
+/// If the path does not join exactly two stations.
+fn asks(setup: &Setup, host: HostId) -> Result<Vec<DeviceAsk>, PathError> {
+    let path = &setup.path;
+    let Some([a, b]) = path.devices() else { return Ok(Vec::new()) };
+    let stations: Vec<&String> = setup.stations.keys().collect();
+    let [of_a, of_b] = stations[..] else {
+        let stations = stations.into_iter().cloned().collect();
+        return Err(PathError::TwoStations { kind: path.traits().name, stations });
+    };
+    let [of_a, of_b] = [station::host_of(setup, of_a)?, station::host_of(setup, of_b)?];
+    let ask = |(device, at, peer, at_peer): (&str, HostId, &str, HostId)| {
+        let ask = DeviceAsk {
+            device: device.to_owned(),
+            mtu: path.mtu,
+            take: path.take,
+            path: path.traits().name.to_owned(),
+            peer: Some(peer.to_owned()).filter(|_| at == at_peer),
         };
-        let [of_a, of_b] = [station::host_of(&cell.setup, of_a)?, station::host_of(&cell.setup, of_b)?];
-        for (device, at, peer, at_peer) in [(a, of_a, b, of_b), (b, of_b, a, of_a)] {
-            let ask = DeviceAsk {
-                device: device.to_owned(),
-                mtu: path.mtu,
-                take: path.take,
-                only_emulated: path.traits().place == Where::OnlyInGuest,
-                peer: Some(peer.to_owned()).filter(|_| at == at_peer),
-            };
-            if at == host && !asks.contains(&ask) {
-                asks.push(ask);
-            }
-        }
-    }
-    Ok(asks)
+        (at == host).then_some(ask)
+    };
+    Ok([(a, of_a, b, of_b), (b, of_b, a, of_a)].into_iter().filter_map(ask).collect())
 }
 
 /// What the streams ask a station's device to stamp: packets that it sends, packets that arrive.
@@ -94,18 +88,15 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: StampsAsked) -> Option<HwStamp
     (to != now).then_some(to)
 }
 
-pub(super) const KIND: PathMethods = PathMethods { refusal: |_| None, lay, guest: InGuest::NOTHING };
+pub(super) const KIND: PathMethods =
+    // What the devices are set to stamp depends on what the streams ask of them.
+    PathMethods { asks, alike: |a, b| asked(a) == asked(b), ..PathMethods::made(lay) };
 
 /// Plans the wire: each device into its station's namespace.
 ///
 /// # Errors
 /// If there are not exactly two stations, or a device was not looked at.
-pub(super) fn lay(
-    setup: &Setup,
-    stations: &PlannedStations,
-    names: Names,
-    found: &FactsByHost,
-) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
     let devices = setup.path.devices().ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
     let mtu = setup.path.mtu;
     let [a, b] = Joint::two(setup, stations, names)?;
@@ -133,7 +124,7 @@ pub(super) fn lay(
         let show = Command::hwtstamp("show", &at.link, &[at.netns], &[]);
         read_back.push(Question::at(&at.place, show));
     }
-    Ok(Laid { before, steps, read_back, ends: Ends::of(PathId::FIRST, [a, b].map(Joint::into_end)), ..Laid::default() })
+    Ok(Laid { before, steps, read_back, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
 }
 
 fn keep(host: HostId, home: &str, pid: u32) -> Step {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tardy_engine::live::Digest;
 use tardy_model::machine::RulerRecord;
-use tardy_model::manifest::{GuestEntry, ReadBack, StationEntry};
+use tardy_model::manifest::{GuestEntry, HostEntry, ReadBack, StationEntry};
 use tardy_model::point::Metric;
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Realtime};
@@ -39,6 +39,11 @@ pub enum What {
         /// one.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
+    },
+    /// The other machines of the run were looked at.
+    Hosts {
+        /// What they are, by name.
+        hosts: BTreeMap<String, HostEntry>,
     },
     /// A path is built and its agents answer.
     Built {

@@ -13,15 +13,16 @@ pub mod taprio;
 mod tc;
 pub mod watch;
 
+use crate::host::HostId;
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
-use crate::path::{Ends, LinkEnd};
+use crate::path::{EndId, Ends, LinkEnd};
 use crate::step::{Question, Step};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
 use tardy_model::manifest::QdiscsOf;
 use tardy_model::path::{DeviceClock, Where};
-use tardy_model::shaper::{Shaper, show_rate};
+use tardy_model::shaper::{Schedule, Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_spec::experiment::Setup;
 pub use tc::{ROOT, WHY};
@@ -37,8 +38,8 @@ pub struct Shaped {
     pub steps: Vec<Step>,
     /// Commands that tell what is set in truth.
     pub read_back: Vec<Question>,
-    /// When its schedule begins, where it has one.
-    pub begins: Option<Instant<Tai>>,
+    /// When its schedule begins on each host that has one, by the host's own clock.
+    pub begins: BTreeMap<HostId, Instant<Tai>>,
 }
 
 /// A queue discipline that a device cannot have, known before anything is touched.
@@ -87,35 +88,54 @@ pub fn is_watched(setup: &Setup) -> bool {
     setup.shaper != Shaper::None || setup.streams.iter().any(|stream| stream.launch.is_some())
 }
 
+/// The ends by which streams leave.
+///
+/// # Errors
+/// If no path joins the stations of a stream.
+pub fn leave_by(setup: &Setup, ends: &Ends) -> Result<BTreeSet<EndId>, NotFound> {
+    setup.streams.iter().map(|stream| ends.between(&stream.from, &stream.to).map(|[near, _]| near)).collect()
+}
+
+/// When a schedule that is planned now begins: at the first multiple of its cycle that lies far
+/// enough ahead, moved by its offset.
+fn begin(schedule: &Schedule, now: Option<Instant<Tai>>) -> Instant<Tai> {
+    let (cycle, offset) = (schedule.cycle.0.max(1), schedule.offset.0);
+    let earliest = now.map_or(0, Instant::ns) + AHEAD.0 - offset;
+    Instant::from_ns((earliest + cycle - 1).div_euclid(cycle) * cycle + offset)
+}
+
 /// Plans the shaper of a set-up at these ends of the path.
-pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Shaped {
-    let sends = stations(setup);
-    let at: Vec<&LinkEnd> = ends.iter().filter(|(name, _)| sends.contains(name.as_str())).map(|(_, end)| end).collect();
-    let begins = setup.shaper.taprio().map(|taprio| {
-        let (cycle, offset) = (taprio.schedule.cycle.0.max(1), taprio.schedule.offset.0);
-        let earliest = found.here().now.map_or(0, Instant::ns) + AHEAD.0 - offset;
-        // The first multiple of the cycle from then on, moved by what was asked for.
-        Instant::from_ns((earliest + cycle - 1).div_euclid(cycle) * cycle + offset)
-    });
-    let steps = at.iter().flat_map(|end| match &setup.shaper {
-        Shaper::None => Vec::new(),
-        Shaper::Etf(etf) => etf::set(etf, end),
-        Shaper::Taprio(taprio) => taprio::set(taprio, end, begins.unwrap_or(Instant::from_ns(0))),
-        Shaper::Mqprio(mqprio) => mqprio::set(mqprio, end),
-        Shaper::Cbs(cbs) => cbs::set(cbs, end),
-    });
-    let steps = steps.collect();
+///
+/// # Errors
+/// If no path joins the stations of a stream, or the run has not looked at the host of one.
+pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, NotFound> {
+    let leave = leave_by(setup, ends)?;
+    let (mut steps, mut begins) = (Vec::new(), BTreeMap::new());
+    for end in ends.iter().filter(|(id, _)| leave.contains(id)).map(|(_, end)| end) {
+        steps.extend(match &setup.shaper {
+            Shaper::None => Vec::new(),
+            Shaper::Etf(etf) => etf::set(etf, end),
+            Shaper::Taprio(taprio) => {
+                let host = end.place.host;
+                let at = begin(&taprio.schedule, found.of(host)?.now);
+                begins.insert(host, at);
+                taprio::set(taprio, end, at)
+            }
+            Shaper::Mqprio(mqprio) => mqprio::set(mqprio, end),
+            Shaper::Cbs(cbs) => cbs::set(cbs, end),
+        });
+    }
     let question = match setup.shaper {
         Shaper::None => none::question,
         _ => read_back::question,
     };
-    let ask = |(station, end): (&String, &LinkEnd)| {
+    let ask = |(id, end): (EndId, &LinkEnd)| {
         // A device that was there before has the name that it has in every run.
         let device = if setup.path.traits().devices.are_made() { QdiscsOf::MADE } else { &end.device };
-        question(end).for_qdiscs_of(QdiscsOf { station: station.clone(), device: device.to_owned() })
+        Ok(question(end).for_qdiscs_of(QdiscsOf { station: ends.label(id)?, device: device.to_owned() }))
     };
-    let read_back = ends.iter().map(ask).collect();
-    Shaped { steps, read_back, begins }
+    let read_back = ends.iter().map(ask).collect::<Result<_, NotFound>>()?;
+    Ok(Shaped { steps, read_back, begins })
 }
 
 /// What can be known before anything is touched.

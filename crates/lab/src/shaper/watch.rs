@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the queue disciplines of the devices that streams leave by, before a trial and after it.
 
-use super::{devices, is_watched, read_back, stations};
+use super::{devices, is_watched, leave_by, read_back, stations};
 use crate::command::Command;
 use crate::host::HostId;
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
-use crate::path::{Ends, LinkEnd};
+use crate::path::{EndId, Ends, LinkEnd};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::json::Json;
 use tardy_model::path::Devices;
 use tardy_model::qdisc::ShaperRecord;
@@ -22,7 +22,7 @@ pub struct Readings<'a> {
     setup: &'a Setup,
     /// Drivers of the host's devices, by station.
     drivers: BTreeMap<String, String>,
-    /// By station: its device, and what was read, or why that failed.
+    /// By what records call the end: its device, and what was read, or why that failed.
     ends: Vec<(String, LinkEnd, Vec<Said>)>,
 }
 
@@ -30,11 +30,12 @@ impl<'a> Readings<'a> {
     /// None taken yet.
     ///
     /// # Errors
-    /// If the run has not looked at the host of a station.
+    /// If the run has not looked at the host of a station, or no path joins those of a stream.
     pub fn new(setup: &'a Setup, ends: &Ends, found: &FactsByHost) -> Result<Self, NotFound> {
         let sends = stations(setup);
-        let of = |(name, end): (&String, &LinkEnd)| (name.clone(), end.clone(), Vec::new());
-        let watched = ends.iter().filter(|(name, _)| is_watched(setup) && sends.contains(name.as_str()));
+        let leave = if is_watched(setup) { leave_by(setup, ends)? } else { BTreeSet::new() };
+        let of = |(id, end): (EndId, &LinkEnd)| Ok((ends.label(id)?, end.clone(), Vec::new()));
+        let watched = ends.iter().filter(|(id, _)| leave.contains(id)).map(of).collect::<Result<_, NotFound>>()?;
         let driver = |(station, device): (&str, &str)| {
             let driver = found.at(setup, station)?.nics.get(device).and_then(|nic| nic.driver.clone());
             Ok(driver.map(|driver| (station.to_owned(), driver)))
@@ -46,7 +47,7 @@ impl<'a> Readings<'a> {
         };
         let made = sends.iter().filter_map(|station| Some(((*station).to_owned(), of_made?.to_owned())));
         let drivers = there.into_iter().flatten().chain(made).collect();
-        Ok(Readings { setup, drivers, ends: watched.map(of).collect() })
+        Ok(Readings { setup, drivers, ends: watched })
     }
 
     /// What a host is to be asked for each.
@@ -68,14 +69,14 @@ impl<'a> Readings<'a> {
         ends.filter(move |(_, (_, end, _))| end.place.host == host).map(|(at, _)| at)
     }
 
-    /// Records by station, of the first reading and the last. A reading that failed is told in the
+    /// Records by end, of the first reading and the last. A reading that failed is told in the
     /// record; a trial that broke before the second one has none.
     pub fn records(self) -> BTreeMap<String, ShaperRecord> {
         let record = |(name, end, says): (String, LinkEnd, Vec<Said>)| {
             let [before, .., after] = &says[..] else { return None };
             let [before, after] = [before, after].map(|says| says.as_ref().map_err(String::as_str));
             let record = read_back::record(&self.setup.shaper, &end.device, before, after);
-            let driver = self.drivers.get(&name).cloned();
+            let driver = self.drivers.get(&end.station).cloned();
             Some((name, ShaperRecord { driver, ..record }))
         };
         self.ends.into_iter().filter_map(record).collect()

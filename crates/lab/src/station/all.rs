@@ -2,7 +2,7 @@
 //! The stations of one built path, by their [`StationId`], and one channel for what their agents
 //! say.
 
-use super::StationId;
+use super::id::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, OffsetSource, OneHost};
@@ -42,7 +42,7 @@ impl Stations {
     /// # Errors
     /// If none of this number was taken in.
     pub(crate) fn agent(&mut self, id: StationId) -> Result<&mut Agent, NotFound> {
-        self.agents.get_mut(usize::from(id.0)).ok_or_else(|| NotFound::Station(id.to_string()))
+        self.agents.get_mut(id.place()).ok_or_else(|| NotFound::Station(id.to_string()))
     }
 
     /// The next one's number, and where its messages are to go. Stations are taken in in the order
@@ -77,7 +77,7 @@ impl Stations {
         let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();
         let (mut of_stations, mut failed) = (BTreeMap::new(), Vec::new());
         let named = self.agents.iter().map(Agent::station).zip(self.hosts.iter().copied());
-        for (id, (station, host)) in (0..).map(StationId).zip(named) {
+        for (id, (station, host)) in StationId::first(self.agents.len()).zip(named) {
             if host == HostId::HERE {
                 continue;
             }
@@ -111,7 +111,7 @@ impl Stations {
 
     /// The names of all.
     pub(crate) fn names(&self) -> BTreeMap<StationId, String> {
-        self.agents.iter().zip(0..).map(|(agent, id)| (StationId(id), agent.station().to_owned())).collect()
+        StationId::first(self.agents.len()).zip(self.agents.iter().map(|agent| agent.station().to_owned())).collect()
     }
 
     /// The next message within `limit`, or how the connection to a station broke; `None` when the

@@ -3,7 +3,6 @@
 
 use crate::host::HostId;
 use crate::not_found::NotFound;
-use tardy_model::station::StationHost;
 use tardy_spec::experiment::Setup;
 
 /// The host of a station.
@@ -11,8 +10,6 @@ use tardy_spec::experiment::Setup;
 /// # Errors
 /// If the set-up has none of this name.
 pub fn host_of(setup: &Setup, station: &str) -> Result<HostId, NotFound> {
-    let kind = setup.stations.get(station).ok_or_else(|| NotFound::Station(station.to_owned()))?;
-    Ok(match kind.traits().host {
-        StationHost::Coordinators => HostId::HERE,
-    })
+    let station = setup.stations.get(station).ok_or_else(|| NotFound::Station(station.to_owned()))?;
+    Ok(station.host)
 }

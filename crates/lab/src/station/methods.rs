@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every kind of station must be able to do.
 
-use super::planned::PlannedStation;
+use super::planned::{Offer, PlannedStation, Plugged};
 use crate::connection::Connection;
 use crate::host::{ApplyError, Host, HostId};
+use crate::machine::Facts;
 use crate::names::Names;
+use crate::path::link::{Device, PathError};
 use tardy_model::station::StationTraits;
 
-/// What a kind of station does, in the order of its life. For each set-up the coordinator calls
-/// `build` when it plans; this touches nothing. The steps of a station that lives for a set-up are
-/// carried out before those of the path, and then `connect` is called. The agent ends and the
-/// steps are put back behind the last trial on this path, the path first. Of a station that lives
-/// for the run the same is done once, before the first path and behind the last one; `build` must
-/// plan it alike each time.
+/// What a kind of station does, in the order of its life.
+///
+/// A run asks `needs` first, once for each cell. For each set-up the coordinator then calls
+/// `build` and `plug` when it plans; neither touches the machine. The steps of a station that
+/// lives for a set-up are carried out before those of the path, and the steps of its plugs after
+/// them. Then the coordinator calls `connect`. After the last trial on this path the agent ends,
+/// and the steps are put back in reverse: the plugs, the path, the station. A station that lives
+/// for the run is built and connected once, before the first path, and put back after the last
+/// one; its plugs still come and go with each path, and `build` must plan it equally each time.
 #[derive(Debug)]
 pub struct StationMethods {
+    /// What it is.
     pub traits: StationTraits,
+    /// Why a host cannot have a station of this kind, by what is known of the host; `None` if it
+    /// can. A cell that asks for such a station is refused, and the others run.
+    pub needs: fn(&Facts) -> Option<String>,
     /// Plans what is done on its host before the path is built, under this station's name. Pure:
     /// what cannot be done is found when the steps are applied, and what they did is put back by
     /// their inverses.
     pub build: fn(Names, HostId, &str) -> PlannedStation,
+    /// Plans how the station takes in a device that a path gives to one of its offers. Pure. An
+    /// error ends the run before anything is touched.
+    pub plug: fn(&PlannedStation, &Offer, &Device) -> Result<Plugged, PathError>,
     /// Starts the agent of a station that is built: once for each path, or once for the run. An
     /// error ends the run, and all that was built is put back. Whoever drops the connection ends
     /// the agent.

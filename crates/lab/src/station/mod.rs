@@ -7,6 +7,7 @@
 
 mod all;
 mod host;
+mod id;
 mod methods;
 pub mod netns;
 mod planned;
@@ -14,33 +15,15 @@ mod planned;
 pub(crate) use all::ANSWER;
 pub use all::Stations;
 pub use host::host_of;
+pub use id::StationId;
 pub use methods::StationMethods;
-pub use planned::{Offer, PlannedStation};
+pub use planned::{Offer, PlannedStation, Plugged};
 
-use std::fmt;
 use tardy_model::station::StationKind;
 
 /// What stations of this kind do.
 pub fn kind(station: StationKind) -> &'static StationMethods {
     match station {
         StationKind::Netns => &netns::KIND,
-    }
-}
-
-/// A station of a built path. A plan gives it for a name, and for a name that it does not know an
-/// error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StationId(u16);
-
-impl StationId {
-    /// The station at this place of the plan's.
-    pub(crate) fn at(place: usize) -> Option<StationId> {
-        u16::try_from(place).ok().map(StationId)
-    }
-}
-
-impl fmt::Display for StationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "station {}", self.0)
     }
 }

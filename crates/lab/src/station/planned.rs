@@ -7,18 +7,22 @@ use crate::host::place::Place;
 use crate::step::Step;
 use tardy_model::station::StationKind;
 
-/// What a station offers to a path: where its link may end.
+/// What a station offers to a path: where a link may end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// A network namespace of its own.
+    /// A network namespace. The path makes its device inside it, or moves one into it, and any
+    /// number of devices fit.
     Netns(Place),
+    /// A slot for one device, as a virtual machine has for a tap. The path makes the device at
+    /// this place, and the station takes it in.
+    Slot(Place),
 }
 
 impl Offer {
-    /// Where the link will be.
+    /// Where the path makes the device.
     pub fn place(&self) -> &Place {
         match self {
-            Offer::Netns(place) => place,
+            Offer::Netns(place) | Offer::Slot(place) => place,
         }
     }
 }
@@ -27,10 +31,31 @@ impl Offer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedStation {
     pub kind: StationKind,
+    /// Where its agent runs.
+    pub place: Place,
     /// Steps that build it.
     pub steps: Vec<Step>,
-    /// What it offers to a path.
-    pub offer: Offer,
+    /// What it offers to a path, in an order of its own.
+    pub offers: Vec<Offer>,
     /// The command that is its agent, on its host.
     pub agent: Command,
+}
+
+impl PlannedStation {
+    /// Its first network namespace; `None` if it offers none.
+    pub fn namespace(&self) -> Option<&Offer> {
+        self.offers.iter().find(|offer| matches!(offer, Offer::Netns(_)))
+    }
+}
+
+/// A device that a station has taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugged {
+    /// What is done for it after the path is built. The inverses of these steps give the device
+    /// back, before those of the path take it away.
+    pub steps: Vec<Step>,
+    /// Where the station has the device.
+    pub place: Place,
+    /// The device's name there.
+    pub device: String,
 }

@@ -184,7 +184,7 @@ fn write(path: &Path) {
         Options { version: "0.1.0", stop: &AtomicBool::new(false), kinds: Kinds::default(), clocks: one_host };
     let mut steward = Steward::new(path, Path::new(""), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
-    let found = check(&experiment, &mut hosts).expect("nothing stands against a simulation");
+    let found = check(&experiment, &Kinds::default(), &mut hosts).expect("nothing stands against a simulation");
     let ended = run(&experiment, found, &mut hosts, &options, &mut keep);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     folder.write_results(&keep.judge.finish(&manifest).results).expect("written");

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A whole run on two hosts, through the coordinator and the judge: a station of the test's own is
+//! on another machine, whose clock is ahead.
+
+use super::{Idle, Kept, STATION, VERSION, plug};
+use crate::two_hosts::{AHEAD_NS, BOUND_NS, Known};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use tardy_judge::Judge;
+use tardy_lab::coordinator::{Options, check, run};
+use tardy_lab::host::HostId;
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::kinds::Kinds;
+use tardy_lab::machine::{Facts, FactsByHost};
+use tardy_lab::names::Names;
+use tardy_lab::not_found::NotFound;
+use tardy_lab::path::{Laid, PathError, PathId, PathMethods, PlannedStations};
+use tardy_lab::plan::plan_of;
+use tardy_model::manifest::Manifest;
+use tardy_model::sample::Outcome;
+use tardy_model::time::Instant;
+use tardy_spec::experiment::{Experiment, Setup};
+
+const OTHER: HostId = HostId::numbered(1);
+const GUEST: HostId = HostId::numbered(2);
+
+const EXPERIMENT: &str = r#"
+name = "hosts"
+trials = 1
+[station.a]
+[station.b]
+[stream.there]
+from = "a"
+to = "b"
+count = 60
+cycle = "1ms"
+tx = { cpu = "any", policy = "other" }
+rx = { cpu = "any", policy = "other" }
+[stream.back]
+from = "b"
+to = "a"
+count = 60
+cycle = "1ms"
+tx = { cpu = "any", policy = "other" }
+rx = { cpu = "any", policy = "other" }
+[expect.there]
+lost = 0
+"#;
+
+fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+    let each = stations.keys().enumerate();
+    Ok(Laid {
+        plugs: each.map(|(n, name)| plug(stations, names, PathId::FIRST, name, 0, n)).collect(),
+        ..Laid::default()
+    })
+}
+
+const PATH: PathMethods = PathMethods::made(lay);
+
+fn kinds() -> Kinds {
+    Kinds { path: |_| &PATH, station: |_| &STATION }
+}
+
+/// The experiment with station `b` on the other host.
+fn experiment(more: &str) -> Experiment {
+    let source = tardy_spec::Source { name: "hosts.toml".into(), text: EXPERIMENT.to_owned() + more };
+    let mut experiment = tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
+    for cell in &mut experiment.cells {
+        cell.setup.stations.get_mut("b").expect("a station").host = OTHER;
+    }
+    experiment
+}
+
+#[test]
+fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock() {
+    let did = [(); 3].map(|()| Rc::new(Cell::new([0; 3])));
+    let mut here = Idle::new(&did[0]);
+    let hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1]));
+    let mut hosts = hosts.and_guest(GUEST, "guest", OTHER, Idle::new(&did[2])).expect("its parent is there");
+    let experiment = experiment("");
+    let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let ended = run(
+        &experiment,
+        found,
+        &mut hosts,
+        &Options { version: VERSION, stop: &stop, kinds: kinds(), clocks },
+        &mut kept,
+    );
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    let steps = did.each_ref().map(|did| did.get()[0]);
+    assert_eq!(steps, [1, 1, 0], "each station is built on its own host");
+
+    let parent = |host: &str| kept.hosts[host].parent.as_deref();
+    assert_eq!((parent("rig"), parent("guest")), (None, Some("rig")), "the guest is below the host that runs it");
+    assert_eq!(kept.hosts["rig"].machine["kernel.release"], "of the test's".into());
+
+    let [(record, streams)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
+    assert_eq!(record.failed, None);
+    assert_eq!(record.hosts.keys().collect::<Vec<_>>(), ["guest", "rig"], "each host has a state");
+    for (name, batch) in streams {
+        assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{name}");
+        let offsets = &record.streams[name].offsets;
+        let offset = offsets.tx.as_ref().or(offsets.rx.as_ref()).expect("one of its ends is there");
+        assert_eq!((offset.host.as_str(), offset.bound_ns()), ("rig", BOUND_NS));
+    }
+
+    let mut judge = Judge::new(&experiment);
+    let answer = judge.trial(record, streams).expect("a cell of the experiment's");
+    let manifest = Manifest { hosts: kept.hosts.clone(), ..Manifest::default() };
+    let results = judge.finish(&manifest).results;
+    assert_eq!(answer.result.streams["there"].outcomes.lost, 0);
+    for stream in ["there", "back"] {
+        let metric = &answer.result.streams[stream].metrics["send..rx_kernel"];
+        assert!((0..AHEAD_NS).contains(&metric.figures.min_ns), "{stream}: {} ns over loopback, in one clock", metric.figures.min_ns);
+    }
+    assert_eq!(results.expectations_met, Some(true));
+}
+
+#[test]
+fn a_guest_of_a_host_that_nobody_named_was_taken_in() {
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut here = Idle::new(&did);
+    let none = Hosts::here(&mut here).and_guest(GUEST, "guest", OTHER, Idle::new(&did)).map(drop);
+    assert_eq!(none, Err(NotFound::Host(OTHER)));
+}
+
+#[test]
+fn the_schedule_of_another_host_began_by_this_ones_clock() {
+    let taprio = "[shaper]\nkind = \"taprio\"\nschedule = [[\"250us\", [0]], [\"750us\", [1]]]\n";
+    let setup = experiment(taprio).cells.remove(0).setup;
+    let at = |ns| Facts { now: Some(Instant::from_ns(ns)), ..Facts::default() };
+    let second = 1_000_000_000;
+    let found = FactsByHost::from(at(100 * second)).and(OTHER, at(700 * second));
+    let plan = plan_of(&kinds(), &setup, Names::FIRST, &found).expect("a plan");
+    let begins: BTreeMap<HostId, i64> = plan.begins.iter().map(|(host, at)| (*host, at.ns() / second)).collect();
+    assert_eq!(begins, BTreeMap::from([(HostId::HERE, 100), (OTHER, 700)]));
+}
+
+#[test]
+fn a_virtual_pair_was_planned_across_two_machines() {
+    let setup = experiment("").cells.remove(0).setup;
+    let found = FactsByHost::default().and(OTHER, Facts::default());
+    let error = plan_of(&Kinds::default(), &setup, Names::FIRST, &found).expect_err("a veth pair has one kernel");
+    let says = "veth joins stations of one machine, and `a` and `b` are on two: use path \"wire\"";
+    assert_eq!(error.to_string(), says);
+}
+
+#[test]
+fn the_program_of_a_load_was_looked_for_on_this_machine_alone() {
+    let load = "[load.job]\nkind = \"command\"\nfrom = \"b\"\ncommand = [\"true\"]\n";
+    let setup = experiment(load).cells.remove(0).setup;
+    let at = |host| tardy_lab::loads::programs_at(&setup, host).expect("its station is there").len();
+    assert_eq!((at(HostId::HERE), at(OTHER)), (0, 1), "the host of its station is asked");
+    let lacks =
+        Facts { no_programs: BTreeMap::from([("true".to_owned(), "is not installed".to_owned())]), ..Facts::default() };
+    let found = FactsByHost::default().and(OTHER, lacks);
+    let error = tardy_lab::loads::programs(&setup, &found).expect_err("it is not there").to_string();
+    assert_eq!(error, "load `job`: program `true` is not installed");
+    let found = FactsByHost::default().and(OTHER, Facts::default());
+    assert_eq!(tardy_lab::loads::programs(&setup, &found), Ok(()));
+}
