@@ -22,7 +22,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::observer;
-use crate::orders::{Turn, built_alike, orders, random_of, turns};
+use crate::orders::{Ordered, Turn, built_alike, orders, random_of, turns};
 use crate::path::keeper::Keepers;
 use crate::placement::{Placed, place, thread_on};
 use crate::plan::{self, Plan};
@@ -84,6 +84,17 @@ pub fn run(
     let result = run.all(&turns, &mut not_put_back);
     run.end_standing(&mut not_put_back);
     Ended { interrupted: options.stop.load(Relaxed), failed: result.err(), not_put_back }
+}
+
+/// A trial that is over and not yet kept.
+struct Over<'a> {
+    turn: &'a Turn<'a>,
+    nonce: u64,
+    ordered: Vec<Ordered>,
+    states: States,
+    beside: Beside<'a>,
+    /// What the programs of its loads wrote.
+    output: Vec<(String, Vec<u8>)>,
 }
 
 impl Run<'_, '_> {
@@ -350,49 +361,55 @@ impl Run<'_, '_> {
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
         let (states, watch, readings) = around.ended()?;
-        let shapers = readings.records();
-        let named = |ran: Vec<Option<StreamHalves>>| -> Vec<(&Stream, Nanos, Option<StreamHalves>)> {
-            let both = cell.setup.streams.iter().zip(ordered.iter().map(|o| o.phase));
-            both.zip(ran).map(|((stream, phase), ran)| (stream, phase, ran)).collect()
-        };
+        let beside = Beside { shapers: readings.records(), ..Beside::built(plan, &watch) };
+        let mut over = Over { turn, nonce, ordered, states, beside, output: Vec::new() };
+        over.beside.loads = loads.records();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one
         // that broke.
-        let broke = keepers.check().err();
-        match result {
-            Ok(ran) if broke.is_some() => {
-                let failed = broke.as_ref().map(ToString::to_string);
-                let ran = named(ran.into_iter().map(Some).collect());
-                let beside = Beside { loads: loads.records(), shapers, ..Beside::built(plan, &watch) };
-                self.keep(turn, nonce, states, failed, ran, beside)?;
-                broke.map_or(Ok(()), |error| Err(error.into()))
+        match (result, keepers.check().err()) {
+            (Ok(ran), Some(error)) => {
+                self.keep_over(over, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
+                Err(error.into())
             }
-            Ok(ran) => {
+            (Ok(ran), None) => {
                 // Behind the trial, so that nobody waits for it before the first packet; the
                 // trial's record holds what it found.
-                let (observer, failed) = match self.observe(stations, plan, cell, &chosen) {
-                    Ok(observer) => (observer, None),
-                    Err(error) => (Vec::new(), Some(error)),
-                };
-                self.sink.load_output(loads.output());
-                let ran = named(ran.into_iter().map(Some).collect());
-                let beside = Beside { loads: loads.records(), shapers, observer, ..Beside::built(plan, &watch) };
-                self.keep(turn, nonce, states, None, ran, beside)?;
+                let observed = self.observe(stations, plan, cell, &chosen);
+                over.output = loads.output();
+                let failed = observed.map(|observer| over.beside.observer = observer).err();
+                self.keep_over(over, ran.into_iter().map(Some).collect(), None)?;
                 failed.map_or(Ok(()), Err)
             }
-            Err(Broken { error: TrialError::CannotDo(why), .. }) => {
+            (Err(Broken { error: TrialError::CannotDo(why), .. }), _) => {
                 self.refuse(cell, why);
                 Ok(())
             }
-            Err(Broken { error: TrialError::NotFound(error), .. }) => Err(error.into()),
-            Err(Broken { error: TrialError::Agent(error), had }) => {
+            (Err(Broken { error: TrialError::NotFound(error), .. }), _) => Err(error.into()),
+            (Err(Broken { error: TrialError::Agent(error), had }), _) => {
                 if had.iter().any(Option::is_some) {
-                    let failed = Some(error.to_string());
-                    let beside = Beside { loads: loads.records(), shapers, ..Beside::built(plan, &watch) };
-                    self.keep(turn, nonce, states, failed, named(had), beside)?;
+                    self.keep_over(over, had, Some(error.to_string()))?;
                 }
                 Err(error.into())
             }
         }
+    }
+
+    /// Keeps a trial that is over, with what came of each of its streams; `failed` says why it
+    /// broke, if it did.
+    fn keep_over(
+        &mut self,
+        over: Over<'_>,
+        ran: Vec<Option<StreamHalves>>,
+        failed: Option<String>,
+    ) -> Result<(), RunError> {
+        let Over { turn, nonce, ordered, states, beside, output } = over;
+        if !output.is_empty() {
+            self.sink.load_output(output);
+        }
+        let phases = ordered.iter().map(|ordered| ordered.phase);
+        let both = turn.cell.setup.streams.iter().zip(phases).zip(ran);
+        let ran = both.map(|((stream, phase), ran)| (stream, phase, ran)).collect();
+        self.keep(turn, nonce, states, failed, ran, beside)
     }
 
     /// Measures what tx stamps add, behind the first trial on a path and port.

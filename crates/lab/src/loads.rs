@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_host::cpus::NoSuchCpu;
 use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
-use tardy_model::stream::CpuChoice;
+use tardy_model::stream::{CpuChoice, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Setup;
 
@@ -99,76 +99,90 @@ pub fn place(
     chosen: &[Placed],
     found: &FactsByHost,
 ) -> Result<(Vec<Vec<Places>>, Vec<String>), LoadError> {
-    let mut taken = Taken::by(chosen);
     let under_test = match tardy_spec::under_test(&setup.streams) {
         Some(stream) => Some((stream, placement::placed(setup, chosen, stream)?)),
         None => None,
     };
-    // The CPU of the stream under test that a load at this station is set beside.
-    let theirs = |station: &str| {
-        let (stream, placed) = under_test?;
-        if stream.from == station { placed.tx } else { placed.rx }
-    };
-    let mut short = Vec::new();
-    let mut places = Vec::new();
-    for load in &setup.loads {
-        // `own` is the CPU of the load's other end, where that is known: `different` is from the
-        // stream, and both ends of a load stand on one CPU where they may, so that it disturbs
-        // one.
-        let mut one = |choice: CpuChoice,
-                       station: &str,
-                       own: Option<CpuId>,
-                       instance: u32|
-         -> Result<Option<CpuId>, LoadError> {
-            let host = station::host_of(setup, station)?;
-            let here = |cpu: Option<CpuId>| cpu.and_then(|cpu| cpu.number_on(host).ok());
-            let (other, own) = (here(theirs(station)), here(own));
-            let (usable, taken) = (&found.of(host)?.usable, taken.on(host));
-            let free = |not: Option<u32>| {
-                let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
-                usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
-            };
-            let beside = own.filter(|own| Some(*own) != other);
-            let cpu = match choice {
-                CpuChoice::Any => None,
-                CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
-                CpuChoice::Number(cpu) => {
-                    let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                    return Err(LoadError::Cpu { load: load.name.clone(), why: NoSuchCpu { cpu, usable } });
-                }
-                CpuChoice::Same => other,
-                CpuChoice::Different => beside.or_else(|| free(other)).or_else(|| {
-                    if instance == 0 {
-                        short.push(format!(
-                            "load `{}`: a CPU other than the stream's was asked for at `{station}` and there is one: they share it",
-                            load.name
-                        ));
-                    }
-                    other
-                }),
-                CpuChoice::Auto => free(None),
-            };
-            if let Some(cpu) = cpu {
-                *taken.entry(cpu).or_default() += 1;
-            }
-            Ok(cpu.map(|cpu| CpuId { host, cpu }))
-        };
-        let mut of_load = Vec::new();
-        for instance in 0..load.count {
-            let to = load.to.as_ref().filter(|_| load.kind.has_peer());
-            // `different` looks at the end that is placed already, so the other words come first.
-            let far_first = load.cpu == CpuChoice::Different && load.peer_cpu != CpuChoice::Different;
-            of_load.push(if far_first {
-                let far = to.map(|to| one(load.peer_cpu, to, None, instance)).transpose()?.flatten();
-                [one(load.cpu, &load.from, far, instance)?, far]
-            } else {
-                let near = one(load.cpu, &load.from, None, instance)?;
-                [near, to.map(|to| one(load.peer_cpu, to, near, instance)).transpose()?.flatten()]
-            });
+    let mut placing = Placing { setup, found, under_test, taken: Taken::by(chosen), short: Vec::new() };
+    let of_load = |load: &Load| (0..load.count).map(|instance| placing.instance(load, instance)).collect();
+    let places = setup.loads.iter().map(of_load).collect::<Result<_, LoadError>>()?;
+    Ok((places, placing.short))
+}
+
+/// The loads of a cell while their threads are given CPUs, one after the other.
+struct Placing<'a> {
+    setup: &'a Setup,
+    found: &'a FactsByHost,
+    under_test: Option<(&'a Stream, &'a Placed)>,
+    taken: Taken,
+    /// What could not be had.
+    short: Vec<String>,
+}
+
+impl Placing<'_> {
+    /// The CPUs of both sides of an instance.
+    fn instance(&mut self, load: &Load, instance: u32) -> Result<Places, LoadError> {
+        let to = load.to.as_ref().filter(|_| load.kind.has_peer());
+        // `different` looks at the end that is placed already, so the other words come first.
+        if load.cpu == CpuChoice::Different && load.peer_cpu != CpuChoice::Different {
+            let far = to.map(|to| self.side(load, load.peer_cpu, to, None, instance)).transpose()?.flatten();
+            return Ok([self.side(load, load.cpu, &load.from, far, instance)?, far]);
         }
-        places.push(of_load);
+        let near = self.side(load, load.cpu, &load.from, None, instance)?;
+        let far = to.map(|to| self.side(load, load.peer_cpu, to, near, instance)).transpose()?.flatten();
+        Ok([near, far])
     }
-    Ok((places, short))
+
+    /// The CPU of the stream under test that a load at this station is set beside.
+    fn of_stream(&self, station: &str) -> Option<CpuId> {
+        let (stream, placed) = self.under_test?;
+        if stream.from == station { placed.tx } else { placed.rx }
+    }
+
+    /// The CPU of one side. `own` is that of the load's other side, where it is known:
+    /// `different` is from the stream, and both sides of a load share a CPU where they may, so
+    /// that it disturbs one.
+    fn side(
+        &mut self,
+        load: &Load,
+        choice: CpuChoice,
+        station: &str,
+        own: Option<CpuId>,
+        instance: u32,
+    ) -> Result<Option<CpuId>, LoadError> {
+        let host = station::host_of(self.setup, station)?;
+        let here = |cpu: Option<CpuId>| cpu.and_then(|cpu| cpu.number_on(host).ok());
+        let (other, own) = (here(self.of_stream(station)), here(own));
+        let (usable, taken) = (&self.found.of(host)?.usable, self.taken.on(host));
+        let free = |not: Option<u32>| {
+            let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
+            usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
+        };
+        let shared = own.filter(|own| Some(*own) != other);
+        let cpu = match choice {
+            CpuChoice::Any => None,
+            CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
+            CpuChoice::Number(cpu) => {
+                let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                return Err(LoadError::Cpu { load: load.name.clone(), why: NoSuchCpu { cpu, usable } });
+            }
+            CpuChoice::Same => other,
+            CpuChoice::Different => shared.or_else(|| free(other)).or_else(|| {
+                if instance == 0 {
+                    self.short.push(format!(
+                        "load `{}`: a CPU other than the stream's was asked for at `{station}` and there is one: they share it",
+                        load.name
+                    ));
+                }
+                other
+            }),
+            CpuChoice::Auto => free(None),
+        };
+        if let Some(cpu) = cpu {
+            *taken.entry(cpu).or_default() += 1;
+        }
+        Ok(cpu.map(|cpu| CpuId { host, cpu }))
+    }
 }
 
 /// The loads of a cell in words, and the commands that are run for them, for a plan: a line each.
