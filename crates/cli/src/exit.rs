@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes, and how an error is told: once, whole, on stderr.
+//! Exit codes, and how an error is reported: once, whole, on stderr.
 
 use std::io::IsTerminal;
 use tardy_lab::guest::GuestError;
@@ -24,7 +24,7 @@ pub enum Exit {
     /// Ran, but the numbers are not valid, an expectation could not be judged, or an agent or the
     /// disk failed after a finished trial.
     Invalid = 4,
-    /// A fault of tardy's own.
+    /// A fault in tardy itself.
     Internal = 5,
     /// A signal ended it; what was measured is written.
     Interrupted = 130,
@@ -54,9 +54,9 @@ impl Exit {
             ),
             Exit::Invalid => (
                 "not valid",
-                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial; of `compare`, a condition could not be told. No limit is known to be broken.",
+                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial; for `compare`, a condition is `not told`. No limit is known to be broken.",
             ),
-            Exit::Internal => ("own fault", "A fault of tardy's own."),
+            Exit::Internal => ("own fault", "A fault in tardy itself."),
             Exit::Interrupted => ("interrupted", "A signal ended it; what was measured is written."),
         }
     }
@@ -112,8 +112,8 @@ pub fn printable(text: &str) -> String {
 /// Errors that are drawn in their lines.
 const MOST_PICTURES: usize = 10;
 
-/// Tells the error and returns its code. Of an experiment all that is wrong is told, and counted
-/// if it is more than one thing.
+/// Reports the error and returns its code. For an experiment all that is wrong is reported, and
+/// counted if it is more than one thing.
 pub fn tell(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<SpecError>() {
         Some(spec) if std::io::stderr().is_terminal() => {

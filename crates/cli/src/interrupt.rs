@@ -53,7 +53,7 @@ pub fn on_signal(state: PathBuf) -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Says something and ends, at the first signal.
+/// Prints a message and ends, at the first signal.
 ///
 /// # Errors
 /// If the signals cannot be caught.
@@ -68,7 +68,7 @@ pub fn end_with(says: &'static str) -> io::Result<()> {
     Ok(())
 }
 
-/// Says where the files of a guest lie, which no journal knows where none could be kept.
+/// Reports where the files of a guest are, which no journal knows if none could be kept.
 pub fn guest_lies_in(folder: PathBuf) {
     // A run has one.
     let _ = GUEST.set(folder);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `tardy` command: reads the arguments, calls a verb, turns what came of it into an exit code.
+//! The `tardy` command: reads the arguments, calls a verb, turns the result into an exit code.
 
 mod args;
 mod exit;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     }
     tardy_sys::search::trust_path();
     let args = args::read();
-    // A panic is a fault of tardy's own; the hook has told it by then.
+    // A panic is a fault in tardy itself; the hook has reported it by then.
     let end = std::panic::catch_unwind(|| verbs::call(args.verb));
     let end = end.unwrap_or(Ok(exit::Exit::Internal));
     ExitCode::from(end.unwrap_or_else(|error| exit::tell(&error)) as u8)

@@ -9,7 +9,7 @@ use tardy_engine::live::Digest;
 use tardy_model::point::Metric;
 use tardy_model::stream::Side;
 
-/// One line that says which trial runs, how far it is, and how late its packets are so far.
+/// One line that shows which trial runs, how far it is, and how late its packets are so far.
 pub struct Progress {
     bar: ProgressBar,
 }

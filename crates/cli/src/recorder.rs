@@ -46,8 +46,8 @@ fn utc_of(at: Instant<Realtime>) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// What stands in an event and not in its line of `events.jsonl`: the manifest holds it, or it is
-/// for the progress line.
+/// What is in an event and not in its line of `events.jsonl`: the manifest has it, or it is for the
+/// progress line.
 const NOT_IN_THE_LOG: [&str; 5] = ["elsewhere", "read_back", "of", "proc_version", "facts"];
 
 /// A line of `events.jsonl`.
@@ -132,7 +132,7 @@ impl<'a> Recorder<'a> {
         self.note(written);
     }
 
-    /// More is known of the guest: noted, and said once when it has booted.
+    /// More is known about the guest: noted, and printed once when it has booted.
     fn guest(&mut self, entry: &GuestEntry) {
         let was_booted = self.manifest.guest.as_ref().is_some_and(|guest| guest.boot_cpu_ns.is_some());
         if let (Some(boot_cpu_ns), false) = (entry.boot_cpu_ns, was_booted) {
@@ -171,8 +171,8 @@ impl Sink for Recorder<'_> {
             What::Commands { commands, elsewhere, .. } => {
                 let mut script = Script::default();
                 let mut line = |command: &String| match elsewhere {
-                    // Run here they would meet this machine's own devices; and a guest may say
-                    // anything.
+                    // If they ran here they would meet this machine's own devices; and a guest may
+                    // send anything.
                     true => script.comment(command),
                     false => script.line(command),
                 };
@@ -184,7 +184,7 @@ impl Sink for Recorder<'_> {
                 if self.manifest.stations.is_empty() {
                     self.manifest.stations = stations.clone();
                 }
-                // Which cells the path is built for is told with the first trial of each.
+                // The first trial of each cell reports that the path is built for it.
                 self.queueing.clear();
                 // Taken, so that no line of the log is made of them.
                 for read in std::mem::take(read_back) {
@@ -235,8 +235,8 @@ impl Sink for Recorder<'_> {
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         if let Some(why) = &record.failed {
-            // Half of it is gone: what is left stays beside the trials, as `<n>.partial`, and no
-            // figure comes of it.
+            // Half of it is gone: what is left stays next to the trials, as `<n>.partial`, and no
+            // figure uses it.
             self.keep(record, streams, None)?;
             self.log_now(What::TrialBroken { cell: record.cell.clone(), n: record.n, why: why.clone() });
             return Ok(());

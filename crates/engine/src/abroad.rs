@@ -9,14 +9,14 @@ use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Conversion, Instant, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
 
-/// One other host: its offset, and its own way from CLOCK_REALTIME to CLOCK_TAI.
+/// One other host: its offset, and its own conversion from CLOCK_REALTIME to CLOCK_TAI.
 pub(crate) struct Host<'a> {
     offset: &'a Offset,
     tai_minus_realtime: Nanos,
 }
 
 impl<'a> Host<'a> {
-    /// The host of this offset, whose clocks were read so before the trial and behind it.
+    /// The host of this offset, with these readings of its clocks before and after the trial.
     pub(crate) fn of(offset: &'a Offset, clocks: &[ClockReading; 2]) -> Self {
         let [before, after] = clocks;
         Host { offset, tai_minus_realtime: Nanos(Conversion::between(before, after).tai_minus_realtime_ns) }
@@ -28,7 +28,7 @@ impl<'a> Host<'a> {
     }
 
     /// Fills in when each packet was due, of an end that paces by its own clock: its schedule
-    /// begins where that clock was told to begin, and drifts with it. `base` is what the
+    /// begins where that clock was ordered to begin, and drifts with it. `base` is what the
     /// coordinator's clock showed when that was ordered.
     pub(crate) fn due(&self, half: &mut SentRows, base: Instant<Tai>, cycle: Nanos) {
         if half.scheduled.is_empty() {

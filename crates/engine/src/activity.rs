@@ -36,7 +36,7 @@ pub(crate) enum Turn {
     Receiver,
     /// An end that sends by itself.
     Sender,
-    /// A load comes behind all ends.
+    /// A load comes after all ends.
     Load,
 }
 

@@ -22,7 +22,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tardy_sys::clock;
 
-/// How often live figures go out and threads are looked at. Each time the agent's control thread
+/// How often live figures go out and threads are checked. Each time the agent's control thread
 /// takes a CPU from what is measured for a tenth of a millisecond.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -100,7 +100,7 @@ impl Station {
         let mut tell = |told: FromAgent| message::send(to, &told);
         let obeyed = match order {
             ToAgent::Measure(threads) => {
-                // What a refused trial made ready must not run beside it.
+                // What a refused trial prepared must not run along with this one.
                 self.activities = Activities::default();
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that a queue discipline dropped without a word (taprio does so with launch times
-//! outside its windows), told from those that the path lost: pure.
+//! Separates packets that a queue discipline dropped without a report (taprio does so with launch
+//! times outside its windows) from those that the path lost: pure.
 
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::trial::StreamRecord;
 
-/// Takes packets that came to the queue discipline and never to the driver for its drops, if its
-/// counters own to at least as many, `unreported` ones. Returns how many. Nothing is concluded
+/// Counts packets that came to the queue discipline and never to the driver as its drops, if its
+/// counters account for at least as many, `unreported` ones. Returns how many. Nothing is concluded
 /// where stamps themselves may have been lost.
 pub fn unreported(batch: &mut Batch, record: &mut StreamRecord, unreported: u64) -> u64 {
     let has = |point: &Point| record.sources.contains_key(point);

@@ -32,7 +32,7 @@ pub struct ReplyHalves {
     pub thread: Option<ThreadRecord>,
     /// Gaps of a spinning wait for them.
     pub gaps: Option<SpinGaps>,
-    /// TCP's own word at the end that asks, and at the reflector.
+    /// TCP's own figures at the end that asks, and at the reflector.
     pub tcp: [Option<TcpRecord>; 2],
     /// Size of the reflector's error queue.
     pub error_queue_bytes: u64,
@@ -61,7 +61,7 @@ pub struct Halves {
     pub gaps: Option<SpinGaps>,
     /// Gaps of a spinning sender.
     pub tx_gaps: Option<SpinGaps>,
-    /// Points that could not be had, with the reason.
+    /// Points that are not available, with the reason.
     pub absent: BTreeMap<Point, String>,
     /// The error queue's size.
     pub error_queue_bytes: u64,
@@ -283,8 +283,7 @@ fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
         }
         let as_many = count == u8::from(sent.is_some());
         let other_tpid = arrival.tags.tpid().is_some_and(|tpid| tpid != TAG);
-        // Where a tag was put before or taken away, the outermost one is another: that is told by
-        // the count alone.
+        // If a tag was added or removed, the outermost one is another. Only the count reports that.
         if let (true, Some(sent), Some(came)) = (as_many, sent, outermost) {
             record.other_tpid += u64::from(other_tpid);
             record.other_vlan += u64::from(came.vlan != sent.vlan && !other_tpid);

@@ -6,7 +6,7 @@ use tardy_model::frame::LEAD;
 /// What a key of a packet that is not part of the trial leads to. No packet of a trial has this
 /// number.
 pub(crate) const UNMEASURED: u32 = LEAD;
-/// Room for the packets of the lead-in, the lead-out and warm-ups beside the trial's.
+/// Room for the packets of the lead-in, the lead-out and warm-ups, in addition to the trial's.
 const BESIDE: usize = 1_024;
 
 /// Key → packet.

@@ -9,11 +9,11 @@ use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
 
-/// What the matcher must know beside the halves.
+/// What the matcher must know besides the halves.
 #[derive(Clone, Debug)]
 pub struct Match<'a> {
-    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half says when
-    /// each was due.
+    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half has the
+    /// instant at which each was due.
     pub base_ns: i64,
     /// Time between packets.
     pub cycle: Nanos,
@@ -73,8 +73,8 @@ struct Taken {
 impl Match<'_> {
     pub fn run(&self) -> Matched {
         let rows = self.sent.len();
-        // What was never due, of a closed loop that was cut short, stands where the last one that
-        // was due stands.
+        // Packets of a closed loop that was cut short were never due. They get the instant of the
+        // last one that was due.
         let mut last_due = self.base_ns;
         let due = |row: usize| match self.sent.scheduled.get(row) {
             Some(due) => {
@@ -122,8 +122,8 @@ impl Match<'_> {
             let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
             (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
             let points = [Point::ReplyRxKernel, Point::ReplyReceive];
-            // A reply stands for its request even where the reflector's half is gone.
-            // A reply comes to the host that the packet's instant is of.
+            // A reply proves that its request arrived, even where the reflector's half is gone. A
+            // reply comes to the host whose clock gave the packet's instant.
             let was_sent = |row: usize| self.sent.sending[row].sent();
             let taken = self.receive(&mut batch, arrivals, (&self.tx, 0), points, true, was_sent);
             reply.duplicates = taken.duplicates;

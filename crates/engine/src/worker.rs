@@ -141,13 +141,13 @@ impl Account {
     }
 
     /// The trial begins; until then what the thread uses counts from its set-up. Where it ran
-    /// before says nothing of the trial.
+    /// before means nothing for the trial.
     pub fn begin(&mut self) {
         self.record.cpus_seen = vec![thread::current_cpu()];
         self.began = usage(self.record.tid);
     }
 
-    /// It has been told that its first packet is due at `base`.
+    /// It has learned that its first packet is due at `base`.
     pub fn told(&mut self, base: Instant<Tai>) {
         self.record.told_ahead_ns = Some((base - clock::now::<Tai>()).0);
     }

@@ -30,8 +30,8 @@ pub fn spelled(text: &str) -> String {
     out
 }
 
-/// JSON that says the same and holds no such character but the ends of its lines. They can only
-/// stand in its strings, where `\u001b` is the same.
+/// The same JSON without such characters, except the ends of its lines. They can only be in its
+/// strings, where `\u001b` is the same.
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

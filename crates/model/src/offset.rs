@@ -77,8 +77,8 @@ impl OffsetReading {
     }
 }
 
-/// The offsets of the hosts on which a stream's ends were; `None` for one on the coordinator's
-/// own, whose clock all instants are of.
+/// The offsets of the hosts on which a stream's ends were; `None` for an end on the coordinator's
+/// own host, whose clock gives all instants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndOffsets {
     /// Of the host that sends, and takes the replies.

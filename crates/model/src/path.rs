@@ -34,13 +34,13 @@ pub enum Devices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClock {
     None,
-    /// They have one, and it is a real device's or stands for one.
+    /// They have one, and it is a real device's or acts for one.
     Own,
     /// They have one that an emulator makes.
     Emulated,
 }
 
-/// Where a path of a kind can be had.
+/// Where a path of a kind is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// On this machine and in a guest.
@@ -58,11 +58,11 @@ pub struct PathTraits {
     pub name: &'static str,
     /// Where its network devices come from.
     pub devices: Devices,
-    /// So many stations it joins at most.
+    /// The most stations that it joins.
     pub most_stations: usize,
     /// The clock of its devices.
     pub clock: DeviceClock,
-    /// Where it can be had.
+    /// Where it is available.
     pub place: Where,
     /// The links of the stations' devices take a while to come up, and are waited for. Devices
     /// inside the path are the path's to wait for.
@@ -70,10 +70,10 @@ pub struct PathTraits {
     /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the
     /// driver decides.
     pub napi_on_request: bool,
-    /// The very packet (skb) that one end sends is what the other end receives, with all that the
-    /// kernel has noted on it. So it is behind a bridge too.
+    /// The other end receives the same packet (skb) that one end sends, with all that the kernel
+    /// has noted on it. This is also true across a bridge.
     pub hands_packets_over: bool,
-    /// Frames of PTP may go over it beside the experiment's.
+    /// PTP frames may go over it next to the experiment's.
     pub carries_ptp: bool,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `results.json`: what a run found. Times are nanoseconds; what could not be had is null, with
-//! the reason beside it. The comments of the fields are the descriptions in its JSON Schema
+//! `results.json`: what a run found. Times are nanoseconds; what is not available is null, with the
+//! reason next to it. The comments of the fields are the descriptions in its JSON Schema
 //! ([`crate::schema`]).
 
 mod gates;
@@ -69,7 +69,7 @@ pub struct ExpectationResult {
     /// The limit of a metric, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit_ns: Option<i64>,
-    /// What was got of a metric, ns; left out if it could not be had, or is infinite because
+    /// The metric's measured value, ns; left out if it is not available, or is infinite because
     /// packets were lost.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got_ns: Option<i64>,
@@ -81,9 +81,9 @@ pub struct ExpectationResult {
     /// among the lost.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got: Option<u64>,
-    /// Was it kept? Null where it was not judged: figures need a valid cell; of `lost`,
-    /// `not_sent`, `duplicate` and `reordered`, tardy did not see what became of all packets.
-    /// `why` says the reason.
+    /// Was it kept? Null where it was not judged: figures need a valid cell; of `lost`, `not_sent`,
+    /// `duplicate` and `reordered`, tardy did not see what became of all packets. `why` gives the
+    /// reason.
     pub met: Option<bool>,
     /// Why it was not judged, or was not kept although no figure is over the limit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -130,7 +130,7 @@ pub struct CellResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<CpuPlacement>,
     /// What each traffic class did, where a queue discipline was asked for; the one without a
-    /// number is the root's own.
+    /// number is the root itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassResult>,
     /// Each trial by itself.
@@ -176,19 +176,19 @@ pub struct StreamResult {
     /// Whether packets left when they should, where something decides it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gates: Option<GateResult>,
-    /// Where `rx_kernel` was taken; left out of packets that bear no launch times, if that was at
-    /// their arrival.
+    /// Where `rx_kernel` was taken; left out for packets without launch times, if that was at their
+    /// arrival.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<RxKernelAt>")]
     pub rx_kernel_at: Option<String>,
-    /// The metric that leads, if the experiment says which: by the key `lead`, or by its first
-    /// limit on a latency.
+    /// The metric that leads, if the experiment names one: by the key `lead`, or by its first limit
+    /// on a latency.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lead: Option<String>,
 }
 
 impl StreamResult {
-    /// Where `rx_kernel` was taken, also where that is the usual place and nothing is said of it.
+    /// Where `rx_kernel` was taken, also where that is the usual place and the field is left out.
     pub fn rx_kernel_point(&self) -> &str {
         self.rx_kernel_at.as_deref().unwrap_or(RxKernelAt::Arrival.name())
     }

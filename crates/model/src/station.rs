@@ -16,8 +16,8 @@ listed! {
 pub enum Life {
     /// As long as a path: it is built before each one, and put back with it.
     SetUp,
-    /// For the whole run: it is built once, before the first path, and put back behind the last
-    /// one. Its agent serves all cells.
+    /// For the whole run: it is built once, before the first path, and put back after the last one.
+    /// Its agent serves all cells.
     Run,
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel says of a TCP connection.
+//! What the kernel reports about a TCP connection.
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel says of one end of a TCP connection (TCP_INFO), at its end.
+/// What the kernel reports about one end of a TCP connection (TCP_INFO), at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpRecord {
     pub retransmits: u64,

@@ -123,7 +123,7 @@ impl<C: Clock> Sub<Nanos> for Instant<C> {
     }
 }
 
-/// What the clocks of one station said at one moment: each read between two readings of TAI.
+/// What the clocks of one station showed at one moment: each read between two readings of TAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReading {
     /// The middle of the bracket.
@@ -198,8 +198,8 @@ pub struct PhcConversion {
 const MOST_OFF: i128 = 1_000;
 
 impl PhcReading {
-    /// From a reading before and one behind what is to be converted; `None` if the clock was set
-    /// in between, or does not run.
+    /// From a reading before and one after what is to be converted; `None` if the clock was set in
+    /// between, or does not run.
     pub fn between(before: PhcReading, after: PhcReading) -> Option<PhcConversion> {
         let device = i128::from(after.phc_ns) - i128::from(before.phc_ns);
         let system = i128::from(after.realtime_ns) - i128::from(before.realtime_ns);

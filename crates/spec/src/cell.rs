@@ -39,7 +39,7 @@ pub(crate) struct View<'a> {
     faults: &'a Faults,
     /// What is wrong with this cell.
     found: RefCell<Vec<Problem>>,
-    /// Keys, and what stands below them, that this cell could not make anything of.
+    /// Keys, and what is below them, that this cell could not use.
     lost: RefCell<Vec<String>>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> View<'a> {
         result.map_err(|problem| self.found.borrow_mut().push(problem)).ok()
     }
 
-    /// Checks what rests on these keys, in which `*` stands for any name, if all of them have
+    /// Runs a check that depends on these keys, in which `*` matches any name, if all of them have
     /// values that somebody meant.
     pub(crate) fn check(&self, rests_on: &[&str], check: impl FnOnce() -> Result<(), Problem>) {
         if rests_on.iter().all(|key| self.is_sound(key)) {
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// True if the key and what stands above and below it have values that somebody meant.
+    /// True if the key and what is above and below it have values that somebody meant.
     pub(crate) fn is_sound(&self, key: &str) -> bool {
         self.faults.is_sound(key) && !self.lost.borrow().iter().any(|lost| touches(key, lost))
     }
@@ -101,7 +101,7 @@ impl<'a> View<'a> {
         self.faults.is_lost(key)
     }
 
-    /// Notes that nothing can be made of a key, and what stands below it.
+    /// Notes that a key, and what is below it, cannot be used.
     pub(crate) fn lose(&self, key: String) {
         self.lost.borrow_mut().push(key);
     }
@@ -134,8 +134,7 @@ impl<'a> View<'a> {
         rows.into_iter()
     }
 
-    /// The same as they stand one behind the other: in the file, in `--set`, in the case, in the
-    /// axes.
+    /// The same in their order: in the file, in `--set`, in the case, in the axes.
     pub(crate) fn as_written(&self, prefix: &str) -> Vec<(&'a str, &'a Assignment)> {
         let mut rows: Vec<_> = self.values.iter().filter(|(key, _)| key.starts_with(prefix)).collect();
         rows.sort_by_key(|(_, (by, assignment))| {
@@ -166,7 +165,7 @@ impl<'a> View<'a> {
         self.values.get(key).is_some_and(|(by, _)| *by == By::Set)
     }
 
-    /// The keys of one table of the file; `name` stands for the pattern's `*`.
+    /// The keys of one table of the file; `name` replaces the pattern's `*`.
     pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
         Table { view: self, pattern, name }
     }
@@ -191,7 +190,7 @@ impl<'a> View<'a> {
         Problem { cell, knock_on, ..Problem::new(Reason::Combination, &blamed.1, message, help) }
     }
 
-    /// Where the station, stream or load of a key stands.
+    /// Where the station, stream or load of a key is.
     fn header(&self, key: &str) -> At {
         let mut parts = key.split('.');
         let names = match parts.next() {
@@ -278,7 +277,7 @@ impl Table<'_> {
         })
     }
 
-    /// What is only wrong because one of its keys is, which was told.
+    /// A fault that only follows from a wrong key, which was already reported.
     pub(crate) fn follows(&self, field: &str) -> Problem {
         let message = format!("`{}` is wrong", self.key(field));
         Problem { knock_on: true, ..self.wrong(&[field], message, "") }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that are right each for itself and cannot stand together.
+//! Values that are each right, but do not go together.
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
@@ -12,7 +12,8 @@ use tardy_model::port::TagBy;
 use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
 
-/// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
+/// VLANs over port `udp` in one cell: a slot has this number of addresses besides those of the
+/// path.
 const MOST_VLANS: usize = 7;
 
 /// A key of a path that belongs to some kinds only, and to which.
@@ -48,7 +49,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     }
 }
 
-/// Keys of a stream that belong to some streams only: which, and how that is said.
+/// Keys of a stream that belong to some streams only: which, and how a message describes them.
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const BELONGS: [Belongs; 16] = [
@@ -88,7 +89,7 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     let what = ["kind", "reflect", "port"];
     let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
     for (field, belongs, to) in BELONGS {
-        // Over TCP whatever is cyclic is wrong, and told below.
+        // Over TCP whatever is cyclic is wrong, and reported below.
         let is_told = is_wrong_way && matches!(field, "launch");
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
@@ -148,7 +149,7 @@ fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     {
         if used && wait == Wait::Busypoll {
             let message = format!(
-                "`{}` is \"busypoll\", and the kernel tells a packet socket no NAPI context to poll",
+                "`{}` is \"busypoll\", and the kernel gives a packet socket no NAPI context to poll",
                 table.key(field)
             );
             return Err(table.wrong(&[field, "port"], message, "write \"spin\" or \"block\", or port = \"udp\""));
@@ -312,7 +313,7 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) {
     }
 }
 
-/// Which CPU a thread will have, as far as the file says it.
+/// Which CPU a thread will have, as far as the file decides it.
 #[derive(Clone, Copy, PartialEq)]
 enum Slot {
     Number(u32),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with an experiment, where it stands, and the mend.
+//! What is wrong with an experiment, where, and how to fix it.
 
 use crate::source::Source;
 use miette::{Diagnostic, NamedSource, SourceSpan};
@@ -8,10 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use tardy_model::harmless::acts;
 
-/// So many faults are told of one experiment. A file of another format would make one of each line.
+/// The most faults that are reported for one experiment. A file of another format would have one on
+/// each line.
 pub(crate) const MOST: usize = 100;
 
-/// What kind of fault it is, for programs that tell one from another.
+/// What kind of fault it is, for programs that distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The file is missing, a directory, empty, too large or not text.
@@ -28,15 +29,15 @@ pub enum Reason {
     Value,
     /// A word of the glossary that this version has not built.
     NotBuilt,
-    /// Values that are right each for itself and cannot stand together.
+    /// Values that are each right, but do not go together.
     Combination,
     /// The table of keys contradicts its reader: a fault of tardy, not of the file.
     Internal,
 }
 
-/// What is wrong with an experiment: its first fault, where it stands and the mend, and the other
-/// faults behind it. Each prints as a picture of the place through [`miette`], and as one line
-/// through [`SpecError::one_line`].
+/// What is wrong with an experiment: its first fault, where it is and how to fix it, and the faults
+/// that follow. Each prints as an excerpt of the file through [`miette`], and as one line through
+/// [`SpecError::one_line`].
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 pub struct SpecError {
@@ -53,12 +54,12 @@ pub struct SpecError {
     others: Vec<SpecError>,
 }
 
-/// Where a fault stands.
+/// Where a fault is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, or the `--set` argument as it was written.
     pub file: String,
-    /// From 1; `None` if the fault is the file itself or stands in a `--set`.
+    /// From 1; `None` if the fault is the file itself or is in a `--set`.
     pub line: Option<usize>,
     /// In characters, from 1; `None` where `line` is.
     pub column: Option<usize>,
@@ -87,7 +88,7 @@ impl SpecError {
         before + behind <= LONGEST
     }
 
-    /// This fault and those behind it, each alone.
+    /// This fault and those that follow, each alone.
     pub fn all(&self) -> impl Iterator<Item = &SpecError> {
         std::iter::once(self).chain(&self.others)
     }
@@ -173,7 +174,7 @@ impl At {
     /// The beginning of the file: where something is missing that has no place yet.
     pub(crate) const START: At = At { origin: Origin::File, span: 0..0 };
 
-    /// The order in which texts and places in them come: the file, then one `--set` behind the
+    /// The order in which texts and places in them come: the file, then one `--set` after the
     /// other.
     pub(crate) fn place(&self) -> (usize, usize) {
         let text = match self.origin {
@@ -193,7 +194,7 @@ pub(crate) struct Problem {
     pub at: At,
     /// The one cell that has it.
     pub cell: Option<String>,
-    /// It rests on a key that is wrong itself, and is not told.
+    /// It follows from a key that is wrong itself, and is not reported.
     pub knock_on: bool,
 }
 

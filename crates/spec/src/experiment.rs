@@ -19,7 +19,7 @@ pub struct Experiment {
     pub trials: u32,
     /// Seed of phases, nonces and the order of trials.
     pub seed: u64,
-    /// The table of the reference results that its figures are set beside.
+    /// The table of the reference results that its figures are compared with.
     pub reference: Option<String>,
     /// What is set of the rules of validity.
     pub validity: Validity,
@@ -40,7 +40,7 @@ pub struct Cell {
     /// What the user expects of it.
     pub expect: Vec<Expectation>,
     /// Its case may be missing: where a machine refuses to set it up, it is not available, and the
-    /// run's other cells stand.
+    /// run's other cells keep their results.
     pub optional: bool,
 }
 
@@ -66,8 +66,8 @@ impl Setup {
         all_simulated(&self.streams)
     }
 
-    /// The devices that are there before the path is, each with its station; none where the path
-    /// makes its own.
+    /// The devices that exist before the path, each with its station; none where the path makes its
+    /// own.
     pub fn devices(&self) -> impl Iterator<Item = (&str, &str)> {
         self.stations.keys().map(String::as_str).zip(self.path.devices().into_iter().flatten())
     }
@@ -83,8 +83,8 @@ impl Setup {
     }
 }
 
-/// How two stations are joined. What its kind is, is in [`PathTraits`]; here is what the
-/// experiment says of it.
+/// How two stations are joined. [`PathTraits`] describes its kind; here is what the experiment
+/// sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     pub kind: PathKind,

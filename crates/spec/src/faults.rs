@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with an experiment, gathered so that all of it is told at once. A key whose value
-//! could not be read has none that anything may be concluded from: whatever rests on it is not
-//! checked, and one slip is told once.
+//! What is wrong with an experiment, gathered so that all of it is reported at once. Nothing may be
+//! concluded from a key whose value could not be read. So whatever depends on it is not checked,
+//! and each slip is reported once.
 
 use crate::error::{At, MOST, Origin, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
@@ -11,10 +11,10 @@ use std::collections::{BTreeSet, HashSet};
 pub(crate) struct Faults {
     found: Vec<Problem>,
     broken: BTreeSet<String>,
-    /// Unknown keys that nothing here is called alike, by their table. Beside a word that this
-    /// version has not built they may be that one's, and are then not wrong.
+    /// Unknown keys that resemble no key here, by their table. Next to a word that this version has
+    /// not built they may belong to that word, and are then not wrong.
     strangers: Vec<(String, Problem)>,
-    /// Tables in which such a word stands.
+    /// Tables that contain such a word.
     later: BTreeSet<String>,
 }
 
@@ -49,13 +49,13 @@ impl Faults {
 
     /// The key, or all below it, has no value that is known.
     pub(crate) fn broke(&mut self, key: String) {
-        // A file of nothing but wrong keys takes no more memory than what is told of it.
+        // A file of nothing but wrong keys takes no more memory than what is reported about it.
         if self.broken.len() < MOST * 2 {
             self.broken.insert(key);
         }
     }
 
-    /// True if no more are told, so that nobody need look further.
+    /// True if no more are reported, so the search can stop.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() + self.strangers.len() >= MOST
     }
@@ -70,8 +70,7 @@ impl Faults {
         self.found.is_empty() && self.strangers.is_empty()
     }
 
-    /// True unless `key`, something above it or something below it is broken; `*` stands for any
-    /// name.
+    /// True unless `key`, something above it or something below it is broken; `*` matches any name.
     pub(crate) fn is_sound(&self, key: &str) -> bool {
         !self.broken.iter().any(|broken| touches(key, broken))
     }
@@ -83,8 +82,8 @@ impl Faults {
             .any(|broken| key == broken || key.strip_prefix(broken).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// All of them in the order in which they are told: what this version does not have first, for
-    /// no mending of the rest helps; then by place, the file before each `--set`.
+    /// All of them in the order in which they are reported: what this version does not have first,
+    /// because no fix of the rest helps; then by place, the file before each `--set`.
     pub(crate) fn told(self) -> Vec<Problem> {
         let Faults { found, strangers, later, .. } = self;
         let strange = strangers.into_iter().filter(|(table, _)| !later.contains(table)).map(|(_, problem)| problem);
@@ -105,7 +104,7 @@ fn place(at: &At) -> (usize, usize, usize) {
     (text, at.span.start, at.span.end)
 }
 
-/// True if one of the two keys is the other, or stands above it; `*` stands for any name.
+/// True if one of the two keys is the other, or is above it; `*` matches any name.
 pub(crate) fn touches(pattern: &str, key: &str) -> bool {
     pattern.split('.').zip(key.split('.')).all(|(part, of)| part == "*" || of == "*" || part == of)
 }

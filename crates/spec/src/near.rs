@@ -20,7 +20,7 @@ pub(crate) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> 
     slips.min().map(|found| found.1).or_else(|| begun.next())
 }
 
-/// The mend for an unknown word: the nearest one, or the list of all.
+/// How to fix an unknown word: the nearest one, or the list of all.
 pub(crate) fn mend<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(wrong, words.clone()) {
         Some(word) => format!("did you mean `{word}`?"),

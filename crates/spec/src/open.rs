@@ -81,7 +81,7 @@ fn directory(path: &Path) -> SpecError {
     SpecError::of_file(path, Reason::Unreadable, "this is a directory".into(), help)
 }
 
-/// The mend for a missing file: a file beside it that is called nearly so.
+/// How to fix a missing file: a file next to it with a similar name.
 fn neighbour(path: &Path) -> String {
     let wanted = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -20,8 +20,8 @@ pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
 pub type StreamThread<'s> = (&'s Stream, Side);
 
 /// The first two threads that spin under a realtime policy on one CPU, and that CPU. Each stream
-/// comes with what is known of it, by which `cpu_of` says which CPU a thread has; `None` if that is
-/// not known or not one.
+/// comes with what is known about it, from which `cpu_of` finds a thread's CPU; `None` if that is
+/// not known or not a single one.
 pub fn clash<'s, K, C: PartialEq>(
     streams: impl Iterator<Item = (&'s Stream, K)>,
     cpu_of: impl Fn(&'s Stream, &K, Side) -> Option<C>,
@@ -49,8 +49,8 @@ pub fn receives_at(stream: &Stream, station: &str) -> Option<Side> {
     }
 }
 
-/// The thread that receives at a station: of the stream under test, which is called `ctl` or stands
-/// first; else of the first stream that has one there.
+/// The thread that receives at a station: that of the stream under test, which is called `ctl` or
+/// comes first; else that of the first stream that has one there.
 pub fn receiver_at<'s>(streams: &'s [Stream], station: &str) -> Option<StreamThread<'s>> {
     let under_test = streams.iter().find(|stream| stream.name == UNDER_TEST);
     let in_order = under_test.into_iter().chain(streams);

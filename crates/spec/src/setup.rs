@@ -291,7 +291,7 @@ fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
     metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
 
-/// Said of a metric that a ping-pong cannot have.
+/// The message for a metric that a ping-pong cannot have.
 const NO_SCHEDULE: &str =
     "has no meaning for a ping-pong, which has no schedule: a request goes out when a reply has come";
 

@@ -71,7 +71,7 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
         "cbs" => Shaper::Cbs(cbs(&table, &cell)?),
         _ => Shaper::None,
     };
-    // What is said of packets rests on all that makes them.
+    // A claim about packets depends on everything that makes them.
     let made_of = [
         "path",
         "stream.*.port",

@@ -20,7 +20,7 @@ pub(crate) struct Assignment {
     pub schema: &'static schema::Key,
     pub node: Node,
     pub value: Value,
-    /// Where the key stands.
+    /// Where the key is.
     pub key_at: At,
 }
 
@@ -82,7 +82,7 @@ impl Leaf<'_> {
         self.path.join(".")
     }
 
-    /// Reads it; `None` if its value is wrong, which is told.
+    /// Reads it; `None` if its value is wrong, which is reported.
     fn read(&self, node: &Node, faults: &mut Faults) -> Option<Assignment> {
         let key = self.key();
         if node.is_unreadable() {
@@ -118,18 +118,18 @@ impl Sheet {
         let rows = rows(document);
         let (special, plain): (Vec<_>, Vec<_>) =
             rows.iter().partition(|(key, _)| matches!(key.text.as_str(), "case" | "matrix"));
-        // Names first: the order of tables in a file means nothing, `[expect.ctl]` may stand
-        // before `[stream.ctl]`.
+        // Names first: the order of tables in a file means nothing, `[expect.ctl]` may come before
+        // `[stream.ctl]`.
         for (key, node) in plain.iter().filter(|(key, _)| HAS_NAMES.contains(&key.text.as_str())) {
             sheet.name_all(key, node, faults);
         }
-        // What refers to those beyond would be told of one by one.
+        // Each reference to those beyond would be reported one by one.
         if plain.iter().any(|(key, node)| HAS_NAMES.contains(&key.text.as_str()) && self::rows(node).len() > MOST_NAMES)
         {
             return sheet;
         }
-        // Who misspelled the table of streams has none that is called `ctl`, and must not be told
-        // so of each `expect.ctl`.
+        // A user who misspelled the table of streams has none that is called `ctl`, and must not
+        // get that message for each `expect.ctl`.
         for (key, _) in &plain {
             let path = schema::split(&key.text);
             if let Some(meant) = path.first().and_then(|root| meant_root(root)) {
@@ -150,8 +150,8 @@ impl Sheet {
         sheet
     }
 
-    /// Lays `KEY=VALUE` over everything: over the file's own value, over cases, and over an axis,
-    /// which it pins.
+    /// Makes `KEY=VALUE` win over everything: over the file's own value, over cases, and over an
+    /// axis, which it pins.
     pub(crate) fn pin(&mut self, argument: &str, n: usize, faults: &mut Faults) {
         let whole = At { origin: Origin::Set(n), span: 0..argument.len() };
         let Some((dotted, text)) = argument.split_once('=') else {
@@ -225,7 +225,7 @@ impl Sheet {
             return;
         }
         let mut path = above.to_vec();
-        // Only the root of a dotted key tells whether a metric's dots are in it.
+        // Only the root of a dotted key shows whether it contains a metric's dots.
         path.extend(if above.first().is_some_and(|root| root == "expect") && above.len() == 2 {
             vec![key.text.clone()]
         } else if above.is_empty() {
@@ -308,7 +308,7 @@ impl Sheet {
         if names.iter().any(|known| known.name == *name) || faults.is_lost(what) {
             return Ok(());
         }
-        // The first part of a name that has a dot in it, which was told.
+        // The first part of a name that has a dot in it, which was reported.
         let knock_on = names.iter().any(|known| known.name.split('.').next() == Some(name));
         let help = match names.as_slice() {
             // The user never sees it.
@@ -357,7 +357,7 @@ impl Sheet {
             return None;
         }
         let (mut name, mut set, mut optional) = (None, Layer::new(), false);
-        // A name that is wrong, or whose key is, was told; it is not missing.
+        // A name that is wrong, or whose key is, was reported; it is not missing.
         let mut named = false;
         for (key, node) in rows(item) {
             match (key.text.as_str(), &node.value) {
@@ -461,7 +461,7 @@ fn rows(node: &Node) -> &[(WrittenKey, Node)] {
     }
 }
 
-/// Leaves as one layer, in which nothing is said twice.
+/// Leaves as one layer, in which nothing is set twice.
 fn layer(leaves: &[Leaf<'_>], faults: &mut Faults) -> Layer {
     let mut layer = Layer::new();
     for leaf in leaves {

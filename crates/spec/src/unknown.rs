@@ -6,7 +6,7 @@ use crate::near;
 use crate::schema::{self, KeyOrTable};
 use crate::synonyms;
 
-/// True if a full key, in which `*` may stand for a name, is a key or a table of an experiment.
+/// True if a full key, in which `*` may match a name, is a key or a table of an experiment.
 pub(crate) fn is_there(key: &str) -> bool {
     matches!(key, "case" | "matrix") || !matches!(schema::lookup(&schema::split(key)), KeyOrTable::Unknown)
 }
@@ -25,7 +25,7 @@ pub(crate) fn meant_root(root: &str) -> Option<String> {
 
 /// A key that the table does not have.
 pub(crate) struct Unknown<'a> {
-    /// The table in which it stands.
+    /// The table that contains it.
     pub above: &'a [String],
     pub problem: Problem,
     /// The key that its author most likely wanted to write.

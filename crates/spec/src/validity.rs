@@ -56,7 +56,7 @@ fn level(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Level, Probl
     let level = Level::ALL.into_iter().find(|level| level.name() == word).unwrap_or(rule.level);
     if level < rule.level && !rule.milder {
         let message = format!(
-            "`{key}`: {} can only be invalid: it says that figures are not what happened, or that packets were lost",
+            "`{key}`: {} can only be invalid: it means that figures are not what happened, or that packets were lost",
             rule.id
         );
         let help = match rule.id {

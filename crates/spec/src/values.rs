@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every table of an experiment file reads alike: values of each kind, and the two stations
-//! between which something runs.
+//! What every table of an experiment file reads in the same way: values of each kind, and the two
+//! stations between which something runs.
 
 use crate::cell::{Table, View};
 use crate::error::Problem;

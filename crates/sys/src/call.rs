@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The socket calls of the measured loops, straight to the kernel. glibc's own are points where a
 //! thread may be cancelled, and in a program with several threads each of them pays for that with
-//! two atomic operations. On x86-64 the instruction stands in the loop itself: when a call returns
-//! the CPU's caches are full of the kernel's code, and each place that is jumped to is one to be
-//! waited for.
+//! two atomic operations. On x86-64 the instruction is in the loop itself: when a call returns the
+//! CPU's caches are full of the kernel's code, and the CPU has to wait at each place that it jumps
+//! to.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -41,7 +41,7 @@ unsafe fn kernel(number: libc::c_long, args: [usize; 6]) -> libc::c_long {
     result
 }
 
-/// The same by the C library.
+/// The same through the C library.
 ///
 /// # Safety
 /// As the call's own.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a network device may do by itself, as `ethtool -k` tells it: whether a feature is on, and
+//! What a network device may do by itself, as `ethtool -k` reports it: whether a feature is on, and
 //! whether it can be switched.
 
 use crate::error::SysError;
@@ -19,7 +19,7 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
-/// Linux has about 64; more than so many are no answer.
+/// Linux has about 64; an answer with more than this number is invalid.
 const MOST: u32 = 1_024;
 
 #[repr(C)]
@@ -49,7 +49,7 @@ pub fn feature(device: &str, name: &str) -> Result<Option<Feature>, SysError> {
     // kernel's struct.
     let mut names = vec![0u32; 3 + count as usize * ETH_GSTRING_LEN / 4];
     (names[0], names[1], names[2]) = (ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count);
-    // SAFETY: `names` has room for the head and for as many names as this kernel has just told,
+    // SAFETY: `names` has room for the head and for as many names as this kernel has just reported,
     // which is fixed when it is built.
     unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GSTRINGS", names.as_mut_ptr().cast())? };
     let bytes: Vec<u8> = names[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();

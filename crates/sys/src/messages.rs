@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tardy_model::time::{Instant, Realtime};
 
-/// A send call that the peer does not let through is given up after so many time limits.
+/// A send call that the peer does not let through is given up after this number of time limits.
 const PATIENCE: u32 = 50;
 
 /// Counts bytes from the moment at which stamps were asked for (Linux ≥ 6.2).
@@ -130,7 +130,7 @@ impl MessagesTx {
         })
     }
 
-    /// Ends the connection in both directions: behind a message that went out in part nothing can
+    /// Ends the connection in both directions: after a message that went out in part nothing can
     /// follow.
     #[cold]
     pub fn end(&self) {
@@ -190,7 +190,7 @@ impl MessagesRx {
         Waiter::epoll(&self.fd)
     }
 
-    /// Waits until the socket says that it is readable. False if the time limit passed.
+    /// Waits until the socket is reported readable. False if the time limit passed.
     #[inline]
     pub fn wait(&self, by: &Waiter) -> bool {
         by.wait(&self.fd, LIMIT_MS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A network device's own clock (PTP hardware clock, `/dev/ptpN`), read beside the system's.
+//! A network device's own clock (PTP hardware clock, `/dev/ptpN`), read together with the system's.
 
 use crate::error::{SysError, check};
 use std::fs::File;
@@ -53,7 +53,7 @@ impl Phc {
     /// The device's clock and CLOCK_REALTIME at one moment: the narrowest of several brackets.
     ///
     /// # Errors
-    /// EOPNOTSUPP if the driver cannot tell when it reads the clock.
+    /// EOPNOTSUPP if the driver does not report when it reads the clock.
     pub fn read(&self) -> Result<PhcReading, SysError> {
         const { assert!(mem::size_of::<SysOffsetExtended>() == 0x4c0) };
         let none = ClockTime { sec: 0, nsec: 0, reserved: 0 };

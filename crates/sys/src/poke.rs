@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends another thread's system call: a receive call without a time limit of its own saves the
-//! kernel a timer that it sets up and takes down again for each packet.
+//! Ends another thread's system call: a receive call without its own time limit saves the kernel a
+//! timer that it sets up and takes down again for each packet.
 
 use std::sync::Once;
 
-/// Nobody else uses it here: the kernel sends it only to who owns a socket and asks for it, and
-/// does nothing by default.
+/// Nobody else uses it here: the kernel sends it only to a socket owner that asks for it, and
+/// by default it does nothing.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
 extern "C" fn nothing(_: libc::c_int) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `/proc` says of a process or a thread in one line: `/proc/PID/stat` (proc_pid_stat(5)).
+//! What `/proc` reports about a process or a thread in one line: `/proc/PID/stat`
+//! (proc_pid_stat(5)).
 
 use std::fs;
 use std::io;
@@ -25,7 +26,7 @@ pub struct Stat {
 const BEFORE_ORDINARY: [u32; 3] = [1, 2, 6];
 
 impl Stat {
-    /// That of a process.
+    /// The line of a process.
     ///
     /// # Errors
     /// If there is none of that number, or the line cannot be read.

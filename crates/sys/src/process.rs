@@ -16,8 +16,7 @@ pub fn enter_netns(path: &Path) -> Result<(), SysError> {
     Ok(())
 }
 
-/// Does something in a network namespace, by a thread of its own: the calling one stays where it
-/// is.
+/// Does something in a network namespace, in a separate thread: the calling one stays where it is.
 ///
 /// # Errors
 /// If the namespace cannot be entered.
@@ -33,10 +32,10 @@ pub fn in_netns<T: Send>(path: &Path, then: impl FnOnce() -> T + Send) -> Result
     })
 }
 
-/// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. A session
-/// of its own would do so too, but the scheduler gives every session a task group (autogroup):
-/// each switch between two agents on a CPU would then be one between groups, which costs more and
-/// shares out the CPU otherwise than between programs of one shell.
+/// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. Its own
+/// session would do so too, but the scheduler gives every session a task group (autogroup): each
+/// switch between two agents on a CPU would then be one between groups, which costs more and
+/// divides the CPU otherwise than between programs of one shell.
 pub fn leave_terminal() {
     // SAFETY: takes numbers only. It fails for a session's leader, which leads a group already.
     unsafe { libc::setpgid(0, 0) };

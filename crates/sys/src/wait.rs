@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting until a socket says that it can be read: `poll()`, `select()` or `epoll_wait()`. What
-//! they say is a hint: a tx stamp that has come back makes each of them return, and then there may
-//! be nothing to read.
+//! Waiting until a socket is reported readable: `poll()`, `select()` or `epoll_wait()`. What they
+//! report is a hint: a tx stamp that has come back makes each of them return, and then there may be
+//! nothing to read.
 
 use crate::error::{SysError, check};
 use crate::udp::set;
@@ -11,8 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// After this long without a packet a wait returns, so that no loop depends on a packet to end.
 pub const LIMIT_MS: i32 = 200;
 
-/// Lets a blocking receive call on the socket return after so many milliseconds, fewer than a
-/// second.
+/// Lets a blocking receive call on the socket return after this number of milliseconds, fewer than
+/// a second.
 pub(crate) fn limit(fd: &OwnedFd, limit_ms: i32) -> Result<(), SysError> {
     let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(limit_ms) * 1_000 };
     set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")
@@ -22,7 +22,7 @@ pub(crate) fn limit(fd: &OwnedFd, limit_ms: i32) -> Result<(), SysError> {
 pub enum Waiter {
     Poll,
     Select,
-    /// `epoll_wait()`, with the descriptor of its own that knows the socket.
+    /// `epoll_wait()`, with its own descriptor, which knows the socket.
     Epoll(OwnedFd),
 }
 
@@ -57,8 +57,8 @@ impl Waiter {
         Ok(Waiter::Epoll(fd))
     }
 
-    /// Sleeps until the socket says that it can be read, or that it has an error or a stamp to
-    /// tell. False if the time limit passed.
+    /// Sleeps until the socket is reported readable, or to have an error or a stamp. False if the
+    /// time limit passed.
     #[inline]
     pub fn wait(&self, of: &impl AsRawFd, limit_ms: i32) -> bool {
         match self {

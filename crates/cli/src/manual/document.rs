@@ -12,7 +12,7 @@ pub struct Document {
 pub struct Section {
     /// As in a man page's heading, in small letters.
     pub title: &'static str,
-    /// What stands in it.
+    /// Its content.
     pub blocks: Vec<Block>,
 }
 

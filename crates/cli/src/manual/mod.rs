@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The manual's pages as documents: the flags come from `args.rs`, the exit codes from `exit.rs`,
-//! what else a page says from `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a
+//! the rest of a page from `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a
 //! chapter of the book (`markdown.rs`).
 //!
 //! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
@@ -25,7 +25,7 @@ pub fn documents(command: &Command) -> Vec<Document> {
     std::iter::once(document(command, None)).chain(verbs).collect()
 }
 
-/// The page of `verb`, or of `tardy` itself. `command` has been built. A verb without an entry in
+/// The page of `verb`, or of the whole program. `command` has been built. A verb without an entry in
 /// [`PAGES`] gets a page of its flags alone; a test looks for such.
 pub fn document(command: &Command, verb: Option<&str>) -> Document {
     let page = PAGES.iter().find(|page| page.verb == verb).unwrap_or(&pages::BARE);
@@ -66,7 +66,7 @@ fn verbs(command: &Command) -> Vec<Block> {
     command.get_subcommands().map(|verb| Block::Term(format!("`tardy-{}`(1)", verb.get_name()), about(verb))).collect()
 }
 
-/// The verbs below a verb, which have no pages of their own: how each is called, what for, its
+/// The verbs below a verb, which have no pages of their own: how each is called, its purpose, its
 /// flags.
 fn below(command: &Command) -> Vec<Block> {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
@@ -91,8 +91,8 @@ fn see_also(page: &Page) -> String {
     format!("{}{separator}the book: docs/ in the repository, `make book`", pages.join(", "))
 }
 
-/// What stands below the flags in `--help`: the first examples, and the exit codes where they tell
-/// more than success.
+/// What follows the flags in `--help`: the first examples, and the exit codes if there are others
+/// than success.
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
     // The list of verbs leaves room for one example.

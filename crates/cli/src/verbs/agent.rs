@@ -11,7 +11,7 @@ use tardy_sys::process;
 
 /// Serves until the other side is gone.
 pub fn call(args: Agent) -> Result<Exit> {
-    // Ctrl-C at the terminal is the coordinator's: it tells its agents in its own time.
+    // Ctrl-C at the terminal is for the coordinator, which ends its agents when it is ready to.
     process::leave_terminal();
     if let Some(name) = args.netns {
         let path = Path::new("/run/netns").join(&name);

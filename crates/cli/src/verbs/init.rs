@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! tardy as the first process of a guest: the very run that it would be on a machine, its events
-//! told to the host over a serial port.
+//! tardy as the first process of a guest: the same run as on a machine, whose events go to the host
+//! over a serial port.
 
 use crate::exit::{Exit, code_of};
 use std::fs::File;
@@ -25,7 +25,7 @@ pub fn call() -> ExitCode {
         Ok(port) => {
             let mut relay = Relay::new(&port);
             let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
-            let broke = ("tardy itself broke; its console says where".to_owned(), Exit::Internal);
+            let broke = ("tardy itself broke; its console shows where".to_owned(), Exit::Internal);
             relay.say(lived.unwrap_or_else(|_| ended(Some(broke), None)));
             machine::drain(&port);
         }

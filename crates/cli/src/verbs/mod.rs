@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs, one file each, and what several of them do alike.
+//! The verbs, one file each, and what several of them share.
 
 mod agent;
 mod call;
@@ -61,7 +61,7 @@ fn state() -> PathBuf {
     std::env::var_os("TARDY_STATE").map_or_else(|| tardy_lab::names::STATE.into(), PathBuf::from)
 }
 
-/// What is foreseen of a run on these machines, of which the coordinator's own stands for all.
+/// What is foreseen of a run on these machines, where the coordinator's own represents all of them.
 fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost) -> Vec<Foreseen> {
     let here = found.here();
     let machine = Machine { rt_limit: here.rt_limit, release: here.release.clone() };

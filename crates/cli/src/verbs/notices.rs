@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy notices`: the licences of what this program holds beside tardy's own code.
+//! `tardy notices`: the licences of what this program contains besides tardy's code.
 
 use crate::exit::Exit;
 use anyhow::Result;

@@ -82,7 +82,7 @@ pub fn call(args: Run) -> Result<Exit> {
     conclude(say_how_it_ended(recorder, &ended), ended, &experiment, &folder, began, args.json)
 }
 
-/// Refuses a run that would build something and may not, and says what a killed run has left.
+/// Refuses a run that would build something and may not, and reports what a killed run has left.
 fn may_build(experiment: &Experiment, state: &Path) -> Result<()> {
     if experiment.cells.iter().all(|cell| cell.setup.is_simulated()) {
         return Ok(());
@@ -204,7 +204,7 @@ fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Ma
     }
 }
 
-/// `runs/<UTC time>-<name>`; runs that begin in one second get a number behind it.
+/// `runs/<UTC time>-<name>`; runs that begin in the same second get a number after it.
 fn create_default(name: &str) -> Result<RunFolder> {
     let stem = format!("{}-{name}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
     let mut n = 1;

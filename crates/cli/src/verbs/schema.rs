@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy schema`: what stands in each file.
+//! `tardy schema`: what each file contains.
 
 use crate::args::{Schema, SchemaOf};
 use crate::exit::Exit;

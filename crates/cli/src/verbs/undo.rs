@@ -27,8 +27,7 @@ fn put_back(state: &Path, only_own: bool) -> Result<Exit> {
             eprintln!("  {}", one_line(&command.to_string()));
         }
         listed.set(listed.get() + batch.commands.len());
-        // Most of it is something that was gone already, and no fault; what it was is told all the
-        // same.
+        // Most of it is something that was gone already, and no fault; it is reported all the same.
         for failure in batch.failures {
             let command = &batch.commands[failure.at.unwrap_or(0).min(batch.commands.len() - 1)];
             eprintln!("  # {}: {}", one_line(&command.to_string()), one_line(&failure.says));
@@ -84,14 +83,14 @@ fn finish(report: &UndoReport) -> Result<Exit> {
 /// Shows commands that are not run.
 fn show<'a>(commands: impl ExactSizeIterator<Item = &'a String>) {
     if commands.len() > 0 {
-        eprintln!("what its journals hold, none of it run:");
+        eprintln!("the content of its journals, none of it run:");
     }
     for command in commands {
         eprintln!("  {}", one_line(command));
     }
 }
 
-/// A journal's words must not pass for a line of tardy's own.
+/// A journal's words must not pass for one of tardy's own lines.
 fn one_line(text: &str) -> String {
     printable(&text.replace('\n', " "))
 }
@@ -100,7 +99,7 @@ fn needs_root() -> &'static str {
     if tardy_sys::process::may_build() { "" } else { ": this needs root; run it with sudo" }
 }
 
-/// Tells what killed runs left, and on a terminal shows how it is put back and offers to do it. A
+/// Reports what killed runs left, and on a terminal shows how it is put back and offers to do it. A
 /// new run does not need it: names never clash.
 pub fn offer(state: &Path) -> Result<()> {
     let left = match leftovers(state) {

@@ -82,8 +82,8 @@ impl Activities {
         Ok((activities, ready))
     }
 
-    /// Connects the loads. All are told before the first answer is awaited, for each waits for
-    /// another one.
+    /// Connects the loads. All get the order before the first answer is awaited, because each waits
+    /// for another one.
     pub(super) fn connect(&self) -> Result<(), String> {
         let loads = || {
             self.all.values().filter_map(|activity| match activity {
@@ -95,12 +95,12 @@ impl Activities {
         loads().try_for_each(LoadSide::await_connection)
     }
 
-    /// The base time is known to these. Those behind one that is unknown are told too.
+    /// Gives the base time to these. Those after an unknown one get it too.
     pub(super) fn start(&mut self, ids: &[ActivityId], base: Instant<Tai>) -> Result<(), String> {
         self.each(ids, |activity| activity.start(base))
     }
 
-    /// Ends the work of these. Those behind one that is unknown are told too.
+    /// Ends the work of these. Those after an unknown one are stopped too.
     pub(super) fn stop(&mut self, ids: &[ActivityId]) -> Result<(), String> {
         self.each(ids, |activity| activity.stop())
     }
@@ -150,7 +150,7 @@ impl Activities {
 }
 
 impl Drop for Activities {
-    /// Tells all of them before the first one's thread is waited for.
+    /// Orders all of them to stop before it waits for the first one's thread.
     fn drop(&mut self) {
         self.all.values().for_each(Activity::stop);
     }

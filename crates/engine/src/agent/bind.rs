@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an end binds before its thread starts, so that what cannot be had is known early. A kind
+//! What an end binds before its thread starts, so that what is not available is known early. A kind
 //! of port is compiled into its own copy of the loops; which one is chosen once, here.
 
 use super::link::{EndRecord, Link};
@@ -16,7 +16,7 @@ use tardy_sys::SysError;
 /// How an agent binds an end to the port that its order names.
 pub type BindEnd = fn(EndOrder) -> Result<BoundEnd, SysError>;
 
-/// What an end does on its thread; nothing if it could not open its port, which is told.
+/// What an end does on its thread; nothing if it could not open its port, which is reported.
 type Work = Box<dyn FnOnce(&Shared, &Link) -> Option<EndRecord> + Send>;
 
 /// An end that may begin.

@@ -55,7 +55,7 @@ type Thread = JoinHandle<Option<EndRecord>>;
 
 /// A receiver's busy-poll answer comes within this time or not at all.
 const SETTLE: Duration = Duration::from_secs(2);
-/// A receiver whose sender is done goes on for so long at most.
+/// A receiver whose sender is done goes on for at most this time.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
 impl End {
@@ -167,7 +167,7 @@ impl End {
         }
     }
 
-    /// Waits for the thread, which was told to stop; `None` if it broke.
+    /// Waits for the thread, which was ordered to stop; `None` if it broke.
     fn join(&mut self) -> Option<EndRecord> {
         let thread = self.thread.take()?;
         // A poke that comes before the call that it is to end is lost.
@@ -178,7 +178,8 @@ impl End {
         thread.join().ok().flatten()
     }
 
-    /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and tells.
+    /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and reports
+    /// that.
     pub fn finish(&mut self, expected: u64, linger: Nanos) {
         let (shared, events, activity) = (self.shared.clone(), self.events.clone(), self.activity);
         std::thread::spawn(move || {
@@ -249,8 +250,8 @@ impl End {
             thread.cpus_seen.clear();
         }
         seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
-        // A thread that works before the trial is looked at from here. Over TCP it ends when its
-        // peer does: then what it noted itself stands, from its set-up on.
+        // A thread that works before the trial is read from here. Over TCP it ends when its peer
+        // does: then its own notes count, from its set-up on.
         if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stamps that a sending device takes by its own clock: whether they can be had, and how they
-//! become the system's time. The device's clock is read beside CLOCK_REALTIME before the trial and
-//! behind it; between the two readings it is taken to run evenly.
+//! Stamps that a sending device takes by its own clock: whether they are available, and how they
+//! become the system's time. The device's clock is read together with CLOCK_REALTIME before the
+//! trial and after it; between the two readings it is taken to run evenly.
 
 use crate::order::{EndOrder, SendOrder};
 use crate::sender::{SenderCounters, SentRows};
@@ -14,7 +14,7 @@ use tardy_sys::phc::Phc;
 /// Opens the clock by which the device of a sender stamps.
 ///
 /// # Errors
-/// Why it cannot be had.
+/// Why it is not available.
 pub(super) fn clock(send: &SendOrder) -> Result<Phc, String> {
     let device = &send.device;
     let info = nic::ts_info(device).map_err(|error| format!("what {device} can stamp is unknown: {error}"))?;
@@ -26,8 +26,8 @@ pub(super) fn clock(send: &SendOrder) -> Result<Phc, String> {
     phc.map_err(|error| format!("the clock of {device} cannot be read: {error}"))
 }
 
-/// Drops what cannot be had of an order, so that nothing waits for it: such stamps come to one-way
-/// senders alone.
+/// Drops what is not available from an order, so that nothing waits for it: such stamps come to
+/// one-way senders alone.
 pub(super) fn settled(mut order: EndOrder) -> EndOrder {
     let unasked = |send: &mut SendOrder| send.order.stamps.retain(|point| *point != Point::TxHw);
     match &mut order {

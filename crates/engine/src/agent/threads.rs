@@ -17,8 +17,8 @@ use tardy_model::machine::ThreadRecord;
 use tardy_model::stream::Wait;
 use tardy_model::trial::TcpRecord;
 
-/// Works as ordered through what was bound. `None` if it could not be opened, which the agent has
-/// been told.
+/// Works as ordered through what was bound. `None` if it could not be opened, which was reported to
+/// the agent.
 pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     match order {
         EndOrder::Send(order) => send::<P>(order, bound, shared, link),
@@ -28,7 +28,7 @@ pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Share
     }
 }
 
-/// Opens what was bound; where that fails, the agent is told why.
+/// Opens what was bound; if that fails, the agent learns why.
 fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
     P::open(bound).map_err(|error| drop(link.ready.send(Err(error)))).ok()
 }
@@ -36,9 +36,9 @@ fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
 /// Both halves of a port, or one.
 type Halves<P> = Ways<<P as PortKind>::To, <P as PortKind>::From>;
 
-/// Waits for the other end where the port needs it. Gives the halves that the loop goes through
-/// and how many strangers were turned away; no halves if the thread is to stop, or if there are
-/// none, which the coordinator is told.
+/// Waits for the other end where the port needs it. Gives the halves that the loop goes through and
+/// how many strangers were turned away; no halves if the thread is to stop, or if there are none,
+/// which was reported to the coordinator.
 fn connect<P: PortKind, W>(
     opened: P::Opened,
     wanted: impl FnOnce(Halves<P>) -> Option<W>,
@@ -131,7 +131,7 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
     receiver.counters.foreign += strangers;
     if let Some(mut port) = port {
         if busy {
-            // The NAPI id is known once a packet has come; the loop proper starts behind it.
+            // The NAPI id is known once a packet has come; the loop proper starts after it.
             receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
             let _ = link.napi.send(port.napi_id());
         }
@@ -162,7 +162,7 @@ fn reflect<P: PortKind>(order: ReflectOrder, bound: P::Bound, shared: &Shared, l
     Some(reflected(reflector, account, connection))
 }
 
-/// Answers until told to stop.
+/// Answers until ordered to stop.
 fn answer(
     reflector: &mut Reflector,
     account: &mut Account,

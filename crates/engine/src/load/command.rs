@@ -15,18 +15,18 @@ use tardy_sys::proc::Stat;
 
 /// Of a program's output so much is kept, its beginning.
 const KEPT: usize = 1 << 20;
-/// Of the end of its output so many lines stand in the record…
+/// The record has this number of lines from the end of its output…
 const LAST_LINES: usize = 12;
-/// …out of so many bytes.
+/// …out of this number of bytes.
 const LAST_BYTES: usize = 4_096;
 /// A program that serves is up when somebody listens who did not before, and at the latest after
 /// this.
 const UP: Duration = Duration::from_secs(1);
-/// Behind the stop the program at `to` may end by itself when its caller has gone.
+/// After the stop the program at `to` may end by itself when its caller has gone.
 const BY_ITSELF: Nanos = Nanos(300_000_000);
 /// A program that was asked to end is killed after this.
 const TERMINATE: Nanos = Nanos(2_000_000_000);
-/// What it wrote last is waited for so long.
+/// How long its last output is waited for.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// In the environment of what is started: whose it is. `tardy undo` finds by it what outlived a

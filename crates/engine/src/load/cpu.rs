@@ -25,7 +25,7 @@ impl Work for Cpu {
         let mut period: i64 = 0;
         let mut state: u64 = 1;
         loop {
-            // Each period has its share of its own: time that others took is not made up for later.
+            // Each period has its own share: time that others took is not made up for later.
             let goal = thread::cpu_time() + Nanos((self.duty * self.period.0 as f64) as i64);
             let next = began + Nanos((period + 1) * self.period.0);
             let mut now = watch.now();

@@ -24,7 +24,7 @@ enum Command {
     Start(Instant<Tai>),
 }
 
-/// What a side leaves behind.
+/// What a side leaves.
 struct Left {
     record: SideRecord,
     output: Vec<u8>,
@@ -83,8 +83,7 @@ impl LoadSide {
         Ok(LoadSide { order, stop, commands, answers, thread: Some(handle), tid, cpus_seen: Vec::new() })
     }
 
-    /// Tells it to connect. [`await_connection`](LoadSide::await_connection) waits for what comes
-    /// of it.
+    /// Orders it to connect. [`await_connection`](LoadSide::await_connection) waits for the result.
     pub fn connect(&self) {
         let _ = self.commands.send(Command::Connect);
     }
@@ -101,8 +100,8 @@ impl LoadSide {
         }
     }
 
-    /// Tells it the base time; it starts by its own order. Where it ran until then says nothing of
-    /// the trial.
+    /// Gives it the base time; it starts by its own order. Where it ran until then means nothing
+    /// for the trial.
     pub fn start(&mut self, base: Instant<Tai>) {
         self.cpus_seen.clear();
         let _ = self.commands.send(Command::Start(base));

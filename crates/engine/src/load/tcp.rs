@@ -67,7 +67,7 @@ impl Work for TcpSide {
             Link::Waiting(listener) => {
                 let until = Instant::now() + REACH;
                 loop {
-                    // Strangers are hung up on.
+                    // Connections of strangers are closed.
                     match listener.accept(LIMIT).map_err(|error| error.to_string())? {
                         Some(tcp) if tcp.peer() == Some(self.peer.ip()) => break tcp,
                         _ if stop.load(Relaxed) => return Err("stopped before it was called".to_owned()),
@@ -95,7 +95,7 @@ impl Work for TcpSide {
     }
 }
 
-/// Sends by calls of `size` bytes, as much as goes or so many bits a second.
+/// Sends by calls of `size` bytes, as fast as possible or at a rate in bits a second.
 pub(super) fn send(tcp: &Tcp, watch: &mut Watch, size: u64, rate: Option<u64>) {
     let bytes = vec![0x5a; size as usize];
     let began = watch.now();

@@ -20,8 +20,8 @@ fn ask(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
     let request = vec![0x5a; size as usize];
     loop {
         let now = watch.now();
-        // A transaction that was begun is ended: the other side is not hung up on in the middle of
-        // its answer.
+        // A transaction that was begun is finished: the connection does not close in the middle of
+        // the other side's answer.
         if watch.over(now) || !tcp::send_all(tcp, watch, &request) || !take(tcp, watch, reply_size) {
             break;
         }
@@ -30,7 +30,7 @@ fn ask(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
     tcp::hang_up(tcp, watch);
 }
 
-/// Receives exactly so many bytes; false if they do not come.
+/// Receives exactly `bytes` bytes; false if they do not come.
 fn take(tcp: &Tcp, watch: &mut Watch, mut bytes: u64) -> bool {
     let mut room = vec![0; bytes.min(64 << 10) as usize];
     while bytes > 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kinds over UDP share: the pair of sockets, sending in batches, receiving until it is
-//! quiet behind the end.
+//! quiet after the end.
 
 use super::order::LoadOrder;
 use super::watch::{LIMIT, Watch};
@@ -8,8 +8,8 @@ use super::work::Work;
 use std::io;
 use tardy_sys::datagrams::{Batch, Datagrams};
 
-/// Behind the end so many calls in a row that bring nothing mean that nothing is under way any
-/// more.
+/// After the end, this number of calls in a row that bring nothing means that nothing is under way
+/// any more.
 const QUIET: u32 = 2;
 
 /// What a side does with its socket.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `udp_flood`: datagrams at a rate, or as many as go, from → to.
+//! `udp_flood`: datagrams at a rate, or as fast as possible, from → to.
 
 use super::order::LoadOrder;
 use super::udp;
@@ -23,7 +23,7 @@ fn flood(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, size: u64, ra
         Some(Rate::Packets(rate)) => u128::from(n) * 1_000_000_000 / u128::from(rate.max(1)),
         Some(Rate::Bits(rate)) => u128::from(n) * u128::from(size) * 8_000_000_000 / u128::from(rate.max(1)),
     };
-    // How many are due so many ns after the beginning.
+    // How many are due `ns` after the beginning.
     let due = |ns: u128| match rate {
         None => u128::MAX,
         Some(Rate::Packets(rate)) => ns * u128::from(rate) / 1_000_000_000 + 1,
@@ -36,8 +36,8 @@ fn flood(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, size: u64, ra
             break;
         }
         let sent = watch.record.sends;
-        // The schedule does not wait for a sender that was held up: it catches up, or falls short
-        // and that is told.
+        // The schedule does not wait for a sender that was held up: it catches up, or falls short,
+        // and the record reports that.
         let missing = due((now - began).0.max(0) as u128).saturating_sub(u128::from(sent)).min(MOST as u128) as usize;
         if missing == 0 {
             let next = began + Nanos(i64::try_from(due_ns(sent)).unwrap_or(i64::MAX / 4));

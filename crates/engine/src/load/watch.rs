@@ -10,7 +10,7 @@ use tardy_sys::clock;
 
 /// No sleep is longer, so that a stop is seen.
 pub const NAP: Nanos = Nanos(50_000_000);
-/// After the stop so long is waited for what is under way.
+/// How long after the stop what is under way is waited for.
 pub const GRACE: Nanos = Nanos(2_000_000_000);
 /// A call that waits returns after this long.
 pub const LIMIT: std::time::Duration = std::time::Duration::from_millis(50);
@@ -119,7 +119,7 @@ impl Watch {
         }
     }
 
-    /// An instant as it stands in the record.
+    /// An instant as the record has it.
     pub fn at(&self, at: Instant<Tai>) -> i64 {
         (at - self.base).0
     }
@@ -129,7 +129,7 @@ impl Watch {
         self.receives = true;
     }
 
-    /// So many calls sent so many bytes.
+    /// Counts calls that sent, and their bytes.
     #[inline]
     pub fn sent(&mut self, now: Instant<Tai>, calls: u64, bytes: u64) {
         self.mark(now);
@@ -140,7 +140,7 @@ impl Watch {
         }
     }
 
-    /// So many calls received so many bytes.
+    /// Counts calls that received, and their bytes.
     #[inline]
     pub fn received(&mut self, now: Instant<Tai>, calls: u64, bytes: u64) {
         self.mark(now);
@@ -149,14 +149,14 @@ impl Watch {
         self.record.series.add((now - self.base).0, bytes);
     }
 
-    /// So many bytes were copied.
+    /// Counts bytes that were copied.
     pub fn copied(&mut self, now: Instant<Tai>, bytes: u64) {
         self.mark(now);
         self.record.copied_bytes += bytes;
         self.record.series.add((now - self.base).0, bytes);
     }
 
-    /// Something failed. Behind the load's end that is the other side going away, and nothing
+    /// Something failed. After the load's end that is only the other side closing, and nothing
     /// broke.
     pub fn broke(&mut self, what: &str, error: &io::Error) {
         let now = self.now();

@@ -4,7 +4,7 @@
 use super::watch::Watch;
 use std::sync::atomic::AtomicBool;
 
-/// One side of one instance of a load. It is made ready on the control thread; the rest happens on
+/// One side of one instance of a load. It is prepared on the control thread; the rest happens on
 /// its own.
 pub trait Work: Send {
     /// Makes the connection, or starts what must be there before the other side works. The other

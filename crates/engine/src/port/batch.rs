@@ -4,13 +4,13 @@
 use tardy_model::ethernet::Tags;
 use tardy_model::time::{Instant, Realtime};
 
-/// A call moves at most so many packets.
+/// The most packets that one call moves.
 pub const BATCH: usize = 64;
 
 /// What a receive call brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many packets, at least one and at most [`BATCH`].
+    /// This number of packets, at least one and at most [`BATCH`].
     Packets(usize),
     /// There is nothing to be read.
     Nothing,
@@ -18,8 +18,8 @@ pub enum Received {
     TimedOut,
 }
 
-/// The packets of the last receive call, wherever they lie: in memory of the port's own, or in a
-/// ring that the kernel fills again with the next call.
+/// The packets of the last receive call, wherever they are: in the port's own memory, or in a ring
+/// that the kernel fills again with the next call.
 pub trait Lent {
     /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);

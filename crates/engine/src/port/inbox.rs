@@ -37,21 +37,21 @@ impl Inbox {
     }
 
     /// Room for what the order expects: one byte more than the stream's packets, so that a longer
-    /// stranger is not taken for one of them; on port `packet` with what stands before the
-    /// payload, and with what fills a short frame up.
+    /// stranger is not taken for one of them; on port `packet` with what comes before the payload,
+    /// and with what fills a short frame up.
     pub fn of(order: &ReceiveOrder) -> Self {
         let payload = usize::from(order.expects().2).max(HEAD);
         let is_frames = order.order.port.traits().is_frames;
         Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
     }
 
-    /// The first place: its memory, and what is to be said of the packet there.
+    /// The first place: its memory, and what is to be noted about the packet there.
     #[inline(always)]
     pub(super) fn first(&mut self) -> (&mut [u8], &mut Heard) {
         (&mut self.bytes[..self.room], &mut self.places[0].heard)
     }
 
-    /// All places: their memory, how much of it each has, and what is to be said of the packets
+    /// All places: their memory, how much of it each has, and what is to be noted about the packets
     /// there.
     pub(super) fn all(&mut self) -> (&mut [u8], usize, impl Iterator<Item = &mut Heard>) {
         (&mut self.bytes, self.room, self.places.iter_mut().map(|place| &mut place.heard))
@@ -65,7 +65,7 @@ impl Inbox {
         (heard.length, heard.stamp) = (length, stamp);
     }
 
-    /// Says what VLAN tags the packet at place `n` came with.
+    /// Notes what VLAN tags the packet at place `n` came with.
     pub fn tag(&mut self, n: usize, tags: Tags) {
         self.places[n].tags = tags;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `packet`: Ethernet frames of tardy's own through packet sockets, the VLAN tag written into
-//! each by tardy itself, so that no VLAN device is needed. The receiver sees every tag that
-//! arrives. Stamps and clock are those of port `udp`.
+//! Port `packet`: tardy's own Ethernet frames through packet sockets; tardy itself writes the VLAN
+//! tag into each, so that no VLAN device is needed. The receiver sees every tag that arrives.
+//! Stamps and clock are those of port `udp`.
 
 pub mod filter;
 
@@ -18,8 +18,8 @@ use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
 use tardy_sys::{SysError, packet};
 
-/// Port `packet`. All of it is had on the control thread. Nothing wakes a packet socket's
-/// receiver: it looks at its order to stop when the wait's own limit has passed.
+/// Port `packet`. All of it is acquired on the control thread. Nothing wakes a packet socket's
+/// receiver: it checks for the order to stop when the wait's own limit has passed.
 pub struct Packet;
 
 impl PortKind for Packet {
@@ -55,7 +55,7 @@ impl PortKind for Packet {
 
 pub struct PacketSend {
     socket: UdpTx,
-    /// Memory for the frames of one call, what stands before the payload written already.
+    /// Memory for the frames of one call, what comes before the payload written already.
     frames: Vec<u8>,
     head: usize,
     /// Payload bytes of each.
@@ -88,7 +88,7 @@ impl PacketSend {
         self.socket.error_queue_bytes()
     }
 
-    /// Puts a payload behind the head of frame `n`.
+    /// Puts a payload after the head of frame `n`.
     #[inline]
     fn put(&mut self, n: usize, payload: &[u8]) {
         let at = n * (self.head + self.size) + self.head;
@@ -134,7 +134,7 @@ impl PacketReceive {
         let filter = filter::program(ethertype, nonce, stream.number());
         let stamp = order.order.wants(order.rx_kernel());
         let socket = packet::receiver(&order.device, &filter, tag.is_some(), stamp, 8 << 20)?;
-        // A packet socket is told of no NAPI context: there is nothing that it could poll.
+        // The kernel gives a packet socket no NAPI context: there is nothing that it could poll.
         let wait = if order.wait == Wait::Busypoll { Wait::Block } else { order.wait };
         Ok(PacketReceive { receiver: SocketReceiver::over(socket, order, wait)?, ethertype })
     }

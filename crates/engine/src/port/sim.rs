@@ -40,7 +40,7 @@ const EPOCH_NS: i64 = 1_767_225_637_000_000_000;
 struct Recorded {
     sent: (SentRows, SenderCounters),
     arrived: (Vec<Arrival>, ReceiverCounters),
-    /// Of the sender or who asks, and of the receiver.
+    /// Of the sender or the end that asks, and of the receiver.
     gaps: [Option<SpinGaps>; 2],
     reply: Option<ReplyHalves>,
     own: OwnNotes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving end of every port over a socket: the socket, its way to wait, and memory for what
-//! it receives. Wait, then receive stands here, once.
+//! it receives. Only this file has the sequence wait, then receive.
 
 use super::batch::Received;
 use super::inbox::Inbox;

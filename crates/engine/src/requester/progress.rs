@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a requester stands in its trial: which stretch it is in, what is on its way, what is
+//! How far a requester is in its trial: which stretch it is in, what is on its way, what is
 //! settled.
 
 use tardy_model::time::{Instant, Tai};
 
-/// Where the loop stands.
+/// How far the loop is.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
     /// The present stretch ends before this number.
     pub(super) until: u32,
-    /// Unmeasured requests that are still to go out before the stretch, and behind it.
+    /// Unmeasured requests that are still to go out before the stretch, and after it.
     pub(super) lead_in: u32,
     pub(super) lead_out: u32,
     /// Unmeasured requests on their way, and when the latest went out (TAI, ns).
@@ -39,8 +39,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The next stretch begins: of at most so many requests of a trial of `count`, with so many
-    /// unmeasured ones before and behind.
+    /// The next stretch begins: of at most `stretch` requests of a trial of `count`, with the given
+    /// numbers of unmeasured ones before and after it.
     pub(super) fn begin(&mut self, stretch: u32, count: u32, [lead_in, lead_out]: [u32; 2]) {
         self.until = self.next.saturating_add(stretch).min(count);
         (self.lead_in, self.lead_out, self.fillers) = (lead_in, lead_out, lead_out);

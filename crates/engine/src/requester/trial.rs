@@ -24,7 +24,7 @@ struct Turns {
     /// is given up.
     heard: Instant<Tai>,
     hope: Nanos,
-    /// Requests of a stretch, and unmeasured ones before and behind it.
+    /// Requests of a stretch, and unmeasured ones before and after it.
     stretch: u32,
     lead: [u32; 2],
     /// Stretches without a measured request that are still to come.
@@ -51,7 +51,7 @@ impl Turns {
 }
 
 impl Requester {
-    /// Runs the trial: every request, or until told to stop.
+    /// Runs the trial: every request, or until ordered to stop.
     pub fn run<T: Timer, S: SendPort, R: ReceivePort>(
         &mut self,
         timer: &mut T,
@@ -216,8 +216,8 @@ impl Requester {
         self.counters.socket_drops = from.drops();
         self.counters.foreign += from.strangers();
         self.gaps = turns.spins.then_some(turns.gaps);
-        // Told to stop, the trial ends with what was asked; where asking became impossible, the
-        // rest is not sent.
+        // On the order to stop, the trial ends with what was asked; where asking became impossible,
+        // the rest is not sent.
         let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.truncate(reached);
         self.sender.counters.paused_ns = self.paused_ns;

@@ -37,7 +37,7 @@ pub struct SenderCounters {
     pub queue_overflows: u64,
     /// Most bytes found waiting in it.
     pub queue_high_bytes: u64,
-    /// Its size, as the port told it; 0 while nobody asked.
+    /// Its size, as the port reported it; 0 while nobody asked.
     pub queue_bytes: u64,
     /// Time in which a closed loop had nothing in flight on purpose, while both ends emptied their
     /// error queues, ns.
@@ -47,8 +47,8 @@ pub struct SenderCounters {
 }
 
 impl SenderCounters {
-    /// So many packets were handed over at that instant, if it is known. Of none, as of one of a
-    /// lead-in, nothing is noted.
+    /// Notes how many packets were handed over at that instant, if it is known. For none, as for
+    /// one of a lead-in, it notes nothing.
     #[inline]
     pub(super) fn went_out(&mut self, packets: usize, at: Option<Instant<Tai>>) {
         self.sent += packets as u64;

@@ -19,7 +19,7 @@ use tardy_model::trial::SpinGaps;
 /// A sender ready to run: all memory is allocated and touched.
 pub struct Sender {
     pub(super) order: SendOrder,
-    /// The packets of a batch, one behind the other; the first place is also that of a packet by
+    /// The packets of a batch, one after the other; the first place is also that of a packet by
     /// itself.
     pub(super) payload: Vec<u8>,
     /// Of the trial's packets.
@@ -28,7 +28,7 @@ pub struct Sender {
     pub(super) keys: Keys,
     /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
     pub(super) in_trial: bool,
-    /// The trial's schedule, by which a launch time tells its packet.
+    /// The trial's schedule, by which a launch time identifies its packet.
     pub(super) schedule: Option<Schedule>,
     pub(super) next_key: u32,
     /// Warm-up packets whose stamps came back, before the queue discipline and in the driver.
@@ -41,7 +41,7 @@ pub struct Sender {
     pub(super) stamps: u32,
     /// When the latest packet was answered.
     pub(super) answered_at: Option<Instant<Tai>>,
-    /// The errno by which a send call told that the connection is over, 0 if none did.
+    /// The errno by which a send call reported that the connection is over, 0 if none did.
     pub(crate) connection_ended: i32,
     /// What the error queue holds.
     pub(super) room: Room,

@@ -11,7 +11,7 @@ const ROOM: usize = 16_384;
 /// Stretches between two packets that are noted at most: a day's trials would else have more of
 /// them than of samples.
 const ROOM_BETWEEN: usize = 1 << 18;
-/// Packets before and behind the trial's, of which stamps are fetched too.
+/// Packets before and after the trial's, of which stamps are fetched too.
 const BESIDE: usize = 1_024;
 
 /// The notes of one thread.
@@ -34,7 +34,7 @@ struct Stretch {
 const NOWHERE: u32 = u32::MAX;
 
 impl OwnLog {
-    /// For the thread of that end, which sends so many packets with stamps. Memory is allocated
+    /// For the thread of that end, which sends `packets` packets with stamps. Memory is allocated
     /// and touched only where the thread may have to write.
     pub fn new(side: Side, packets: u32) -> Self {
         let untouched = OwnWork { side, cpu: Some(1), start_ns: 1, end_ns: 1, reason: OwnReason::Room };

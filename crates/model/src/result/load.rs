@@ -19,7 +19,7 @@ pub struct LoadResult {
     pub achieved_bit_s: f64,
     /// Payload bytes that arrived.
     pub bytes: u64,
-    /// What was asked of all instances together, bits a second.
+    /// What all instances together were asked for, bits a second.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asked_bit_s: Option<u64>,
     /// Payload bits a second that were sent.

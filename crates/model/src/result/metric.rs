@@ -24,7 +24,7 @@ pub struct MetricResult {
     /// million rows; empty if there are none.
     #[schemars(extend("enum" = ["exact", "hdr3", ""]))]
     pub percentiles: String,
-    /// Why it cannot be had.
+    /// Why it is not available.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
     /// The figures. Quantiles are over intended packets.
@@ -39,7 +39,7 @@ pub struct MetricResult {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub infinite: Vec<String>,
     /// Percentiles that are null because fewer than 10 separate events lie beyond, or for a reason
-    /// that stands in `between_ns`.
+    /// that is in `between_ns`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unresolved: Vec<String>,
     /// Percentiles that are null because packets which were received without a stamp could change

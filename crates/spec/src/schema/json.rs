@@ -46,7 +46,7 @@ pub fn json_schema() -> Value {
     Value::Object(root)
 }
 
-/// The object whose keys stand below `path` in the table.
+/// The object whose keys are below `path` in the table.
 fn table(path: &[&str]) -> Map<String, Value> {
     let below = |key: &&Key| {
         let mut segments = key.segments();
@@ -225,7 +225,7 @@ fn distribution(time: bool) -> Value {
     text(format!("^((fixed|exponential):{one}|uniform:{one}\\.\\.{one}|pareto:{one}/{NUMBER})$"))
 }
 
-/// A map of so many, or a list in which none stands twice.
+/// A map of this many, or a list without repeats.
 fn classes(each_of: Option<usize>) -> Value {
     let item = json!({"type": "integer", "minimum": 0, "maximum": MOST_CLASSES - 1});
     match each_of {

@@ -7,7 +7,7 @@ use crate::tree::{Node, Toml};
 /// One key.
 #[derive(Debug)]
 pub struct Key {
-    /// Dotted; `*` stands for a name that the user gives.
+    /// Dotted; `*` matches a name that the user gives.
     pub pattern: &'static str,
     /// What its value is.
     pub kind: Kind,
@@ -17,7 +17,7 @@ pub struct Key {
     pub doc: &'static str,
     /// It belongs to the whole experiment: no case and no axis may set it.
     pub whole: bool,
-    /// The key beside it that says the same in another way; of the two, one.
+    /// The key next to it that sets the same in another way; a file may have one of the two.
     pub rival: Option<&'static str>,
 }
 
@@ -26,7 +26,7 @@ pub struct Key {
 pub enum Default {
     /// It must be there.
     Required,
-    /// Nothing, or what the text says.
+    /// Nothing, or what the text describes.
     None(&'static str),
     /// Text, as it would be written.
     Text(&'static str),
@@ -41,7 +41,7 @@ pub enum Default {
 }
 
 impl Default {
-    /// The default as it would stand in a file; `None` if there is none.
+    /// The default as a file would have it; `None` if there is none.
     pub(crate) fn node(self) -> Option<Node> {
         Some(Node::default(match self {
             Default::Required | Default::None(_) => return None,

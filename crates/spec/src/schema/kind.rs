@@ -36,7 +36,7 @@ pub enum Kind {
         min_ns: i64,
         /// Greatest, ns.
         max_ns: i64,
-        /// A word that may stand instead.
+        /// A word that may replace it.
         word: Option<&'static str>,
     },
     /// The time from one to the next of what is repeated: a span of time, or how often a second.
@@ -70,12 +70,12 @@ pub enum Kind {
     Policy,
     /// A list of points.
     Points {
-        /// A word that may stand instead.
+        /// A word that may replace it.
         word: &'static str,
     },
     /// A list of metrics.
     Metrics {
-        /// A word that may stand instead.
+        /// A word that may replace it.
         word: &'static str,
     },
     /// One metric, but for `delta`, whose blocks say nothing of repeatability.
@@ -97,7 +97,7 @@ pub enum Kind {
     Words,
     /// Traffic classes.
     Classes {
-        /// The class of each of so many priorities.
+        /// The class of each of this number of priorities.
         each_of: Option<usize>,
     },
     /// The queues of each class.
@@ -130,7 +130,7 @@ pub(crate) enum Value {
     Classes(Vec<u8>),
     Queues(Vec<Queues>),
     Entries(Vec<Entry>),
-    /// The word that stands instead of a value.
+    /// The word that replaces a value.
     Word,
 }
 
@@ -159,8 +159,8 @@ impl Kind {
         )
     }
 
-    /// A value as it is kept: a rate as the cycle that it is, so that a file that says the same
-    /// twice is seen to.
+    /// A value as it is kept: a rate as its cycle, so that a file that sets the same twice is
+    /// noticed.
     pub(crate) fn plain(&self, node: &Node, value: &Value) -> Node {
         match (self, value) {
             (Kind::Cycle { .. }, Value::Span(span)) if node.plain().ends_with("Hz") => {
@@ -171,8 +171,8 @@ impl Kind {
     }
 }
 
-/// A name that can be part of a file's name: begins with a letter or digit, holds only what
-/// `allowed` says.
+/// A name that can be part of a file's name: begins with a letter or digit, contains only what
+/// `allowed` accepts.
 pub(crate) fn checked_name(text: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Result<String, Wrong> {
     let wrong = |message: String, help: String| Err(Wrong { message, help });
     if text.is_empty() {
@@ -218,7 +218,7 @@ pub(super) fn policy(text: &str) -> Result<Policy, Wrong> {
             };
             let (runtime, deadline, period) =
                 (units::duration(runtime)?, units::duration(deadline)?, units::duration(period)?);
-            // The kernel's own least: `runtime >= 1 << DL_SCALE` in __checkparam_dl
+            // The kernel's lower limit: `runtime >= 1 << DL_SCALE` in __checkparam_dl
             // (kernel/sched/deadline.c).
             if runtime < Nanos(1 << 10) {
                 let message = format!("\"{text}\": the runtime is below the kernel's least, 1024ns");

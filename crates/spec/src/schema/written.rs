@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value as it is written in the file: how one of each kind is read, and what is said when it is
+//! A value as it is written in the file: how one of each kind is read, and the message when it is
 //! wrong.
 
 use super::kind::{
@@ -56,7 +56,7 @@ struct Written<'w> {
     node: &'w Node,
 }
 
-/// What is wrong with it, and the mend.
+/// What is wrong with it, and how to fix it.
 impl<'w> Written<'w> {
     fn wrong(self, message: String, help: impl Into<String>) -> Problem {
         Problem::new(Reason::Value, &self.node.at, message, help)
@@ -102,7 +102,7 @@ impl<'w> Written<'w> {
                 Problem::new(reason, &item.at, format!("`{}`: {}", self.key, wrong.message), wrong.help)
             })?;
             if out.contains(&value) {
-                let message = format!("`{}`: \"{text}\" stands there twice", self.key);
+                let message = format!("`{}`: \"{text}\" is there twice", self.key);
                 return Err(at.wrong(message, "leave one of the two out"));
             }
             out.push(value);

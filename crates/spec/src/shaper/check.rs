@@ -29,7 +29,7 @@ pub(super) fn queues(table: &Table<'_>, cell: &Rest<'_>, queues: &[Queues], clas
         return Err(table.wrong(&["class_queues"], message, "give each class queues of its own"));
     }
     let needed = taken.last().map_or(0, |(_, end)| *end);
-    // A device that the path does not make is looked at before the run.
+    // A device that the path does not make is examined before the run.
     let Some(has) = cell.path.queues.filter(|_| !cell.is_simulated()) else { return Ok(()) };
     if needed > has {
         let message =

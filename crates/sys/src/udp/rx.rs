@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::ethernet::Taken;
 use tardy_model::time::{Instant, Realtime};
 
-/// What a receive call says of one datagram.
+/// What a receive call reports about one datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Its bytes.
@@ -41,8 +41,8 @@ impl Heard {
 pub struct UdpRx {
     fd: OwnedFd,
     stamped: bool,
-    /// The kernel says which VLAN tag it has taken out of a frame.
-    tells_tags: bool,
+    /// The kernel reports which VLAN tag it has taken out of a frame.
+    reports_tags: bool,
     /// Shut down: from now on a receive call may give no byte where there is no datagram.
     woken: Arc<AtomicBool>,
     limit_ms: i32,
@@ -92,18 +92,18 @@ impl UdpRx {
     }
 
     /// On a socket that is bound: asks for stamps, and limits the wait of a call.
-    pub(crate) fn over(fd: OwnedFd, stamp: bool, tells_tags: bool) -> Result<Self, SysError> {
+    pub(crate) fn over(fd: OwnedFd, stamp: bool, reports_tags: bool) -> Result<Self, SysError> {
         if stamp {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
         let (woken, control) = (Arc::default(), [ControlBuffer::default(); MOST]);
-        let mut socket = UdpRx { fd, stamped: stamp, tells_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
+        let mut socket = UdpRx { fd, stamped: stamp, reports_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
         socket.limit(LIMIT_MS)?;
         Ok(socket)
     }
 
-    /// A wait returns after so many milliseconds without a datagram, fewer than a second.
+    /// A wait returns after this number of milliseconds without a datagram, fewer than a second.
     ///
     /// # Errors
     /// The kernel's.
@@ -140,7 +140,7 @@ impl UdpRx {
     /// down by [`Waker`]; EAGAIN if there is nothing to be read, or the time limit passed.
     #[inline]
     pub fn receive(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<usize, i32> {
-        if !self.stamped && !self.tells_tags {
+        if !self.stamped && !self.reports_tags {
             return self.receive_unstamped(into, heard, wait);
         }
         let mut io = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -157,7 +157,7 @@ impl UdpRx {
             return Ok(0);
         }
         heard.came(length, rx_stamp(&message));
-        if self.tells_tags {
+        if self.reports_tags {
             heard.taken = rx_tag(&message);
         }
         Ok(1)
@@ -176,8 +176,8 @@ impl UdpRx {
     }
 
     /// The same of all datagrams that wait, at most [`MOST`] and as many as `bytes` has room for,
-    /// of `room` bytes each; what is said of them goes to the first of `heard`. Where there is
-    /// only one this costs a look at an empty queue.
+    /// of `room` bytes each; what is reported about them goes to the first of `heard`. Where there
+    /// is only one this costs a look at an empty queue.
     #[inline(never)]
     pub fn receive_many<'a>(
         &mut self,
@@ -214,7 +214,7 @@ impl UdpRx {
             }
             let Some(heard) = heard.next() else { break };
             heard.came(length, rx_stamp(&message.msg_hdr));
-            if self.tells_tags {
+            if self.reports_tags {
                 heard.taken = rx_tag(&message.msg_hdr);
             }
             packets += 1;
@@ -228,7 +228,7 @@ impl UdpRx {
         length == 0 && message.msg_controllen == 0 && self.woken.load(Relaxed)
     }
 
-    /// Waits until the socket says that it is readable. False if the time limit passed.
+    /// Waits until the socket is reported readable. False if the time limit passed.
     #[inline]
     pub fn wait(&self, by: &Waiter) -> bool {
         by.wait(&self.fd, self.limit_ms)

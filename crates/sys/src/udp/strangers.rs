@@ -19,13 +19,13 @@ pub(super) fn share_port(fd: &OwnedFd) -> Result<(), SysError> {
 /// It is only counted, so most of it need not be kept.
 pub(super) struct Strangers {
     fd: OwnedFd,
-    /// Those that it dropped and that were told.
+    /// Those that it dropped and that were reported.
     dropped: u32,
 }
 
 /// Room for some datagrams.
 const STRANGERS_BYTES: i32 = 64 << 10;
-/// A count takes no more than this many out of the queue: it has never room for so many.
+/// A count takes no more than this many out of the queue: it never has room for this many.
 const MOST_STRANGERS: u64 = 1 << 16;
 
 impl Strangers {

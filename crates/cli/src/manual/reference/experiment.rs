@@ -6,13 +6,13 @@ use crate::manual::markdown::escaped;
 use std::fmt::Write;
 use tardy_spec::schema::KEYS;
 
-const SAYS: &str = "An experiment file is TOML. Every key that it may hold stands here, with its default. `NAME` is a name that you \
+const SAYS: &str = "An experiment file is TOML. Every key that it may have is listed here, with its default. `NAME` is a name that you \
     give. Cases and axes set keys by their full dotted name, as `stream.ctl.cycle`; keys marked *whole* belong to the whole \
     experiment, and no case or axis may set them. Words marked *later* are known, and refused by this version.\n\n\
     The same as JSON Schema: `tardy schema experiment`.";
 
 const SAY_CASES: &str =
-    "Beside the keys above a file may hold bundles of overrides and axes. Cells are cases × axes.\n";
+    "Besides the keys above a file may have bundles of overrides and axes. Cells are cases × axes.\n";
 
 pub fn chapter() -> Chapter {
     let mut out = start("Experiment file", SAYS);
@@ -27,7 +27,7 @@ pub fn chapter() -> Chapter {
         let _ = write!(out, "\n## {name}\n\n");
         let rows = KEYS.iter().filter(|key| section(key.pattern) == name).map(|key| {
             let whole = if key.whole { " *whole*" } else { "" };
-            let rival = key.rival.map(|rival| format!(" Not beside `{rival}`.")).unwrap_or_default();
+            let rival = key.rival.map(|rival| format!(" Not together with `{rival}`.")).unwrap_or_default();
             let later = match key.kind.later() {
                 [] => String::new(),
                 words => format!(" *later:* `{}`", words.join("`, `")),
@@ -53,7 +53,7 @@ pub fn chapter() -> Chapter {
     ("experiment.md".to_owned(), out)
 }
 
-/// `stream.*.tx.cpu` stands in the section `[stream.NAME.tx]`.
+/// `stream.*.tx.cpu` is in the section `[stream.NAME.tx]`.
 fn section(pattern: &str) -> String {
     match pattern.rsplit_once('.') {
         None => "At the top".to_owned(),

@@ -35,7 +35,7 @@ fn title(text: &str) -> &str {
 
 fn exits() -> Chapter {
     let mut out =
-        start("Exit codes", "What a verb's exit code means. Which of them a verb can end with stands on its page.");
+        start("Exit codes", "What a verb's exit code means. Each verb's page lists those that it can end with.");
     let rows = Exit::ALL.map(|exit| vec![format!("{}", exit as u8), exit.says().1.to_owned()]);
     let _ = write!(out, "\n{}", table(&["code", "means"], rows));
     ("exit-codes.md".to_owned(), out)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdicts' ids: the rules as they are registered, each with what the method's chapter says
-//! first about it.
+//! The verdicts' ids: the rules as they are registered, each with the first sentence about it in
+//! the method's chapter.
 
 use super::chapter::{Chapter, start, table};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ const WIDER: &[(&str, &str, &str)] = &[
     (
         "repeats",
         "cell",
-        "*ok*: the trials agree; *warning*: they do not; *note*: it cannot be told. See [repeats](../method/repeats.md).",
+        "*ok*: the trials agree; *warning*: they do not; *note*: it cannot be judged. See [repeats](../method/repeats.md).",
     ),
     (
         "gates",
@@ -49,7 +49,7 @@ const WIDER: &[(&str, &str, &str)] = &[
         "cell",
         "*invalid*: a sender's timer was late by a millisecond or more at p99 in a guest whose processor is emulated, in real time.",
     ),
-    ("placement", "cell", "*warning*: a CPU was asked for and could not be had, and what was taken instead."),
+    ("placement", "cell", "*warning*: a CPU was asked for and was not available; the sentence names what was taken instead."),
     (
         "exact-time",
         "run",
@@ -71,12 +71,12 @@ const WIDER: &[(&str, &str, &str)] = &[
     (
         "validity",
         "run",
-        "*warning*: the experiment file judges something more mildly than by default; *note*: it sets other values that are none the milder.",
+        "*warning*: the experiment file judges something more mildly than by default; *note*: it sets other values that are not more lenient.",
     ),
     ("killed", "run", "*note*: the run was killed before its end; the trials that were finished are judged."),
 ];
 
-const SAYS: &str = "A verdict in `results.json` bears the id of the rule that gave it. Ids are stable. *note*: worth knowing; *warning*: \
+const SAYS: &str = "A verdict in `results.json` has the id of the rule that gave it. Ids are stable. *note*: worth knowing; *warning*: \
     doubtful; *invalid*: do not use the numbers. A rule says nothing when all is well.";
 
 pub fn chapter() -> Chapter {
@@ -102,7 +102,7 @@ pub fn chapter() -> Chapter {
     ("verdicts.md".to_owned(), out)
 }
 
-/// What the method says of a rule: from its heading to the next.
+/// What the method's chapter has about a rule: from its heading to the next.
 fn section(id: &str) -> &'static str {
     let heading = format!("\n## {id}\n");
     let Some(at) = METHOD.find(&heading) else { return "" };

@@ -60,7 +60,7 @@ impl Draft {
         self.load(RETURN, 0);
         let jump = |line: usize, to: To| {
             let place = self.places.iter().find(|(name, _)| *name == to);
-            // A program of so few lines has no jump that is longer than a byte tells.
+            // A program of so few lines has no jump that does not fit into a byte.
             place.map_or(0, |(_, at)| (at - line - 1) as u8)
         };
         let lines = self.lines.iter().enumerate();
@@ -89,7 +89,7 @@ pub fn program(ethertype: u16, nonce: u64, stream: u8) -> Vec<Instruction> {
         }
         draft.here(To::Payload(tags));
         let at = (UNTAGGED + 4 * tags) as u32;
-        // Reading behind a frame's end would drop it.
+        // Reading beyond a frame's end would drop it.
         draft.load(LENGTH, 0);
         draft.compare(AT_LEAST, at + HEAD as u32, To::Next, To::Accept);
         for (place, word) in [(0, MAGIC), (8, (nonce >> 32) as u32), (12, nonce as u32)] {

@@ -118,8 +118,8 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
     }
 }
 
-/// A machine of two CPUs on which the measuring threads ran for `run_ns`, beside what the faults
-/// add.
+/// A machine of two CPUs on which the measuring threads ran for `run_ns`, not counting what the
+/// faults add.
 fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) -> MachineState {
     let share = |part: f64| (passed_ns as f64 * part) as i64;
     let cpu = |end: usize| {
