@@ -98,7 +98,8 @@ impl UdpRx {
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
         let (woken, control) = (Arc::default(), [ControlBuffer::default(); MOST]);
-        let mut socket = UdpRx { fd, stamped: stamp, reports_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
+        let mut socket =
+            UdpRx { fd, stamped: stamp, reports_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
         socket.limit(LIMIT_MS)?;
         Ok(socket)
     }

@@ -49,7 +49,11 @@ const WIDER: &[(&str, &str, &str)] = &[
         "cell",
         "*invalid*: a sender's timer was late by a millisecond or more at p99 in a guest whose processor is emulated, in real time.",
     ),
-    ("placement", "cell", "*warning*: a CPU was asked for and was not available; the sentence names what was taken instead."),
+    (
+        "placement",
+        "cell",
+        "*warning*: a CPU was asked for and was not available; the sentence names what was taken instead.",
+    ),
     (
         "exact-time",
         "run",
