@@ -35,10 +35,10 @@ use tardy_lab::slot::ClaimError;
 use tardy_lab::station::{Offer, PlannedStation, StationMethods};
 use tardy_lab::step::{Question, Step};
 use tardy_lab::undo::{PutBack, UndoError};
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::manifest::ReadBack;
+use tardy_model::path::{Life, StationHost, StationKind, StationTraits};
 use tardy_model::sample::{Batch, Outcome};
-use tardy_model::station::{Life, StationHost, StationKind, StationTraits};
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::{Experiment, Setup};
 

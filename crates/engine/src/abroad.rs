@@ -3,9 +3,9 @@
 
 use crate::receiver::Arrival;
 use crate::sender::SentRows;
-use tardy_model::offset::Offset;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
+use tardy_model::time::Offset;
 use tardy_model::time::{ClockReading, Conversion, Instant, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
 

@@ -10,11 +10,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::offset::EndOffsets;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Port, Side, Stream};
+use tardy_model::time::EndOffsets;
 use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
 

@@ -2,8 +2,8 @@
 //! Background load: what it is asked to be, and what was measured of it in a trial.
 
 use crate::machine::ThreadRecord;
+use crate::port::TcpRecord;
 use crate::stream::{CpuChoice, Policy};
-use crate::tcp::TcpRecord;
 use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -5,12 +5,12 @@
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
-use crate::offset::EndOffsets;
 use crate::placement::PlacementRecord;
 use crate::point::{Metric, Point, Source};
+pub use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
-pub use crate::tcp::TcpRecord;
+use crate::time::EndOffsets;
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
