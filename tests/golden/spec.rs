@@ -16,7 +16,7 @@ use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Experiment, Path as Joined, Shaper};
-use tardy_spec::placement::{clash, spins_realtime};
+use tardy_spec::experiment::{clash, spins_realtime};
 use tardy_spec::schema::{KEYS, show_duration};
 use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError};
 use tardy_spec::{json_schema, load, read, ready_made, resolve};

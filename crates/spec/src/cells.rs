@@ -2,9 +2,8 @@
 //! Cells: cases × axes, in the order of the file, and their ids.
 
 use crate::cell::View;
-use crate::error::{At, MOST, Problem, Reason};
+use crate::error::{At, Faults, MOST, Problem, Reason};
 use crate::experiment::{Cell, Setup};
-use crate::faults::Faults;
 use crate::schema::KEYS;
 use crate::setup;
 use crate::sheet::{Assignment, Axis, Case, Sheet};

@@ -3,14 +3,12 @@
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
-use crate::experiment::Softirq;
-use crate::placement::{self, StreamThread};
+use crate::experiment::{self, Softirq, StreamThread};
 use crate::schema::show_duration;
 use tardy_model::ethernet::{ETHERTYPE, TAGS};
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::port::TagBy;
-use tardy_model::stream::Side;
-use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream, Wait};
 
 /// VLANs over port `udp` in one cell: a slot has this number of addresses besides those of the
 /// path.
@@ -336,7 +334,7 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
         }
     };
     let numbered = streams.iter().enumerate().map(|(n, stream)| (stream, n));
-    let Some((_, one, other)) = placement::clash(numbered, slot) else { return Ok(()) };
+    let Some((_, one, other)) = experiment::clash(numbered, slot) else { return Ok(()) };
     let key = |(stream, end): StreamThread<'_>, field: &str| format!("stream.{}.{end}.{field}", stream.name);
     let thread = |(stream, end): StreamThread<'_>| format!("`{}.{end}`", stream.name);
     let mut keys = Vec::new();
@@ -365,7 +363,7 @@ pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) ->
     let relative = |cpu: &CpuChoice| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
     for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| relative(choice)) {
         let key = format!("station.{station}.softirq");
-        let Some((stream, end)) = placement::receiver_at(streams, station) else {
+        let Some((stream, end)) = experiment::receiver_at(streams, station) else {
             let message = format!("`{key}` is \"{choice}\", and no stream's packets arrive at `{station}`");
             return Err(view.combination(&[key], message, "write a number, or leave it out".to_owned()));
         };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background loads of one cell: their values, and which of them do not go together.
 
-use crate::cell::{Table, View};
+use crate::cell::{Table, View, cpu, ends, integer, policy, share, span, text};
 use crate::error::Problem;
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
-use crate::values::{cpu, ends, integer, policy, share, span, text};
 use tardy_model::load::{Distribution, Load, LoadKind, Rate};
 use tardy_model::stream::{CpuChoice, Policy, Stream, UNDER_TEST};
 
@@ -107,7 +106,7 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
     if table.find("kind").is_none() {
         // What it does is not known; where, is.
         let there =
-            ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::values::station(view, &table, end))));
+            ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::cell::station(view, &table, end))));
         drop(there);
     }
     let word = table.get("kind", text)?;
@@ -130,7 +129,7 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             let (from, to) = ends(view, &table);
             (from, Some(to))
         }
-        (false, None) => (crate::values::station(view, &table, "from")?, None),
+        (false, None) => (crate::cell::station(view, &table, "from")?, None),
     };
     if let LoadKind::Command { peer_command, .. } = &kind
         && to.is_none()

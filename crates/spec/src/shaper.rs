@@ -2,14 +2,12 @@
 //! `[shaper]`: the values of one cell become a queue discipline.
 
 mod check;
-mod rest;
 
-use crate::cell::{Table, View};
+use crate::cell::{Table, View, flag, integer, rate, span, text};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::{Value, show_duration};
-use crate::values::{flag, integer, rate, span, text};
-use rest::Rest;
+use check::Rest;
 use tardy_model::load::Load;
 use tardy_model::shaper::{
     Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,

@@ -2,9 +2,7 @@
 //! The file sorted by the table of keys: what holds for all cells, the cases, the axes. `--set` is
 //! laid over all three.
 
-use crate::error::{At, MOST, Origin, Problem, Reason};
-use crate::faults::Faults;
-use crate::near;
+use crate::error::{At, Faults, MOST, Origin, Problem, Reason};
 use crate::schema::{self, KeyOrTable, Value};
 use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey};
@@ -274,11 +272,11 @@ impl Sheet {
                     let metric = path.last().map_or("", String::as_str);
                     let counts = schema::children(&path[..2]);
                     let other = synonyms::of_key(&path[..2], metric, is_there);
-                    let help = match (near::nearest(metric, counts.iter().copied()), other) {
+                    let help = match (synonyms::nearest(metric, counts.iter().copied()), other) {
                         (Some(count), _) => format!("did you mean `{count}`?"),
                         (None, Some((_, says))) => says,
                         (None, None) if metric.contains("..") => wrong.help,
-                        (None, None) => format!("{}, or a count: {}", wrong.help, near::list(counts)),
+                        (None, None) => format!("{}, or a count: {}", wrong.help, synonyms::list(counts)),
                     };
                     return faults.add(Problem::new(Reason::UnknownKey, &key.at, wrong.message, help));
                 }
@@ -299,7 +297,7 @@ impl Sheet {
                     return Ok(());
                 }
                 let message = format!("there is no rule of validity `{id}`");
-                return Err(Problem::new(Reason::UnknownKey, at, message, near::mend(id, ids)));
+                return Err(Problem::new(Reason::UnknownKey, at, message, synonyms::suggestion(id, ids)));
             }
             _ => return Ok(()),
         };
@@ -314,7 +312,7 @@ impl Sheet {
             // The user never sees it.
             _ if knock_on => String::new(),
             [] => format!("write [{what}.{name}]"),
-            names => near::mend(name, names.iter().map(|known| known.name.as_str())),
+            names => synonyms::suggestion(name, names.iter().map(|known| known.name.as_str())),
         };
         let message = format!("there is no {what} `{name}`");
         Err(Problem { knock_on, ..Problem::new(Reason::UnknownKey, at, message, help) })
@@ -393,10 +391,10 @@ impl Sheet {
                     faults.add(Problem::new(Reason::Value, &node.at, message, "write optional = true"));
                 }
                 (other, _) => {
-                    named |= near::nearest(other, ["name", "set", "optional"]) == Some("name");
+                    named |= synonyms::nearest(other, ["name", "set", "optional"]) == Some("name");
                     let message = format!("a case has no key `{other}`");
                     let help = match schema::lookup(&schema::split(other)) {
-                        KeyOrTable::Unknown => near::mend(other, ["name", "set", "optional"]),
+                        KeyOrTable::Unknown => synonyms::suggestion(other, ["name", "set", "optional"]),
                         _ => format!("write it into set: set = {{ \"{other}\" = … }}"),
                     };
                     faults.add(Problem::new(Reason::UnknownKey, &key.at, message, help));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A TOML text as a tree in which everything knows its place and tables keep the order of the file.
 
-use crate::error::{At, Origin, Problem, Reason};
-use crate::faults::Faults;
+use crate::error::{At, Faults, Origin, Problem, Reason};
 use std::collections::HashSet;
 use std::ops::Range;
 use toml::Spanned;

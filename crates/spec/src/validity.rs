@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `[validity]`: what the file sets of the rules that decide whether figures may be used.
 
-use crate::error::{Problem, Reason};
-use crate::faults::Faults;
+use crate::error::{Faults, Problem, Reason};
 use crate::schema::Value;
 use crate::sheet::{Assignment, Sheet};
 use tardy_model::validity::{RuleDefault, RuleLimit, Setting, Validity, rule};

@@ -7,21 +7,18 @@
 
 mod json;
 mod key;
-mod kind;
 mod schedule;
 mod spread;
 mod table;
 pub(crate) mod units;
-mod words;
 mod written;
 
 pub use json::json_schema;
-pub use key::{Default, Key};
-pub use kind::Kind;
+pub use key::{Default, Key, Kind};
 pub use table::KEYS;
 pub use units::show_duration;
 
-pub(crate) use kind::{Value, checked_name, metric};
+pub(crate) use key::{Value, checked_name, metric};
 
 /// What `optional` of a case means, in one line.
 pub const OPTIONAL: &str = "If a machine cannot set the case up, its cells are not available, and that does not make the run invalid; whatever was measured counts as usual.";

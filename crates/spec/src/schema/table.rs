@@ -3,7 +3,7 @@
 
 use super::key::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::key::{self, Key};
-use super::kind::Kind;
+use crate::schema::key::Kind;
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::MOST_INSTANCES;

@@ -2,7 +2,6 @@
 //! Quantities with their units. Arithmetic is exact: what cannot be held exactly is refused, never
 //! rounded.
 
-use crate::near;
 use crate::synonyms;
 use tardy_model::time::Nanos;
 
@@ -165,7 +164,7 @@ pub(super) fn quantity(
             return Err(wrong(message, format!("did you mean \"{sign}{written}\"?")));
         }
         let alike = names.clone().find(|name| name.eq_ignore_ascii_case(unit.trim()));
-        return Err(match alike.or_else(|| near::nearest(unit.trim(), names)) {
+        return Err(match alike.or_else(|| synonyms::nearest(unit.trim(), names)) {
             Some(name) => wrong(
                 format!("\"{text}\": `{unit}` is not a unit"),
                 format!("did you mean \"{}{name}\"?", text.trim_end_matches(unit)),
