@@ -3,26 +3,47 @@
 
 mod args;
 mod exit;
-mod interrupt;
 mod manual;
-mod progress;
 mod recorder;
 mod verbs;
 
+use args::Verb;
+use exit::Exit;
 use std::process::ExitCode;
+use verbs::{agent, compare, completions, export, guest, hwtstamp, init, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
     if tardy_sys::machine::is_init() {
-        return verbs::init::call();
+        return init::call();
     }
     if tardy_sys::machine::called("modprobe") {
-        return verbs::init::modprobe();
+        return init::modprobe();
     }
     tardy_sys::search::trust_path();
     let args = args::read();
     // A panic is a fault in tardy itself; the hook has reported it by then.
-    let end = std::panic::catch_unwind(|| verbs::call(args.verb));
-    let end = end.unwrap_or(Ok(exit::Exit::Internal));
+    let end = std::panic::catch_unwind(|| call(args.verb));
+    let end = end.unwrap_or(Ok(Exit::Internal));
     ExitCode::from(end.unwrap_or_else(|error| exit::tell(&error)) as u8)
+}
+
+/// Calls the file that has the verb: a line each.
+fn call(verb: Verb) -> anyhow::Result<Exit> {
+    match verb {
+        Verb::Run(args) => run::call(args),
+        Verb::Plan(args) => plan::call(args),
+        Verb::Report(args) => report::call(args),
+        Verb::Compare(args) => compare::call(&args),
+        Verb::Export(args) => export::call(&args),
+        Verb::Guest(args) => guest::call(args),
+        Verb::Undo(args) => undo::call(&args),
+        Verb::Schema(args) => man::schema(&args),
+        Verb::Man(args) => man::man(&args),
+        Verb::Notices => man::notices(),
+        Verb::Completions(args) => completions::call(&args),
+        Verb::Agent(args) => agent::agent(args),
+        Verb::Steward => agent::steward(),
+        Verb::Hwtstamp(args) => hwtstamp::call(&args),
+    }
 }

@@ -6,7 +6,6 @@
 //! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
 
 mod document;
-mod flags;
 pub mod markdown;
 mod pages;
 pub mod reference;
@@ -30,7 +29,7 @@ pub fn documents(command: &Command) -> Vec<Document> {
 pub fn document(command: &Command, verb: Option<&str>) -> Document {
     let page = PAGES.iter().find(|page| page.verb == verb).unwrap_or(&pages::BARE);
     let of = verb.and_then(|verb| command.find_subcommand(verb)).unwrap_or(command);
-    let mut sections = vec![Section { title: "synopsis", blocks: vec![Block::Text(flags::synopsis(of))] }];
+    let mut sections = vec![Section { title: "synopsis", blocks: vec![Block::Text(document::synopsis(of))] }];
     let texts = |texts: &[&str]| texts.iter().map(|text| Block::Text((*text).to_owned())).collect::<Vec<_>>();
     let terms = |terms: &[(&str, &str)]| -> Vec<Block> {
         terms.iter().map(|(term, says)| Block::Term(format!("`{term}`"), (*says).to_owned())).collect()
@@ -46,7 +45,7 @@ pub fn document(command: &Command, verb: Option<&str>) -> Document {
     } else {
         add("verbs", below(of));
     }
-    add("options", flags::options(of));
+    add("options", document::options(of));
     let exits = page.exits.iter().map(|exit| {
         let code = *exit as u8;
         Block::Term(format!("`{code}`"), exit.says().1.to_owned())
@@ -72,9 +71,9 @@ fn below(command: &Command) -> Vec<Block> {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let one = |verb: &Command| {
         let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-        let flags = flags::options(verb).into_iter().filter(|block| matches!(block, Block::Term(..)));
+        let flags = document::options(verb).into_iter().filter(|block| matches!(block, Block::Term(..)));
         let head =
-            [Block::Group(verb.get_name().to_owned()), Block::Text(flags::synopsis(verb)), Block::Text(about + ".")];
+            [Block::Group(verb.get_name().to_owned()), Block::Text(document::synopsis(verb)), Block::Text(about + ".")];
         head.into_iter().chain(flags).collect::<Vec<_>>()
     };
     shown.flat_map(one).collect()

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs, one file each, and what several of them share.
 
-mod agent;
-mod call;
-mod compare;
-mod completions;
-mod export;
+pub mod agent;
+pub mod compare;
+pub mod completions;
+pub mod export;
 pub mod guest;
-mod hwtstamp;
+pub mod hwtstamp;
 pub mod init;
-mod man;
-mod notices;
-mod plan;
-mod report;
-mod run;
-mod schema;
-mod steward;
-mod undo;
-
-pub use call::call;
+pub mod man;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod undo;
 
 use crate::args::Experiment;
 use crate::exit::{Exit, Failure};

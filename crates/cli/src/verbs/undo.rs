@@ -2,8 +2,7 @@
 //! `tardy undo`: puts back what killed runs left behind; runs that are alive are left alone.
 
 use crate::args::Undo;
-use crate::exit::{Exit, Failure, printable};
-use crate::interrupt;
+use crate::exit::{self, Exit, Failure, printable};
 use crate::verbs::count;
 use anyhow::{Context, Result};
 use std::cell::Cell;
@@ -13,7 +12,7 @@ use tardy_lab::host::runner::Processes;
 use tardy_lab::undo::{Leftover, PutBack, UndoError, UndoReport, leftovers, undo_all, undo_own};
 
 pub fn call(args: &Undo) -> Result<Exit> {
-    interrupt::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
+    exit::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
     let exit = put_back(&super::state(), args.own)?;
     // A second signal ended the run that this process was.
     Ok(if args.own { Exit::Interrupted } else { exit })
