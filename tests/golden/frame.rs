@@ -4,8 +4,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tardy_engine::activity::ActivityId;
-use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, ToAgent};
+use tardy_engine::message::{self, ActivityId, FromAgent, MessageError, PROTOCOL, ToAgent};
 use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};

@@ -2,25 +2,20 @@
 //! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or
 //! system call. Stamps wait in the error queue until the trial is over (`stamps.rs`).
 
-mod counters;
 mod memory;
-mod own;
-mod room;
 mod rows;
 mod stamps;
 mod trial;
 
-pub use counters::SenderCounters;
-pub use memory::Sender;
-pub use own::OwnLog;
+pub use memory::{OwnLog, Sender, SenderCounters};
 pub use rows::{Sending, SentRows};
 pub(crate) use stamps::STRETCH;
 
-use crate::keys::UNMEASURED;
 use crate::live::Live;
 use crate::order::StreamOrder;
 use crate::port::{BATCH, SendPort, Timer};
 use crate::schedule::{Schedule, base_time};
+use memory::UNMEASURED;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};

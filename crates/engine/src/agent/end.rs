@@ -2,25 +2,22 @@
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between
 //! the two.
 
-use super::bind::{BindEnd, BoundEnd};
 use super::link::{Command, EndRecord, Event, Link};
 use super::{advice, hardware};
-use crate::activity::ActivityId;
+use crate::agent::threads::{BindEnd, BoundEnd};
 use crate::live::Digest;
-use crate::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
+use crate::message::{ActivityId, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
 use crate::port::Wake;
 use crate::receiver::{Arrival, Shared};
 use crate::worker;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::Side;
-use tardy_model::stream::{Wait, live};
+use tardy_model::stream::{Side, Wait, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::{SysError, clock, nic, poke};

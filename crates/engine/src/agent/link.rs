@@ -2,8 +2,7 @@
 //! What the agent's control thread and a measuring thread send to each other, and what a measuring
 //! thread leaves.
 
-use crate::activity::ActivityId;
-use crate::message::{FromAgent, MessageError, ToAgent};
+use crate::message::{ActivityId, FromAgent, MessageError, ToAgent};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use crate::worker::Account;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a measuring thread does from its start to its half: one function for each kind of end,
 //! compiled for each kind of port.
+//!
+//! An end binds its port before its thread starts, so that what is not available is known early.
+//! [`bind`] chooses the copy of the loops that was compiled for the port, once.
 
-use super::hardware;
-use super::link::{Command, EndRecord, Link};
+use crate::agent::hardware;
+use crate::agent::link::{Command, EndRecord, Link};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
-use crate::port::udp::MachineTimer;
-use crate::port::{PortKind, ReceivePort, SendPort, Timer};
+use crate::port::packet::Packet;
+use crate::port::tcp::Tcp;
+use crate::port::udp::{MachineTimer, Udp};
+use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
@@ -14,8 +19,9 @@ use crate::sender::{Sender, SenderCounters};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::stream::Wait;
+use tardy_model::stream::{Port, Wait};
 use tardy_model::trial::TcpRecord;
+use tardy_sys::SysError;
 
 /// Works as ordered through what was bound. `None` if it could not be opened, which was reported to
 /// the agent.
@@ -265,4 +271,42 @@ fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>)
         tcp,
         own,
     }
+}
+
+/// How an agent binds an end to the port that its order names.
+pub type BindEnd = fn(EndOrder) -> Result<BoundEnd, SysError>;
+
+/// What an end does on its thread; nothing if it could not open its port, which is reported.
+type Work = Box<dyn FnOnce(&Shared, &Link) -> Option<EndRecord> + Send>;
+
+/// An end that may begin.
+pub struct BoundEnd {
+    /// The size of its error queue, read back; 0 at a receiver.
+    pub(super) error_queue_bytes: u64,
+    /// What ends its wait for a packet.
+    pub(super) wake: Wake,
+    pub(super) work: Work,
+}
+
+/// Binds an end.
+///
+/// # Errors
+/// The kernel's; of an order that its port cannot do, that this is so.
+pub(super) fn bind(order: EndOrder) -> Result<BoundEnd, SysError> {
+    match order.port() {
+        Port::Udp => bind_to::<Udp>(order),
+        Port::Packet => bind_to::<Packet>(order),
+        Port::Tcp => bind_to::<Tcp>(order),
+        Port::Sim => Err(cannot("port sim has no sockets")),
+    }
+}
+
+/// Binds an end to a port of this kind, whatever its order names.
+///
+/// # Errors
+/// As [`PortKind::bind`].
+pub fn bind_to<P: PortKind>(order: EndOrder) -> Result<BoundEnd, SysError> {
+    let Bound { port, error_queue_bytes, wake } = P::bind(&order)?;
+    let work: Work = Box::new(move |shared, link| work::<P>(order, port, shared, link));
+    Ok(BoundEnd { error_queue_bytes, wake, work })
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a side looks at and writes into while it works: the stop, the clock, its record.
+//! What every kind of load must be able to do ([`Work`]), and what a side reads and writes while it
+//! works: the stop, the clock, its record ([`Watch`]).
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::load::{Broke, Lead, Series, SideRecord};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::clock;
@@ -166,4 +168,22 @@ impl Watch {
             self.record.broke = Some(Broke { what, errno, at_ns: self.at(now) });
         }
     }
+}
+
+/// One side of one instance of a load. It is prepared on the control thread; the rest happens on
+/// its own.
+pub trait Work: Send {
+    /// Makes the connection, or starts what must be there before the other side works. The other
+    /// side is ready.
+    fn connect(&mut self, _stop: &AtomicBool) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// True for a side that only answers: it works at once and not from the load's start.
+    fn answers(&self) -> bool {
+        false
+    }
+
+    /// Works until the end, and fills the record.
+    fn run(&mut self, watch: &mut Watch);
 }

@@ -4,19 +4,15 @@
 //! [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are compiled for each kind, so
 //! there is nothing between a stamp and the call that it belongs to.
 
-mod batch;
 mod inbox;
 pub mod packet;
 pub mod queue;
-mod readable;
 pub mod sim;
 mod socket;
 pub mod tcp;
 pub mod udp;
-mod waits;
 
-pub use batch::{BATCH, Lent, Received};
-pub use inbox::Inbox;
+pub use inbox::{BATCH, Inbox, Lent, Received};
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 
 use crate::order::{EndOrder, Ways};

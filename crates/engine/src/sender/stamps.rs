@@ -11,10 +11,9 @@
 //! does not fit is taken in between, and each such stretch of work is noted.
 
 use super::memory::Sender;
-use super::room::Room;
 use super::rows::Sending;
-use crate::keys::UNMEASURED;
 use crate::port::{DRAIN, SendPort, Timer, TxPoint, TxStamp, queue};
+use crate::sender::memory::{Room, UNMEASURED};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::OwnReason;
