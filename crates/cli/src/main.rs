@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     if tardy_sys::machine::called("modprobe") {
         return init::modprobe();
     }
-    tardy_sys::search::trust_path();
+    tardy_sys::process::trust_path();
     let args = args::read();
     // A panic is a fault in tardy itself; the hook has reported it by then.
     let end = std::panic::catch_unwind(|| call(args.verb));

@@ -19,5 +19,5 @@ pub mod sender;
 pub mod worker;
 
 // Names of modules that are now part of another one; crates/lab still uses them.
-pub use message as activity;
 pub use matcher as dropped;
+pub use message as activity;

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::OnceLock;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::time::{Instant, Monotonic, Tai};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 use tardy_sys::{clock, thread};
 
 /// Stack of a measuring thread: it is locked into memory, so the usual 8 MiB would cost as much.

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use tardy_model::verdict::Figure;
-use tardy_sys::features::{self, Feature};
 use tardy_sys::hwtstamp::{self, HwStamp};
-use tardy_sys::nic::{self, TsInfo};
+use tardy_sys::nic::{self, Feature, TsInfo};
 use thiserror::Error;
 
 /// An address that the device has, as words for `ip addr replace`.
@@ -259,7 +258,7 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .filter(|speed| *speed > 0);
-    nic.tc_offload = features::feature(&name, "hw-tc-offload").ok().flatten();
+    nic.tc_offload = nic::feature(&name, "hw-tc-offload").ok().flatten();
     nic.can = nic::ts_info(&name).map_err(|error| error.to_string());
     nic.stamps = hwtstamp::read(&name).map_err(|error| error.to_string());
     Ok(nic)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tardy_model::placement::{CpuWork, NapiThread};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 /// What each CPU has done for the network and for devices since boot.
 pub fn work() -> BTreeMap<u32, CpuWork> {

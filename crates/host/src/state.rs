@@ -7,7 +7,7 @@ use std::fs;
 use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
 use tardy_sys::clock;
 use tardy_sys::exits::{Exit, Exits};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 /// One tick of `/proc/stat` (USER_HZ is 100 on every Linux that Rust runs on), ns.
 const TICK_NS: i64 = 10_000_000;

@@ -2,8 +2,7 @@
 //! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of
 //! each that was sent, and of the segment that completed each that came.
 
-use crate::call;
-use crate::control::ControlBuffer;
+use crate::call::{self, ControlBuffer};
 use crate::error::SysError;
 use crate::stamps::{self, StampBuffers, TxStamp, TxStamps, rx_stamp};
 use crate::tcp::{Tcp, TcpInfo};
@@ -55,7 +54,7 @@ pub fn split(
     error_queue_bytes: i32,
 ) -> Result<(MessagesTx, MessagesRx), SysError> {
     let failed = |source| SysError { call: "dup", on: "a connection".into(), source };
-    crate::poke::heed();
+    crate::wait::heed();
     tcp.limit_sends(Duration::from_millis(LIMIT_MS as u64)).map_err(|source| SysError {
         call: "SO_SNDTIMEO",
         on: "a connection".into(),

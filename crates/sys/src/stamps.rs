@@ -2,7 +2,7 @@
 //! Tx stamps as they come back through a socket's error queue, and the rx stamp of a message that
 //! was received.
 
-use crate::control::{ControlBuffer, for_each, value};
+use crate::call::{ControlBuffer, for_each, value};
 use std::mem;
 use std::os::fd::AsRawFd;
 use tardy_model::ethernet::{TAG, Taken};

@@ -7,7 +7,6 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 mod rx;
-mod strangers;
 mod tx;
 
 pub use rx::{Heard, UdpRx, Waker};

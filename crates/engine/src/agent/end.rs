@@ -20,7 +20,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Side, Wait, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::{SysError, clock, nic, poke};
+use tardy_sys::{SysError, clock, nic, wait};
 
 pub struct End {
     activity: ActivityId,
@@ -160,7 +160,7 @@ impl End {
         match &self.wake {
             Wake::ByItself => {}
             Wake::By(wake) => wake(),
-            Wake::Poke => poke::poke(self.tid),
+            Wake::Poke => wait::poke(self.tid),
         }
     }
 
@@ -169,7 +169,7 @@ impl End {
         let thread = self.thread.take()?;
         // A poke that comes before the call that it is to end is lost.
         while matches!(self.wake, Wake::Poke) && !thread.is_finished() {
-            poke::poke(self.tid);
+            wait::poke(self.tid);
             std::thread::sleep(Duration::from_millis(1));
         }
         thread.join().ok().flatten()
@@ -216,7 +216,7 @@ impl End {
         let digest = self.shared.live.digest();
         let moved = (digest.done, digest.turns);
         if matches!(self.wake, Wake::Poke) && moved == self.moved {
-            poke::poke(self.tid);
+            wait::poke(self.tid);
         }
         self.moved = moved;
         self.began.map(|_| digest)

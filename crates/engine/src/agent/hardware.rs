@@ -8,8 +8,8 @@ use crate::sender::{SenderCounters, SentRows};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::PhcReading;
+use tardy_sys::clock::Phc;
 use tardy_sys::nic;
-use tardy_sys::phc::Phc;
 
 /// Opens the clock by which the device of a sender stamps.
 ///

@@ -6,14 +6,13 @@ use crate::load::order::LoadOrder;
 use crate::load::watch::{LIMIT, Watch, Work};
 use std::collections::BTreeSet;
 use std::fs;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
 use tardy_sys::child::{Child, Ended};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 /// Of a program's output so much is kept, its beginning.
 const KEPT: usize = 1 << 20;

@@ -16,8 +16,7 @@ pub use watch::{Watch, Work};
 
 use crate::message::{ActivityId, ActivitySummary, FromAgent, MessageError};
 use crate::worker;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;

@@ -4,8 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::load::{Broke, Lead, Series, SideRecord};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::clock;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving socket with its ways to wait: one packet a call, or all that wait, up to [`MOST`].
+//!
+//! The kernel keeps what others than the peer send to the port of a connected socket from that
+//! socket. So a second one, of the same port and connected to nobody, counts it ([`Strangers`]).
 
-use super::strangers::{Strangers, share_port};
-use super::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::address::{bind, connect, socket};
-use crate::call;
-use crate::control::ControlBuffer;
+use crate::call::{self, ControlBuffer};
 use crate::error::SysError;
 use crate::stamps::{TxStamps, rx_stamp, rx_tag};
+use crate::udp::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::wait::{self, LIMIT_MS, Waiter};
-use std::io;
-use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{io, mem};
 use tardy_model::ethernet::Taken;
 use tardy_model::time::{Instant, Realtime};
 
@@ -269,5 +269,43 @@ impl Waker {
         // SAFETY: takes numbers only. An unconnected UDP socket answers ENOTCONN and wakes its
         // waiters all the same.
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
+    }
+}
+
+/// Lets more than one socket be bound to a port. Each must ask for it.
+pub(super) fn share_port(fd: &OwnedFd) -> Result<(), SysError> {
+    set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32, "SO_REUSEADDR")
+}
+
+/// A socket of the same port as a connected one, for what comes from others than that one's peer.
+/// It is only counted, so most of it need not be kept.
+pub(super) struct Strangers {
+    fd: OwnedFd,
+    /// Those that it dropped and that were reported.
+    dropped: u32,
+}
+
+/// Room for some datagrams.
+const STRANGERS_BYTES: i32 = 64 << 10;
+/// A count takes no more than this many out of the queue: it never has room for this many.
+const MOST_STRANGERS: u64 = 1 << 16;
+
+impl Strangers {
+    pub(super) fn open(local: SocketAddr) -> Result<Self, SysError> {
+        let fd = socket(local, libc::SOCK_DGRAM)?;
+        share_port(&fd)?;
+        set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &STRANGERS_BYTES, "SO_RCVBUF")?;
+        bind(&fd, local)?;
+        Ok(Strangers { fd, dropped: 0 })
+    }
+
+    /// Those since the last call: what lies in the queue, and what it had no room for.
+    pub(super) fn count(&mut self) -> u64 {
+        let mut byte = [0];
+        let waiting =
+            (0..MOST_STRANGERS).take_while(|_| call::recv(&self.fd, &mut byte, libc::MSG_DONTWAIT).is_ok()).count();
+        let dropped = memory(&self.fd).map_or(self.dropped, |info| info[8]);
+        let more = dropped.wrapping_sub(mem::replace(&mut self.dropped, dropped));
+        waiting as u64 + u64::from(more)
     }
 }

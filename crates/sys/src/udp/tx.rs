@@ -4,14 +4,12 @@
 
 use super::{MOST, buffer, memory, set};
 use crate::address::{bind, connect, socket};
-use crate::call;
-use crate::control::ControlBuffer;
+use crate::call::{self, ControlBuffer};
 use crate::error::SysError;
 use crate::stamps::{self, Launching, StampBuffers, TxStamp, TxStamps};
-use std::io;
-use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::{io, mem};
 
 /// Control message that gives a packet's stamp key (Linux ≥ 6.13).
 const SCM_TS_OPT_ID: i32 = 81;
