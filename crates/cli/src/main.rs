@@ -10,15 +10,15 @@ mod verbs;
 use args::Verb;
 use exit::Exit;
 use std::process::ExitCode;
-use verbs::{agent, compare, completions, export, guest, hwtstamp, init, man, plan, report, run, undo};
+use verbs::{agent, compare, completions, export, guest, hwtstamp, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
     if tardy_sys::machine::is_init() {
-        return init::call();
+        return agent::first_process();
     }
     if tardy_sys::machine::called("modprobe") {
-        return init::modprobe();
+        return agent::modprobe();
     }
     tardy_sys::process::trust_path();
     let args = args::read();

@@ -7,12 +7,11 @@
 //! kinds have in common is here: they are prepared together, and each is started, checked, stopped
 //! and collected.
 
-pub mod advice;
 mod end;
-mod hardware;
 mod link;
 mod threads;
 
+pub use end::advice;
 pub use threads::{BindEnd, BoundEnd, bind_to};
 
 use crate::live::Digest;

@@ -21,7 +21,6 @@ mod stamps;
 pub mod synonyms;
 mod tree;
 mod unknown;
-mod validity;
 
 pub use error::{LARGEST, Place, Reason, Source, SpecError};
 pub use experiment as placement;
@@ -69,7 +68,7 @@ fn load_checked(source: &Source, overrides: &[String], faults: &mut Faults) -> O
         return None;
     }
     let sheet = pinned(&tree::document(&source.text, faults)?, overrides, faults);
-    let validity = validity::of(&sheet, faults);
+    let validity = check::validity(&sheet, faults);
     let cells = cells::cells(&sheet, faults);
     if !faults.is_empty() {
         return None;

@@ -2,7 +2,7 @@
 //! Datagrams in bulk, without stamps: many in a call, between two sockets that know only each
 //! other.
 
-use crate::address::{bind, connect, socket};
+use crate::call::{bind, connect, socket};
 use crate::error::SysError;
 use crate::tcp::Buffers;
 use crate::udp::set;

@@ -3,7 +3,6 @@
 //! kernel stamps. The only crate with unsafe code; each block says why it is sound. What is
 //! returned has been read back from the kernel, not assumed.
 
-mod address;
 mod call;
 pub mod child;
 pub mod clock;

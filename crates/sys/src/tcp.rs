@@ -2,7 +2,7 @@
 //! TCP connections: made with a time limit, of either IP version, with buffers that are set before
 //! the handshake, and what the kernel reports about one (TCP_INFO).
 
-use crate::address::{bind, connect, socket};
+use crate::call::{bind, connect, socket};
 use crate::error::{SysError, check};
 use crate::udp::set;
 use std::io::{self, Read, Write};

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The manual's pages as documents: the flags come from `args.rs`, the exit codes from `exit.rs`,
 //! the rest of a page from `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a
-//! chapter of the book (`markdown.rs`).
+//! chapter of the book (`reference.rs`).
 //!
 //! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
 
 mod document;
-pub mod markdown;
 mod pages;
 pub mod reference;
 pub mod roff;

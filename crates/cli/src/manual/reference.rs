@@ -3,8 +3,7 @@
 //! nothing here can go stale.
 
 use crate::exit::Exit;
-use crate::manual::markdown::{self, escaped};
-use crate::manual::{RUN_FOLDER, documents};
+use crate::manual::{Block, Document, RUN_FOLDER, documents};
 use clap::Command;
 use serde_json::Value;
 use std::fmt::Write;
@@ -17,7 +16,7 @@ use tardy_spec::schema::KEYS;
 /// built.
 pub fn chapters(command: &Command) -> Vec<Chapter> {
     let mut chapters = vec![experiment()];
-    chapters.extend(documents(command).iter().map(|page| (format!("{}.md", page.name), markdown::chapter(page))));
+    chapters.extend(documents(command).iter().map(|page| (format!("{}.md", page.name), chapter_of(page))));
     chapters.push(exits());
     chapters.push(run_folder());
     chapters.extend(schemas());
@@ -44,7 +43,7 @@ fn run_folder() -> Chapter {
         "The run folder",
         "What `tardy run` writes. CELL is a cell's id, N a trial's number, STREAM a stream's name.",
     );
-    let rows = RUN_FOLDER.iter().map(|(file, says)| vec![format!("`{file}`"), markdown::escaped(says)]);
+    let rows = RUN_FOLDER.iter().map(|(file, says)| vec![format!("`{file}`"), escaped(says)]);
     let _ = write!(out, "\n{}", table(&["file", "holds"], rows));
     out += "\nIts contents: [results.json](results.md), [manifest.json](manifest.md), [samples.parquet](samples.md).\n";
     ("run-folder.md".to_owned(), out)
@@ -55,7 +54,7 @@ pub type Chapter = (String, String);
 
 /// How a chapter begins.
 fn start(title: &str, says: &str) -> String {
-    format!("{}# {title}\n\n{says}\n", markdown::HEAD)
+    format!("{}# {title}\n\n{says}\n", HEAD)
 }
 
 /// A table: a heading, then rows.
@@ -371,4 +370,42 @@ fn first_sentence(section: &str) -> String {
         rest = after.split_once(')').map_or("", |(_, after)| after);
     }
     out + rest
+}
+
+/// The first line of a chapter that is made.
+pub const HEAD: &str = "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n";
+
+pub fn chapter_of(document: &Document) -> String {
+    let mut out = format!("{HEAD}# {}\n\n{}\n", document.name, document.about);
+    for section in &document.sections {
+        let _ = write!(out, "\n## {}\n\n", sentence(section.title));
+        for block in &section.blocks {
+            let _ = match block {
+                Block::Text(text) => write!(out, "{}\n\n", escaped(text)),
+                Block::Group(title) => write!(out, "### {title}\n\n"),
+                Block::Term(term, says) => writeln!(out, "- {}: {}", escaped(term), escaped(says)),
+                Block::Command(line, says) => write!(out, "{}\n\n```sh\n{line}\n```\n\n", escaped(says)),
+            };
+        }
+    }
+    out
+}
+
+fn sentence(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Angle brackets outside of literals would be taken for HTML, brackets for a link.
+pub fn escaped(text: &str) -> String {
+    let mut literal = false;
+    let mut out = String::new();
+    for letter in text.chars() {
+        literal ^= letter == '`';
+        match letter {
+            '<' | '>' | '[' | ']' if !literal => out.extend(['\\', letter]),
+            _ => out.push(letter),
+        }
+    }
+    out
 }

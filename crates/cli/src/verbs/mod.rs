@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs, one file each, and what several of them share.
+//! The verbs, and what several of them share. Each has a file; small ones of one subject share one.
 
 pub mod agent;
 pub mod compare;
@@ -7,7 +7,6 @@ pub mod completions;
 pub mod export;
 pub mod guest;
 pub mod hwtstamp;
-pub mod init;
 pub mod man;
 pub mod plan;
 pub mod report;

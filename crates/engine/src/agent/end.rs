@@ -2,9 +2,8 @@
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between
 //! the two.
 
-use super::link::{Command, EndRecord, Event, Link};
-use super::{advice, hardware};
-use crate::agent::threads::{BindEnd, BoundEnd};
+use crate::agent::link::{Command, EndRecord, Event, Link};
+use crate::agent::threads::{self, BindEnd, BoundEnd};
 use crate::live::Digest;
 use crate::message::{ActivityId, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
@@ -83,7 +82,7 @@ impl End {
         let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
         let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps, order.lead) == by_kernel);
         let BoundEnd { error_queue_bytes, wake, work } =
-            bind(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
+            bind(threads::with_hardware(order)).map_err(|error| socket_error(name, &device, &error))?;
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
@@ -292,7 +291,7 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
-        _ => advice::after(error.errno()).to_owned(),
+        _ => advice(error.errno()).to_owned(),
     };
     format!("the {end}'s socket: {error}: {mend}")
 }
@@ -320,7 +319,7 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     let mut points = vec![(driver, offers(nic::TsInfo::tx_software), none("software tx stamp"))];
     if !send.replies {
         let clock = match (one_way, offers(nic::TsInfo::tx_hardware)) {
-            (true, _) if send.order.wants(Point::TxHw) => hardware::clock(send).map(|_| ()),
+            (true, _) if send.order.wants(Point::TxHw) => threads::device_clock(send).map(|_| ()),
             (_, true) => Err("a device's stamps are read of one-way streams only".to_owned()),
             (_, false) => Err(none("hardware tx stamp")),
         };
@@ -340,4 +339,26 @@ fn absent_rx(order: &StreamOrder, replies: bool, device: &str) -> Vec<(Point, St
         order,
         &[(Point::RxHw, false, why), (Point::RxXdp, false, format!("port {} has no XDP program", order.port.name()))],
     )
+}
+
+/// What to do next after this errno.
+pub fn advice(errno: i32) -> &'static str {
+    match errno {
+        libc::EADDRINUSE => "is another program using the address or the port in this namespace?",
+        libc::EADDRNOTAVAIL => {
+            "the address is not in this namespace any more: something outside tardy removed it; run again"
+        }
+        libc::EPERM | libc::EACCES => "it needs rights that root has (CAP_NET_RAW for port packet): run it with sudo",
+        libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT => {
+            "this kernel does not have it, or it is switched off: take another port, or ip = \"ipv4\""
+        }
+        libc::ENOBUFS | libc::ENOMEM => "the kernel has no memory for it: ask for fewer streams or shorter trials",
+        libc::EMFILE | libc::ENFILE => {
+            "too many files are open: raise the limit (`ulimit -n`), or ask for fewer streams and loads"
+        }
+        libc::EINVAL | libc::ENOPROTOOPT | libc::EOPNOTSUPP => {
+            "this kernel does not know what was asked of the socket: try it on a newer one (--in guest)"
+        }
+        _ => "run it again; if it fails again, report it with this message: tardy does not know this reason",
+    }
 }

@@ -4,8 +4,11 @@
 //!
 //! An end binds its port before its thread starts, so that what is not available is known early.
 //! [`bind`] chooses the copy of the loops that was compiled for the port, once.
+//!
+//! A sending device may take stamps by its own clock. That clock is read together with
+//! CLOCK_REALTIME before the trial and after it, and between the two readings it is taken to run
+//! evenly.
 
-use crate::agent::hardware;
 use crate::agent::link::{Command, EndRecord, Link};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
 use crate::port::packet::Packet;
@@ -15,13 +18,17 @@ use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
-use crate::sender::{Sender, SenderCounters};
+use crate::sender::{Sender, SenderCounters, SentRows};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
+use tardy_model::point::Point;
+use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::{Port, Wait};
+use tardy_model::time::PhcReading;
 use tardy_model::trial::TcpRecord;
-use tardy_sys::SysError;
+use tardy_sys::clock::Phc;
+use tardy_sys::{SysError, nic};
 
 /// Works as ordered through what was bound. `None` if it could not be opened, which was reported to
 /// the agent.
@@ -74,7 +81,7 @@ const REPORT: &str = "this is a fault of tardy; report it with this message";
 fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.thread);
     let opened = open::<P>(bound, link)?;
-    let phc = order.hardware().then(|| hardware::clock(&order).ok()).flatten();
+    let phc = order.hardware().then(|| device_clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
     let (mut before, mut after) = (None, None);
     let what = format!("the connection of stream {}", order.order.stream);
@@ -121,7 +128,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     };
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
-    hardware::convert(&mut half, &mut counters, before, after);
+    convert_hardware(&mut half, &mut counters, before, after);
     Some(EndRecord { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own })
 }
 
@@ -309,4 +316,48 @@ pub fn bind_to<P: PortKind>(order: EndOrder) -> Result<BoundEnd, SysError> {
     let Bound { port, error_queue_bytes, wake } = P::bind(&order)?;
     let work: Work = Box::new(move |shared, link| work::<P>(order, port, shared, link));
     Ok(BoundEnd { error_queue_bytes, wake, work })
+}
+
+/// Opens the clock by which the device of a sender stamps.
+///
+/// # Errors
+/// Why it is not available.
+pub(super) fn device_clock(send: &SendOrder) -> Result<Phc, String> {
+    let device = &send.device;
+    let info = nic::ts_info(device).map_err(|error| format!("what {device} can stamp is unknown: {error}"))?;
+    if !info.tx_hardware() || info.phc < 0 {
+        let (flags, phc) = (info.flags, info.phc);
+        return Err(format!("{device} offers no hardware tx stamp (its abilities: {flags:#x}, PTP clock {phc})"));
+    }
+    let phc = Phc::open(info.phc).and_then(|phc| phc.read().map(|_| phc));
+    phc.map_err(|error| format!("the clock of {device} cannot be read: {error}"))
+}
+
+/// Drops what is not available from an order, so that nothing waits for it: such stamps come to
+/// one-way senders alone.
+pub(super) fn with_hardware(mut order: EndOrder) -> EndOrder {
+    let unasked = |send: &mut SendOrder| send.order.stamps.retain(|point| *point != Point::TxHw);
+    match &mut order {
+        EndOrder::Send(send) if send.order.wants(Point::TxHw) && device_clock(send).is_err() => unasked(send),
+        EndOrder::Send(_) | EndOrder::Receive(_) => {}
+        EndOrder::Ask(ask) => unasked(&mut ask.send),
+        EndOrder::Reflect(reflect) => unasked(&mut reflect.send),
+    }
+    order
+}
+
+/// Turns the device's instants of a half into CLOCK_REALTIME. Where the clock was set meanwhile,
+/// or could not be read, there are none.
+pub(super) fn convert_hardware(
+    half: &mut SentRows,
+    counters: &mut SenderCounters,
+    before: Option<PhcReading>,
+    after: Option<PhcReading>,
+) {
+    let between = before.zip(after).and_then(|(before, after)| PhcReading::between(before, after));
+    for stamp in &mut half.tx_hw {
+        let realtime = stamp.get().zip(between).map(|(phc_ns, between)| between.to_realtime_ns(phc_ns));
+        *stamp = MaybeNanos::from(realtime);
+    }
+    counters.hardware_bound_ns = between.map_or(0, |between| between.bound_ns);
 }

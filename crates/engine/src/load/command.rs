@@ -2,11 +2,11 @@
 //! `command`: a program of the user's, started, watched, stopped, its output kept. A program that
 //! serves is known to be up when it listens in this network namespace.
 
-use crate::load::order::LoadOrder;
-use crate::load::watch::{LIMIT, Watch, Work};
+use crate::load::work::{LIMIT, LoadOrder, Watch, Work};
 use std::collections::BTreeSet;
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tardy_model::harmless;
 use tardy_model::load::ExitRecord;

@@ -2,7 +2,7 @@
 //! Loads that use the station's machine itself. `cpu` computes for a share of each period, measured
 //! by the thread's own CPU clock; `memory` copies through a working set.
 
-use crate::load::watch::{Watch, Work};
+use crate::load::work::{Watch, Work};
 use std::hint::black_box;
 use tardy_model::time::Nanos;
 use tardy_sys::thread;

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Background load: each kind is a function here, in the file of its subject, and a line in [`open`]. A load has its own thread at
-//! each side, which works from its start to its stop and leaves a record; every loop ends with the
-//! stop flag or a time limit.
+//! Background load: each kind is a function in the file of its subject, and a line in [`open`]. A
+//! load has its own thread at each side, which works from its start to its stop and leaves a record;
+//! every loop ends with the stop flag or a time limit.
 
 mod command;
 mod machine;
-mod order;
 mod tcp;
 mod udp;
-mod watch;
+mod work;
 
 pub use command::MARK;
-pub use order::{LoadAt, LoadOrder};
-pub use watch::{Watch, Work};
+pub use work::{LoadAt, LoadOrder, Watch, Work};
 
 use crate::message::{ActivityId, ActivitySummary, FromAgent, MessageError};
 use crate::worker;

@@ -7,13 +7,13 @@
 //! - `sporadic`: bursts with gaps between them, both drawn from the trial's own randomness, from →
 //!   to.
 
-use crate::load::order::LoadOrder;
-use crate::load::watch::{LIMIT, NAP, Watch, Work};
+use crate::load::work::{LIMIT, LoadOrder, NAP, Watch, Work};
 use crate::port::tcp::record;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tardy_model::load::Distribution;
 use tardy_model::time::Nanos;

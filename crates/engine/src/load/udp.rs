@@ -5,8 +5,7 @@
 //! - `udp_flood`: datagrams at a rate, or as fast as possible, from → to.
 //! - `camera`: frames at a fixed rate, each a burst of datagrams, from → to.
 
-use crate::load::order::LoadOrder;
-use crate::load::watch::{LIMIT, NAP, Watch, Work};
+use crate::load::work::{LIMIT, LoadOrder, NAP, Watch, Work};
 use std::io;
 use tardy_model::load::Rate;
 use tardy_model::time::Nanos;

@@ -4,8 +4,7 @@
 //! The kernel keeps what others than the peer send to the port of a connected socket from that
 //! socket. So a second one, of the same port and connected to nobody, counts it ([`Strangers`]).
 
-use crate::address::{bind, connect, socket};
-use crate::call::{self, ControlBuffer};
+use crate::call::{self, ControlBuffer, bind, connect, socket};
 use crate::error::SysError;
 use crate::stamps::{TxStamps, rx_stamp, rx_tag};
 use crate::udp::{MOST, UdpTx, buffer, get_int, memory, set};
@@ -13,7 +12,8 @@ use crate::wait::{self, LIMIT_MS, Waiter};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::{io, mem};
 use tardy_model::ethernet::Taken;
 use tardy_model::time::{Instant, Realtime};

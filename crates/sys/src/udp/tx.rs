@@ -3,8 +3,7 @@
 //! back through.
 
 use super::{MOST, buffer, memory, set};
-use crate::address::{bind, connect, socket};
-use crate::call::{self, ControlBuffer};
+use crate::call::{self, ControlBuffer, bind, connect, socket};
 use crate::error::SysError;
 use crate::stamps::{self, Launching, StampBuffers, TxStamp, TxStamps};
 use std::net::{IpAddr, SocketAddr};
