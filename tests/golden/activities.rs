@@ -4,10 +4,9 @@
 
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::agent;
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::{self, ActivitySummary, FromAgent, ToAgent};
+use tardy_engine::message::{self, ActivityId, ActivityOrder, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::order::{EndOrder, ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_model::load::LoadKind;
 use tardy_model::stream::{Kind, Policy, Port, Wait};

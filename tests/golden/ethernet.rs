@@ -3,8 +3,7 @@
 //! filter's program, run by an interpreter of its own on every kind of frame.
 
 use proptest::prelude::*;
-use tardy_engine::port::packet::filter;
-use tardy_engine::port::{Inbox, Lent};
+use tardy_engine::port::{Inbox, Lent, packet};
 use tardy_model::ethernet::{self, ETHERTYPE, MOST_TAGS, Mac, TAGS, Tag, Tags};
 use tardy_model::frame::{Frame, HEAD, PacketKind};
 use tardy_sys::packet::Instruction;
@@ -140,7 +139,7 @@ fn run(program: &[Instruction], frame: &[u8], outgoing: bool) -> u32 {
 
 #[test]
 fn the_filter_lets_its_own_type_through_under_any_tags_and_nothing_else() {
-    let program = filter::program(ETHERTYPE, NONCE, 2);
+    let program = packet::program(ETHERTYPE, NONCE, 2);
     assert!(program.len() < 255, "no jump is longer than a byte tells: {}", program.len());
     let (ours, others) = (payload(64, 2, NONCE), payload(64, 1, NONCE));
     for tags in 0..=MOST_TAGS {
@@ -169,7 +168,7 @@ proptest! {
         taken in any::<Option<(u16, u16)>>(),
         tags in 0usize..6,
     ) {
-        let program = filter::program(ETHERTYPE, NONCE, 0);
+        let program = packet::program(ETHERTYPE, NONCE, 0);
         let whole = frame(&vec![(TAGS[tags % 3], 9); tags], ETHERTYPE, &bytes);
         for frame in [bytes.as_slice(), &whole] {
             let opened = ethernet::open(frame, taken, ETHERTYPE);

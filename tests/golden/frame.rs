@@ -4,15 +4,14 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tardy_engine::activity::ActivityId;
-use tardy_engine::message::{self, FromAgent, MessageError, PROTOCOL, ToAgent};
+use tardy_engine::message::{self, ActivityId, FromAgent, MessageError, PROTOCOL, ToAgent};
 use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::{ClockReading, Conversion, Instant};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 const FRAME: Frame =
     Frame { kind: PacketKind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };

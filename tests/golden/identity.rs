@@ -12,7 +12,7 @@ use tardy_lab::command::Command;
 use tardy_lab::host::child;
 use tardy_lab::identity;
 use tardy_lab::station::Stations;
-use tardy_sys::search;
+use tardy_sys::process;
 
 /// A program that greets as an agent of this version, and then listens until it is left.
 fn agent_of(folder: &Path, version: &str) -> std::path::PathBuf {
@@ -80,21 +80,21 @@ fn as_root_a_program_was_started_out_of_a_folder_that_anybody_could_write_to() {
     let inside = open.join("inside");
     fs::create_dir(&inside).expect("made");
     for never in [&open, &shared, &inside, &open.join("missing"), Path::new("bin"), Path::new("."), Path::new("/tmp")] {
-        assert!(!search::only_root_writes(never), "{}", never.display());
+        assert!(!process::only_root_writes(never), "{}", never.display());
     }
-    assert!(search::only_root_writes(Path::new("/usr/bin")));
+    assert!(process::only_root_writes(Path::new("/usr/bin")));
     // Where no such folder can be made but by root, nobody can put a program.
-    assert!(search::only_root_writes(Path::new("/nonexistent/bin")));
+    assert!(process::only_root_writes(Path::new("/nonexistent/bin")));
     let path =
         std::env::join_paths([&open, Path::new(""), Path::new("bin"), Path::new("/usr/bin"), &inside]).expect("a PATH");
-    assert_eq!(search::trusted(&path), "/usr/bin");
-    assert_eq!(search::trusted(OsStr::new("bin:.:")), "/usr/sbin:/usr/bin:/sbin:/bin", "never the current folder");
+    assert_eq!(process::trusted(&path), "/usr/bin");
+    assert_eq!(process::trusted(OsStr::new("bin:.:")), "/usr/sbin:/usr/bin:/sbin:/bin", "never the current folder");
     // A link's owner may turn it round behind the look: what it leads to is kept, not the link.
     std::os::unix::fs::symlink("/usr/bin", folder.path().join("link")).expect("made");
-    assert_eq!(search::trusted(folder.path().join("link").as_os_str()), "/usr/bin");
+    assert_eq!(process::trusted(folder.path().join("link").as_os_str()), "/usr/bin");
     if tardy_sys::process::is_root() {
-        assert!(search::only_root_writes(&closed), "root's own folder below /tmp, where others cannot rename it");
+        assert!(process::only_root_writes(&closed), "root's own folder below /tmp, where others cannot rename it");
         std::os::unix::fs::chown(&closed, Some(65_534), None).expect("given away");
     }
-    assert!(!search::only_root_writes(&closed), "somebody else's");
+    assert!(!process::only_root_writes(&closed), "somebody else's");
 }

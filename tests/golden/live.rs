@@ -52,10 +52,10 @@ fn every_refusal_of_a_socket_was_put_down_to_a_taken_address() {
         libc::EINVAL,
         libc::EIO,
     ];
-    let said: BTreeSet<&str> = known.into_iter().map(advice::after).collect();
+    let said: BTreeSet<&str> = known.into_iter().map(advice).collect();
     assert_eq!(said.len(), known.len(), "each has an advice of its own: {said:?}");
-    assert!(advice::after(libc::EADDRINUSE).contains("another program"));
+    assert!(advice(libc::EADDRINUSE).contains("another program"));
     let others = known.into_iter().filter(|errno| *errno != libc::EADDRINUSE);
-    assert!(others.map(advice::after).all(|says| !says.contains("another program")));
-    assert_eq!(advice::after(libc::ENOMEM), advice::after(libc::ENOBUFS));
+    assert!(others.map(advice).all(|says| !says.contains("another program")));
+    assert_eq!(advice(libc::ENOMEM), advice(libc::ENOBUFS));
 }

@@ -10,13 +10,13 @@ use std::fs;
 use std::io::Write as _;
 use tardy_model::expect::{Count, Limit, Of};
 use tardy_model::path::PathKind;
+use tardy_model::path::StationKind;
 use tardy_model::point::{Metric, Point};
-use tardy_model::station::StationKind;
 use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Experiment, Path as Joined, Shaper, Station};
-use tardy_spec::placement::{clash, spins_realtime};
+use tardy_spec::experiment::{clash, spins_realtime};
 use tardy_spec::schema::{KEYS, show_duration};
 use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError};
 use tardy_spec::{json_schema, load, read, ready_made, resolve};
@@ -611,6 +611,6 @@ fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
     for station in built("station.*.kind") {
         // The only one so far. Another must be told from it here.
         assert_eq!(*station, "netns");
-        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::station::StationKind::Netns);
+        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::path::StationKind::Netns);
     }
 }

@@ -24,11 +24,11 @@ use tardy_lab::placement::place;
 use tardy_lab::plan;
 use tardy_lab::station::Stations;
 use tardy_lab::trial::{Broken, Outside, StreamHalves};
-use tardy_model::offset::{EndOffsets, Offset, OffsetReading};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Stream;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
+use tardy_model::time::{EndOffsets, Offset, OffsetReading};
 
 /// So far the other machine's clocks are ahead.
 pub const AHEAD_NS: i64 = 3_000_000;

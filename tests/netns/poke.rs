@@ -9,12 +9,12 @@ use std::net::TcpListener;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use tardy_sys::messages::split;
-use tardy_sys::poke::poke;
 use tardy_sys::process::signal;
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::tcp::{Buffers, Tcp};
 use tardy_sys::thread;
 use tardy_sys::udp::Heard;
+use tardy_sys::wait::poke;
 
 const SIZE: usize = 64;
 

@@ -6,8 +6,7 @@
 mod world;
 
 use std::collections::BTreeSet;
-use tardy_engine::activity::ActivityId;
-use tardy_engine::message::ToAgent;
+use tardy_engine::message::{ActivityId, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_lab::agent::AgentError;
 use tardy_lab::station::StationId;

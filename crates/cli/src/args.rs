@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verbs and flags, defined once: help texts, man pages, completions and the manual's reference
-//! come from here. What a page says beyond the flags stands in `manual/pages.rs`.
+//! come from here. What a page has beyond the flags is in `manual/pages.rs`.
 
 use crate::manual;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};

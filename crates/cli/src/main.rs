@@ -1,28 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `tardy` command: reads the arguments, calls a verb, turns what came of it into an exit code.
+//! The `tardy` command: reads the arguments, calls a verb, turns the result into an exit code.
 
 mod args;
 mod exit;
-mod interrupt;
 mod manual;
-mod progress;
 mod recorder;
 mod verbs;
 
+use args::Verb;
+use exit::Exit;
 use std::process::ExitCode;
+use verbs::{agent, compare, completions, export, guest, hwtstamp, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
     if tardy_sys::machine::is_init() {
-        return verbs::init::call();
+        return agent::first_process();
     }
     if tardy_sys::machine::called("modprobe") {
-        return verbs::init::modprobe();
+        return agent::modprobe();
     }
-    tardy_sys::search::trust_path();
+    tardy_sys::process::trust_path();
     let args = args::read();
-    // A panic is a fault of tardy's own; the hook has told it by then.
-    let end = std::panic::catch_unwind(|| verbs::call(args.verb));
-    let end = end.unwrap_or(Ok(exit::Exit::Internal));
+    // A panic is a fault in tardy itself; the hook has reported it by then.
+    let end = std::panic::catch_unwind(|| call(args.verb));
+    let end = end.unwrap_or(Ok(Exit::Internal));
     ExitCode::from(end.unwrap_or_else(|error| exit::tell(&error)) as u8)
+}
+
+/// Calls the file that has the verb: a line each.
+fn call(verb: Verb) -> anyhow::Result<Exit> {
+    match verb {
+        Verb::Run(args) => run::call(args),
+        Verb::Plan(args) => plan::call(args),
+        Verb::Report(args) => report::call(args),
+        Verb::Compare(args) => compare::call(&args),
+        Verb::Export(args) => export::call(&args),
+        Verb::Guest(args) => guest::call(args),
+        Verb::Undo(args) => undo::call(&args),
+        Verb::Schema(args) => man::schema(&args),
+        Verb::Man(args) => man::man(&args),
+        Verb::Notices => man::notices(),
+        Verb::Completions(args) => completions::call(&args),
+        Verb::Agent(args) => agent::agent(args),
+        Verb::Steward => agent::steward(),
+        Verb::Hwtstamp(args) => hwtstamp::call(&args),
+    }
 }

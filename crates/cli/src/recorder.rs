@@ -2,16 +2,22 @@
 //! Where a run's events and samples go: the run folder, the judge, the progress line.
 
 use crate::exit::printable;
-use crate::progress::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::error::Error;
+use std::io::IsTerminal;
+use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
-use tardy_judge::{Judge, traces::Traces};
+use tardy_engine::live::Digest;
+use tardy_judge::Judge;
+use tardy_judge::traces::Traces;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::script::Script;
 use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
+use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
+use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
@@ -46,8 +52,8 @@ fn utc_of(at: Instant<Realtime>) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// What stands in an event and not in its line of `events.jsonl`: the manifest holds it, or it is
-/// for the progress line.
+/// What is in an event and not in its line of `events.jsonl`: the manifest has it, or it is for the
+/// progress line.
 const NOT_IN_THE_LOG: [&str; 5] = ["elsewhere", "read_back", "of", "proc_version", "facts"];
 
 /// A line of `events.jsonl`.
@@ -132,7 +138,7 @@ impl<'a> Recorder<'a> {
         self.note(written);
     }
 
-    /// More is known of the guest: noted, and said once when it has booted.
+    /// More is known about the guest: noted, and printed once when it has booted.
     fn guest(&mut self, entry: &GuestEntry) {
         let was_booted = self.manifest.guest.as_ref().is_some_and(|guest| guest.boot_cpu_ns.is_some());
         if let (Some(boot_cpu_ns), false) = (entry.boot_cpu_ns, was_booted) {
@@ -171,8 +177,8 @@ impl Sink for Recorder<'_> {
             What::Commands { commands, elsewhere, .. } => {
                 let mut script = Script::default();
                 let mut line = |command: &String| match elsewhere {
-                    // Run here they would meet this machine's own devices; and a guest may say
-                    // anything.
+                    // If they ran here they would meet this machine's own devices; and a guest may
+                    // send anything.
                     true => script.comment(command),
                     false => script.line(command),
                 };
@@ -184,7 +190,7 @@ impl Sink for Recorder<'_> {
                 if self.manifest.stations.is_empty() {
                     self.manifest.stations = stations.clone();
                 }
-                // Which cells the path is built for is told with the first trial of each.
+                // The first trial of each cell reports that the path is built for it.
                 self.queueing.clear();
                 // Taken, so that no line of the log is made of them.
                 for read in std::mem::take(read_back) {
@@ -239,8 +245,8 @@ impl Sink for Recorder<'_> {
 
     fn trial(&mut self, record: &TrialRecord, streams: &[(String, Batch)]) -> Result<(), Box<dyn Error + Send + Sync>> {
         if let Some(why) = &record.failed {
-            // Half of it is gone: what is left stays beside the trials, as `<n>.partial`, and no
-            // figure comes of it.
+            // Half of it is gone: what is left stays next to the trials, as `<n>.partial`, and no
+            // figure uses it.
             self.keep(record, streams, None)?;
             self.log_now(What::TrialBroken { cell: record.cell.clone(), n: record.n, why: why.clone() });
             return Ok(());
@@ -255,5 +261,52 @@ impl Sink for Recorder<'_> {
         let valid = answer.map(|answer| answer.result.valid);
         self.log_now(What::TrialKept { cell: record.cell.clone(), n: record.n, valid });
         Ok(())
+    }
+}
+
+/// One line that shows which trial runs, how far it is, and how late its packets are so far.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Shown if stderr is a terminal.
+    pub fn new() -> Self {
+        let target =
+            if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style = ProgressStyle::with_template("{prefix:.bold}  {wide_bar:.dim} {percent:>3} %  {msg}  {elapsed:>4}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━━─"));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Progress { bar }
+    }
+
+    pub fn trial(&self, cell: &str, n: u32, order: u32, of: u32) {
+        self.bar.set_prefix(format!("{cell} trial {n} ({}/{of})", order + 1));
+        self.bar.set_message(String::new());
+        self.bar.set_length(0);
+    }
+
+    /// Live figures: those of the metric that leads in the table are shown, the sender's say how
+    /// far the trial is.
+    pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<Metric>) {
+        self.bar.set_length(u64::from(count));
+        if side == Side::Tx {
+            self.bar.set_position(digest.done);
+        }
+        let Some(metric) = metric else { return };
+        let us = |ns: Option<i64>| ns.map_or("–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        self.bar.set_message(format!("{metric} p50 {} p99 {} µs", us(digest.p50_ns), us(digest.p99_ns)));
+    }
+
+    /// Writes a line above the progress line.
+    pub fn say(&self, line: &str) {
+        let line = printable(line);
+        if self.bar.is_hidden() { eprintln!("{line}") } else { self.bar.println(line) }
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -2,33 +2,38 @@
 //! The station side: `tardy agent` on stdin and stdout. It obeys, measures, answers; when the
 //! other side goes away it stops its threads and ends, so that a dead coordinator leaves nothing
 //! running.
+//!
+//! [`Activities`] has the activities of this station in the present trial, by their ids. What all
+//! kinds have in common is here: they are prepared together, and each is started, checked, stopped
+//! and collected.
 
-mod activities;
-pub mod advice;
-mod bind;
 mod end;
-mod hardware;
 mod link;
 mod threads;
 
-pub use bind::{BindEnd, BoundEnd, bind_to};
+pub use end::advice;
+pub use threads::{BindEnd, BoundEnd, bind_to};
 
-use crate::message::{self, FromAgent, MessageError, ToAgent};
+use crate::live::Digest;
+use crate::load::{LoadSide, Work};
+use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
 use crate::ruler;
-use activities::Activities;
+use end::End;
 use link::Event;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{self, Duration};
+use tardy_model::time::{Instant, Tai};
 use tardy_sys::clock;
 
-/// How often live figures go out and threads are looked at. Each time the agent's control thread
+/// How often live figures go out and threads are checked. Each time the agent's control thread
 /// takes a CPU from what is measured for a tenth of a millisecond.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Serves until the other side is gone. `Ok` if it went in an orderly way or just went.
 pub fn serve(from: impl Read + Send + 'static, to: &mut impl Write, version: &str) -> Result<(), MessageError> {
-    serve_with(bind::bind, from, to, version)
+    serve_with(threads::bind, from, to, version)
 }
 
 /// The same with ports that are bound in another way than by the names in the orders; see
@@ -59,7 +64,7 @@ pub fn serve_with(
         }
     });
     let mut station = Station { activities: Activities::default(), bind, events };
-    let mut last_look = Instant::now();
+    let mut last_look = time::Instant::now();
     let result = loop {
         match inbox.recv_timeout(LOOK.saturating_sub(last_look.elapsed())) {
             Ok(Event::Gone(MessageError::Closed)) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
@@ -75,7 +80,7 @@ pub fn serve_with(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                last_look = Instant::now();
+                last_look = time::Instant::now();
                 let looked = station.activities.look();
                 let told = looked.map(|(activity, digest)| FromAgent::Progress { activity, digest });
                 if let Some(error) = told.map(|told| message::send(to, &told)).find_map(Result::err) {
@@ -100,7 +105,7 @@ impl Station {
         let mut tell = |told: FromAgent| message::send(to, &told);
         let obeyed = match order {
             ToAgent::Measure(threads) => {
-                // What a refused trial made ready must not run beside it.
+                // What a refused trial prepared must not run along with this one.
                 self.activities = Activities::default();
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));
@@ -136,4 +141,152 @@ impl Station {
         };
         obeyed.or_else(|why| tell(FromAgent::Failed(why)))
     }
+}
+
+enum Activity {
+    End(End),
+    Load(LoadSide),
+}
+
+impl Activity {
+    fn start(&mut self, base: Instant<Tai>) {
+        match self {
+            Activity::End(end) => end.start(base),
+            Activity::Load(load) => load.start(base),
+        }
+    }
+
+    fn stop(&self) {
+        match self {
+            Activity::End(end) => end.stop(),
+            Activity::Load(load) => load.stop(),
+        }
+    }
+
+    /// Notes where its thread runs. Gives its live figures, if it has any.
+    fn look(&mut self) -> Option<Digest> {
+        match self {
+            Activity::End(end) => end.look(),
+            Activity::Load(load) => {
+                load.look();
+                None
+            }
+        }
+    }
+}
+
+/// All activities of this station.
+#[derive(Default)]
+struct Activities {
+    all: BTreeMap<ActivityId, Activity>,
+    /// The sockets of loads that were collected. They stay open until the next trial: the other
+    /// side may hear of the end later, and would run into a refusal if they were closed.
+    finished: Vec<Box<dyn Work>>,
+}
+
+impl Activities {
+    /// Makes them ready, each in its turn. Those of the trial before must be gone, for they hold
+    /// ports.
+    ///
+    /// # Errors
+    /// The first one that cannot be made ready, and why. The others are gone then.
+    fn prepare(
+        mut orders: Vec<(ActivityId, ActivityOrder)>,
+        bind: BindEnd,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<(Activities, Vec<EndReady>), String> {
+        let (mut activities, mut ready) = (Activities::default(), Vec::new());
+        orders.sort_by_key(|(_, order)| order.turn());
+        for (id, order) in orders {
+            let activity = match order {
+                ActivityOrder::End(order) => {
+                    let (end, told) = End::make(id, order, bind, events.clone())?;
+                    ready.push(told);
+                    Activity::End(end)
+                }
+                ActivityOrder::Load(order) => Activity::Load(LoadSide::open(order)?),
+            };
+            activities.all.insert(id, activity);
+        }
+        Ok((activities, ready))
+    }
+
+    /// Connects the loads. All get the order before the first answer is awaited, because each waits
+    /// for another one.
+    fn connect(&self) -> Result<(), String> {
+        let loads = || {
+            self.all.values().filter_map(|activity| match activity {
+                Activity::Load(load) => Some(load),
+                Activity::End(_) => None,
+            })
+        };
+        loads().for_each(LoadSide::connect);
+        loads().try_for_each(LoadSide::await_connection)
+    }
+
+    /// Gives the base time to these. Those after an unknown one get it too.
+    fn start(&mut self, ids: &[ActivityId], base: Instant<Tai>) -> Result<(), String> {
+        self.each(ids, |activity| activity.start(base))
+    }
+
+    /// Ends the work of these. Those after an unknown one are stopped too.
+    fn stop(&mut self, ids: &[ActivityId]) -> Result<(), String> {
+        self.each(ids, |activity| activity.stop())
+    }
+
+    fn each(&mut self, ids: &[ActivityId], mut act: impl FnMut(&mut Activity)) -> Result<(), String> {
+        let mut result = Ok(());
+        for id in ids {
+            match self.all.get_mut(id) {
+                Some(activity) => act(activity),
+                None => result = result.and(Err(unknown(*id))),
+            }
+        }
+        result
+    }
+
+    /// The live figures of those that have some, and where all threads run.
+    fn look(&mut self) -> impl Iterator<Item = (ActivityId, Digest)> {
+        self.all.iter_mut().filter_map(|(id, activity)| Some((*id, activity.look()?)))
+    }
+
+    /// An end of a stream, for an order that no other activity obeys.
+    fn end(&mut self, id: ActivityId) -> Result<&mut End, String> {
+        match self.all.get_mut(&id) {
+            Some(Activity::End(end)) => Ok(end),
+            Some(Activity::Load(_)) => {
+                Err(format!("{id} is a load and was ordered what only an end of a stream does: {REPORT}"))
+            }
+            None => Err(unknown(id)),
+        }
+    }
+
+    /// Waits until an activity has ended and hands over what it recorded.
+    fn collect(
+        &mut self,
+        id: ActivityId,
+        mut tell: impl FnMut(FromAgent) -> Result<(), MessageError>,
+    ) -> Result<(), MessageError> {
+        match self.all.remove(&id) {
+            Some(Activity::End(end)) => end.collect(tell),
+            Some(Activity::Load(load)) => {
+                self.finished.extend(load.collect(id, tell)?);
+                Ok(())
+            }
+            None => tell(FromAgent::Failed(unknown(id))),
+        }
+    }
+}
+
+impl Drop for Activities {
+    /// Orders all of them to stop before it waits for the first one's thread.
+    fn drop(&mut self) {
+        self.all.values().for_each(Activity::stop);
+    }
+}
+
+const REPORT: &str = "this is a fault of tardy; report it with this message";
+
+fn unknown(id: ActivityId) -> String {
+    format!("an order names {id}, and nothing of that number was made ready here: {REPORT}")
 }

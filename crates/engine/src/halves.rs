@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them:
-//! samples and a record.
+//! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
-use crate::abroad::Host;
 use crate::matcher::{Match, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
@@ -10,12 +9,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::offset::EndOffsets;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::LaunchRecord;
-use tardy_model::sample::Batch;
+use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Port, Side, Stream};
-use tardy_model::time::{ClockReading, Conversion, Instant, Tai};
+use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
 
 /// What was recorded of a stream's replies.
@@ -32,7 +30,7 @@ pub struct ReplyHalves {
     pub thread: Option<ThreadRecord>,
     /// Gaps of a spinning wait for them.
     pub gaps: Option<SpinGaps>,
-    /// TCP's own word at the end that asks, and at the reflector.
+    /// TCP's own figures at the end that asks, and at the reflector.
     pub tcp: [Option<TcpRecord>; 2],
     /// Size of the reflector's error queue.
     pub error_queue_bytes: u64,
@@ -61,7 +59,7 @@ pub struct Halves {
     pub gaps: Option<SpinGaps>,
     /// Gaps of a spinning sender.
     pub tx_gaps: Option<SpinGaps>,
-    /// Points that could not be had, with the reason.
+    /// Points that are not available, with the reason.
     pub absent: BTreeMap<Point, String>,
     /// The error queue's size.
     pub error_queue_bytes: u64,
@@ -283,8 +281,7 @@ fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
         }
         let as_many = count == u8::from(sent.is_some());
         let other_tpid = arrival.tags.tpid().is_some_and(|tpid| tpid != TAG);
-        // Where a tag was put before or taken away, the outermost one is another: that is told by
-        // the count alone.
+        // If a tag was added or removed, the outermost one is another. Only the count reports that.
         if let (true, Some(sent), Some(came)) = (as_many, sent, outermost) {
             record.other_tpid += u64::from(other_tpid);
             record.other_vlan += u64::from(came.vlan != sent.vlan && !other_tpid);
@@ -296,4 +293,69 @@ fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
     }
     // Of a tag that nobody looked at it is known that it was sent.
     (sent.is_some() || !record.by_count.is_empty()).then_some(record)
+}
+
+/// One other host: its offset, and its own conversion from CLOCK_REALTIME to CLOCK_TAI.
+pub(crate) struct Host<'a> {
+    offset: &'a Offset,
+    tai_minus_realtime: Nanos,
+}
+
+impl<'a> Host<'a> {
+    /// The host of this offset, with these readings of its clocks before and after the trial.
+    pub(crate) fn of(offset: &'a Offset, clocks: &[ClockReading; 2]) -> Self {
+        let [before, after] = clocks;
+        Host { offset, tai_minus_realtime: Nanos(Conversion::between(before, after).tai_minus_realtime_ns) }
+    }
+
+    /// An instant of its CLOCK_TAI, ns.
+    pub(crate) fn tai_ns(&self, ns: i64) -> i64 {
+        self.offset.to_here(Instant::from_ns(ns)).ns()
+    }
+
+    /// Fills in when each packet was due, of an end that paces by its own clock: its schedule
+    /// begins where that clock was ordered to begin, and drifts with it. `base` is what the
+    /// coordinator's clock showed when that was ordered.
+    pub(crate) fn due(&self, half: &mut SentRows, base: Instant<Tai>, cycle: Nanos) {
+        if half.scheduled.is_empty() {
+            let first = self.offset.first.to_there(base).ns();
+            let due = |row: usize| first.saturating_add((row as i64 + i64::from(half.first)).saturating_mul(cycle.0));
+            half.scheduled = (0..half.len()).map(|row| MaybeNanos::some(due(row))).collect();
+        }
+    }
+
+    fn realtime_ns(&self, ns: i64) -> i64 {
+        self.offset.realtime_to_here(Instant::from_ns(ns), self.tai_minus_realtime).ns()
+    }
+
+    /// The rows of one of its ends that sends.
+    pub(crate) fn sent(&self, half: &mut SentRows) {
+        let each = |column: &mut Vec<MaybeNanos>, here: &dyn Fn(i64) -> i64| {
+            column.iter_mut().for_each(|cell| *cell = MaybeNanos::from(cell.get().map(here)));
+        };
+        for column in [&mut half.scheduled, &mut half.wakeup, &mut half.send] {
+            each(column, &|ns| self.tai_ns(ns));
+        }
+        for column in [&mut half.tx_sched, &mut half.tx_kernel, &mut half.tx_hw] {
+            each(column, &|ns| self.realtime_ns(ns));
+        }
+    }
+
+    /// The arrivals at one of its ends.
+    pub(crate) fn arrived(&self, arrivals: &mut [Arrival]) {
+        for arrival in arrivals {
+            arrival.receive_ns = self.tai_ns(arrival.receive_ns);
+            arrival.rx_kernel = MaybeNanos::from(arrival.rx_kernel.get().map(|ns| self.realtime_ns(ns)));
+        }
+    }
+
+    /// Notes of those ends that are its.
+    pub(crate) fn noted(&self, notes: &mut OwnNotes, is_its: impl Fn(Side) -> bool) {
+        for work in notes.work.iter_mut().filter(|work| is_its(work.side)) {
+            (work.start_ns, work.end_ns) = (self.tai_ns(work.start_ns), self.tai_ns(work.end_ns));
+        }
+        for between in notes.between.iter_mut().filter(|between| is_its(between.side)) {
+            between.start_ns = self.tai_ns(between.start_ns);
+        }
+    }
 }

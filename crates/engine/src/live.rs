@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures while a trial runs: a coarse digest that the measuring thread fills without a lock and
-//! the agent's control thread reads. It feeds the progress line, and says that the thread lives.
+//! the agent's control thread reads. It feeds the progress line, and shows that the thread lives.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -54,7 +54,7 @@ impl Live {
         }
     }
 
-    /// Tells that the thread lives although no packet came: a wait of its ended. Only one thread
+    /// Shows that the thread lives although no packet came: one of its waits ended. Only one thread
     /// writes.
     pub fn turn(&self) {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
@@ -90,9 +90,9 @@ impl Live {
 pub struct Digest {
     /// Packets so far.
     pub done: u64,
-    /// Waits that ended without a packet, of who asks.
+    /// Waits that ended without a packet, at the end that asks.
     pub turns: u64,
-    /// Median, ns, within 9 %, of what `tardy_model::stream::live` says.
+    /// Median, ns, within 9 %, of the metric that `tardy_model::stream::live` chooses.
     pub p50_ns: Option<i64>,
     /// 99th percentile, ns.
     pub p99_ns: Option<i64>,

@@ -2,18 +2,22 @@
 //! Joins what the ends recorded into samples: pure, no clock, no I/O. Every row is an intended
 //! packet; where the stream is answered, it is a request with its reply, and received once the
 //! reply has come.
+//!
+//! [`unreported`] separates packets that a queue discipline dropped without a report (taprio does so
+//! with launch times outside its windows) from those that the path lost.
 
 use crate::receiver::Arrival;
 use crate::sender::{Sending, SentRows};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
+use tardy_model::trial::StreamRecord;
 
-/// What the matcher must know beside the halves.
+/// What the matcher must know besides the halves.
 #[derive(Clone, Debug)]
 pub struct Match<'a> {
-    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half says when
-    /// each was due.
+    /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half has the
+    /// instant at which each was due.
     pub base_ns: i64,
     /// Time between packets.
     pub cycle: Nanos,
@@ -73,8 +77,8 @@ struct Taken {
 impl Match<'_> {
     pub fn run(&self) -> Matched {
         let rows = self.sent.len();
-        // What was never due, of a closed loop that was cut short, stands where the last one that
-        // was due stands.
+        // Packets of a closed loop that was cut short were never due. They get the instant of the
+        // last one that was due.
         let mut last_due = self.base_ns;
         let due = |row: usize| match self.sent.scheduled.get(row) {
             Some(due) => {
@@ -122,8 +126,8 @@ impl Match<'_> {
             let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
             (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
             let points = [Point::ReplyRxKernel, Point::ReplyReceive];
-            // A reply stands for its request even where the reflector's half is gone.
-            // A reply comes to the host that the packet's instant is of.
+            // A reply proves that its request arrived, even where the reflector's half is gone. A
+            // reply comes to the host whose clock gave the packet's instant.
             let was_sent = |row: usize| self.sent.sending[row].sent();
             let taken = self.receive(&mut batch, arrivals, (&self.tx, 0), points, true, was_sent);
             reply.duplicates = taken.duplicates;
@@ -240,4 +244,34 @@ impl Match<'_> {
         }
         taken
     }
+}
+
+/// Counts packets that came to the queue discipline and never to the driver as its drops, if its
+/// counters account for at least as many, `unreported` ones. Returns how many. Nothing is concluded
+/// where stamps themselves may have been lost.
+pub fn unreported(batch: &mut Batch, record: &mut StreamRecord, unreported: u64) -> u64 {
+    let has = |point: &Point| record.sources.contains_key(point);
+    if unreported == 0
+        || ![Point::TxSched, Point::TxKernel].iter().all(has)
+        || record.counters.error_queue_overflows > 0
+    {
+        return 0;
+    }
+    let stayed = |row: &usize| {
+        batch.outcome[*row] == Outcome::Lost
+            && batch.offset(*row, Point::TxSched).is_some()
+            && batch.offset(*row, Point::TxKernel).is_none()
+    };
+    let rows: Vec<usize> = (0..batch.len()).filter(stayed).collect();
+    let count = rows.len() as u64;
+    if count == 0 || count > unreported {
+        return 0;
+    }
+    for row in rows {
+        batch.outcome[row] = Outcome::NotSent;
+        batch.flags[row].set(Flags::QDISC_DROPPED);
+    }
+    record.counters.qdisc_dropped = count;
+    record.counters.tx_stamps_missing = record.counters.tx_stamps_missing.saturating_sub(count);
+    count
 }

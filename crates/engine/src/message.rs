@@ -2,19 +2,26 @@
 //! The agent's messages and their framing: a length prefix and postcard, over any pair of byte
 //! streams.
 //!
-//! The first frame each way is a greeting in a fixed form, so that two versions can at least tell
-//! each other which they are.
+//! The first frame each way is a greeting in a fixed form, so that two versions can at least
+//! identify themselves to each other.
+//!
+//! An activity is one thing that runs at a station in a trial: an end of a stream or a side of a
+//! load. The coordinator numbers them, and every order and every answer names the activity that it
+//! is about.
 
-use crate::activity::{ActivityId, ActivityOrder};
 use crate::live::Digest;
-use crate::order::RulerOrder;
+use crate::load::LoadOrder;
+use crate::order::{EndOrder, RulerOrder};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
+use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
 
@@ -26,7 +33,7 @@ pub const LONGEST: usize = 64 << 20;
 pub const PIECE: usize = 65_536;
 const MAGIC: &[u8; 5] = b"tardy";
 
-/// Why a message could not be had.
+/// Why a message is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
     /// The other side is gone.
@@ -79,13 +86,14 @@ pub enum ToAgent {
     },
     /// End the work of these activities: the trial ends with what was done.
     Stop { activities: Vec<ActivityId> },
-    /// The sender is done: stop receiving when so many arrived, or when `linger` has passed.
+    /// The sender is done: stop receiving when `expected` packets have arrived, or when `linger`
+    /// has passed.
     Finish {
         /// The end that receives.
         activity: ActivityId,
         /// Packets that were sent.
         expected: u64,
-        /// Wait at most so long for them.
+        /// Wait at most this long for them.
         linger: Nanos,
     },
     /// Hand over what this activity recorded.
@@ -99,13 +107,13 @@ pub struct EndReady {
     pub activity: ActivityId,
     /// The thread, read back.
     pub thread: ThreadRecord,
-    /// Points of this end that were asked for and cannot be had, with the reason.
+    /// Points of this end that were asked for and are not available, with the reason.
     pub absent: Vec<(Point, String)>,
     /// The error queue's size, read back; 0 at a receiver.
     pub error_queue_bytes: u64,
 }
 
-/// What an end hands over behind its rows.
+/// What an end hands over after its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndSummary {
     /// Events of its sending.
@@ -118,13 +126,13 @@ pub struct EndSummary {
     pub thread: ThreadRecord,
     /// This station's clocks.
     pub clocks: ClockReading,
-    /// What the kernel says of its TCP connection.
+    /// What the kernel reports about its TCP connection.
     pub tcp: Option<TcpRecord>,
     /// What its thread did for tardy itself in the trial, and how much of that found no room.
     pub own: OwnNotes,
 }
 
-/// What an activity hands over last, behind its pieces.
+/// What an activity hands over last, after its pieces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ActivitySummary {
     /// Of an end of a stream.
@@ -200,7 +208,7 @@ pub enum FromAgent {
     Collected {
         /// Which one's.
         activity: ActivityId,
-        /// What stands beside its pieces.
+        /// What comes in addition to its pieces.
         summary: Box<ActivitySummary>,
     },
     /// What was asked cannot be done; the trial is over, the agent lives.
@@ -270,7 +278,7 @@ pub fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, MessageEr
     postcard::from_bytes(&body).map_err(|error| MessageError::Garbled(error.to_string()))
 }
 
-/// Says who we are.
+/// Sends the greeting, which identifies this side.
 pub fn greet(to: &mut impl Write, version: &str) -> Result<(), MessageError> {
     let mut body = MAGIC.to_vec();
     body.extend(PROTOCOL.to_le_bytes());
@@ -291,4 +299,46 @@ pub fn hear(from: &mut impl Read, ours: &str) -> Result<String, MessageError> {
         return Err(MessageError::Version { theirs, protocol, ours: ours.to_owned() });
     }
     Ok(theirs)
+}
+
+/// The number of an activity. No two activities of a trial share one, at whatever stations they
+/// run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ActivityId(pub u32);
+
+impl fmt::Display for ActivityId {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "activity {}", self.0)
+    }
+}
+
+/// What an activity is ordered to do in one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ActivityOrder {
+    /// To be an end of a stream.
+    End(EndOrder),
+    /// To be a side of a load.
+    Load(LoadOrder),
+}
+
+/// The order in which a station makes its activities ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Turn {
+    /// A receiver comes first: nothing that is sent may find a closed door.
+    Receiver,
+    /// An end that sends by itself.
+    Sender,
+    /// A load comes after all ends.
+    Load,
+}
+
+impl ActivityOrder {
+    /// When a station makes it ready.
+    pub(crate) fn turn(&self) -> Turn {
+        match self {
+            ActivityOrder::End(order) if order.side() == Side::Tx => Turn::Sender,
+            ActivityOrder::End(_) => Turn::Receiver,
+            ActivityOrder::Load(_) => Turn::Load,
+        }
+    }
 }

@@ -55,8 +55,8 @@ pub struct StreamOrder {
     /// The VLAN tag of its packets, of both ways.
     pub tag: Option<Tag>,
     pub stamps: Vec<Point>,
-    /// The metric that leads of it, if the experiment says which: the live figures are of it where
-    /// they can be.
+    /// The metric that leads for it, if the experiment names one: the live figures show it where
+    /// they can.
     pub lead: Option<Metric>,
 }
 
@@ -96,7 +96,7 @@ impl StreamOrder {
     }
 }
 
-/// How packets bear their scheduled instant as launch time.
+/// How packets carry their scheduled instant as launch time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchOrder {
     /// It is a deadline.
@@ -120,11 +120,11 @@ pub struct SendOrder {
     pub port: u16,
     /// The network device, to ask what it can stamp.
     pub device: String,
-    /// Hardware addresses of the other end and of this one; on port `packet` they stand in the
+    /// Hardware addresses of the other end and of this one; on port `packet` they are in the
     /// frames.
     pub macs: [Mac; 2],
     pub priority: u32,
-    /// Wake so long before a packet is due.
+    /// Wake this long before a packet is due.
     pub advance: Nanos,
     /// Spin for this last stretch.
     pub spin: Nanos,
@@ -132,7 +132,7 @@ pub struct SendOrder {
     pub overrun: Overrun,
     /// True for the end that sends the replies.
     pub replies: bool,
-    /// How packets bear a launch time; `None` if they do not.
+    /// How packets carry a launch time; `None` if they do not.
     pub launch: Option<LaunchOrder>,
 }
 
@@ -142,8 +142,8 @@ impl SendOrder {
         if self.replies { self.order.reply_size } else { self.order.size }
     }
 
-    /// True if the device's own stamps come back too. Who makes the order ready has dropped the
-    /// point where they do not.
+    /// True if the device's own stamps come back too. Whoever prepares the order has dropped the
+    /// point if they do not.
     pub fn hardware(&self) -> bool {
         !self.replies && !self.order.port.traits().is_simulated && self.order.wants(Point::TxHw)
     }
@@ -217,7 +217,7 @@ pub struct AskOrder {
     pub receive: ReceiveOrder,
     /// Requests that may be on their way at once.
     pub in_flight: u32,
-    /// A request without a reply for so long is given up.
+    /// A request without a reply after this time is given up.
     pub timeout: Nanos,
 }
 
@@ -243,7 +243,7 @@ pub enum EndOrder {
     Reflect(ReflectOrder),
 }
 
-/// What an end has of the two ways that packets go: one thing for each that is its own.
+/// What an end has for the two directions that packets go: one thing for each that it owns.
 pub enum Ways<S, R> {
     Send(S),
     Receive(R),

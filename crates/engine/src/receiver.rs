@@ -44,8 +44,8 @@ pub struct ReceiverCounters {
 }
 
 impl ReceiverCounters {
-    /// Counts what is not this trial's. In a stream of bytes that is no frame ends it, for nothing
-    /// tells where the next message would begin.
+    /// Counts what is not this trial's. In a stream of bytes anything that is not a frame ends it,
+    /// because nothing shows where the next message would begin.
     #[cold]
     pub(crate) fn stranger(&mut self, read: Result<Frame, Foreign>, port: Port) {
         if port.traits().is_connection && read.is_err() {
@@ -55,7 +55,7 @@ impl ReceiverCounters {
         }
     }
 
-    /// True behind such bytes.
+    /// True after such bytes.
     #[inline]
     pub(crate) fn is_out_of_step(&self) -> bool {
         self.broken_errno == libc::EBADMSG
@@ -136,16 +136,16 @@ pub struct Receiver {
     /// lead-in.
     arrivals: Vec<Arrival>,
     arrived: usize,
-    /// One bit a packet, behind a word for those of the lead-in.
+    /// One bit for each packet, after a word for those of the lead-in.
     seen: Vec<u64>,
     pub counters: ReceiverCounters,
     /// Gaps of a spinning loop.
     pub gaps: Option<SpinGaps>,
 }
 
-/// Packets that come one behind the other within this time were waiting: nobody is woken so fast.
-/// Then the next call takes all that wait, so that a receiver which is behind catches up; else
-/// each packet has a call and an instant of its own.
+/// Packets that come one after the other within this time were waiting: no thread is woken so fast.
+/// Then the next call takes all that wait, so that a receiver which is behind catches up; else each
+/// packet has a call and an instant of its own.
 const BEHIND_NS: i64 = 3_000;
 /// From which length on a gap in a spinning loop is counted, ns.
 const GAP_NS: i64 = 1_000_000;
@@ -166,17 +166,17 @@ impl Receiver {
         Receiver { order, heads, arrivals, arrived: 0, seen, counters: ReceiverCounters::default(), gaps: None }
     }
 
-    /// Receives until the first warm-up packet has come, or told to stop.
+    /// Receives until the first warm-up packet has come, or the order to stop.
     pub fn run_until_warm<T: Timer, P: ReceivePort>(&mut self, timer: &mut T, port: &mut P, shared: &Shared) {
         self.run_while(timer, port, shared, &mut Silent, || shared.warm.load(Relaxed) == 0);
     }
 
-    /// Receives until told to stop.
+    /// Receives until ordered to stop.
     pub fn run<T: Timer, P: ReceivePort>(&mut self, timer: &mut T, port: &mut P, shared: &Shared) {
         self.run_while(timer, port, shared, &mut Silent, || true);
     }
 
-    /// Receives and answers until told to stop, or while `goes_on`.
+    /// Receives and answers until ordered to stop, or while `goes_on`.
     pub(crate) fn run_while<T: Timer, P: ReceivePort, A: Answer>(
         &mut self,
         timer: &mut T,
@@ -246,8 +246,8 @@ impl Receiver {
         shared: &Shared,
         answer: &mut A,
     ) {
-        // A spinning loop asks for nothing all the time; only a readiness that lied is an event.
-        // Being told to stop looks the same, and is none.
+        // A spinning loop asks for nothing all the time; only a false readiness is an event. The
+        // order to stop looks the same, and is none.
         self.counters.empty_wakeups += u64::from(!timed_out && !spins && !shared.stop.load(Relaxed));
         answer.idle(timer, if spins && !timed_out { idle } else { u32::MAX }, shared);
     }
@@ -312,8 +312,8 @@ impl Receiver {
         } else {
             self.counters.records_dropped += u64::from(!is_lead);
         }
-        // Progress counts packets, not arrivals: a doubled one must not stand for one that is
-        // still to come.
+        // Progress counts packets, not arrivals: a duplicate must not count for one that is still
+        // to come.
         if is_first {
             self.seen[word] |= if is_lead { 0 } else { bit };
             let seq = if is_lead { 0 } else { seq };
@@ -322,8 +322,8 @@ impl Receiver {
         !is_lead
     }
 
-    /// Takes what is no packet of the trial: a warm-up packet, which has a number of its own, or a
-    /// stranger's.
+    /// Handles what is no packet of the trial: a warm-up packet, which has a number of its own, or
+    /// a stranger's.
     #[cold]
     fn other<T: Timer, A: Answer>(
         &mut self,

@@ -88,7 +88,8 @@ impl<P: SendPort> Answer for Answers<'_, P> {
     }
 }
 
-/// A spinning reflector takes the stamps of its warm-up when so many looks have found nothing.
+/// A spinning reflector fetches the stamps of its warm-up after this number of looks that found
+/// nothing.
 const LOOKS: u32 = 8;
 
 impl<P: SendPort> Answers<'_, P> {
@@ -130,7 +131,7 @@ impl Reflector {
         }
     }
 
-    /// Receives and answers until told to stop.
+    /// Receives and answers until ordered to stop.
     pub fn run<T: Timer, R: ReceivePort, S: SendPort>(
         &mut self,
         timer: &mut T,

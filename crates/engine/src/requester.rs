@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The asking end of a ping-pong: a request goes out when a reply has come, so many at a time as
+//! The asking end of a ping-pong: a request goes out when a reply has come, as many at a time as
 //! are allowed. Closed loop: it measures round trips, and slows down when they do. Between a reply
 //! and the next request only a stamp is taken; it is recorded when the request is on its way.
 //!
 //! Where stamps come back, the trial's requests go out in stretches. Between two stretches nothing
-//! is in flight, and both ends empty their error queues. Before and behind each stretch requests
-//! go out that are not measured, so that its first and its last request meet what the others meet.
+//! is in flight, and both ends empty their error queues. Before and after each stretch requests go
+//! out that are not measured, so that its first and its last request meet what the others meet.
 
-mod progress;
 mod trial;
 
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED};
 use crate::sender::{STRETCH, Sender, SentAt};
-use progress::Progress;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, Heads, LEAD, PAUSE, PacketKind};
@@ -23,6 +21,7 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::SpinGaps;
 use tardy_sys::wait::LIMIT_MS;
+use trial::Progress;
 
 /// What is known of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +63,14 @@ pub struct Requester {
 const GAP_NS: i64 = 1_000_000;
 /// A wait without a packet ends after this, so that no loop depends on a packet to end.
 const LONGEST_WAIT: Nanos = Nanos(LIMIT_MS as i64 * 1_000_000);
-/// So long, or four timeouts if that is longer, a requester asks on though nothing comes back.
+/// A requester goes on asking for this time, or four timeouts if that is longer, though nothing
+/// comes back.
 const HOPE: Nanos = Nanos(60_000_000_000);
-/// So long a requester that was told to stop waits for the replies to its last requests.
+/// A requester that was ordered to stop waits this long for the replies to its last requests.
 const LAST_REPLIES: Nanos = Nanos(100_000_000);
 /// And looks for them so often: a wait that was ended from outside may not wait any more.
 const A_MOMENT: Nanos = Nanos(200_000);
-/// Requests before a trial's first stretch that are not measured, and before and behind each
+/// Requests before a trial's first stretch that are not measured, and before and after each
 /// stretch; at least one for each that may be in flight.
 const FIRST_ROUNDS: u32 = 20;
 /// Stretches with their pauses before the first one that is measured: what is done in one finds
@@ -79,13 +79,13 @@ const REHEARSALS: u32 = 5;
 /// Requests of such a stretch at most.
 const REHEARSED: u32 = 64;
 /// Unmeasured requests around a stretch of several in flight, as a multiple of these: before it,
-/// behind it, and to fill up.
+/// after it, and to fill up.
 const LEADS_OF_MANY: u32 = 3;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
-/// One of those that has no reply for so long is given up, and with it the rest of its kind.
+/// If one of those has no reply after this time, it is given up, and with it the rest of its kind.
 const LEAD_LIMIT: Nanos = Nanos(250_000_000);
-/// A spinning requester tells that it lives when so many looks have found nothing.
+/// A spinning requester shows that it lives after this number of looks that found nothing.
 const LIFE: u32 = 1 << 16;
 
 /// How long a wait may last where a request is given up after `timeout`: a whole part of it.
@@ -94,7 +94,7 @@ pub fn longest_wait(timeout: Nanos) -> Nanos {
     Nanos((timeout / timeout.div_ceil(LONGEST_WAIT.0 as u64)) as i64)
 }
 
-/// The same as a socket is told it, in whole milliseconds.
+/// The same in the unit of a socket's option, whole milliseconds.
 pub(crate) fn longest_wait_ms(timeout: Nanos) -> i32 {
     longest_wait(timeout).0.div_euclid(1_000_000).max(1) as i32
 }
@@ -209,7 +209,7 @@ impl Requester {
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
                 few if few <= STRETCH => STRETCH,
-                // Behind a pause the queues at both ends would first have to grow to their length
+                // After a pause the queues at both ends would first have to grow to their length
                 // again. The kernel's allocator takes a small part of the time that a request
                 // spends in them, so pauses only make room.
                 many => self.sender.room_for().saturating_sub(many.saturating_mul(LEADS_OF_MANY)).max(many),
@@ -379,7 +379,7 @@ impl Requester {
         }
     }
 
-    /// Gives up requests that have waited too long. They were sent in order, so the oldest tells.
+    /// Gives up requests that have waited too long. They were sent in order, so the oldest decides.
     fn give_up(&mut self, now: Instant<Tai>, at: &mut Progress) {
         // A connection brings every reply, however late, or ends.
         if self.order.send.order.port.traits().is_connection {

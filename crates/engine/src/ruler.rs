@@ -24,8 +24,8 @@ const APART: Nanos = Nanos(101_000);
 const LOOP: Nanos = Nanos(50_000_000);
 const GAP: Nanos = Nanos(10_000);
 
-/// Measures in a thread of its own. Stations are measured one after the other: two of these loops
-/// on one CPU would measure each other.
+/// Measures in its own thread. Stations are measured one after the other: two of these loops on one
+/// CPU would measure each other.
 pub fn measure(order: &RulerOrder) -> Result<RulerRecord, String> {
     let order = order.clone();
     let thread = std::thread::Builder::new().stack_size(worker::STACK).name("ruler".into());
@@ -80,7 +80,8 @@ fn stamp_cost() -> i64 {
     blocks[blocks.len() / 2]
 }
 
-/// How late each wake-up was, and how long each waited on the run queue, where the kernel says so.
+/// How late each wake-up was, and how long each waited on the run queue, where the kernel reports
+/// it.
 fn timer_errors(wake_ups: i64) -> (Vec<i64>, Vec<i64>) {
     let account = File::open("/proc/thread-self/schedstat").ok();
     let waited = || {

@@ -30,8 +30,7 @@ impl Schedule {
         u32::try_from(packet).ok().filter(|packet| rest == 0 && *packet < self.count)
     }
 
-    /// True if `at` lies behind the slot of packet `i`, that is, not before the next packet's
-    /// instant.
+    /// True if `at` is after the slot of packet `i`, that is, not before the next packet's instant.
     #[inline]
     pub fn is_past(&self, i: i64, at: Instant<Tai>) -> bool {
         at >= self.due(i + 1)

@@ -2,25 +2,20 @@
 //! The sending loop. Between a wake-up and the send call there is no allocation, lock, log or
 //! system call. Stamps wait in the error queue until the trial is over (`stamps.rs`).
 
-mod counters;
 mod memory;
-mod own;
-mod room;
 mod rows;
 mod stamps;
 mod trial;
 
-pub use counters::SenderCounters;
-pub use memory::Sender;
-pub use own::OwnLog;
+pub use memory::{OwnLog, Sender, SenderCounters};
 pub use rows::{Sending, SentRows};
 pub(crate) use stamps::STRETCH;
 
-use crate::keys::UNMEASURED;
 use crate::live::Live;
 use crate::order::StreamOrder;
 use crate::port::{BATCH, SendPort, Timer};
 use crate::schedule::{Schedule, base_time};
+use memory::UNMEASURED;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -39,8 +34,8 @@ pub(crate) enum SentAt {
 const GAP: Nanos = Nanos(1_000_000);
 /// No sleep is longer.
 const LONG_WAIT: Nanos = Nanos(200_000_000);
-/// Behind its last packet a sender does nothing for a cycle, so that the packet is received as the
-/// others are, but at least and at most so long.
+/// After its last packet a sender does nothing for a cycle, so that the packet is received as the
+/// others are. The pause has these limits, least and most.
 const QUIET: (Nanos, Nanos) = (Nanos(1_000_000), Nanos(20_000_000));
 
 impl Sender {
@@ -194,8 +189,8 @@ impl Sender {
         }
     }
 
-    /// Keeps what says that the connection is over: the socket says it once, and here, not to the
-    /// one who receives next.
+    /// Keeps the errno that shows that the connection is over: the socket reports it once, and
+    /// here, not to the next receive call.
     fn note_end(&mut self, errno: i32) {
         if self.in_trial && [libc::ECONNRESET, libc::ECONNABORTED, libc::ETIMEDOUT].contains(&errno) {
             self.connection_ended = errno;
@@ -203,7 +198,7 @@ impl Sender {
     }
 
     /// Sends the packets of the schedule from number `from` up to `to` without recording them;
-    /// those whose instant has passed are left out. They lie before the trial or behind it.
+    /// those whose instant has passed are left out. They are before the trial or after it.
     fn send_lead<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
@@ -240,8 +235,8 @@ impl Sender {
         }
     }
 
-    /// Hands the packet over that stands at the first place, and records it if it is the trial's;
-    /// `send` is `None` where nobody asks for it.
+    /// Hands over the packet at the first place, and records it if it is the trial's; `send` is
+    /// `None` where nobody asks for it.
     #[inline(always)]
     fn send_one<T: Timer, P: SendPort>(
         &mut self,
@@ -297,7 +292,7 @@ impl Sender {
         self.half.truncate(reached as usize);
     }
 
-    /// True if packet `first` and a whole batch behind it are overdue at `now`.
+    /// True if packet `first` and a whole batch after it are overdue at `now`.
     #[inline]
     fn is_behind(&self, schedule: &Schedule, first: u32, now: Instant<Tai>) -> bool {
         schedule.count - first >= BATCH as u32 && now >= schedule.due(i64::from(first) + BATCH as i64 - 1)
@@ -343,7 +338,7 @@ impl Sender {
         self.counters.went_out(sent, Some(woke));
         self.counters.batched += sent as u64;
         if sent < BATCH {
-            // The one behind was refused, and may have used a key up.
+            // The next one was refused, and may have used up a key.
             if self.stamps > 0 {
                 self.own_work(timer, port, OwnReason::Refused);
             }

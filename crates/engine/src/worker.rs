@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::OnceLock;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::time::{Instant, Monotonic, Tai};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 use tardy_sys::{clock, thread};
 
 /// Stack of a measuring thread: it is locked into memory, so the usual 8 MiB would cost as much.
@@ -141,13 +141,13 @@ impl Account {
     }
 
     /// The trial begins; until then what the thread uses counts from its set-up. Where it ran
-    /// before says nothing of the trial.
+    /// before means nothing for the trial.
     pub fn begin(&mut self) {
         self.record.cpus_seen = vec![thread::current_cpu()];
         self.began = usage(self.record.tid);
     }
 
-    /// It has been told that its first packet is due at `base`.
+    /// It has learned that its first packet is due at `base`.
     pub fn told(&mut self, base: Instant<Tai>) {
         self.record.told_ahead_ns = Some((base - clock::now::<Tai>()).0);
     }

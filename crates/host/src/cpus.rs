@@ -31,7 +31,7 @@ pub struct Chosen {
     pub tx: Option<u32>,
     /// The receiver's.
     pub rx: Option<u32>,
-    /// What could not be had and what was taken instead.
+    /// What was not available and what was taken instead.
     pub short: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub fn choose(
         short.extend(lacking);
         Ok(cpu)
     };
-    // The end that stands for itself comes first, then the one that is relative to it.
+    // The end with a choice of its own comes first, then the one that is relative to it.
     let relative = |choice: CpuChoice| matches!(choice, CpuChoice::Same | CpuChoice::Different);
     let (tx, rx) = if relative(tx) && !relative(rx) {
         let rx = place(rx, None, taken)?;
@@ -70,8 +70,8 @@ pub fn choose(
     Ok(Chosen { tx, rx, short })
 }
 
-/// Chooses one thread's CPU, `other` being the one that `same` and `different` mean. Also what
-/// could not be had.
+/// Chooses one thread's CPU, `other` being the one that `same` and `different` mean. Also what was
+/// not available.
 ///
 /// # Errors
 /// A CPU that does not exist.

@@ -13,7 +13,7 @@ fn text(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// An empty list says that there are none; a file that is not there says nothing.
+/// An empty list means that there are none; a missing file means that it is not known.
 fn list(cpus: Option<Vec<u32>>) -> Option<Figure> {
     cpus.map(|cpus| Figure::List(cpus.into_iter().map(Figure::from).collect()))
 }

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use tardy_model::verdict::Figure;
-use tardy_sys::features::{self, Feature};
 use tardy_sys::hwtstamp::{self, HwStamp};
-use tardy_sys::nic::{self, TsInfo};
+use tardy_sys::nic::{self, Feature, TsInfo};
 use thiserror::Error;
 
 /// An address that the device has, as words for `ip addr replace`.
@@ -50,7 +49,7 @@ pub struct Nic {
     /// Addresses to give back, in their order. Those that the kernel makes by itself are not among
     /// them.
     pub addresses: Vec<Address>,
-    /// Why it must not be taken, the gravest reason first.
+    /// Why it must not be taken, the most severe reason first.
     pub uses: Vec<Use>,
     /// The kind of a virtual device, which goes when its namespace does; `None` for a physical one.
     pub kind: Option<String>,
@@ -77,7 +76,7 @@ pub enum Use {
     DefaultRoute,
     /// It is a port of this bridge, bond or the like.
     Port(String),
-    /// These devices stand on it.
+    /// These devices are built on it.
     Under(Vec<String>),
     /// An XDP program is attached to it.
     Xdp,
@@ -157,7 +156,7 @@ pub enum NicError {
     Unread {
         device: String,
         command: String,
-        /// What came of it.
+        /// The result.
         says: String,
     },
 }
@@ -174,7 +173,7 @@ impl Nic {
     /// addresses.
     ///
     /// # Errors
-    /// The gravest reason against it.
+    /// The most severe reason against it.
     pub fn may_be_taken(&self, mtu: u32, take: bool) -> Result<(), NicError> {
         let device = self.name.clone();
         let against = self.uses.iter().find(|by| !(take && matches!(by, Use::Addresses(_))));
@@ -222,7 +221,7 @@ impl Nic {
 /// Reads the device of this name in the network namespace of the calling thread.
 ///
 /// # Errors
-/// If there is none, or `ip` and `tc` do not tell what it is used for.
+/// If there is none, or `ip` and `tc` do not report what it is used for.
 pub fn read(device: &str) -> Result<Nic, NicError> {
     let ask = |program: &str, args: &[&str]| {
         let unread = |says: String| NicError::Unread {
@@ -259,13 +258,13 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .filter(|speed| *speed > 0);
-    nic.tc_offload = features::feature(&name, "hw-tc-offload").ok().flatten();
+    nic.tc_offload = nic::feature(&name, "hw-tc-offload").ok().flatten();
     nic.can = nic::ts_info(&name).map_err(|error| error.to_string());
     nic.stamps = hwtstamp::read(&name).map_err(|error| error.to_string());
     Ok(nic)
 }
 
-/// What `ip -j` and `tc -j` told of all devices.
+/// What `ip -j` and `tc -j` reported about all devices.
 #[derive(Clone, Debug)]
 pub struct NicTables {
     /// `ip -j -d link show`.
@@ -353,7 +352,7 @@ impl NicTables {
             uses.push(Use::DefaultRoute);
         }
         uses.extend(link["master"].as_str().map(|master| Use::Port(master.to_owned())));
-        // The other end of a veth pair names this one too, and does not stand on it.
+        // The other end of a veth pair names this one too, and is not built on it.
         let stands = |other: &&Value| other["link"] == name && other["linkinfo"]["info_kind"] != "veth";
         let uppers: Vec<String> = items(&self.links)
             .filter(|other| stands(other) || other["master"] == name)

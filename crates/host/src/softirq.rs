@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tardy_model::placement::{CpuWork, NapiThread};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 /// What each CPU has done for the network and for devices since boot.
 pub fn work() -> BTreeMap<u32, CpuWork> {
@@ -40,8 +40,8 @@ pub fn count(softirqs: &str, softnet: &str, interrupts: &str) -> BTreeMap<u32, C
     }
     for (line, text) in softnet.lines().enumerate() {
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| u64::from_str_radix(field, 16).ok()).collect();
-        // The 13th field says which CPU it is; older kernels leave it out, and then lines follow
-        // the CPUs.
+        // The 13th field is the CPU's number; older kernels leave it out, and then lines follow the
+        // CPUs.
         let cpu = fields.get(12).copied().unwrap_or(line as u64) as u32;
         if let Some(packets) = fields.first() {
             work.entry(cpu).or_default().packets = *packets;
@@ -61,8 +61,8 @@ pub fn count(softirqs: &str, softnet: &str, interrupts: &str) -> BTreeMap<u32, C
     work
 }
 
-/// The kernel threads that poll a device, with their context switches since they started. They are
-/// the machine's: their names tell the device, not its namespace.
+/// The kernel threads that poll a device, with their context switches since they started. They
+/// belong to the machine: their names contain the device, not its namespace.
 pub fn napi_threads(device: &str) -> Vec<NapiThread> {
     let prefix = format!("napi/{device}-");
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -7,11 +7,11 @@ use std::fs;
 use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
 use tardy_sys::clock;
 use tardy_sys::exits::{Exit, Exits};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 /// One tick of `/proc/stat` (USER_HZ is 100 on every Linux that Rust runs on), ns.
 const TICK_NS: i64 = 10_000_000;
-/// So many names of tasks that ended are kept, those that ran longest.
+/// The most names of ended tasks that are kept, those that ran longest.
 const MOST_NAMES: usize = 256;
 
 /// On which side of a trial a reading is taken.
@@ -31,8 +31,8 @@ pub enum Part {
     Cpus,
 }
 
-/// In which order the parts are read. What lies between the two readings of the clocks is taken
-/// for the trial, so tardy's own look at the tasks comes before the one and behind the other.
+/// In which order the parts are read. What happens between the two readings of the clocks counts as
+/// the trial, so tardy reads the tasks before the first and after the second.
 pub const fn order(moment: Moment) -> [Part; 3] {
     match moment {
         Moment::Before => [Part::Tasks, Part::Settings, Part::Cpus],
@@ -40,8 +40,8 @@ pub const fn order(moment: Moment) -> [Part; 3] {
     }
 }
 
-/// Reads the machine's state before a trial and behind it. In between it listens for tasks that
-/// end, where the kernel tells of them.
+/// Reads the machine's state before a trial and after it. In between it listens for tasks that end,
+/// if the kernel reports them.
 pub struct Reader {
     marks: Vec<Vec<u8>>,
     exits: Option<Exits>,
@@ -49,7 +49,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins to listen. Processes that bear one of the `marks` in their environment, as
+    /// Begins to listen. Processes that have one of the `marks` in their environment, as
     /// `NAME=value`, are the loads'.
     pub fn new(marks: Vec<Vec<u8>>) -> Reader {
         Reader { marks, exits: Exits::listen(&crate::cpus::usable()).ok(), before: BTreeMap::new() }
@@ -141,8 +141,8 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
 }
 
 /// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they
-/// explain nothing. This process is looked at on the trial's side of the others, so that looking
-/// at them does not count as its work in the trial.
+/// explain nothing. This process is read on the trial's side of the others, so that reading them
+/// does not count as its work in the trial.
 fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     let numbers = |folder: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

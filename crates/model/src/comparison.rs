@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a comparison of two runs says: what differed in the machine and in what was asked, and
+//! What a comparison of two runs reports: what differed in the machine and in what was asked, and
 //! what differs in the numbers.
 
 use crate::validity::Validity;
@@ -40,7 +40,7 @@ pub struct ConditionResult {
     pub cell: Option<String>,
     /// Stream; null where none could be looked at.
     pub stream: Option<String>,
-    /// What came of it.
+    /// The result.
     pub decision: Decision,
     /// Why, in one sentence.
     pub says: String,
@@ -66,7 +66,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// In words. Why nothing is told, the sentence behind it says.
+    /// In words. The sentence after it gives the reason when nothing can be concluded.
     pub const fn says(self) -> &'static str {
         match self {
             Decision::Met => "met",
@@ -149,7 +149,7 @@ pub struct CellComparison {
     pub b_valid: Option<bool>,
     /// As in [`Comparison::identical`].
     pub identical: Option<bool>,
-    /// Trials whose phase and validity let them be set beside each other; only of exact runs.
+    /// Trials whose phase and validity let them be compared with each other; only of exact runs.
     pub pairs: u32,
     /// Streams that both have. Empty where the cell is identical.
     pub streams: BTreeMap<String, StreamComparison>,
@@ -167,7 +167,7 @@ pub struct StreamComparison {
 /// One metric of both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricComparison {
-    /// Why its figures are not set beside each other, if they are not.
+    /// Why its figures are not compared, if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Figures, in the order of the results.
@@ -179,13 +179,13 @@ pub struct MetricComparison {
 pub struct FigureComparison {
     /// `p50`, `p99.9`, `mean`, `max`, `min`.
     pub of: String,
-    /// Of the cell in A; null if it could not be had.
+    /// Of the cell in A; null if it is not available.
     pub a_ns: Option<i64>,
     /// The same in B.
     pub b_ns: Option<i64>,
     /// B less A.
     pub difference_ns: Option<i64>,
-    /// What may be said of the difference; `not-judged` unless both runs are exact.
+    /// What may be concluded about the difference; `not-judged` unless both runs are exact.
     pub claim: Claim,
     /// Trial by trial, of exact runs; null for noisy ones, whose differences are not judged.
     pub phases: Option<PhaseComparison>,
@@ -222,17 +222,17 @@ pub struct PhaseComparison {
     /// that is.
     #[serde(deserialize_with = "or_infinite::float")]
     pub median_ns: f64,
-    /// The least and the greatest value that the median may have in truth, an infinite one null in
-    /// the file; null below 6 phases.
+    /// The least and the greatest value that the true median may have; an infinite one is null in
+    /// the file, and both are null below 6 phases.
     #[serde(with = "or_infinite::interval")]
     pub interval_ns: Option<[i64; 2]>,
     /// How sure that is, 0 to 1; at least 0.95.
     pub confidence: Option<f64>,
-    /// What may be said.
+    /// What may be concluded.
     pub claim: Claim,
 }
 
-/// What may be said of B against A.
+/// What may be concluded about B compared with A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
@@ -246,7 +246,7 @@ pub enum Claim {
     TooFew,
     /// A run's numbers must not be used.
     NotValid,
-    /// One of the runs at least is noisy: nothing is said.
+    /// At least one of the runs is noisy: nothing is concluded.
     NotJudged,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ethernet frames of port `packet`: what stands before the payload, and how many VLAN tags of a
+//! Ethernet frames of port `packet`: what comes before the payload, and how many VLAN tags of a
 //! frame arrived. Pure.
 //!
 //! ```text
@@ -16,7 +16,7 @@ pub type Mac = [u8; 6];
 pub const ETHERTYPE: u16 = 0x88b5;
 /// The EtherType of the tag that is written.
 pub const TAG: u16 = 0x8100;
-/// What stands for a tag on networks: of a customer, of a provider, and what providers used before.
+/// EtherTypes that announce a tag: of a customer, of a provider, and what providers used before.
 pub const TAGS: [u16; 3] = [TAG, 0x88a8, 0x9100];
 /// Bytes of both addresses and the EtherType.
 pub const UNTAGGED: usize = 14;
@@ -62,13 +62,13 @@ impl Tags {
     pub const UNSEEN: Tags = Tags { count: u8::MAX, pcp: 0, vlan: 0 };
     pub const NONE: Tags = Tags { count: 0, pcp: 0, vlan: 0 };
 
-    /// So many, the outermost with this control information, of EtherType [`TAG`].
+    /// `count` tags, the outermost with this control information, of EtherType [`TAG`].
     pub const fn new(count: u8, outermost: u16) -> Tags {
         Tags::of(count, (TAG, outermost))
     }
 
-    /// So many, the outermost with this EtherType and control information. A type that stands for
-    /// no tag is taken for [`TAG`].
+    /// `count` tags, the outermost with this EtherType and control information. A type that
+    /// announces no tag is taken for [`TAG`].
     pub const fn of(count: u8, (tpid, tci): Taken) -> Tags {
         let kind = if tpid == TAGS[1] {
             1
@@ -102,7 +102,7 @@ impl Tags {
     }
 }
 
-/// What stands before the payload of a frame.
+/// What comes before the payload of a frame.
 pub fn head(to: Mac, from: Mac, tag: Option<Tag>, ethertype: u16) -> Vec<u8> {
     let mut head = Vec::with_capacity(MOST_HEAD);
     head.extend(to);
@@ -137,8 +137,8 @@ pub fn open(frame: &[u8], taken: Option<Taken>, ethertype: u16) -> Option<(usize
     None
 }
 
-/// The payload without what filled the frame up on its way. A test frame says how long it is; what
-/// says nothing, or more than there is, stays as it came.
+/// The payload without what filled the frame up on its way. A test frame contains its length. A
+/// payload without a length, or with one beyond its end, stays as it arrived.
 #[inline]
 pub fn unfilled(payload: &[u8]) -> &[u8] {
     if payload.len() > LEAST_PAYLOAD || payload.len() < HEAD {

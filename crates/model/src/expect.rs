@@ -58,7 +58,7 @@ impl Count {
             Count::Reordered => "reordered",
         }
     }
-    /// True if it says what became of the packets, which no clock and no stamp has a part in: it
+    /// True if it counts what became of the packets, for which no clock and no stamp is needed: it
     /// is judged over every finished trial, whatever the validity. `early` and `late` compare
     /// instants.
     pub const fn needs_no_validity(self) -> bool {
@@ -79,7 +79,7 @@ pub enum Limit {
         /// True for `<=`, false for `<`.
         inclusive: bool,
     },
-    /// `lost = 0`: at most so many.
+    /// `lost = 0`: at most this number.
     Count {
         count: Count,
         /// The most there may be, over all of the cell's finished trials together; of `early` and

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The test frame: what tardy writes at the start of each packet's payload, and how it tells its
-//! own from strangers'.
+//! The test frame: what tardy writes at the start of each packet's payload, and how it recognizes
+//! its own.
 //!
 //! ```text
 //! offset  0        4        5         6          8              16       20       24
 //!         magic u32 kind u8  stream u8 size u16   nonce u64      seq u32  check u32
 //! ```
-//! All big endian. `nonce` is the trial's; `check` is a hash of what stands before it, so that a
-//! damaged or foreign packet on the port is counted as such and never becomes a sample.
+//! All big endian. `nonce` is the trial's; `check` is a hash of what precedes it, so that a damaged
+//! or foreign packet on the port is counted as such and never becomes a sample.
 
 /// Bytes of the frame's head: the least payload a stream can have.
 pub const HEAD: usize = 24;
@@ -76,10 +76,9 @@ pub enum Foreign {
     Truncated,
 }
 
-/// What the head's words hash to. It stands on the way between a packet and its answer, so it
-/// takes three multiplications, not one for each byte. Each step is one-to-one in its word, only
-/// the last one drops bits: damage is missed once in 2^32. Seeing damage is enough, nobody attacks
-/// the ruler.
+/// The hash of the head's words. It is computed between a packet and its answer, so it takes three
+/// multiplications, not one for each byte. Each step is one-to-one in its word, only the last one
+/// drops bits: damage is missed once in 2^32. Seeing damage is enough, nobody attacks the ruler.
 #[inline]
 fn check(first: u64, nonce: u64, seq: u32) -> u32 {
     check_behind(mix(mix(0, first), nonce), seq)
@@ -134,7 +133,7 @@ impl Frame {
 }
 
 /// The heads of a stream's packets of one kind and size. They differ in their numbers alone, so
-/// that what they share is put together and hashed once: this stands between a packet and its
+/// what they share is put together and hashed once: the rest is done between a packet and its
 /// answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads {

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One opening of a gate within a cycle, ns after the cycle's beginning. One that reaches over the
-/// cycle's end ends behind it.
+/// One opening of a gate within a cycle, ns after the cycle's beginning. A window that reaches over
+/// the cycle's end has its end beyond the cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "window")]
 pub struct Window {
@@ -48,7 +48,7 @@ impl Window {
 pub struct Gates {
     /// Length of a cycle, ns.
     pub cycle_ns: i64,
-    /// A cycle begins so long after each multiple of its length, ns.
+    /// A cycle begins this long after each multiple of its length, ns.
     pub offset_ns: i64,
     /// In the order of their opening; entries that follow each other are one window.
     pub windows: Vec<Window>,
@@ -169,10 +169,9 @@ impl Gates {
         }
     }
 
-    /// Those of a class with each entry a window of its own. taprio, where it looks at launch
-    /// times or gives them, looks at one entry at a time: a frame must fit into what is left of
-    /// it, though the next one lets the class go on (find_entry_to_transmit in
-    /// net/sched/sch_taprio.c).
+    /// The gates of a class, each entry with a window of its own. taprio, where it looks at launch
+    /// times or gives them, looks at one entry at a time: a frame must fit into what is left of it,
+    /// though the next one lets the class go on (find_entry_to_transmit in net/sched/sch_taprio.c).
     pub fn by_entry(schedule: &Schedule, class: u8) -> Gates {
         let mut at = 0;
         let mut windows = Vec::new();
@@ -202,7 +201,7 @@ impl Gates {
     }
 
     /// Windows around an instant, in order: those of its cycle, of the one before and of the one
-    /// behind.
+    /// after.
     fn around(&self, at_ns: i64) -> impl Iterator<Item = Window> + '_ {
         let began = self.cycle_at(at_ns);
         [-1, 0, 1].into_iter().flat_map(move |n| self.windows.iter().map(move |w| w.moved(began + n * self.cycle_ns)))

@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Magnitudes of so many bits have a bucket each.
+/// Each magnitude of up to this number of bits has its own bucket.
 const EXACT_BITS: u32 = 11;
 /// Buckets in each power of two above that, as a shift.
 const OCTAVE_BITS: u32 = EXACT_BITS - 1;

@@ -2,8 +2,8 @@
 //! Background load: what it is asked to be, and what was measured of it in a trial.
 
 use crate::machine::ThreadRecord;
+use crate::port::TcpRecord;
 use crate::stream::{CpuChoice, Policy};
-use crate::tcp::TcpRecord;
 use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,8 @@ pub enum Distribution {
     },
 }
 
-/// What is drawn from a tail is cut at so many times the parameter, so that every loop is bounded.
+/// A value drawn from a tail is cut at this multiple of the parameter, so that every loop is
+/// bounded.
 pub const CUT: u64 = 10_000;
 
 impl Distribution {
@@ -71,7 +72,7 @@ pub enum LoadKind {
     TcpStream {
         /// Bytes a send call.
         size: u64,
-        /// As much as goes if `None`.
+        /// As fast as possible if `None`.
         rate: Option<u64>,
     },
     /// Bulk over TCP, to → from: the station that asks receives.
@@ -90,7 +91,7 @@ pub enum LoadKind {
     UdpFlood {
         /// Payload bytes of a datagram.
         size: u64,
-        /// As much as goes if `None`.
+        /// As fast as possible if `None`.
         rate: Option<Rate>,
     },
     /// Frames as of a camera, each a burst of datagrams, from → to.
@@ -274,7 +275,7 @@ pub struct SideRecord {
     pub receives: u64,
     /// Whole transactions (`tcp_rr`).
     pub transactions: u64,
-    /// What the kernel says of the connection at its end.
+    /// What the kernel reports about the connection at its end.
     pub tcp: Option<TcpRecord>,
     /// CPU time that it used (`cpu`), ns.
     pub busy_ns: Option<i64>,
@@ -337,7 +338,7 @@ pub struct ExitRecord {
     pub stopped: bool,
     /// Bytes of output.
     pub output_bytes: u64,
-    /// Of these so many are not in the log.
+    /// The bytes of these that are not in the log.
     pub dropped_bytes: u64,
     /// The last lines of its output.
     pub last_lines: Vec<String>,
@@ -356,7 +357,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// A series has at most so many stretches; a longer load has longer ones.
+    /// A series has at most this number of stretches; a longer load has longer ones.
     pub const MOST: usize = 1_000;
     /// The shortest stretch, ns.
     pub const LEAST_NS: i64 = 100_000_000;

@@ -59,7 +59,7 @@ pub struct EndedTasks {
     pub run_ns: i64,
 }
 
-/// What the kernel told of tasks that ended while a trial ran (taskstats).
+/// What the kernel reported about tasks that ended while a trial ran (taskstats).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// By name and CPU, those that ran longest first.
@@ -84,8 +84,8 @@ pub struct MachineState {
     /// Of these, the threads of programs that this run's loads started, by thread id.
     #[serde(default)]
     pub load_tasks: BTreeSet<u32>,
-    /// Tasks that ended since the reading before; `None` where the kernel does not tell, and in
-    /// the first reading.
+    /// Tasks that ended since the reading before; `None` where the kernel does not report them, and
+    /// in the first reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
     /// `/proc/sys/kernel/sched_rt_period_us` and `…_runtime_us` in ns; `None` if unlimited or
@@ -102,7 +102,7 @@ pub struct MachineState {
 pub struct RtLimit {
     /// Period, ns.
     pub period_ns: i64,
-    /// Realtime tasks may run so long in it, ns.
+    /// Realtime tasks may run this long in it, ns.
     pub runtime_ns: i64,
 }
 
@@ -137,8 +137,8 @@ pub struct ThreadRecord {
     /// Times it was moved to another CPU during the trial; `None` where the kernel does not say.
     #[serde(default)]
     pub migrations: Option<u64>,
-    /// So long before its first packet was due it was told that the trial begins, ns; negative if
-    /// after. `None` of a thread that works by no schedule, or works already.
+    /// How long before its first packet was due it learned that the trial begins, ns; negative if
+    /// after. `None` for a thread without a schedule, or one that works already.
     #[serde(default)]
     pub told_ahead_ns: Option<i64>,
     /// Time that a wake-up of such a thread waits on the run queue at the median, measured by the
@@ -150,7 +150,7 @@ pub struct ThreadRecord {
     #[serde(default)]
     pub napi_id: Option<u32>,
     /// By how much the kernel may let its sleeps end late to save wake-ups, ns, as read back
-    /// (PR_GET_TIMERSLACK). It does so for policy `other` alone, whatever stands here. `None`
+    /// (PR_GET_TIMERSLACK). It does so for policy `other` alone, whatever this value is. `None`
     /// where it was not read.
     #[serde(default)]
     pub timer_slack_ns: Option<u64>,
@@ -165,7 +165,7 @@ pub struct RulerRecord {
     /// False if it was taken before the first trial, true if after the last one.
     #[serde(default)]
     pub after: bool,
-    /// The measuring threads for which it stands: `ctl.tx`, `ctl.rx`.
+    /// The measuring threads that this was measured for: `ctl.tx`, `ctl.rx`.
     #[serde(default)]
     pub threads: Vec<String>,
     /// Number of the CPU; null if the thread was not pinned.

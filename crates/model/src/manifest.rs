@@ -4,7 +4,7 @@
 //! ([`crate::schema`]).
 
 use crate::FORMAT;
-use crate::json::Json;
+use crate::harmless::Json;
 use crate::machine::RulerRecord;
 use crate::verdict::Figure;
 use schemars::JsonSchema;
@@ -45,7 +45,7 @@ pub struct Manifest {
     /// The other machines of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostEntry>,
-    /// The guest that it ran in, if it did; `machine` then tells of that.
+    /// The guest that it ran in, if it did; `machine` then describes the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestEntry>,
 }
@@ -174,7 +174,7 @@ pub struct QdiscsOf {
     /// The station.
     pub station: String,
     /// The network device, by the name that each run has for it; `link` for one that the path
-    /// makes, whose own name bears the number of a slot.
+    /// makes, whose own name contains the number of a slot.
     pub device: String,
 }
 
@@ -190,8 +190,8 @@ pub struct ReadBack {
     /// The cell whose path it was; only of queue disciplines, which differ from cell to cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
-    /// Whose queue disciplines it tells of; absent where it tells of something else, and in older
-    /// runs.
+    /// The owner of the queue disciplines that it shows; absent where it shows something else, and
+    /// in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdiscs_of: Option<QdiscsOf>,
     /// The command that was run.

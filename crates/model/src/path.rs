@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of paths. What a kind *is* is one record here, [`PathTraits`], and whoever has to know
-//! asks the record, not the kind. What a kind *does* is a file in `lab/src/path`.
+//! Kinds of paths, and of the stations that they join. What a kind *is* is one record here,
+//! [`PathTraits`] or [`StationTraits`], and whoever has to know asks the record, not the kind. What
+//! a kind *does* is a file in `lab/src/path` or `lab/src/station`.
 
 listed! {
     /// A kind of path between two stations.
@@ -34,13 +35,13 @@ pub enum Devices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClock {
     None,
-    /// They have one, and it is a real device's or stands for one.
+    /// They have one, and it is a real device's or acts for one.
     Own,
     /// They have one that an emulator makes.
     Emulated,
 }
 
-/// Where a path of a kind can be had.
+/// Where a path of a kind is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// On this machine and in a guest.
@@ -58,11 +59,11 @@ pub struct PathTraits {
     pub name: &'static str,
     /// Where its network devices come from.
     pub devices: Devices,
-    /// So many stations it joins at most.
+    /// The most stations that it joins.
     pub most_stations: usize,
     /// The clock of its devices.
     pub clock: DeviceClock,
-    /// Where it can be had.
+    /// Where it is available.
     pub place: Where,
     /// The links of the stations' devices take a while to come up, and are waited for. Devices
     /// inside the path are the path's to wait for.
@@ -70,10 +71,10 @@ pub struct PathTraits {
     /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the
     /// driver decides.
     pub napi_on_request: bool,
-    /// The very packet (skb) that one end sends is what the other end receives, with all that the
-    /// kernel has noted on it. So it is behind a bridge too.
+    /// The other end receives the same packet (skb) that one end sends, with all that the kernel
+    /// has noted on it. This is also true across a bridge.
     pub hands_packets_over: bool,
-    /// Frames of PTP may go over it beside the experiment's.
+    /// PTP frames may go over it next to the experiment's.
     pub carries_ptp: bool,
 }
 
@@ -138,5 +139,46 @@ impl Devices {
     /// True if the path makes them.
     pub const fn are_made(self) -> bool {
         matches!(self, Devices::Made { .. })
+    }
+}
+
+listed! {
+    /// A place where traffic starts or ends.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum StationKind {
+        /// A fresh network namespace.
+        Netns,
+    }
+}
+
+/// How long a station lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// As long as a path: it is built before each one, and put back with it.
+    SetUp,
+    /// For the whole run: it is built once, before the first path, and put back after the last one.
+    /// Its agent serves all cells.
+    Run,
+}
+
+/// What a kind of station is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StationTraits {
+    /// The word for `station.*.kind`.
+    pub name: &'static str,
+    /// How long it lives.
+    pub life: Life,
+}
+
+impl StationKind {
+    /// The kind that is called so in files.
+    pub fn of(name: &str) -> Option<StationKind> {
+        StationKind::ALL.into_iter().find(|kind| kind.traits().name == name)
+    }
+
+    pub const fn traits(self) -> StationTraits {
+        match self {
+            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp },
+        }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where work was asked to be done and what the kernel says of it: kept of each trial, so that
-//! placement can be judged.
+//! Where work was asked to be done and what the kernel reports about it: kept for each trial, so
+//! that placement can be judged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,8 +34,7 @@ impl CpuWork {
     }
 }
 
-/// What was asked of the placement in a trial, and the evidence that is not in the threads' own
-/// records.
+/// What placement a trial asked for, and the evidence that is not in the threads' own records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRecord {
     /// By thread, as `ctl.rx`.
@@ -95,7 +94,7 @@ pub struct SoftirqRecord {
     pub asked: CpuAsked,
     /// The CPU that this came to; `None` where any will do.
     pub cpu: Option<u32>,
-    /// At least so many of the trial's packets arrived here.
+    /// At least this number of the trial's packets arrived here.
     pub packets: u64,
     /// The threads that receive from a socket here, as `ctl.rx`.
     pub receivers: Vec<String>,
@@ -110,7 +109,7 @@ pub struct NapiThread {
     pub tid: u32,
     /// Its name, as `napi/tardy0-1-264`.
     pub name: String,
-    /// CPUs on which it may run, read back behind the trial.
+    /// CPUs on which it may run, read back after the trial.
     pub affinity: Vec<u32>,
     /// CPU on which it ran last.
     pub cpu: Option<u32>,

@@ -62,8 +62,8 @@ impl Point {
         Point::ReplyReceive,
     ];
 
-    /// Those that metrics may be made of where an experiment names no points and the stream is not
-    /// answered. The ones that a metric needs are stamped, as far as they can be had.
+    /// The points that metrics may use where an experiment names none and the stream is not
+    /// answered. Those that a metric needs are stamped, as far as they are available.
     pub const USUAL: [Point; 8] = [
         Point::Wakeup,
         Point::Send,
@@ -194,9 +194,9 @@ impl Metric {
         Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel),
     ];
 
-    /// What speaks for a stream where its experiment does not say it, the first of these that
-    /// could be had: of one that is answered its whole way, by the schedule or, in a closed loop,
-    /// from the send on; else the way from the schedule into the receiving station.
+    /// The metric that leads for a stream whose experiment does not name one: the first of these
+    /// that is available. For an answered stream it is the whole round trip, from the schedule or,
+    /// in a closed loop, from the send; else the way from the schedule into the receiving station.
     pub const fn leads(answered: bool) -> &'static [Metric] {
         const LEADS: [Metric; 6] = [
             Metric::Span(Point::Scheduled, Point::ReplyReceive),
@@ -209,7 +209,7 @@ impl Metric {
         if answered { &LEADS } else { LEADS.split_at(2).1 }
     }
 
-    /// Points whose stamps it needs, the earliest first; `delta` needs that of its own kind beside.
+    /// Points whose stamps it needs, the earliest first; `delta` also needs its own kind's.
     pub fn points(self) -> Vec<Point> {
         match self {
             Metric::Span(from, to) => vec![from, to],

@@ -12,14 +12,14 @@ listed! {
     pub enum Port {
         Udp,
         Tcp,
-        /// Ethernet frames of tardy's own, through a packet socket.
+        /// tardy's own Ethernet frames, through a packet socket.
         Packet,
         /// A simulated path on simulated clocks.
         Sim,
     }
 }
 
-/// What stands between a frame's Ethernet header, with its tag, and the payload.
+/// What lies between a frame's Ethernet header, with its tag, and the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers {
     None,
@@ -49,12 +49,11 @@ pub struct PortTraits {
     /// It is a connection: made with the first packet, it brings every message, in order, and may
     /// join those that wait.
     pub is_connection: bool,
-    /// It sends Ethernet frames of tardy's own, and receives what the kernel hands to a packet
-    /// socket.
+    /// It sends tardy's own Ethernet frames, and receives what the kernel hands to a packet socket.
     pub is_frames: bool,
     /// One socket may serve both directions of an end.
     pub may_share_socket: bool,
-    /// What stands before the payload.
+    /// What comes before the payload.
     pub headers: Headers,
     /// Who writes a VLAN tag.
     pub tag: TagBy,
@@ -107,4 +106,18 @@ impl Port {
             },
         }
     }
+}
+
+/// What the kernel reports about one end of a TCP connection (TCP_INFO), at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpRecord {
+    pub retransmits: u64,
+    /// Retransmission timeouts; `None` before Linux 6.7.
+    pub timeouts: Option<u64>,
+    /// Greatest segment that is sent, bytes.
+    pub mss: u32,
+    /// The kernel's own smoothed estimate of the round trip, µs.
+    pub rtt_us: u32,
+    /// The retransmission timeout at the end, µs.
+    pub rto_us: u32,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a queue discipline was in truth and what it did during a trial, read back; and by what the
-//! judge tells whether a stream's packets left when they should.
+//! What a queue discipline actually was and what it did during a trial, read back; and the facts
+//! from which the judge decides whether a stream's packets left when they should.
 
 use crate::gates::Gates;
 use crate::shaper::Schedule;
@@ -86,7 +86,7 @@ pub enum Keeper {
     Etf,
     /// etf in deadline mode: at once, and not after the launch time.
     EtfDeadline,
-    /// The device: nothing that is stamped in software tells when.
+    /// The device: no stamp taken in software shows when.
     Device,
 }
 
@@ -116,15 +116,15 @@ pub struct GateRecord {
     pub delta_ns: i64,
     /// A release may be so much later than it should, ns.
     pub tolerance_ns: i64,
-    /// taprio gives a launch time at least so long after the packet was enqueued, ns; `None` where
-    /// packets bring their own.
+    /// taprio gives a launch time at least this long after the packet was enqueued, ns; `None`
+    /// where packets bring their own.
     pub assigned_after_ns: Option<i64>,
     /// What taprio gives launch times by, each entry by itself ([`Gates::by_entry`]); `None` where
     /// packets bring their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Gates>,
     /// What a packet takes on the wire, ns: where taprio gives launch times, all of it must fit
-    /// into the window, behind the packet before. 0 where that is not known.
+    /// into the window, after the previous packet. 0 where that is not known.
     #[serde(default)]
     pub frame_ns: i64,
 }
@@ -136,7 +136,7 @@ pub struct GateRecord {
 pub enum RxKernelAt {
     /// Where the packet arrives, before any protocol looks at it.
     Arrival,
-    /// At local delivery, behind the IP layer: the packet kept its launch time on the way, in the
+    /// At local delivery, after the IP layer: the packet kept its launch time on the way, in the
     /// place where the stamp would have been.
     LocalDelivery,
     /// Where a packet socket is given the packet, before the IP layer; for the same reason.
@@ -153,7 +153,7 @@ impl RxKernelAt {
         }
     }
 
-    /// The same in a sentence, behind "taken".
+    /// The same in a sentence, after "taken".
     pub const fn says(self) -> &'static str {
         match self {
             RxKernelAt::Arrival => "at arrival",
@@ -171,9 +171,9 @@ impl RxKernelAt {
 /// A stream's launch times in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchRecord {
-    /// Whether packets bore one.
+    /// Whether packets had one.
     pub launch: Launch,
-    /// The sender was to wake so long before, ns.
+    /// How long before it the sender was to wake, ns.
     pub advance_ns: i64,
     /// `etf.delta` of the etf that they came to, ns; `None` without one.
     pub delta_ns: Option<i64>,

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `results.json`: what a run found. Times are nanoseconds; what could not be had is null, with
-//! the reason beside it. The comments of the fields are the descriptions in its JSON Schema
+//! `results.json`: what a run found. Times are nanoseconds; what is not available is null, with the
+//! reason next to it. The comments of the fields are the descriptions in its JSON Schema
 //! ([`crate::schema`]).
 
 mod gates;
-mod load;
-mod metric;
 mod placement;
 
 pub use gates::{ClassResult, GateResult, PhaseCounts};
-pub use load::LoadResult;
-pub use metric::{Figures, MAX, MetricResult, QUANTILES, Quantiles};
 pub use placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement};
 
 use crate::FORMAT;
 use crate::expect::Count;
+use crate::load::Series;
+use crate::point::Source;
 use crate::qdisc::RxKernelAt;
 use crate::validity::Validity;
 use crate::verdict::Verdict;
@@ -69,7 +67,7 @@ pub struct ExpectationResult {
     /// The limit of a metric, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit_ns: Option<i64>,
-    /// What was got of a metric, ns; left out if it could not be had, or is infinite because
+    /// The metric's measured value, ns; left out if it is not available, or is infinite because
     /// packets were lost.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got_ns: Option<i64>,
@@ -81,9 +79,9 @@ pub struct ExpectationResult {
     /// among the lost.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got: Option<u64>,
-    /// Was it kept? Null where it was not judged: figures need a valid cell; of `lost`,
-    /// `not_sent`, `duplicate` and `reordered`, tardy did not see what became of all packets.
-    /// `why` says the reason.
+    /// Was it kept? Null where it was not judged: figures need a valid cell; of `lost`, `not_sent`,
+    /// `duplicate` and `reordered`, tardy did not see what became of all packets. `why` gives the
+    /// reason.
     pub met: Option<bool>,
     /// Why it was not judged, or was not kept although no figure is over the limit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -130,7 +128,7 @@ pub struct CellResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<CpuPlacement>,
     /// What each traffic class did, where a queue discipline was asked for; the one without a
-    /// number is the root's own.
+    /// number is the root itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassResult>,
     /// Each trial by itself.
@@ -176,19 +174,19 @@ pub struct StreamResult {
     /// Whether packets left when they should, where something decides it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gates: Option<GateResult>,
-    /// Where `rx_kernel` was taken; left out of packets that bear no launch times, if that was at
-    /// their arrival.
+    /// Where `rx_kernel` was taken; left out for packets without launch times, if that was at their
+    /// arrival.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<RxKernelAt>")]
     pub rx_kernel_at: Option<String>,
-    /// The metric that leads, if the experiment says which: by the key `lead`, or by its first
-    /// limit on a latency.
+    /// The metric that leads, if the experiment names one: by the key `lead`, or by its first limit
+    /// on a latency.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lead: Option<String>,
 }
 
 impl StreamResult {
-    /// Where `rx_kernel` was taken, also where that is the usual place and nothing is said of it.
+    /// Where `rx_kernel` was taken, also where that is the usual place and the field is left out.
     pub fn rx_kernel_point(&self) -> &str {
         self.rx_kernel_at.as_deref().unwrap_or(RxKernelAt::Arrival.name())
     }
@@ -227,4 +225,205 @@ pub struct Outcomes {
     pub duplicate: u64,
     /// Packets that arrived after a later one.
     pub reordered: u64,
+}
+
+/// The distribution of one metric; quantiles over intended packets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "metric")]
+pub struct MetricResult {
+    /// Clock of both stamps after conversion; empty if there is none.
+    #[schemars(extend("enum" = ["tai", ""]))]
+    pub clock: String,
+    /// Who took the later stamp; empty if nobody.
+    #[schemars(extend("enum" = sources()))]
+    pub source: String,
+    /// Rows with both stamps over rows received; for `delta` over received − 1.
+    pub coverage: f64,
+    /// Values.
+    pub count: u64,
+    /// How the percentiles were found: `hdr3`, from a histogram that is within 0.1 %, above 10
+    /// million rows; empty if there are none.
+    #[schemars(extend("enum" = ["exact", "hdr3", ""]))]
+    pub percentiles: String,
+    /// Why it is not available.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+    /// The figures. Quantiles are over intended packets.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The packet of the maximum, of those received; null without values.
+    pub max_seq: Option<i64>,
+    /// The trial of the maximum, of the packets received; null without values.
+    pub max_trial: Option<u32>,
+    /// Percentiles that are null because the rank falls on a lost or unsent packet; `max` where
+    /// there is one at all.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub infinite: Vec<String>,
+    /// Percentiles that are null because fewer than 10 separate events lie beyond, or for a reason
+    /// that is in `between_ns`.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unresolved: Vec<String>,
+    /// Percentiles that are null because packets which were received without a stamp could change
+    /// them: the least and the greatest that each can be, ns; null where nothing is known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub between_ns: BTreeMap<String, [Option<i64>; 2]>,
+    /// Quantiles over received packets only, where they differ.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub received_only: Option<Quantiles>,
+    /// The greatest of the received packets, where `max_ns` is null because something never
+    /// arrived.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub received_only_max_ns: Option<i64>,
+    /// Negative values: `early` if the metric counts from `scheduled`, else faults of a clock;
+    /// left out where there are none.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub negative: u64,
+}
+
+/// What `source` may be.
+fn sources() -> Vec<&'static str> {
+    Source::ALL.into_iter().map(Source::name).chain([""]).collect()
+}
+
+/// The name of the maximum among figures that are infinite.
+pub const MAX: &str = "max";
+
+impl MetricResult {
+    /// True if a packet never arrived, so that no figure over all intended packets bounds how late
+    /// they were.
+    pub fn is_unbounded(&self) -> bool {
+        self.infinite.iter().any(|name| name == MAX)
+    }
+
+    /// The greatest value among the received packets.
+    pub fn greatest_received_ns(&self) -> Option<i64> {
+        self.figures.max_ns.or(self.received_only_max_ns)
+    }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Moments and quantiles.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// The least value; null without values.
+    pub min_ns: Option<i64>,
+    /// The mean of the values; null without values.
+    pub mean_ns: Option<f64>,
+    /// The standard deviation of the values, by n − 1; null of fewer than two.
+    pub stddev_ns: Option<f64>,
+    /// The greatest over intended packets; null where one never arrived, or without values: see
+    /// `infinite`, `why`.
+    pub max_ns: Option<i64>,
+    /// Quantiles.
+    #[serde(flatten)]
+    pub quantiles: Quantiles,
+}
+
+/// Nearest-rank quantiles, `ceil(q·n)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "quantiles")]
+pub struct Quantiles {
+    /// Median; null: see `infinite`, `unresolved`, `why`.
+    pub p50_ns: Option<i64>,
+    /// 90th percentile; null: see `infinite`, `unresolved`, `why`.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile; null: see `infinite`, `unresolved`, `why`.
+    pub p99_ns: Option<i64>,
+    /// 99.9th percentile; null: see `infinite`, `unresolved`, `why`.
+    pub p99_9_ns: Option<i64>,
+    /// 99.99th percentile; null: see `infinite`, `unresolved`, `why`.
+    pub p99_99_ns: Option<i64>,
+}
+
+/// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a
+/// fraction.
+pub const QUANTILES: [(&str, &str, f64); 5] = [
+    ("p50", "p50", 0.5),
+    ("p90", "p90", 0.9),
+    ("p99", "p99", 0.99),
+    ("p99_9", "p99.9", 0.999),
+    ("p99_99", "p99.99", 0.9999),
+];
+
+impl Quantiles {
+    /// In the order of [`QUANTILES`].
+    pub fn as_array(&self) -> [Option<i64>; 5] {
+        [self.p50_ns, self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
+    }
+    /// From the order of [`QUANTILES`].
+    pub fn from_array(q: [Option<i64>; 5]) -> Self {
+        Quantiles { p50_ns: q[0], p90_ns: q[1], p99_ns: q[2], p99_9_ns: q[3], p99_99_ns: q[4] }
+    }
+}
+
+/// A background load: the sum over its instances, of a cell also over the trials that its figures
+/// are of. What its kind does not have is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "load")]
+pub struct LoadResult {
+    /// Its kind: `tcp_stream`, `udp_flood` and so on.
+    pub kind: String,
+    /// Instances.
+    pub count: u32,
+    /// Payload bits a second that arrived, over the time from the first instance's start to the
+    /// last one's end.
+    pub achieved_bit_s: f64,
+    /// Payload bytes that arrived.
+    pub bytes: u64,
+    /// What all instances together were asked for, bits a second.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked_bit_s: Option<u64>,
+    /// Payload bits a second that were sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sent_bit_s: Option<f64>,
+    /// Payload bytes that were sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sent_bytes: Option<u64>,
+    /// Send calls; of datagrams, datagrams.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sends: Option<u64>,
+    /// Bytes a send call, mean.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes_a_send: Option<f64>,
+    /// Receive calls that brought something; of datagrams, datagrams.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub receives: Option<u64>,
+    /// Bytes a receive call, mean.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes_a_receive: Option<f64>,
+    /// Datagrams sent and not received.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lost: Option<u64>,
+    /// TCP segments sent again, by both sides.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retransmits: Option<u64>,
+    /// TCP retransmission timeouts; left out where the kernel does not count them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub timeouts: Option<u64>,
+    /// Transactions a second (`tcp_rr`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub transactions_per_s: Option<f64>,
+    /// Share of a CPU that each instance was asked to take (`cpu`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked_duty: Option<f64>,
+    /// Share of a CPU that it had, mean of the instances.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub duty: Option<f64>,
+    /// Bytes copied a second (`memory`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub copied_bytes_per_s: Option<f64>,
+    /// How the programs ended (`command`), in one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub exits: Vec<String>,
+    /// Time that `achieved_bit_s` is over, ns.
+    pub span_ns: i64,
+    /// Of a trial: bytes over time, of all instances, as they arrived where they do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub series: Option<Series>,
+    /// Each instance, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub instances: Vec<LoadResult>,
 }

@@ -4,7 +4,7 @@
 //!
 //! A schema is of every file of its format, also of those that older versions wrote. What is not
 //! `required` is left out where it has nothing to say, or came to the format after its beginning.
-//! Readers must bear keys that they do not know, for later versions add some.
+//! Readers must accept keys that they do not know, because later versions add some.
 
 use crate::manifest::Manifest;
 use crate::result::Results;
@@ -28,7 +28,7 @@ fn of<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// Takes out what is of Rust and says nothing of a file.
+/// Removes what concerns Rust and not the file.
 fn as_in_files(schema: &mut Schema) {
     let Some(schema) = schema.as_object_mut() else { return };
     // How wide Rust's numbers are.
@@ -62,8 +62,8 @@ fn list_words(schema: &mut Map<String, Value>) {
 }
 
 /// A field that is left out when it is empty is never null. One that has a default came to the
-/// format later: files of older versions do not have it. (`schemars(!default)` stands on those
-/// that have a default for other reasons.)
+/// format later: files of older versions do not have it. (Fields that have a default for other
+/// reasons have `schemars(!default)`.)
 fn settle_presence(schema: &mut Map<String, Value>) {
     let mut required = match schema.remove("required") {
         Some(Value::Array(required)) => required,

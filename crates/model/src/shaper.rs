@@ -16,13 +16,13 @@ pub const MOST_ENTRIES: usize = 1_024;
 const HEADER: u32 = 14;
 /// Bytes of a VLAN tag.
 const TAG: u32 = 4;
-/// A frame is filled up to so many bytes, without its check sum (ETH_ZLEN in
+/// A frame is filled up to this number of bytes, without its check sum (ETH_ZLEN in
 /// include/uapi/linux/if_ether.h).
 const LEAST_FRAME: u32 = 60;
 /// What goes with each frame: check sum 4, preamble 8, gap 12.
 const AROUND: u32 = 24;
 
-/// Transmit queues of one class: so many from this one on.
+/// Transmit queues of one class: `count` of them, from this one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queues {
     pub count: u32,
@@ -60,7 +60,7 @@ impl Classes {
     }
 }
 
-/// One entry of a schedule: the gates of these classes are open for so long.
+/// One entry of a schedule: the gates of these classes are open for this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Bit n: class n.
@@ -74,14 +74,14 @@ pub struct Schedule {
     /// Entries that fill a cycle.
     pub entries: Vec<Entry>,
     pub cycle: Nanos,
-    /// A cycle begins so long after each multiple of its length on the TAI clock.
+    /// A cycle begins this long after each multiple of its length on the TAI clock.
     pub offset: Nanos,
 }
 
 /// The earliest-txtime-first discipline: it holds each packet until `delta` before its launch time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Etf {
-    /// It hands a packet over so long before its launch time.
+    /// It hands a packet over this long before its launch time.
     pub delta: Nanos,
     /// The launch time is a deadline: packets go out at once, in its order.
     pub deadline_mode: bool,
@@ -99,7 +99,7 @@ pub enum Mode {
     Software,
     /// It gives each packet a launch time in its window, and etf below keeps it.
     TxtimeAssist {
-        /// A packet's launch time lies at least so long after it was enqueued.
+        /// A packet's launch time is at least this long after it was enqueued.
         delay: Nanos,
     },
     /// The device keeps them.
@@ -135,8 +135,8 @@ pub struct Cbs {
     pub idleslope_bit_s: u64,
     /// What the device sends, bits a second.
     pub port_bit_s: u64,
-    /// The longest frame with all that it takes on the wire, bytes; with a tag, which what is
-    /// shaped by credits bears by the standard.
+    /// The longest frame with all that it takes on the wire, bytes; with a tag, which the standard
+    /// requires of frames that are shaped by credits.
     pub frame: u32,
     /// The device does it.
     pub offload: bool,
@@ -157,7 +157,7 @@ pub struct Credits {
 }
 
 impl Cbs {
-    /// What tc is told.
+    /// The figures that tc gets.
     pub fn credits(&self) -> Credits {
         let (idle, port) = (self.idleslope_bit_s as i64 / 1_000, self.port_bit_s as i64 / 1_000);
         let (send, frame) = (idle - port, i64::from(self.frame));
@@ -171,8 +171,8 @@ impl Cbs {
     }
 }
 
-/// What so many bytes behind the Ethernet header, and behind the VLAN tag if there is one, take on
-/// the wire: bytes, with preamble and gap.
+/// What this number of bytes after the Ethernet header, and after the VLAN tag if there is one,
+/// takes on the wire: bytes, with preamble and gap.
 pub fn wire_bytes(packet_bytes: u32, tagged: bool) -> u32 {
     (HEADER + if tagged { TAG } else { 0 } + packet_bytes).max(LEAST_FRAME) + AROUND
 }
@@ -195,7 +195,7 @@ pub fn frame_time(packet_bytes: u32, tagged: bool, bit_s: u64) -> Nanos {
 /// The sender's queue discipline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shaper {
-    /// The device's own: nothing is set.
+    /// The device keeps its own: nothing is set.
     #[default]
     None,
     /// etf for the whole device.

@@ -68,9 +68,9 @@ impl fmt::Display for Side {
     }
 }
 
-/// What the figures of a running trial are of, and which end has them: the metric that leads of
-/// the stream in the table too. Where the experiment has another one lead (`lead`) that no end can
-/// tell while the trial runs, it is the one that would lead without it.
+/// Which metric the figures of a running trial show, and which end has them: the metric that leads
+/// for the stream in the table too. Where the experiment's own choice (`lead`) cannot be computed
+/// at one end while the trial runs, it is the metric that would lead without that choice.
 pub fn live(kind: Kind, stamps: &[Point], lead: Option<Metric>) -> (Side, Metric) {
     match kind {
         Kind::Cyclic if lead == Some(Metric::Span(Point::Scheduled, Point::Receive)) => {
@@ -123,7 +123,7 @@ pub enum Policy {
     Deadline {
         /// Run time in each period.
         runtime: Nanos,
-        /// To be had by then.
+        /// The run time must be available by then.
         deadline: Nanos,
         period: Nanos,
     },
@@ -166,7 +166,7 @@ impl Kind {
     pub const fn is_answered(self) -> bool {
         matches!(self, Kind::Reflected | Kind::Pingpong)
     }
-    /// True if a schedule says when packets go out.
+    /// True if a schedule decides when packets go out.
     pub const fn is_scheduled(self) -> bool {
         matches!(self, Kind::Cyclic | Kind::Reflected)
     }
@@ -192,7 +192,7 @@ impl Ip {
     }
 }
 
-/// Whether packets bear a launch time (SO_TXTIME).
+/// Whether packets have a launch time (SO_TXTIME).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Launch {
@@ -214,7 +214,7 @@ impl Launch {
             Launch::Deadline => "deadline",
         }
     }
-    /// True if they bear one.
+    /// True if they have one.
     pub const fn is_some(self) -> bool {
         !matches!(self, Launch::None)
     }
@@ -376,7 +376,7 @@ pub struct Reply {
     pub policy: Policy,
     /// Requests that may be on their way at once (ping-pong).
     pub in_flight: u32,
-    /// After so long a request counts as lost, and the next may go out (ping-pong over UDP).
+    /// After this time a request counts as lost, and the next may go out (ping-pong over UDP).
     pub timeout: Nanos,
     /// TCP_NODELAY at both ends.
     pub nodelay: bool,
@@ -400,14 +400,14 @@ pub struct Stream {
     pub cycle: Nanos,
     /// Intended packets in a trial.
     pub count: u32,
-    /// Payload bytes of a packet: of UDP, or behind the EtherType.
+    /// Payload bytes of a packet: of UDP, or after the EtherType.
     pub size: u16,
     /// The frames' EtherType, where `port` is `packet`.
     pub ethertype: u16,
     /// The VLAN tag of its packets.
     pub tag: Option<Tag>,
     pub priority: u32,
-    /// Whether packets bear a launch time.
+    /// Whether packets have a launch time.
     pub launch: Launch,
     /// What happens to packets whose slot has passed.
     pub overrun: Overrun,
@@ -419,11 +419,11 @@ pub struct Stream {
     pub warmup: Nanos,
     /// Points to stamp, of those the machine offers.
     pub stamps: Vec<Point>,
-    /// True if the experiment names them: then one that cannot be had is refused.
+    /// True if the experiment names them: then tardy refuses one that is not available.
     pub stamps_named: bool,
-    /// Metrics that are asked for: each stands in the results, if only to say why it cannot be had.
+    /// Metrics that are asked for: each is in the results, if only to say why it is not available.
     pub metrics: Vec<Metric>,
-    /// The metric that leads of it, if the experiment says which: by the key `lead`, or by the
+    /// The metric that leads for it, if the experiment names one: by the key `lead`, or by the
     /// first limit on a latency.
     pub lead: Option<Metric>,
     pub tx: Tx,
@@ -435,8 +435,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Bytes that stand between the Ethernet header, with its tag, and the payload. A TCP header
-    /// is taken with its time stamps.
+    /// Bytes between the Ethernet header, with its tag, and the payload. A TCP header counts with
+    /// its time stamps.
     pub const fn headers(&self) -> u32 {
         match self.port.traits().headers {
             Headers::None => 0,
@@ -444,8 +444,8 @@ impl Stream {
             Headers::Tcp => self.ip.headers() - UDP_HEADER + TCP_HEADER,
         }
     }
-    /// Bytes of a packet behind the Ethernet header and the tag. A TCP header is taken with its
-    /// time stamps.
+    /// Bytes of a packet after the Ethernet header and the tag. A TCP header counts with its time
+    /// stamps.
     pub const fn packet_bytes(&self) -> u32 {
         self.size as u32 + self.headers()
     }

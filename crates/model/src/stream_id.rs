@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt;
 
-/// A stream of a set-up, by its place among them. Test frames bear it in one byte, and so does
-/// every file and message.
+/// A stream of a set-up, by its place among them. Test frames carry it in one byte, as does every
+/// file and message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamId(u8);
 
@@ -17,9 +17,9 @@ pub struct StreamId(u8);
 pub enum NoStream {
     /// None is called so.
     Named(String),
-    /// None stands at this place.
+    /// No stream has this place.
     At(usize),
-    /// A frame could not bear the place.
+    /// A frame has no room for the place.
     Beyond(usize),
 }
 
@@ -50,15 +50,15 @@ impl Error for NoStream {}
 impl StreamId {
     /// The only one of most set-ups.
     pub const FIRST: StreamId = StreamId(0);
-    /// So many streams a set-up can have.
+    /// The most streams that a set-up can have.
     pub const MOST: usize = 1 << u8::BITS;
 
-    /// The stream that a frame or a message bears this number of.
+    /// The stream whose number a frame or a message carries.
     pub const fn numbered(number: u8) -> StreamId {
         StreamId(number)
     }
 
-    /// As a frame bears it.
+    /// As a frame carries it.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -66,7 +66,7 @@ impl StreamId {
     /// The stream at this place.
     ///
     /// # Errors
-    /// If a set-up has not so many.
+    /// If a set-up has no stream at this place.
     pub fn at(place: usize) -> Result<StreamId, NoStream> {
         u8::try_from(place).map(StreamId).map_err(|_| NoStream::Beyond(place))
     }

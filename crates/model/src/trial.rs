@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is kept of one trial beside its samples (`trial.json`): the evidence from which
+//! All that is kept of one trial apart from its samples (`trial.json`): the evidence from which
 //! validity is judged, so that a run that was killed can still be judged from its folder.
 
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
-use crate::offset::EndOffsets;
 use crate::placement::PlacementRecord;
 use crate::point::{Metric, Point, Source};
+pub use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
-pub use crate::tcp::TcpRecord;
+use crate::time::EndOffsets;
 use crate::time::{ClockReading, Conversion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,14 +38,14 @@ pub struct TrialRecord {
     pub before: MachineState,
     /// State of the machine after.
     pub after: MachineState,
-    /// The states of the other hosts, before the trial and behind it, by the hosts' names.
+    /// The states of the other hosts, before the trial and after it, by the hosts' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, [MachineState; 2]>,
     pub streams: BTreeMap<String, StreamRecord>,
     /// Background loads by name.
     #[serde(default)]
     pub loads: BTreeMap<String, LoadRecord>,
-    /// What was asked of the placement, and what came of it.
+    /// What placement was asked for, and the result.
     #[serde(default, skip_serializing_if = "PlacementRecord::is_empty")]
     pub placement: PlacementRecord,
     /// Queue disciplines of the devices that streams leave by, by station; empty where none was
@@ -139,8 +139,8 @@ pub struct StreamRecord {
     /// From the first to the last send, ns; `None` below two.
     pub sent_span_ns: Option<i64>,
     /// How late packets were sent, median of each tenth of the stream's packets, ns: whether the
-    /// sender fell behind its schedule. Empty of fewer than 20 packets, without a stamp of the
-    /// sending, and of a closed loop.
+    /// sender fell behind its schedule. Empty for fewer than 20 packets, without a stamp of the
+    /// sending, and for a closed loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lateness_by_tenth_ns: Vec<i64>,
     /// Share of packets that may be lost.
@@ -151,7 +151,7 @@ pub struct StreamRecord {
     pub absent: BTreeMap<Point, String>,
     /// From REALTIME to TAI at the sender.
     pub tx_conversion: Conversion,
-    /// What stamps at `tx_hw` may be wrong by beside that, ns: they came by the device's clock.
+    /// By how much more stamps at `tx_hw` may be wrong, ns: they come from the device's clock.
     #[serde(default)]
     pub tx_hw_bound_ns: i64,
     /// From REALTIME to TAI at the receiver.
@@ -324,7 +324,7 @@ pub struct WarmUp {
 pub struct Counters {
     /// Test packets handed to the port.
     pub sent: u64,
-    /// Packets beside these that tardy sent on the same way and does not measure.
+    /// Other packets that tardy sent on the same way and does not measure.
     #[serde(default)]
     pub beside: u64,
     /// Test packets that the port refused.
@@ -343,13 +343,13 @@ pub struct Counters {
     /// start, or their socket's way to give it is another.
     #[serde(default)]
     pub launch_invalid: u64,
-    /// Packets that never reached the driver and that its counters own to, without a report.
+    /// Packets that never reached the driver and for which its counters account, without a report.
     #[serde(default)]
     pub qdisc_dropped: u64,
     /// Packets on the port that are not this trial's.
     pub foreign: u64,
     pub duplicates: u64,
-    /// The wait said that something is there and nothing was.
+    /// The wait reported that something is there, and nothing was.
     pub empty_wakeups: u64,
     /// errno that broke the receive call and ended the receiver, 0 if none did.
     pub receive_errno: i32,

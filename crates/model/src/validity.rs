@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `[validity]` of an experiment file may set of the rules of validity: how much a rule
+//! What `[validity]` of an experiment file may set about the rules of validity: how much a rule
 //! weighs, and from where on.
 //!
-//! A rule that judges the conditions of the measuring may be made milder, for the user may know of
-//! a disturbance and want the figures all the same. A rule that finds that a figure is not what
-//! happened (a clock jumped, stamps are missing, the recorder was full), or that is itself what
-//! the path did (packets were lost), may only be made stricter: losing more must never cost less.
+//! A rule that judges the conditions of the measuring may be made less severe, because the user may
+//! know of a disturbance and want the figures all the same. A rule that finds that a figure is not
+//! what happened (a clock jumped, stamps are missing, the recorder was full), or that is itself
+//! what the path did (packets were lost), may only be made stricter: losing more must never cost
+//! less.
 
 use crate::verdict::{Level, Verdict};
 use schemars::JsonSchema;
@@ -32,7 +33,7 @@ pub struct RuleDefault {
     pub limit: Option<RuleLimit>,
     /// The most that its verdicts weigh.
     pub level: Level,
-    /// May it be made milder?
+    /// May it be made less severe?
     pub milder: bool,
 }
 
@@ -48,7 +49,7 @@ const fn fact(id: &'static str) -> RuleDefault {
     RuleDefault { id, limit: None, level: Level::Invalid, milder: false }
 }
 
-/// All rules that can be set, in the order in which verdicts are told.
+/// All rules that can be set, in the order in which verdicts are reported.
 pub const RULES: &[RuleDefault] = &[
     fact("failed"),
     fact("late-start"),
@@ -178,10 +179,10 @@ impl Validity {
         }
     }
 
-    /// A rule's verdicts, each with the weight that was set, which says so in it. A milder level
-    /// is the most that any verdict of the rule weighs; a stricter one is that of the verdicts
-    /// that have the rule's full weight. `judge` gives the verdicts by a limit: where another one
-    /// is set it is asked twice, for what the verdicts weigh by default.
+    /// A rule's verdicts, each with the weight that was set, which its sentence mentions. A less
+    /// severe level is the most that any verdict of the rule weighs; a stricter one is that of the
+    /// verdicts that have the rule's full weight. `judge` gives the verdicts by a limit: where
+    /// another one is set it is asked twice, for what the verdicts weigh by default.
     pub fn weigh(&self, id: &str, judge: impl Fn(&Validity) -> Vec<Verdict>) -> Vec<Verdict> {
         let judged = judge(self);
         let Some(setting) = self.set.get(id) else { return judged };

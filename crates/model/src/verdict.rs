@@ -14,17 +14,17 @@ pub enum Level {
     Ok,
     /// Worth knowing.
     Note,
-    /// Doubtful; the numbers still stand.
+    /// Doubtful; the numbers may still be used.
     Warning,
     /// The numbers must not be used.
     Invalid,
 }
 
 impl Level {
-    /// All, the mildest first.
+    /// All, the least severe first.
     pub const ALL: [Level; 4] = [Level::Ok, Level::Note, Level::Warning, Level::Invalid];
 
-    /// As it stands in files.
+    /// As it is in files.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Ok => "ok",

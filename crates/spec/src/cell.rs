@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One cell while it is worked out: the file's values with its case's and its axes' laid over them.
 
-use crate::error::{At, Origin, Problem, Reason};
-use crate::faults::{Faults, touches};
+use crate::error::{At, Faults, Origin, Problem, Reason, touches};
 use crate::schema::{Default, KEYS, Key, Kind, Value};
 use crate::sheet::{Assignment, Layer, Named, Sheet};
+use crate::synonyms;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
+use tardy_model::stream::{CpuChoice, Policy};
+use tardy_model::time::Nanos;
 
 /// Defaults by pattern, read once.
 static DEFAULTS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
@@ -39,7 +41,7 @@ pub(crate) struct View<'a> {
     faults: &'a Faults,
     /// What is wrong with this cell.
     found: RefCell<Vec<Problem>>,
-    /// Keys, and what stands below them, that this cell could not make anything of.
+    /// Keys, and what is below them, that this cell could not use.
     lost: RefCell<Vec<String>>,
 }
 
@@ -78,7 +80,7 @@ impl<'a> View<'a> {
         result.map_err(|problem| self.found.borrow_mut().push(problem)).ok()
     }
 
-    /// Checks what rests on these keys, in which `*` stands for any name, if all of them have
+    /// Runs a check that depends on these keys, in which `*` matches any name, if all of them have
     /// values that somebody meant.
     pub(crate) fn check(&self, rests_on: &[&str], check: impl FnOnce() -> Result<(), Problem>) {
         if rests_on.iter().all(|key| self.is_sound(key)) {
@@ -86,7 +88,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// True if the key and what stands above and below it have values that somebody meant.
+    /// True if the key and what is above and below it have values that somebody meant.
     pub(crate) fn is_sound(&self, key: &str) -> bool {
         self.faults.is_sound(key) && !self.lost.borrow().iter().any(|lost| touches(key, lost))
     }
@@ -101,7 +103,7 @@ impl<'a> View<'a> {
         self.faults.is_lost(key)
     }
 
-    /// Notes that nothing can be made of a key, and what stands below it.
+    /// Notes that a key, and what is below it, cannot be used.
     pub(crate) fn lose(&self, key: String) {
         self.lost.borrow_mut().push(key);
     }
@@ -134,8 +136,7 @@ impl<'a> View<'a> {
         rows.into_iter()
     }
 
-    /// The same as they stand one behind the other: in the file, in `--set`, in the case, in the
-    /// axes.
+    /// The same in their order: in the file, in `--set`, in the case, in the axes.
     pub(crate) fn as_written(&self, prefix: &str) -> Vec<(&'a str, &'a Assignment)> {
         let mut rows: Vec<_> = self.values.iter().filter(|(key, _)| key.starts_with(prefix)).collect();
         rows.sort_by_key(|(_, (by, assignment))| {
@@ -166,7 +167,7 @@ impl<'a> View<'a> {
         self.values.get(key).is_some_and(|(by, _)| *by == By::Set)
     }
 
-    /// The keys of one table of the file; `name` stands for the pattern's `*`.
+    /// The keys of one table of the file; `name` replaces the pattern's `*`.
     pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
         Table { view: self, pattern, name }
     }
@@ -191,7 +192,7 @@ impl<'a> View<'a> {
         Problem { cell, knock_on, ..Problem::new(Reason::Combination, &blamed.1, message, help) }
     }
 
-    /// Where the station, stream or load of a key stands.
+    /// Where the station, stream or load of a key is.
     fn header(&self, key: &str) -> At {
         let mut parts = key.split('.');
         let names = match parts.next() {
@@ -278,7 +279,7 @@ impl Table<'_> {
         })
     }
 
-    /// What is only wrong because one of its keys is, which was told.
+    /// A fault that only follows from a wrong key, which was already reported.
     pub(crate) fn follows(&self, field: &str) -> Problem {
         let message = format!("`{}` is wrong", self.key(field));
         Problem { knock_on: true, ..self.wrong(&[field], message, "") }
@@ -303,4 +304,75 @@ impl Table<'_> {
         let keys: Vec<String> = fields.iter().map(|field| self.key(field)).collect();
         self.view.combination(&keys, message, help.into())
     }
+}
+
+/// The station that a key names.
+pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result<String, Problem> {
+    let name = table.get(field, text)?;
+    let known = view.stations().iter().map(|station| station.name.as_str());
+    if known.clone().any(|known| known == name) || view.is_lost("station") {
+        return Ok(name);
+    }
+    let message = format!("`{}`: there is no station `{name}`", table.key(field));
+    // Nothing goes from a station to itself: the one at the other end is no advice.
+    let other = if field == "from" { "to" } else { "from" };
+    let taken = table.find(other).and_then(text);
+    let free = known.clone().filter(|known| Some(*known) != taken.as_deref());
+    Err(table.wrong(&[field], message, synonyms::suggestion(&name, free)))
+}
+
+/// Where something starts and ends. What is wrong is kept, and the key is then lost: what rests on
+/// it is not checked.
+pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> (String, String) {
+    let end = |field: &str| {
+        let found = view.keep(station(view, table, field));
+        if found.is_none() {
+            view.lose(table.key(field));
+        }
+        found.unwrap_or_default()
+    };
+    let (from, to) = (end("from"), end("to"));
+    table.check(&["from", "to"], || {
+        if from != to {
+            return Ok(());
+        }
+        let message = format!("`{}` sends from `{from}` to itself", table.key("to"));
+        let other = view.stations().iter().find(|station| station.name != from);
+        let other = other.map_or("b", |station| station.name.as_str());
+        Err(table.wrong(&["to", "from"], message, format!("write to = \"{other}\"")))
+    });
+    (from, to)
+}
+
+pub(crate) fn text(value: &Value) -> Option<String> {
+    if let Value::Text(text) = value { Some(text.clone()) } else { None }
+}
+
+pub(crate) fn integer(value: &Value) -> Option<i64> {
+    if let Value::Integer(number) = value { Some(*number) } else { None }
+}
+
+pub(crate) fn span(value: &Value) -> Option<Nanos> {
+    if let Value::Span(span) = value { Some(*span) } else { None }
+}
+
+pub(crate) fn flag(value: &Value) -> Option<bool> {
+    if let Value::Flag(flag) = value { Some(*flag) } else { None }
+}
+
+pub(crate) fn share(value: &Value) -> Option<f64> {
+    if let Value::Share(share) = value { Some(*share) } else { None }
+}
+
+pub(crate) fn cpu(value: &Value) -> Option<CpuChoice> {
+    if let Value::Cpu(cpu) = value { Some(*cpu) } else { None }
+}
+
+pub(crate) fn policy(value: &Value) -> Option<Policy> {
+    if let Value::Policy(policy) = value { Some(*policy) } else { None }
+}
+
+/// Bits a second.
+pub(crate) fn rate(value: &Value) -> Option<u64> {
+    integer(value).and_then(|rate| u64::try_from(rate).ok())
 }

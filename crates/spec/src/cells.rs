@@ -2,9 +2,8 @@
 //! Cells: cases × axes, in the order of the file, and their ids.
 
 use crate::cell::View;
-use crate::error::{At, MOST, Problem, Reason};
+use crate::error::{At, Faults, MOST, Problem, Reason};
 use crate::experiment::{Cell, Setup};
-use crate::faults::Faults;
 use crate::schema::KEYS;
 use crate::setup;
 use crate::sheet::{Assignment, Axis, Case, Sheet};
@@ -50,7 +49,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     }
     let mut bytes = 0;
     let (mut cells, mut found, mut repeats) = (Vec::new(), Vec::new(), 0);
-    // A fault that many cells have is told of the first.
+    // A fault that many cells have is reported for the first one.
     let mut told = HashSet::new();
     for combination in &combinations {
         let id = Some(combination.id.as_str()).filter(|id| *id != "all");
@@ -168,13 +167,13 @@ fn pick(axes: &[Axis], mut index: usize) -> Vec<&Assignment> {
     picked
 }
 
-/// Two cells with one id: says which case or value stands there twice.
+/// Two cells with one id: reports which case or value is there twice.
 fn repeated(sheet: &Sheet, case: Option<&Case>, axes: &[&Assignment], id: &str) -> Problem {
     let message = format!("two cells would have the id `{id}`");
     if let Some(case) = case
         && let Some(last) = sheet.cases.iter().filter(|other| in_id(&other.name) == in_id(&case.name)).nth(1)
     {
-        return Problem::new(Reason::Combination, &last.at, message, "give each case a name of its own");
+        return Problem::new(Reason::Combination, &last.at, message, "give each case its own name");
     }
     for (axis, value) in sheet.axes.iter().zip(axes) {
         if let Some(last) =
@@ -187,7 +186,7 @@ fn repeated(sheet: &Sheet, case: Option<&Case>, axes: &[&Assignment], id: &str) 
     Problem::new(Reason::Combination, &at, message, "make named cases of the axes")
 }
 
-/// A name or value as it stands in an id.
+/// A name or value as it is in an id.
 fn in_id(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._=,-".contains(c);
     text.chars().map(|c| if allowed(c) { c } else { '-' }).collect()

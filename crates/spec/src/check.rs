@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that are right each for itself and cannot stand together.
+//! Values that are each right, but do not go together; and what `[validity]` of the file sets about
+//! the rules that decide whether figures may be used.
 
 use crate::cell::{Table, View};
-use crate::error::Problem;
-use crate::experiment::Softirq;
-use crate::placement::{self, StreamThread};
-use crate::schema::show_duration;
+use crate::error::{Faults, Problem, Reason};
+use crate::experiment::{self, Softirq, StreamThread};
+use crate::schema::{Value, show_duration};
+use crate::sheet::{Assignment, Sheet};
 use tardy_model::ethernet::{ETHERTYPE, TAGS};
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::port::TagBy;
-use tardy_model::stream::Side;
-use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream, Wait};
+use tardy_model::validity::{RuleDefault, RuleLimit, Setting, Validity, rule};
+use tardy_model::verdict::Level;
 
-/// VLANs over port `udp` in one cell: a slot has so many addresses beside the path's own.
+/// VLANs over port `udp` in one cell: a slot has this number of addresses besides those of the
+/// path.
 const MOST_VLANS: usize = 7;
 
 /// A key of a path that belongs to some kinds only, and to which.
@@ -48,7 +51,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     }
 }
 
-/// Keys of a stream that belong to some streams only: which, and how that is said.
+/// Keys of a stream that belong to some streams only: which, and how a message describes them.
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const BELONGS: [Belongs; 16] = [
@@ -88,7 +91,7 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     let what = ["kind", "reflect", "port"];
     let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
     for (field, belongs, to) in BELONGS {
-        // Over TCP whatever is cyclic is wrong, and told below.
+        // Over TCP whatever is cyclic is wrong, and reported below.
         let is_told = is_wrong_way && matches!(field, "launch");
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
@@ -148,7 +151,7 @@ fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     {
         if used && wait == Wait::Busypoll {
             let message = format!(
-                "`{}` is \"busypoll\", and the kernel tells a packet socket no NAPI context to poll",
+                "`{}` is \"busypoll\", and the kernel gives a packet socket no NAPI context to poll",
                 table.key(field)
             );
             return Err(table.wrong(&[field, "port"], message, "write \"spin\" or \"block\", or port = \"udp\""));
@@ -312,7 +315,7 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) {
     }
 }
 
-/// Which CPU a thread will have, as far as the file says it.
+/// Which CPU a thread will have, as far as the file decides it.
 #[derive(Clone, Copy, PartialEq)]
 enum Slot {
     Number(u32),
@@ -335,7 +338,7 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
         }
     };
     let numbered = streams.iter().enumerate().map(|(n, stream)| (stream, n));
-    let Some((_, one, other)) = placement::clash(numbered, slot) else { return Ok(()) };
+    let Some((_, one, other)) = experiment::clash(numbered, slot) else { return Ok(()) };
     let key = |(stream, end): StreamThread<'_>, field: &str| format!("stream.{}.{end}.{field}", stream.name);
     let thread = |(stream, end): StreamThread<'_>| format!("`{}.{end}`", stream.name);
     let mut keys = Vec::new();
@@ -364,7 +367,7 @@ pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) ->
     let relative = |cpu: &CpuChoice| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
     for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| relative(choice)) {
         let key = format!("station.{station}.softirq");
-        let Some((stream, end)) = placement::receiver_at(streams, station) else {
+        let Some((stream, end)) = experiment::receiver_at(streams, station) else {
             let message = format!("`{key}` is \"{choice}\", and no stream's packets arrive at `{station}`");
             return Err(view.combination(&[key], message, "write a number, or leave it out".to_owned()));
         };
@@ -376,4 +379,64 @@ pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) ->
         }
     }
     Ok(())
+}
+
+/// Reads it; what the sheet holds of it is known to name a rule.
+pub(crate) fn validity(sheet: &Sheet, faults: &mut Faults) -> Validity {
+    let mut validity = Validity::default();
+    for (key, row) in &sheet.base {
+        let Some((id, field)) = key.strip_prefix("validity.").and_then(|key| key.rsplit_once('.')) else { continue };
+        let Some(rule) = rule(id) else { continue };
+        let setting: &mut Setting = validity.set.entry(id.to_owned()).or_default();
+        let read = match field {
+            "limit" => limit(rule, key, row).map(|limit| setting.limit = Some(limit)),
+            _ => level(rule, key, row).map(|level| setting.level = Some(level)),
+        };
+        if let Err(problem) = read {
+            faults.add(problem);
+        }
+    }
+    validity
+}
+
+fn limit(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<RuleLimit, Problem> {
+    let wrong = |message: String, help: String| Problem::new(Reason::Value, &row.node.at, message, help);
+    match (rule.limit, &row.value) {
+        (Some(RuleLimit::Share(_)), Value::Share(share)) => Ok(RuleLimit::Share(*share)),
+        (Some(RuleLimit::Ns(_)), Value::Span(span)) => Ok(RuleLimit::Ns(span.0)),
+        (Some(RuleLimit::Share(default)), _) => {
+            let help =
+                format!("write a share, as limit = \"{}\"", RuleLimit::Share(default).to_string().replace(' ', ""));
+            Err(wrong(format!("`{key}`: the limit of {} is a share of the time or of the packets", rule.id), help))
+        }
+        (Some(RuleLimit::Ns(_)), _) => {
+            Err(wrong(format!("`{key}`: the limit of {} is a duration", rule.id), "write limit = \"5ms\"".to_owned()))
+        }
+        (None, _) => {
+            let help = match rule.id {
+                "loss" => "leave it out, and write max_loss into the stream's table",
+                _ if rule.milder => "leave it out, or set the level: level = \"warning\"",
+                _ => "leave it out: the rule judges a fact",
+            };
+            let help = help.to_owned();
+            Err(wrong(format!("`{key}`: the rule {} has no limit that can be set", rule.id), help))
+        }
+    }
+}
+
+fn level(rule: &RuleDefault, key: &str, row: &Assignment) -> Result<Level, Problem> {
+    let word = if let Value::Text(word) = &row.value { word.as_str() } else { "" };
+    let level = Level::ALL.into_iter().find(|level| level.name() == word).unwrap_or(rule.level);
+    if level < rule.level && !rule.milder {
+        let message = format!(
+            "`{key}`: {} can only be invalid: it means that figures are not what happened, or that packets were lost",
+            rule.id
+        );
+        let help = match rule.id {
+            "loss" => "leave it out, and write max_loss into the stream's table",
+            _ => "leave it out and remove the cause that its verdict names",
+        };
+        return Err(Problem::new(Reason::Combination, &row.node.at, message, help));
+    }
+    Ok(level)
 }

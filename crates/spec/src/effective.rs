@@ -85,7 +85,7 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     if !has_use(full, cells) {
         return None;
     }
-    // A word that stands for something is resolved where it means the same in all cells.
+    // A word that means a value is resolved where it means the same in all cells.
     let resolved = match key.pattern {
         "stream.*.deadline" => the_same(streams().map(|stream| quoted(&show_duration(stream.deadline)))),
         "stream.*.metrics" => the_same(streams().map(metrics)),
@@ -145,7 +145,7 @@ fn has_use(key: &str, cells: &[Cell]) -> bool {
     key.strip_prefix("shaper.").is_none_or(of)
 }
 
-/// True if the value was left out, or is the word that stands instead of one.
+/// True if the value was left out, or is the word that replaces one.
 fn is_word(written: Option<&Assignment>) -> bool {
     written.is_none_or(|assignment| assignment.value == crate::schema::Value::Word)
 }
@@ -165,7 +165,7 @@ fn expectations(out: &mut String, sheet: &Sheet) {
         let prefix = format!("expect.{}.", stream.name);
         let rows = sheet.base.iter().filter_map(|(key, row)| Some((key.strip_prefix(&prefix)?, row)));
         let mut rows: Vec<_> = rows.collect();
-        // As they were written: the first limit on a latency says what leads.
+        // As they were written: the first limit on a latency decides which metric leads.
         rows.sort_by_key(|(_, row)| row.key_at.place());
         if !rows.is_empty() {
             let _ = write!(out, "\n[expect.{}]\n", stream.name);

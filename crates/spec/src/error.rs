@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with an experiment, where it stands, and the mend.
+//! What is wrong with an experiment, where, and how to fix it; and the text that it is about.
+//!
+//! Faults are gathered so that all of them are reported at once. Nothing may be concluded from a
+//! key whose value could not be read. So whatever depends on it is not checked, and each slip is
+//! reported once.
 
-use crate::source::Source;
 use miette::{Diagnostic, NamedSource, SourceSpan};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use tardy_model::harmless::acts;
 
-/// So many faults are told of one experiment. A file of another format would make one of each line.
+/// The most faults that are reported for one experiment. A file of another format would have one on
+/// each line.
 pub(crate) const MOST: usize = 100;
 
-/// What kind of fault it is, for programs that tell one from another.
+/// What kind of fault it is, for programs that distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The file is missing, a directory, empty, too large or not text.
@@ -28,15 +33,15 @@ pub enum Reason {
     Value,
     /// A word of the glossary that this version has not built.
     NotBuilt,
-    /// Values that are right each for itself and cannot stand together.
+    /// Values that are each right, but do not go together.
     Combination,
     /// The table of keys contradicts its reader: a fault of tardy, not of the file.
     Internal,
 }
 
-/// What is wrong with an experiment: its first fault, where it stands and the mend, and the other
-/// faults behind it. Each prints as a picture of the place through [`miette`], and as one line
-/// through [`SpecError::one_line`].
+/// What is wrong with an experiment: its first fault, where it is and how to fix it, and the faults
+/// that follow. Each prints as an excerpt of the file through [`miette`], and as one line through
+/// [`SpecError::one_line`].
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 pub struct SpecError {
@@ -53,12 +58,12 @@ pub struct SpecError {
     others: Vec<SpecError>,
 }
 
-/// Where a fault stands.
+/// Where a fault is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, or the `--set` argument as it was written.
     pub file: String,
-    /// From 1; `None` if the fault is the file itself or stands in a `--set`.
+    /// From 1; `None` if the fault is the file itself or is in a `--set`.
     pub line: Option<usize>,
     /// In characters, from 1; `None` where `line` is.
     pub column: Option<usize>,
@@ -87,7 +92,7 @@ impl SpecError {
         before + behind <= LONGEST
     }
 
-    /// This fault and those behind it, each alone.
+    /// This fault and those that follow, each alone.
     pub fn all(&self) -> impl Iterator<Item = &SpecError> {
         std::iter::once(self).chain(&self.others)
     }
@@ -173,7 +178,7 @@ impl At {
     /// The beginning of the file: where something is missing that has no place yet.
     pub(crate) const START: At = At { origin: Origin::File, span: 0..0 };
 
-    /// The order in which texts and places in them come: the file, then one `--set` behind the
+    /// The order in which texts and places in them come: the file, then one `--set` after the
     /// other.
     pub(crate) fn place(&self) -> (usize, usize) {
         let text = match self.origin {
@@ -193,7 +198,7 @@ pub(crate) struct Problem {
     pub at: At,
     /// The one cell that has it.
     pub cell: Option<String>,
-    /// It rests on a key that is wrong itself, and is not told.
+    /// It follows from a key that is wrong itself, and is not reported.
     pub knock_on: bool,
 }
 
@@ -267,4 +272,118 @@ fn one_line(text: &str) -> String {
     const LONGEST: usize = 600;
     let flat = printable(text);
     if flat.chars().count() <= LONGEST { flat } else { flat.chars().take(LONGEST).chain("…".chars()).collect() }
+}
+
+/// An experiment file's text, not yet looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What it is called in messages: its path.
+    pub name: String,
+    pub text: String,
+}
+
+/// The largest experiment file that is read, in bytes: a thousand times what a person writes.
+pub const LARGEST: u64 = 1 << 20;
+
+/// Faults, and keys that have no value because of them.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    found: Vec<Problem>,
+    broken: BTreeSet<String>,
+    /// Unknown keys that resemble no key here, by their table. Next to a word that this version has
+    /// not built they may belong to that word, and are then not wrong.
+    strangers: Vec<(String, Problem)>,
+    /// Tables that contain such a word.
+    later: BTreeSet<String>,
+}
+
+impl Faults {
+    pub(crate) fn add(&mut self, problem: Problem) {
+        if !self.is_full() && !problem.knock_on {
+            self.found.push(problem);
+        }
+    }
+
+    /// Notes a key that does not exist. `meant` is the one that its author most likely wanted to
+    /// write, which then has no value.
+    pub(crate) fn add_unknown(&mut self, table: &[String], problem: Problem, meant: Option<String>) {
+        match meant {
+            _ if self.is_full() => {}
+            Some(key) => {
+                self.broke(key);
+                self.add(problem);
+            }
+            None => self.strangers.push((table.join("."), problem)),
+        }
+    }
+
+    /// Notes that the value of `key` is wrong.
+    pub(crate) fn add_value(&mut self, key: &str, problem: Problem) {
+        if problem.reason == Reason::NotBuilt {
+            self.later.insert(key.rsplit_once('.').map_or("", |(table, _)| table).to_owned());
+        }
+        self.broke(key.to_owned());
+        self.add(problem);
+    }
+
+    /// The key, or all below it, has no value that is known.
+    pub(crate) fn broke(&mut self, key: String) {
+        // A file of nothing but wrong keys takes no more memory than what is reported about it.
+        if self.broken.len() < MOST * 2 {
+            self.broken.insert(key);
+        }
+    }
+
+    /// True if no more are reported, so the search can stop.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() + self.strangers.len() >= MOST
+    }
+
+    /// True if no key is broken.
+    pub(crate) fn has_all(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    /// True if there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.strangers.is_empty()
+    }
+
+    /// True unless `key`, something above it or something below it is broken; `*` matches any name.
+    pub(crate) fn is_sound(&self, key: &str) -> bool {
+        !self.broken.iter().any(|broken| touches(key, broken))
+    }
+
+    /// True if `key` itself, or something above it, is broken.
+    pub(crate) fn is_lost(&self, key: &str) -> bool {
+        self.broken
+            .iter()
+            .any(|broken| key == broken || key.strip_prefix(broken).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// All of them in the order in which they are reported: what this version does not have first,
+    /// because no fix of the rest helps; then by place, the file before each `--set`.
+    pub(crate) fn told(self) -> Vec<Problem> {
+        let Faults { found, strangers, later, .. } = self;
+        let strange = strangers.into_iter().filter(|(table, _)| !later.contains(table)).map(|(_, problem)| problem);
+        let mut all: Vec<Problem> = found.into_iter().chain(strange).collect();
+        all.sort_by_key(|problem| (problem.reason != Reason::NotBuilt, place(&problem.at)));
+        let mut seen = HashSet::new();
+        all.retain(|problem| seen.insert((place(&problem.at), problem.message.clone())));
+        all
+    }
+}
+
+/// A place as it is sorted.
+fn place(at: &At) -> (usize, usize, usize) {
+    let text = match at.origin {
+        Origin::Default | Origin::File => 0,
+        Origin::Set(n) => n + 1,
+    };
+    (text, at.span.start, at.span.end)
+}
+
+/// True if one of the two keys is the other, or is above it; `*` matches any name.
+pub(crate) fn touches(pattern: &str, key: &str) -> bool {
+    pattern.split('.').zip(key.split('.')).all(|(part, of)| part == "*" || of == "*" || part == of)
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checked experiment: every default filled in, every case and axis worked out.
 
+pub use tardy_model::shaper::Shaper;
+
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::host::HostId;
 use tardy_model::load::Load;
-use tardy_model::path::{Devices, PathKind, PathTraits};
-use tardy_model::station::StationKind;
-use tardy_model::stream::{CpuChoice, Ip, Stream, all_simulated};
+use tardy_model::path::{Devices, PathKind, PathTraits, StationKind};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
-
-pub use tardy_model::shaper::Shaper;
 
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +19,7 @@ pub struct Experiment {
     pub trials: u32,
     /// Seed of phases, nonces and the order of trials.
     pub seed: u64,
-    /// The table of the reference results that its figures are set beside.
+    /// The table of the reference results that its figures are compared with.
     pub reference: Option<String>,
     /// What is set of the rules of validity.
     pub validity: Validity,
@@ -41,7 +40,7 @@ pub struct Cell {
     /// What the user expects of it.
     pub expect: Vec<Expectation>,
     /// Its case may be missing: where a machine refuses to set it up, it is not available, and the
-    /// run's other cells stand.
+    /// run's other cells keep their results.
     pub optional: bool,
 }
 
@@ -83,8 +82,8 @@ impl Setup {
         all_simulated(&self.streams)
     }
 
-    /// The devices that are there before the path is, each with its station; none where the path
-    /// makes its own.
+    /// The devices that exist before the path, each with its station; none where the path makes its
+    /// own.
     pub fn devices(&self) -> impl Iterator<Item = (&str, &str)> {
         self.stations.keys().map(String::as_str).zip(self.path.devices().into_iter().flatten())
     }
@@ -100,8 +99,8 @@ impl Setup {
     }
 }
 
-/// How two stations are joined. What its kind is, is in [`PathTraits`]; here is what the
-/// experiment says of it.
+/// How two stations are joined. [`PathTraits`] describes its kind; here is what the experiment
+/// sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     pub kind: PathKind,
@@ -146,4 +145,57 @@ pub struct Softirq {
     pub cpus: BTreeMap<String, CpuChoice>,
     /// Tagged packets go into the receive queue of their priority.
     pub by_pcp: bool,
+}
+
+/// True if the thread spins under a realtime policy: nothing else of its priority or below runs on
+/// its CPU meanwhile.
+pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
+    let (spins, policy) = match side {
+        Side::Tx if stream.kind == Kind::Pingpong => (stream.tx.wait == Wait::Spin, stream.tx.policy),
+        Side::Tx => (stream.tx.spin.0 > 0, stream.tx.policy),
+        Side::Rx => (stream.rx.wait == Wait::Spin, stream.rx.policy),
+        Side::Reply => (stream.tx.wait == Wait::Spin, stream.reply.policy),
+    };
+    spins && policy.is_realtime() && !stream.port.traits().is_simulated
+}
+
+/// A thread of a stream.
+pub type StreamThread<'s> = (&'s Stream, Side);
+
+/// The first two threads that spin under a realtime policy on one CPU, and that CPU. Each stream
+/// comes with what is known about it, from which `cpu_of` finds a thread's CPU; `None` if that is
+/// not known or not a single one.
+pub fn clash<'s, K, C: PartialEq>(
+    streams: impl Iterator<Item = (&'s Stream, K)>,
+    cpu_of: impl Fn(&'s Stream, &K, Side) -> Option<C>,
+) -> Option<(C, StreamThread<'s>, StreamThread<'s>)> {
+    let mut seen: Vec<(C, StreamThread<'s>)> = Vec::new();
+    for (stream, known) in streams {
+        for end in Side::of(stream) {
+            let Some(cpu) = cpu_of(stream, &known, end).filter(|_| spins_realtime(stream, end)) else { continue };
+            if let Some((_, earlier)) = seen.iter().find(|(taken, _)| *taken == cpu) {
+                return Some((cpu, *earlier, (stream, end)));
+            }
+            seen.push((cpu, (stream, end)));
+        }
+    }
+    None
+}
+
+/// The thread of a stream that receives at a station.
+pub fn receives_at(stream: &Stream, station: &str) -> Option<Side> {
+    match stream.kind {
+        _ if stream.to == station => Some(Side::Rx),
+        Kind::Reflected if stream.from == station => Some(Side::Reply),
+        Kind::Pingpong if stream.from == station => Some(Side::Tx),
+        Kind::Cyclic | Kind::Reflected | Kind::Pingpong => None,
+    }
+}
+
+/// The thread that receives at a station: that of the stream under test, which is called `ctl` or
+/// comes first; else that of the first stream that has one there.
+pub fn receiver_at<'s>(streams: &'s [Stream], station: &str) -> Option<StreamThread<'s>> {
+    let under_test = streams.iter().find(|stream| stream.name == UNDER_TEST);
+    let in_order = under_test.into_iter().chain(streams);
+    in_order.filter_map(|stream| Some((stream, receives_at(stream, station)?))).next()
 }

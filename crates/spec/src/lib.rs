@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiment file → checked [`Experiment`]. Each error names file, line and column and the mend,
-//! and all of them are told at once.
+//! Experiment file → checked [`Experiment`]. Each error names file, line and column and how to fix
+//! it, and all of them are reported at once.
 //!
-//! [`resolve`] finds the text, [`load`] reads and checks it. Every key stands in one table,
+//! [`resolve`] finds the text, [`load`] reads and checks it. One table has every key,
 //! [`schema::KEYS`].
 
 mod cell;
@@ -11,48 +11,39 @@ mod check;
 mod effective;
 mod error;
 pub mod experiment;
-mod faults;
 mod load;
-mod near;
 mod open;
-pub mod placement;
-mod ready_made;
 pub mod schema;
 mod setup;
 mod shaper;
 mod sheet;
-mod source;
 mod stamps;
 pub mod synonyms;
 mod tree;
 mod unknown;
-mod validity;
-mod values;
 
-pub use error::{Place, Reason, SpecError};
+pub use error::{LARGEST, Place, Reason, Source, SpecError};
+pub use experiment as placement;
 pub use load::under_test;
-pub use open::{read, ready_made, resolve};
-pub use ready_made::READY_MADE;
+pub use open::{READY_MADE, read, ready_made, resolve};
 pub use schema::json_schema;
-pub use source::{LARGEST, Source};
 
 use cell::View;
-use error::{At, Origin, Problem};
+use error::{At, Faults, Origin, Problem};
 use experiment::Experiment;
-use faults::Faults;
 use schema::Value;
 use sheet::Sheet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is
-/// TOML, or else text; a later one wins over an earlier one and over the file, its cases and its
-/// axes. Pure: the machine is not looked at.
+/// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is TOML,
+/// or else text; a later one wins over an earlier one and over the file, its cases and its axes.
+/// Pure: it does not read the machine.
 ///
 /// # Errors
-/// All that is wrong, each fault with its place in the file or its `--set`, and the mend. What
-/// rests on a wrong value is not checked.
+/// All that is wrong, each fault with its place in the file or its `--set`, and how to fix it. What
+/// depends on a wrong value is not checked.
 pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecError> {
     open::check_size(source)?;
     let mut faults = Faults::default();
@@ -77,14 +68,14 @@ fn load_checked(source: &Source, overrides: &[String], faults: &mut Faults) -> O
         return None;
     }
     let sheet = pinned(&tree::document(&source.text, faults)?, overrides, faults);
-    let validity = validity::of(&sheet, faults);
+    let validity = check::validity(&sheet, faults);
     let cells = cells::cells(&sheet, faults);
     if !faults.is_empty() {
         return None;
     }
     let (name, trials, seed) = whole(&sheet, source, faults)?;
     let effective = effective::effective(&sheet, &name, &cells);
-    // A run's own file must not be refused when the run is looked at.
+    // A run's own file must not be refused when the run is read again.
     if effective.len() as u64 > LARGEST {
         let message =
             format!("with all defaults written out it would be larger than the {LARGEST} bytes of an experiment file");

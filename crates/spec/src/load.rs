@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Background loads of one cell: their values, and what cannot stand together in them.
+//! Background loads of one cell: their values, and which of them do not go together.
 
-use crate::cell::{Table, View};
+use crate::cell::{Table, View, cpu, ends, integer, policy, share, span, text};
 use crate::error::Problem;
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
-use crate::values::{cpu, ends, integer, policy, share, span, text};
 use tardy_model::load::{Distribution, Load, LoadKind, Rate};
 use tardy_model::stream::{CpuChoice, Policy, Stream, UNDER_TEST};
 
@@ -65,7 +64,7 @@ pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Vec<Load> 
     for name in view.loads() {
         let table = view.table("load.*", Some(name));
         if view.streams().iter().any(|stream| stream.name == name.name) {
-            // Threads are told by name: `ctl.tx`, `bulk.from`.
+            // Threads are reported by name: `ctl.tx`, `bulk.from`.
             let message = format!("a load and a stream are both called `{}`", name.name);
             let help = format!("call the load otherwise: [load.{}-load]", name.name);
             view.keep::<()>(Err(table.wrong(&["kind"], message, help)));
@@ -95,7 +94,7 @@ pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Vec<Load> 
 fn not_simulated(view: &View<'_>, table: &Table<'_>, load: &Load, streams: &[Stream]) -> Result<(), Problem> {
     let Some(sim) = streams.iter().find(|stream| stream.port.traits().is_simulated) else { return Ok(()) };
     let message = format!(
-        "load `{}` would run beside stream `{}` on port sim, where nothing is built and time is simulated",
+        "load `{}` would run next to stream `{}` on port sim, where nothing is built and time is simulated",
         load.name, sim.name
     );
     let keys = [table.key("count"), format!("stream.{}.port", sim.name)];
@@ -107,7 +106,7 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
     if table.find("kind").is_none() {
         // What it does is not known; where, is.
         let there =
-            ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::values::station(view, &table, end))));
+            ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::cell::station(view, &table, end))));
         drop(there);
     }
     let word = table.get("kind", text)?;
@@ -130,7 +129,7 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             let (from, to) = ends(view, &table);
             (from, Some(to))
         }
-        (false, None) => (crate::values::station(view, &table, "from")?, None),
+        (false, None) => (crate::cell::station(view, &table, "from")?, None),
     };
     if let LoadKind::Command { peer_command, .. } = &kind
         && to.is_none()
@@ -162,7 +161,7 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
     table.check(&["stop", "start"], || match stop.filter(|stop| *stop <= start) {
         Some(stop) => {
             let message = format!(
-                "`{}` of {} is not behind `{}` of {}",
+                "`{}` of {} is not after `{}` of {}",
                 table.key("stop"),
                 show_duration(stop),
                 table.key("start"),
@@ -261,7 +260,7 @@ fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
         "memory" => LoadKind::Memory { working_set: bytes("working_set")? },
         _ => {
             let Some(command) = words("command") else {
-                let message = format!("`{}` is missing: it says which program is started", table.key("command"));
+                let message = format!("`{}` is missing: it names the program to start", table.key("command"));
                 let help = "write command = [\"iperf3\", \"-c\", \"{to}\", \"-t\", \"1000\"]";
                 return Err(table.missing("command", &["kind"], message, help));
             };

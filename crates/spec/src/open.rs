@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where an experiment's text comes from: a file, or the ready-made ones inside the binary.
 
-use crate::error::{Reason, SpecError};
-use crate::near;
-use crate::ready_made::READY_MADE;
-use crate::source::{LARGEST, Source};
+use crate::error::{LARGEST, Reason, Source, SpecError};
+use crate::synonyms;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -66,7 +64,7 @@ pub fn read(path: &Path) -> Result<Source, SpecError> {
     if text.trim().is_empty() {
         return Err(wrong(
             "the file is empty".into(),
-            format!("start from a ready-made experiment: {}", near::list(names())),
+            format!("start from a ready-made experiment: {}", synonyms::list(names())),
         ));
     }
     Ok(Source { name: path.display().to_string(), text })
@@ -81,7 +79,7 @@ fn directory(path: &Path) -> SpecError {
     SpecError::of_file(path, Reason::Unreadable, "this is a directory".into(), help)
 }
 
-/// The mend for a missing file: a file beside it that is called nearly so.
+/// How to fix a missing file: a file next to it with a similar name.
 fn neighbour(path: &Path) -> String {
     let wanted = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -94,9 +92,9 @@ fn neighbour(path: &Path) -> String {
         .take(10_000)
         .collect();
     beside.sort();
-    match near::nearest(&wanted, beside.iter().map(String::as_str)) {
+    match synonyms::nearest(&wanted, beside.iter().map(String::as_str)) {
         Some(name) if *name != *wanted => format!("did you mean `{}`?", path.with_file_name(name).display()),
-        _ => format!("name an existing file, or a ready-made experiment: {}", near::list(names())),
+        _ => format!("name an existing file, or a ready-made experiment: {}", synonyms::list(names())),
     }
 }
 
@@ -127,9 +125,21 @@ pub fn resolve(name_or_path: &str) -> Result<Source, SpecError> {
         name_or_path.to_owned(),
         Reason::NoSuchExperiment,
         "no ready-made experiment and no file has this name".into(),
-        match near::nearest(name_or_path, names()) {
+        match synonyms::nearest(name_or_path, names()) {
             Some(name) => format!("did you mean `{name}`?"),
-            None => format!("give the path of a file, or one of the ready-made: {}", near::list(names())),
+            None => format!("give the path of a file, or one of the ready-made: {}", synonyms::list(names())),
         },
     ))
 }
+
+/// Name and text of each.
+pub const READY_MADE: &[(&str, &str)] = &[
+    ("host-to-host", include_str!("../../../experiments/host-to-host.toml")),
+    ("roundtrip-load", include_str!("../../../experiments/roundtrip-load.toml")),
+    ("car", include_str!("../../../experiments/car.toml")),
+    ("tsn-qdiscs", include_str!("../../../experiments/tsn-qdiscs.toml")),
+    ("etf-drops", include_str!("../../../experiments/etf-drops.toml")),
+    ("mqprio-etf", include_str!("../../../experiments/mqprio-etf.toml")),
+    ("igb", include_str!("../../../experiments/igb.toml")),
+    ("waits", include_str!("../../../experiments/waits.toml")),
+];

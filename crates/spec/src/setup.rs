@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values of one cell become what is built and what is expected.
 
-use crate::cell::{Table, View};
-use crate::check;
+use crate::cell::{Table, View, cpu, ends, flag, integer, policy, share, span, text};
 use crate::error::{At, Problem, Reason};
 use crate::experiment::{Path, Setup, Softirq, Station};
-use crate::load;
 use crate::schema::{Value, show_duration};
-use crate::shaper;
 use crate::sheet::Named;
-use crate::stamps;
-use crate::values::{cpu, ends, flag, integer, policy, share, span, text};
+use crate::{check, load, shaper, stamps};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
-use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::path::{Devices, PathKind, PathTraits, StationKind};
 use tardy_model::point::{Metric, Point};
-use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
@@ -291,7 +286,7 @@ fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
     metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
 
-/// Said of a metric that a ping-pong cannot have.
+/// The message for a metric that a ping-pong cannot have.
 const NO_SCHEDULE: &str =
     "has no meaning for a ping-pong, which has no schedule: a request goes out when a reply has come";
 

@@ -2,14 +2,12 @@
 //! `[shaper]`: the values of one cell become a queue discipline.
 
 mod check;
-mod rest;
 
-use crate::cell::{Table, View};
+use crate::cell::{Table, View, flag, integer, rate, span, text};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::{Value, show_duration};
-use crate::values::{flag, integer, rate, span, text};
-use rest::Rest;
+use check::Rest;
 use tardy_model::load::Load;
 use tardy_model::shaper::{
     Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,
@@ -71,7 +69,7 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
         "cbs" => Shaper::Cbs(cbs(&table, &cell)?),
         _ => Shaper::None,
     };
-    // What is said of packets rests on all that makes them.
+    // A claim about packets depends on everything that makes them.
     let made_of = [
         "path",
         "stream.*.port",

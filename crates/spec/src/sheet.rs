@@ -2,9 +2,7 @@
 //! The file sorted by the table of keys: what holds for all cells, the cases, the axes. `--set` is
 //! laid over all three.
 
-use crate::error::{At, MOST, Origin, Problem, Reason};
-use crate::faults::Faults;
-use crate::near;
+use crate::error::{At, Faults, MOST, Origin, Problem, Reason};
 use crate::schema::{self, KeyOrTable, Value};
 use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey};
@@ -20,7 +18,7 @@ pub(crate) struct Assignment {
     pub schema: &'static schema::Key,
     pub node: Node,
     pub value: Value,
-    /// Where the key stands.
+    /// Where the key is.
     pub key_at: At,
 }
 
@@ -82,7 +80,7 @@ impl Leaf<'_> {
         self.path.join(".")
     }
 
-    /// Reads it; `None` if its value is wrong, which is told.
+    /// Reads it; `None` if its value is wrong, which is reported.
     fn read(&self, node: &Node, faults: &mut Faults) -> Option<Assignment> {
         let key = self.key();
         if node.is_unreadable() {
@@ -118,18 +116,18 @@ impl Sheet {
         let rows = rows(document);
         let (special, plain): (Vec<_>, Vec<_>) =
             rows.iter().partition(|(key, _)| matches!(key.text.as_str(), "case" | "matrix"));
-        // Names first: the order of tables in a file means nothing, `[expect.ctl]` may stand
-        // before `[stream.ctl]`.
+        // Names first: the order of tables in a file means nothing, `[expect.ctl]` may come before
+        // `[stream.ctl]`.
         for (key, node) in plain.iter().filter(|(key, _)| HAS_NAMES.contains(&key.text.as_str())) {
             sheet.name_all(key, node, faults);
         }
-        // What refers to those beyond would be told of one by one.
+        // Each reference to those beyond would be reported one by one.
         if plain.iter().any(|(key, node)| HAS_NAMES.contains(&key.text.as_str()) && self::rows(node).len() > MOST_NAMES)
         {
             return sheet;
         }
-        // Who misspelled the table of streams has none that is called `ctl`, and must not be told
-        // so of each `expect.ctl`.
+        // A user who misspelled the table of streams has none that is called `ctl`, and must not
+        // get that message for each `expect.ctl`.
         for (key, _) in &plain {
             let path = schema::split(&key.text);
             if let Some(meant) = path.first().and_then(|root| meant_root(root)) {
@@ -150,8 +148,8 @@ impl Sheet {
         sheet
     }
 
-    /// Lays `KEY=VALUE` over everything: over the file's own value, over cases, and over an axis,
-    /// which it pins.
+    /// Makes `KEY=VALUE` win over everything: over the file's own value, over cases, and over an
+    /// axis, which it pins.
     pub(crate) fn pin(&mut self, argument: &str, n: usize, faults: &mut Faults) {
         let whole = At { origin: Origin::Set(n), span: 0..argument.len() };
         let Some((dotted, text)) = argument.split_once('=') else {
@@ -225,7 +223,7 @@ impl Sheet {
             return;
         }
         let mut path = above.to_vec();
-        // Only the root of a dotted key tells whether a metric's dots are in it.
+        // Only the root of a dotted key shows whether it contains a metric's dots.
         path.extend(if above.first().is_some_and(|root| root == "expect") && above.len() == 2 {
             vec![key.text.clone()]
         } else if above.is_empty() {
@@ -274,11 +272,11 @@ impl Sheet {
                     let metric = path.last().map_or("", String::as_str);
                     let counts = schema::children(&path[..2]);
                     let other = synonyms::of_key(&path[..2], metric, is_there);
-                    let help = match (near::nearest(metric, counts.iter().copied()), other) {
+                    let help = match (synonyms::nearest(metric, counts.iter().copied()), other) {
                         (Some(count), _) => format!("did you mean `{count}`?"),
                         (None, Some((_, says))) => says,
                         (None, None) if metric.contains("..") => wrong.help,
-                        (None, None) => format!("{}, or a count: {}", wrong.help, near::list(counts)),
+                        (None, None) => format!("{}, or a count: {}", wrong.help, synonyms::list(counts)),
                     };
                     return faults.add(Problem::new(Reason::UnknownKey, &key.at, wrong.message, help));
                 }
@@ -299,7 +297,7 @@ impl Sheet {
                     return Ok(());
                 }
                 let message = format!("there is no rule of validity `{id}`");
-                return Err(Problem::new(Reason::UnknownKey, at, message, near::mend(id, ids)));
+                return Err(Problem::new(Reason::UnknownKey, at, message, synonyms::suggestion(id, ids)));
             }
             _ => return Ok(()),
         };
@@ -308,13 +306,13 @@ impl Sheet {
         if names.iter().any(|known| known.name == *name) || faults.is_lost(what) {
             return Ok(());
         }
-        // The first part of a name that has a dot in it, which was told.
+        // The first part of a name that has a dot in it, which was reported.
         let knock_on = names.iter().any(|known| known.name.split('.').next() == Some(name));
         let help = match names.as_slice() {
             // The user never sees it.
             _ if knock_on => String::new(),
             [] => format!("write [{what}.{name}]"),
-            names => near::mend(name, names.iter().map(|known| known.name.as_str())),
+            names => synonyms::suggestion(name, names.iter().map(|known| known.name.as_str())),
         };
         let message = format!("there is no {what} `{name}`");
         Err(Problem { knock_on, ..Problem::new(Reason::UnknownKey, at, message, help) })
@@ -357,7 +355,7 @@ impl Sheet {
             return None;
         }
         let (mut name, mut set, mut optional) = (None, Layer::new(), false);
-        // A name that is wrong, or whose key is, was told; it is not missing.
+        // A name that is wrong, or whose key is, was reported; it is not missing.
         let mut named = false;
         for (key, node) in rows(item) {
             match (key.text.as_str(), &node.value) {
@@ -393,10 +391,10 @@ impl Sheet {
                     faults.add(Problem::new(Reason::Value, &node.at, message, "write optional = true"));
                 }
                 (other, _) => {
-                    named |= near::nearest(other, ["name", "set", "optional"]) == Some("name");
+                    named |= synonyms::nearest(other, ["name", "set", "optional"]) == Some("name");
                     let message = format!("a case has no key `{other}`");
                     let help = match schema::lookup(&schema::split(other)) {
-                        KeyOrTable::Unknown => near::mend(other, ["name", "set", "optional"]),
+                        KeyOrTable::Unknown => synonyms::suggestion(other, ["name", "set", "optional"]),
                         _ => format!("write it into set: set = {{ \"{other}\" = … }}"),
                     };
                     faults.add(Problem::new(Reason::UnknownKey, &key.at, message, help));
@@ -461,7 +459,7 @@ fn rows(node: &Node) -> &[(WrittenKey, Node)] {
     }
 }
 
-/// Leaves as one layer, in which nothing is said twice.
+/// Leaves as one layer, in which nothing is set twice.
 fn layer(leaves: &[Leaf<'_>], faults: &mut Faults) -> Layer {
     let mut layer = Layer::new();
     for leaf in leaves {

@@ -78,8 +78,8 @@ pub(crate) fn keep_needed(streams: &mut [Stream], shaper: &Shaper) {
     }
 }
 
-/// Refuses points that the file names and that cannot be had whatever the machine. What a device
-/// lacks is told when it is looked at.
+/// Refuses points that the file names and that no machine can have. What a device lacks is reported
+/// when it is examined.
 pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
     for named in view.streams() {
         let table = view.table("stream.*", Some(named));
@@ -110,7 +110,7 @@ fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
         }
         Point::RxHw => "this version does not read the clock of a device that receives".to_owned(),
         Point::TxHw if stream.kind.is_answered() => "a device's stamps are read of one-way streams only".to_owned(),
-        _ if joined => "TCP joins messages that wait to be sent or read, and one stamp stands for all of them; with \
+        _ if joined => "TCP joins messages that wait to be sent or read, and they share one stamp; with \
                         in_flight = 1 each has its own"
             .to_owned(),
         _ => return None,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words that other tools have for a key or a value of an experiment file, and what says the same
-//! here: those of isochron, cyclictest, sockperf, netperf, iperf3, stress-ng, `tc` and `ip`. Slips
-//! of the finger are the module `near`'s.
+//! Words that other tools have for a key or a value of an experiment file, and what means the same
+//! here: those of isochron, cyclictest, sockperf, netperf, iperf3, stress-ng, `tc` and `ip`.
+//! And the known word that a misspelled one most likely was.
 
 use crate::tree::{Node, Toml};
 
-/// Words that stand for a key.
+/// Words that mean a key.
 #[derive(Debug)]
 pub struct Synonym {
-    /// The table in which they are written; `*` stands for any name.
+    /// The table in which they are written; `*` matches any name.
     pub table: &'static str,
     /// The words, in lower case and with `_`.
     pub words: &'static [&'static str],
-    /// The key that says it: of the same table where it begins with a dot. Empty if there is none.
+    /// The key that means it: of the same table if it begins with a dot. Empty if there is none.
     pub key: &'static str,
     pub says: &'static str,
 }
@@ -22,12 +22,12 @@ const fn of(table: &'static str, words: &'static [&'static str], key: &'static s
 }
 
 const DEVICES: &str = "and `path.b`, the devices of both ends: [path] kind = \"wire\", a = \"enp1s0\", b = \"enp2s0\"";
-const THREADS: &str = "and that of `rx`: each thread has a CPU of its own: tx = { cpu = 2 }, rx = { cpu = 3 }";
+const THREADS: &str = "and that of `rx`: each thread has its own CPU: tx = { cpu = 2 }, rx = { cpu = 3 }";
 const POLICY: &str = "how the thread is scheduled: policy = \"fifo:90\" is SCHED_FIFO with priority 90";
 const ELSEWHERE: &str = "leave it out: stations on other machines (kind = \"remote\") are not in this version";
 const DEVICE_WORDS: &[&str] = &["dev", "device", "interface", "iface", "ifname", "if_name", "nic", "netdev", "eth"];
 
-/// Every word that stands for a key.
+/// Every word that means a key.
 #[rustfmt::skip]
 pub const KEYS: &[Synonym] = &[
     of("stream.*", &["rate", "frequency", "freq", "hz", "interval", "period", "pps", "mps", "packet_rate", "packets_per_second", "cycle_time", "ipg", "gap"], ".cycle",
@@ -51,7 +51,7 @@ pub const KEYS: &[Synonym] = &[
     of("stream.*", &["vid", "vlan_id"], ".vlan", "the id in the VLAN tag: vlan = 100"),
     of("stream.*", &["vlan_priority", "vlan_prio", "qos"], ".pcp", "the priority in the VLAN tag: pcp = 3, with vlan"),
     of("stream.*", &["etype", "ether_type", "eth_type"], ".ethertype", "port = \"packet\", ethertype = 0x88B5"),
-    of("stream.*", &["txtime", "so_txtime", "launch_time", "launchtime"], ".launch", "packets bear launch times: launch = \"strict\" or \"deadline\""),
+    of("stream.*", &["txtime", "so_txtime", "launch_time", "launchtime"], ".launch", "packets have launch times: launch = \"strict\" or \"deadline\""),
     of("stream.*", &["advance_time", "txtime_advance"], ".tx.advance", "how long before its instant the sender wakes: tx = { advance = \"300us\" }"),
     of("stream.*", &["busy_poll", "busy_wait", "polling", "blocking", "recv_mode"], ".rx.wait", "how the receiver waits: rx = { wait = \"spin\" }"),
     of("stream.*", &["window", "outstanding", "concurrency", "parallel", "pipeline"], ".in_flight", "requests on their way at once: in_flight = 4"),
@@ -90,7 +90,7 @@ pub const KEYS: &[Synonym] = &[
     of("shaper", &["sendslope", "hicredit", "locredit"], ".cbs.idleslope", "the other credits follow from it: cbs.idleslope = \"20Mbit\""),
     of("shaper", &["rate", "speed", "link_speed", "bandwidth"], ".port_rate", "what the device sends: port_rate = \"1Gbit\""),
     of("shaper", &["clockid", "clock", "handle", "parent"], "", "leave it out: tardy sets it, and the clock is TAI"),
-    of("shaper", DEVICE_WORDS, "", "leave it out: it stands at the sending end of the path"),
+    of("shaper", DEVICE_WORDS, "", "leave it out: the shaper is at the sending end of the path"),
 
     of("load.*", &["type", "test", "tool"], ".kind", "what the load does: kind = \"tcp_stream\""),
     of("load.*", &["station", "host", "where", "source", "src", "client", "namespace", "netns"], ".from", "the station where it runs: from = \"a\""),
@@ -133,7 +133,7 @@ pub const KEYS: &[Synonym] = &[
     of("", DEVICE_WORDS, "path.a", DEVICES),
 ];
 
-/// Words that stand for a value of a key, and what to write instead.
+/// Words that mean a value of a key, and what to write instead.
 #[rustfmt::skip]
 const VALUES: &[(&str, &[&str], &str)] = &[
     ("load.*.kind", &["iperf", "iperf3"], "write \"tcp_stream\", or \"udp_flood\" for UDP; iperf3 itself is kind = \"command\", command = [\"iperf3\", \"-c\", \"{to}\", \"-t\", \"1000\"]"),
@@ -221,8 +221,8 @@ fn spelled(word: &str) -> String {
     word.trim().to_lowercase().replace('-', "_")
 }
 
-/// What another tool's word means here: the key that says it, if there is one, and what to write.
-/// `is_there` says which keys there are.
+/// What another tool's word means here: the key for it, if there is one, and what to write.
+/// `is_there` decides which keys there are.
 pub(crate) fn of_key(
     above: &[String],
     wrong: &str,
@@ -252,8 +252,8 @@ impl Synonym {
             Some(field) => above.iter().map(String::as_str).chain([field]).collect::<Vec<_>>().join("."),
             None => self.key.to_owned(),
         };
-        // `expect.*` is of the stream in whose table the word stands; whose station is meant
-        // nobody knows.
+        // `expect.*` belongs to the stream whose table contains the word; nobody knows whose
+        // station is meant.
         let full = match above.get(1).filter(|_| matches!((self.table, self.key), ("stream.*", "expect.*"))) {
             Some(name) => full.replacen('*', name, 1),
             None => full,
@@ -322,7 +322,7 @@ pub(crate) fn usual_unit(key: &str) -> &'static str {
     }
 }
 
-/// The mend for a value where a table stands: a stream's `tx = "fifo:90"`.
+/// How to fix a value where a table belongs: a stream's `tx = "fifo:90"`.
 pub(crate) fn table_as_value(path: &[String], node: &Node) -> Option<String> {
     let [root, _, end] = path else { return None };
     if root != "stream" || !matches!(end.as_str(), "tx" | "rx" | "reply") {
@@ -334,4 +334,37 @@ pub(crate) fn table_as_value(path: &[String], node: &Node) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Words beyond this length are near to nothing.
+const LONGEST: usize = 100;
+
+/// The nearest of `words` to `wrong`, if it is near enough to be a slip of the finger.
+pub(crate) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    // A word pasted from elsewhere may be very long, and the distance costs the product of both
+    // lengths.
+    if wrong.len() > LONGEST {
+        return None;
+    }
+    let wrong = wrong.to_lowercase();
+    let near = |word: &str| strsim::damerau_levenshtein(&wrong, &word.to_lowercase());
+    let limit = |word: &str| (word.chars().count().max(wrong.chars().count()) / 3).max(1);
+    let short = words.clone().into_iter().filter(|word| word.len() <= LONGEST);
+    let slips = short.map(|word| (near(word), word)).filter(|(far, word)| *far <= limit(word));
+    let mut begun = words.into_iter().filter(|word| wrong.len() >= 3 && word.to_lowercase().starts_with(&wrong));
+    slips.min().map(|found| found.1).or_else(|| begun.next())
+}
+
+/// How to fix an unknown word: the nearest one, or the list of all.
+pub(crate) fn suggestion<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(wrong, words.clone()) {
+        Some(word) => format!("did you mean `{word}`?"),
+        None => format!("known here: {}", list(words)),
+    }
+}
+
+/// Words joined for a sentence.
+pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.into_iter().collect();
+    if words.is_empty() { "nothing".into() } else { words.join(", ") }
 }

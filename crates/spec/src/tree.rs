@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A TOML text as a tree in which everything knows its place and tables keep the order of the file.
 
-use crate::error::{At, Origin, Problem, Reason};
-use crate::faults::Faults;
+use crate::error::{At, Faults, Origin, Problem, Reason};
 use std::collections::HashSet;
 use std::ops::Range;
 use toml::Spanned;
@@ -24,7 +23,7 @@ pub(crate) enum Toml {
     Datetime(String),
     List(Vec<Node>),
     Table(Vec<(WrittenKey, Node)>),
-    /// Told already: text without quotes, or a number that no 64 bits hold.
+    /// Already reported: text without quotes, or a number that no 64 bits hold.
     Unreadable,
 }
 
@@ -55,7 +54,7 @@ impl Node {
         }
     }
 
-    /// True if it, or a part of it, is wrong by itself, and was told.
+    /// True if it, or a part of it, is wrong by itself, and was reported.
     pub(crate) fn is_unreadable(&self) -> bool {
         match &self.value {
             Toml::Unreadable => true,
@@ -122,7 +121,7 @@ pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
     Some(node).filter(|_| is_whole)
 }
 
-/// The first error of each line. Behind brackets or quotes that are not closed the parser finds
+/// The first error of each line. After brackets or quotes that are not closed the parser reports
 /// more, which are none.
 fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::de::Error> {
     let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start.min(text.len()));
@@ -212,7 +211,7 @@ impl Texts<'_> {
     }
 }
 
-/// The parser's complaint, with the mend for what people most often get wrong.
+/// The parser's complaint, with how to fix what people most often get wrong.
 fn syntax(text: &str, error: &toml::de::Error) -> Problem {
     let span = error.span().unwrap_or(0..0);
     let message = error.message().trim().replace('\n', ", ");
@@ -224,9 +223,9 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
     } else if ["in array", "array elements", "unclosed", "in inline table"].iter().any(|what| message.contains(what)) {
         "close the bracket that is still open here".to_owned()
     } else if let Some(bare) = text.get(span.clone()).filter(|text| is_bare(text)).or(unquoted(line)) {
-        format!("text and quantities stand in quotes: write \"{bare}\"")
+        format!("put text and quantities in quotes: write \"{bare}\"")
     } else {
-        "mend the TOML: tables as [name], `key = value`, text in quotes".to_owned()
+        "fix the TOML: tables as [name], `key = value`, text in quotes".to_owned()
     };
     Problem::new(Reason::Syntax, &At { origin: Origin::File, span }, format!("this is not TOML: {message}"), help)
 }

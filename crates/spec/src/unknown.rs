@@ -2,11 +2,10 @@
 //! A key that the table does not have: which one its author most likely wanted to write.
 
 use crate::error::{At, Problem, Reason};
-use crate::near;
 use crate::schema::{self, KeyOrTable};
 use crate::synonyms;
 
-/// True if a full key, in which `*` may stand for a name, is a key or a table of an experiment.
+/// True if a full key, in which `*` may match a name, is a key or a table of an experiment.
 pub(crate) fn is_there(key: &str) -> bool {
     matches!(key, "case" | "matrix") || !matches!(schema::lookup(&schema::split(key)), KeyOrTable::Unknown)
 }
@@ -19,13 +18,13 @@ pub(crate) fn meant_root(root: &str) -> Option<String> {
     }
     match synonyms::of_key(&[], root, is_there) {
         Some((meant, _)) => meant,
-        None => near::nearest(root, known.iter().copied()).map(str::to_owned),
+        None => synonyms::nearest(root, known.iter().copied()).map(str::to_owned),
     }
 }
 
 /// A key that the table does not have.
 pub(crate) struct Unknown<'a> {
-    /// The table in which it stands.
+    /// The table that contains it.
     pub above: &'a [String],
     pub problem: Problem,
     /// The key that its author most likely wanted to write.
@@ -40,7 +39,7 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At) -> Unknown<'a> {
     let (above, wrong) = (&path[..depth - 1], path[depth - 1].as_str());
     let shown = path[..depth].join(".");
     if above.is_empty() && schema::LATER.contains(&wrong) {
-        let help = format!("it has: {}, case, matrix", near::list(schema::children(above)));
+        let help = format!("it has: {}, case, matrix", synonyms::list(schema::children(above)));
         let problem = Problem::new(Reason::NotBuilt, at, format!("`{wrong}` is not in this version"), help);
         return Unknown { above, problem, meant: Some(shown) };
     }
@@ -50,7 +49,7 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At) -> Unknown<'a> {
     }
     let (meant, help) = if let Some(told) = synonyms::of_key(above, wrong, is_there) {
         told
-    } else if let Some(name) = near::nearest(wrong, known.iter().copied()) {
+    } else if let Some(name) = synonyms::nearest(wrong, known.iter().copied()) {
         let meant = above.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         (Some(meant), format!("did you mean `{name}`?"))
     } else if let Some(key) = elsewhere(above, wrong) {
@@ -59,7 +58,7 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At) -> Unknown<'a> {
     } else if known.is_empty() {
         (None, format!("`{}` has no keys below it", above.join(".")))
     } else {
-        (None, format!("known here: {}", near::list(known)))
+        (None, format!("known here: {}", synonyms::list(known)))
     };
     Unknown { above, problem: Problem::new(Reason::UnknownKey, at, format!("there is no key `{shown}`"), help), meant }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program of the user's as a child: a group of its own, its output through one pipe, killed by
-//! the kernel when the thread that started it ends.
+//! A user's program as a child: it has its own process group, its output through one pipe, killed
+//! by the kernel when the thread that started it ends.
 
 use crate::error::{SysError, check};
 use crate::tcp::wait_for;
@@ -33,10 +33,9 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `program` with `args`. Of this process's environment it gets PATH and LANG, and
-    /// `marks` besides: what else stands there, as a key of the user's, is none of its business.
-    /// It inherits the calling thread's CPU, policy and network namespace, and dies with that
-    /// thread.
+    /// Starts `program` with `args`. Of this process's environment it gets PATH and LANG, and also
+    /// `marks`: the rest of it, such as a user's key, is none of its business. It inherits the
+    /// calling thread's CPU, policy and network namespace, and dies with that thread.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -120,8 +119,8 @@ impl Child {
         Some(if info.si_code == libc::CLD_EXITED { Ended::Code(status) } else { Ended::Signal(status) })
     }
 
-    /// Sends a signal to its whole group. The group is its own until this is dropped, so no
-    /// stranger is meant.
+    /// Sends a signal to its whole group. The group is the child's until this is dropped, so no
+    /// other process gets the signal.
     ///
     /// # Errors
     /// The kernel's; a group that is gone is none.

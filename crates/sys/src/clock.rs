@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clocks: reading them, reading several at one moment, sleeping until an absolute instant.
+//! Clocks: reading them, reading several at one moment, sleeping until an absolute instant;
+//! and a network device's own clock (PTP hardware clock, `/dev/ptpN`), read together with the
+//! system's.
 
+use crate::error::{SysError, check};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::{mem, ptr};
-use tardy_model::time::{Clock, ClockId, ClockReading, Instant, Monotonic, Realtime, Tai};
+use tardy_model::time::{Clock, ClockId, ClockReading, Instant, Monotonic, PhcReading, Realtime, Tai};
 
 fn id(clock: ClockId) -> libc::clockid_t {
     match clock {
@@ -58,4 +63,69 @@ pub fn read_clocks() -> ClockReading {
     };
     let first = bracket();
     (0..15).map(|_| bracket()).fold(first, |best, next| if next.bound_ns < best.bound_ns { next } else { best })
+}
+
+/// From `include/uapi/linux/ptp_clock.h`: `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
+const PTP_SYS_OFFSET_EXTENDED: libc::c_ulong = 0xc4c0_3d09;
+/// PTP_MAX_SAMPLES.
+const MOST: usize = 25;
+/// Readings of which the narrowest counts.
+const SAMPLES: u32 = 9;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ClockTime {
+    sec: i64,
+    nsec: u32,
+    reserved: u32,
+}
+
+#[repr(C)]
+struct SysOffsetExtended {
+    samples: u32,
+    reserved: [u32; 3],
+    /// System's before, device's, system's after.
+    times: [[ClockTime; 3]; MOST],
+}
+
+/// The clock of a device.
+#[derive(Debug)]
+pub struct Phc {
+    file: File,
+    path: String,
+}
+
+impl Phc {
+    /// Opens the `index`th.
+    ///
+    /// # Errors
+    /// If it is not there, or may not be read.
+    pub fn open(index: i32) -> Result<Phc, SysError> {
+        let path = format!("/dev/ptp{index}");
+        match File::open(&path) {
+            Ok(file) => Ok(Phc { file, path }),
+            Err(source) => Err(SysError { call: "open", on: path, source }),
+        }
+    }
+
+    /// The device's clock and CLOCK_REALTIME at one moment: the narrowest of several brackets.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP if the driver does not report when it reads the clock.
+    pub fn read(&self) -> Result<PhcReading, SysError> {
+        const { assert!(mem::size_of::<SysOffsetExtended>() == 0x4c0) };
+        let none = ClockTime { sec: 0, nsec: 0, reserved: 0 };
+        let mut asked = SysOffsetExtended { samples: SAMPLES, reserved: [0; 3], times: [[none; 3]; MOST] };
+        // SAFETY: `asked` is the struct that this request reads and fills, and outlives the call.
+        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), PTP_SYS_OFFSET_EXTENDED, &raw mut asked) };
+        check(i64::from(result), "PTP_SYS_OFFSET_EXTENDED", || self.path.clone())?;
+        let ns = |time: ClockTime| time.sec * 1_000_000_000 + i64::from(time.nsec);
+        let brackets = asked.times.iter().take(SAMPLES as usize).map(|[before, device, after]| {
+            let (before, device, after) = (ns(*before), ns(*device), ns(*after));
+            let half = (after - before) / 2;
+            PhcReading { phc_ns: device, realtime_ns: before + half, bound_ns: half.abs().max(1) }
+        });
+        let first = PhcReading { phc_ns: 0, realtime_ns: 0, bound_ns: i64::MAX };
+        Ok(brackets.fold(first, |best, next| if next.bound_ns < best.bound_ns { next } else { best }))
+    }
 }

@@ -2,7 +2,7 @@
 //! Datagrams in bulk, without stamps: many in a call, between two sockets that know only each
 //! other.
 
-use crate::address::{bind, connect, socket};
+use crate::call::{bind, connect, socket};
 use crate::error::SysError;
 use crate::tcp::Buffers;
 use crate::udp::set;
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 use std::{io, mem, ptr};
 
-/// A call moves at most so many.
+/// The most datagrams that one call moves.
 pub const MOST: usize = 64;
 
 /// One of the two sockets. It is connected, so strangers' packets never reach it.
@@ -44,7 +44,7 @@ impl Datagrams {
     /// From `local` to `peer` and back. A call that waits returns after `limit`.
     ///
     /// # Errors
-    /// If the address or port cannot be had.
+    /// If the address or port is not available.
     pub fn open(local: SocketAddr, peer: SocketAddr, buffers: Buffers, limit: Duration) -> Result<Self, SysError> {
         let fd = socket(local, libc::SOCK_DGRAM)?;
         buffers.set(&fd)?;
@@ -60,7 +60,7 @@ impl Datagrams {
     }
 
     /// Sends one datagram of each of these lengths, at most [`MOST`], cut at the batch's room;
-    /// says how many were taken.
+    /// returns how many were taken.
     pub fn send(&self, batch: &mut Batch, lengths: &[usize]) -> io::Result<usize> {
         let n = lengths.len().min(MOST);
         let mut parts: [libc::iovec; MOST] = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MOST];

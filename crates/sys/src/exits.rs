@@ -44,7 +44,7 @@ const TYPE_AGGR_PID: u16 = 4;
 const RUN_TOTAL_AT: usize = 72;
 const NAME_AT: usize = 80;
 const NAME_BYTES: usize = 32;
-/// `nlmsghdr`, and with `genlmsghdr` behind it.
+/// `nlmsghdr`, and with `genlmsghdr` after it.
 const HEAD: usize = 16;
 const HEADS: usize = 20;
 
@@ -144,8 +144,8 @@ impl Exits {
     /// Listens for tasks that end on these CPUs, from now on.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN, in a namespace of processes or of the network other than the
-    /// machine's own, and where the kernel is built without taskstats.
+    /// Without CAP_NET_ADMIN, in a PID or network namespace other than the machine's, and where the
+    /// kernel is built without taskstats.
     pub fn listen(cpus: &[u32]) -> Result<Exits, SysError> {
         let mut sockets = Vec::new();
         let mut family = None;
@@ -177,7 +177,7 @@ impl Exits {
             loop {
                 match call::recv(fd, &mut bytes, libc::MSG_DONTWAIT) {
                     Ok(got) => exits.extend(exit(&bytes[..got], *cpu)),
-                    // What is behind it is still to be read.
+                    // What comes after it is still to be read.
                     Err(libc::ENOBUFS) => incomplete = true,
                     Err(libc::EINTR) => {}
                     Err(_) => break,

@@ -50,7 +50,7 @@ struct Config {
 /// What the device is set to, in the network namespace of the calling thread.
 ///
 /// # Errors
-/// EOPNOTSUPP from a device that stamps nothing itself, or whose driver cannot tell; ENODEV
+/// EOPNOTSUPP from a device that stamps nothing itself, or whose driver cannot report it; ENODEV
 /// without such a device.
 pub fn read(device: &str) -> Result<HwStamp, SysError> {
     call(device, SIOCGHWTSTAMP, "SIOCGHWTSTAMP", HwStamp { flags: 0, tx: 0, rx: 0 })

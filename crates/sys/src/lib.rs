@@ -3,26 +3,18 @@
 //! kernel stamps. The only crate with unsafe code; each block says why it is sound. What is
 //! returned has been read back from the kernel, not assumed.
 
-mod address;
-pub mod allocator;
 mod call;
 pub mod child;
 pub mod clock;
-pub mod control;
 pub mod datagrams;
 pub mod error;
 pub mod exits;
-pub mod features;
 pub mod hwtstamp;
 pub mod machine;
 pub mod messages;
 pub mod nic;
 pub mod packet;
-pub mod phc;
-pub mod poke;
-pub mod proc;
 pub mod process;
-pub mod search;
 pub mod stamps;
 pub mod tcp;
 pub mod thread;
@@ -30,3 +22,6 @@ pub mod udp;
 pub mod wait;
 
 pub use error::SysError;
+
+// The name that this part of `process` had as a module; crates/lab still uses it.
+pub use process as proc;

@@ -50,8 +50,8 @@ pub fn load_module(path: &Path) -> Result<(), SysError> {
     }
 }
 
-/// Gives the kernel's random number generator bytes that it is to believe in, so that nobody waits
-/// for chance. Only ever a guest's own, whose numbers are to be the same each time.
+/// Gives the kernel's random number generator bytes that count as entropy, so that nobody waits for
+/// it. Only for a guest's kernel, whose random numbers are to be the same each time.
 ///
 /// # Errors
 /// The kernel's.
@@ -78,7 +78,8 @@ pub fn add_entropy(bytes: &[u8; 64]) -> Result<(), SysError> {
     Ok(())
 }
 
-/// Sets the kernel's TAI − UTC offset. Only ever a guest's own: it is the whole machine's.
+/// Sets the kernel's TAI − UTC offset. Only for a guest's kernel: the offset holds for the whole
+/// machine.
 ///
 /// # Errors
 /// The kernel's.

@@ -2,8 +2,7 @@
 //! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of
 //! each that was sent, and of the segment that completed each that came.
 
-use crate::call;
-use crate::control::ControlBuffer;
+use crate::call::{self, ControlBuffer};
 use crate::error::SysError;
 use crate::stamps::{self, StampBuffers, TxStamp, TxStamps, rx_stamp};
 use crate::tcp::{Tcp, TcpInfo};
@@ -14,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tardy_model::time::{Instant, Realtime};
 
-/// A send call that the peer does not let through is given up after so many time limits.
+/// A send call that the peer does not let through is given up after this number of time limits.
 const PATIENCE: u32 = 50;
 
 /// Counts bytes from the moment at which stamps were asked for (Linux ≥ 6.2).
@@ -55,7 +54,7 @@ pub fn split(
     error_queue_bytes: i32,
 ) -> Result<(MessagesTx, MessagesRx), SysError> {
     let failed = |source| SysError { call: "dup", on: "a connection".into(), source };
-    crate::poke::heed();
+    crate::wait::heed();
     tcp.limit_sends(Duration::from_millis(LIMIT_MS as u64)).map_err(|source| SysError {
         call: "SO_SNDTIMEO",
         on: "a connection".into(),
@@ -130,7 +129,7 @@ impl MessagesTx {
         })
     }
 
-    /// Ends the connection in both directions: behind a message that went out in part nothing can
+    /// Ends the connection in both directions: after a message that went out in part nothing can
     /// follow.
     #[cold]
     pub fn end(&self) {
@@ -190,7 +189,7 @@ impl MessagesRx {
         Waiter::epoll(&self.fd)
     }
 
-    /// Waits until the socket says that it is readable. False if the time limit passed.
+    /// Waits until the socket is reported readable. False if the time limit passed.
     #[inline]
     pub fn wait(&self, by: &Waiter) -> bool {
         by.wait(&self.fd, LIMIT_MS)

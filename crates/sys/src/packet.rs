@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packet sockets: whole Ethernet frames to and from one device, with the kernel's stamps.
 //!
-//! Who receives takes every protocol and filters by itself. A socket bound to one EtherType gets a
-//! tagged frame without its tag and without a word of it, and a frame with two tags not at all.
+//! The receiver takes every protocol and filters by itself. A socket bound to one EtherType gets a
+//! tagged frame without its tag and without any sign of it, and does not get a frame with two tags
+//! at all.
 
 use crate::error::{SysError, check};
 use crate::nic;
@@ -42,7 +43,7 @@ pub fn sender(
 ) -> Result<UdpTx, SysError> {
     let fd = socket(device)?;
     bind(&fd, device, 0)?;
-    Ok(UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)?.told_of_drops())
+    Ok(UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)?.reports_drops())
 }
 
 /// A socket that receives the frames on `device` that `filter` lets through, but for those that
@@ -113,7 +114,7 @@ fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "SO_ATTACH_FILTER")
 }
 
-/// A device that filters VLANs drops frames of those that it was not told of, but for a socket
+/// A device that filters VLANs drops frames of those that it does not know, except for a socket
 /// that listens to everything. Ends with the socket.
 fn listen_to_all(fd: &OwnedFd, device: &str) -> Result<(), SysError> {
     let request = libc::packet_mreq {

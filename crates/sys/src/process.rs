@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process: network namespace, who it answers to, signals.
+//! This process: its network namespace, whether it answers to the terminal, its memory that was
+//! freed; signals to others, and what `/proc` reports about one in a line (`/proc/PID/stat`,
+//! proc_pid_stat(5)).
+//!
+//! [`trust_path`] decides where programs are searched for. As root tardy starts none out of a folder
+//! in which somebody else could have put it: `sudo` may hand over the PATH of the user who called it.
 
 use crate::error::{SysError, check};
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Moves the calling thread, and threads it starts from now on, into a network namespace
 /// (`/run/netns/NAME`).
@@ -16,8 +24,7 @@ pub fn enter_netns(path: &Path) -> Result<(), SysError> {
     Ok(())
 }
 
-/// Does something in a network namespace, by a thread of its own: the calling one stays where it
-/// is.
+/// Does something in a network namespace, in a separate thread: the calling one stays where it is.
 ///
 /// # Errors
 /// If the namespace cannot be entered.
@@ -33,10 +40,10 @@ pub fn in_netns<T: Send>(path: &Path, then: impl FnOnce() -> T + Send) -> Result
     })
 }
 
-/// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. A session
-/// of its own would do so too, but the scheduler gives every session a task group (autogroup):
-/// each switch between two agents on a CPU would then be one between groups, which costs more and
-/// shares out the CPU otherwise than between programs of one shell.
+/// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. Its own
+/// session would do so too, but the scheduler gives every session a task group (autogroup): each
+/// switch between two agents on a CPU would then be one between groups, which costs more and
+/// divides the CPU otherwise than between programs of one shell.
 pub fn leave_terminal() {
     // SAFETY: takes numbers only. It fails for a session's leader, which leads a group already.
     unsafe { libc::setpgid(0, 0) };
@@ -67,4 +74,142 @@ pub fn signal(pid: u32, signal: i32) -> Result<(), SysError> {
     let result = unsafe { libc::kill(pid.max(1) as i32, signal) };
     check(i64::from(result), "kill", || format!("process {pid}"))?;
     Ok(())
+}
+
+/// Keep as much as it can count.
+const NEVER: libc::c_int = libc::c_int::MAX;
+/// The greatest threshold that glibc takes: half of the heap of a thread.
+const LARGE: libc::c_int = 32 << 20;
+
+/// Has freed memory kept for what is allocated next. By default large pieces go back to the kernel
+/// at once, and each time they are allocated again, the kernel clears every page anew: a tenth of
+/// the time that it takes to judge a large run.
+pub fn keep_freed_memory() {
+    // SAFETY: mallopt takes two numbers and changes settings of the allocator alone. A value that
+    // it refuses changes nothing.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, NEVER);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        // A thread's own heap goes back as a whole once it is empty.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// One line of `stat`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// `comm`, field 2.
+    pub name: String,
+    /// Field 3: `R` runs, `S` sleeps, `Z` has ended and was not waited for.
+    pub state: char,
+    /// Time in user mode and in the kernel, fields 14 and 15, in clock ticks.
+    pub ran_ticks: [u64; 2],
+    /// When it started, field 22, in clock ticks since boot.
+    pub started_ticks: u64,
+    /// The CPU that it ran on last, field 39.
+    pub cpu: u32,
+    /// The scheduling policy, field 41: 0 for SCHED_OTHER (sched(7)).
+    pub policy: u32,
+}
+
+/// Policies that come before all ordinary ones: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
+const BEFORE_ORDINARY: [u32; 3] = [1, 2, 6];
+
+impl Stat {
+    /// The line of a process.
+    ///
+    /// # Errors
+    /// If there is none of that number, or the line cannot be read.
+    pub fn of(pid: u32) -> io::Result<Stat> {
+        Stat::read(&format!("/proc/{pid}/stat"))
+    }
+
+    /// That of a thread of this process.
+    ///
+    /// # Errors
+    /// As of a process.
+    pub fn of_own_thread(tid: u32) -> io::Result<Stat> {
+        Stat::read(&format!("/proc/self/task/{tid}/stat"))
+    }
+
+    /// True if it comes before every task of an ordinary policy.
+    pub fn is_realtime(&self) -> bool {
+        BEFORE_ORDINARY.contains(&self.policy)
+    }
+
+    fn read(file: &str) -> io::Result<Stat> {
+        let line = fs::read_to_string(file)?;
+        Stat::parse(&line)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{file} reads `{}`", line.trim_end())))
+    }
+
+    /// Reads a line; `None` if it is none. The name may hold blanks and brackets, so that fields
+    /// are counted from the last bracket on.
+    pub fn parse(line: &str) -> Option<Stat> {
+        let (before, rest) = line.rsplit_once(')')?;
+        let (_, name) = before.split_once('(')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // The first of them is field 3.
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Stat {
+            name: name.to_owned(),
+            state: field(3)?.chars().next()?,
+            ran_ticks: [field(14)?.parse().ok()?, field(15)?.parse().ok()?],
+            started_ticks: field(22)?.parse().ok()?,
+            cpu: field(39)?.parse().ok()?,
+            policy: field(41)?.parse().ok()?,
+        })
+    }
+}
+
+/// Where programs are looked for if no folder of PATH is left.
+const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+const ROOT: u32 = 0;
+/// Mode bits: the group or others may write; only a file's owner may rename or remove it (a sticky
+/// folder, as /tmp).
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+fn is_roots(found: &Metadata) -> bool {
+    found.uid() == ROOT && found.mode() & OTHERS_WRITE == 0
+}
+
+/// True if nobody but root can put a program into this folder, or put another folder in its place.
+pub fn only_root_writes(folder: &Path) -> bool {
+    where_only_root_writes(folder).is_some()
+}
+
+/// Such a folder's path without links, for whoever owns a link may turn it round. One that is not
+/// there counts as such if nobody but root can make it.
+fn where_only_root_writes(folder: &Path) -> Option<PathBuf> {
+    let mut above = folder.is_absolute().then(|| folder.ancestors())?;
+    let (named, there) = above.find_map(|above| Some((above, above.canonicalize().ok()?)))?;
+    let above = |found: Metadata| found.uid() == ROOT && (is_roots(&found) || found.mode() & STICKY != 0);
+    let is_safe = fs::metadata(&there).is_ok_and(|found| is_roots(&found))
+        && there.ancestors().skip(1).all(|folder| fs::metadata(folder).is_ok_and(above));
+    is_safe.then(|| there.components().chain(folder.strip_prefix(named).unwrap_or(folder).components()).collect())
+}
+
+/// The folders of a PATH that only root writes to, without links; the system's own if none is
+/// left. An empty entry means the current folder, and goes.
+pub fn trusted(path: &OsStr) -> OsString {
+    let kept: Vec<_> = std::env::split_paths(path).filter_map(|folder| where_only_root_writes(&folder)).collect();
+    match std::env::join_paths(&kept) {
+        Ok(joined) if !kept.is_empty() => joined,
+        _ => SYSTEM.into(),
+    }
+}
+
+/// As root: takes the folders out of this process's PATH that others than root may write to.
+/// Children inherit it. To be called before the first thread is started.
+pub fn trust_path() {
+    if !is_root() {
+        return;
+    }
+    let Some(path) = std::env::var_os("PATH") else { return };
+    let trusted = trusted(&path);
+    if trusted != path {
+        // SAFETY: no other thread runs yet, so none reads the environment meanwhile.
+        unsafe { std::env::set_var("PATH", trusted) };
+    }
 }

@@ -2,7 +2,7 @@
 //! Tx stamps as they come back through a socket's error queue, and the rx stamp of a message that
 //! was received.
 
-use crate::control::{ControlBuffer, for_each, value};
+use crate::call::{ControlBuffer, for_each, value};
 use std::mem;
 use std::os::fd::AsRawFd;
 use tardy_model::ethernet::{TAG, Taken};
@@ -43,7 +43,7 @@ pub enum TxPoint {
     Invalid,
 }
 
-/// How packets bear a launch time.
+/// How packets carry a launch time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launching {
     /// The launch time is a deadline.
@@ -117,7 +117,7 @@ pub(crate) fn drain(fd: &impl AsRawFd, buffers: &mut StampBuffers, mut each: imp
 
 /// What a packet socket's stamps come back under.
 const PACKET_TX_TIMESTAMP: i32 = 16;
-/// What a packet socket tells of a frame beside its bytes.
+/// What a packet socket reports about a frame besides its bytes.
 pub(crate) const PACKET_AUXDATA: i32 = 8;
 
 fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {

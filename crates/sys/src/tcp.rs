@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP connections: made with a time limit, of either IP version, with buffers that are set before
-//! the handshake, and what the kernel says of one (TCP_INFO).
+//! the handshake, and what the kernel reports about one (TCP_INFO).
 
-use crate::address::{bind, connect, socket};
+use crate::call::{bind, connect, socket};
 use crate::error::{SysError, check};
 use crate::udp::set;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ impl Buffers {
         ];
         for (bytes, force, plain, call) in pairs {
             let Some(bytes) = bytes else { continue };
-            // The kernel doubles what it is given, for its own accounts.
+            // The kernel doubles what it is given, for its own bookkeeping.
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
             if set(fd, libc::SOL_SOCKET, force, &bytes, call).is_err() {
                 set(fd, libc::SOL_SOCKET, plain, &bytes, call)?;
@@ -54,10 +54,10 @@ pub(crate) fn wait_for(fd: RawFd, events: i16, limit: Duration) -> io::Result<bo
     }
 }
 
-/// Whether a connection can be made from here. Nothing is left of the trial.
+/// Whether a connection can be made from here. The attempt leaves nothing behind.
 ///
 /// # Errors
-/// If the address or port cannot be had.
+/// If the address or port is not available.
 pub fn can_bind(local: SocketAddr) -> Result<(), SysError> {
     bind(&socket(local, libc::SOCK_STREAM)?, local)
 }
@@ -73,7 +73,7 @@ impl Listener {
     /// Listens on `local`; connections that it accepts have these buffers.
     ///
     /// # Errors
-    /// If the address or port cannot be had.
+    /// If the address or port is not available.
     pub fn open(local: SocketAddr, buffers: Buffers) -> Result<Listener, SysError> {
         let fd = socket(local, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
         // A port of the trial before, whose connections the kernel still remembers.
@@ -115,7 +115,7 @@ impl Tcp {
     /// Connects to `peer` from `from`'s address, whose port may be 0.
     ///
     /// # Errors
-    /// If it cannot be had within `limit`.
+    /// If there is no connection within `limit`.
     pub fn connect(
         from: Option<SocketAddr>,
         peer: SocketAddr,

@@ -125,16 +125,16 @@ pub fn cpu_time() -> Nanos {
     Nanos(ts.tv_sec * 1_000_000_000 + ts.tv_nsec)
 }
 
-/// Gives the calling thread a table of descriptors of its own, in which only the standard ones are
-/// left (Linux ≥ 5.9). In a table that threads share, each socket call counts who uses the socket
-/// up and down again, by two atomic operations in the kernel. What the thread opened before is
-/// gone for it, and stays open in the table of the others.
+/// Gives the calling thread its own table of descriptors, in which only the standard ones are left
+/// (Linux ≥ 5.9). In a table that threads share, each socket call counts the socket's users up and
+/// down again, by two atomic operations in the kernel. What the thread opened before is gone for
+/// it, and stays open in the table of the others.
 ///
 /// # Errors
 /// If the kernel refuses; then nothing has changed.
 pub fn own_descriptors() -> Result<(), SysError> {
     // SAFETY: takes numbers only. The descriptors that it closes are copies that nobody owns: the
-    // owners' stand in the table that was shared.
+    // owners' are in the table that was shared.
     let result = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
     check(result, "close_range", || "this thread".into())?;
     Ok(())

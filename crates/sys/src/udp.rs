@@ -7,13 +7,12 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 mod rx;
-mod strangers;
 mod tx;
 
 pub use rx::{Heard, UdpRx, Waker};
 pub use tx::UdpTx;
 
-/// A call moves at most so many packets.
+/// The most packets that one call moves.
 pub const MOST: usize = 64;
 
 pub(crate) fn set<T>(fd: &OwnedFd, level: i32, option: i32, value: &T, call: &'static str) -> Result<(), SysError> {
@@ -43,8 +42,8 @@ pub(crate) fn memory(fd: &OwnedFd) -> Option<[u32; 9]> {
     (result == 0).then_some(info)
 }
 
-/// Sets a buffer beyond the machine's limit where the right to is there, and says how large it
-/// became.
+/// Sets a buffer, beyond the machine's limit if the process has the right to, and returns how large
+/// it became.
 pub(crate) fn buffer(fd: &OwnedFd, force: i32, plain: i32, bytes: i32, call: &'static str) -> Result<u64, SysError> {
     if set(fd, libc::SOL_SOCKET, force, &bytes, call).is_err() {
         set(fd, libc::SOL_SOCKET, plain, &bytes, call)?;

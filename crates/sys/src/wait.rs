@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting until a socket says that it can be read: `poll()`, `select()` or `epoll_wait()`. What
-//! they say is a hint: a tx stamp that has come back makes each of them return, and then there may
-//! be nothing to read.
+//! Waiting until a socket is reported readable: `poll()`, `select()` or `epoll_wait()`. What they
+//! report is a hint: a tx stamp that has come back makes each of them return, and then there may be
+//! nothing to read.
+//!
+//! [`poke`] ends another thread's system call: a receive call without its own time limit saves the
+//! kernel a timer that it sets up and takes down again for each packet.
 
 use crate::error::{SysError, check};
 use crate::udp::set;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Once;
 
 /// After this long without a packet a wait returns, so that no loop depends on a packet to end.
 pub const LIMIT_MS: i32 = 200;
 
-/// Lets a blocking receive call on the socket return after so many milliseconds, fewer than a
-/// second.
+/// Lets a blocking receive call on the socket return after this number of milliseconds, fewer than
+/// a second.
 pub(crate) fn limit(fd: &OwnedFd, limit_ms: i32) -> Result<(), SysError> {
     let limit = libc::timeval { tv_sec: 0, tv_usec: i64::from(limit_ms) * 1_000 };
     set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, "SO_RCVTIMEO")
@@ -22,7 +26,7 @@ pub(crate) fn limit(fd: &OwnedFd, limit_ms: i32) -> Result<(), SysError> {
 pub enum Waiter {
     Poll,
     Select,
-    /// `epoll_wait()`, with the descriptor of its own that knows the socket.
+    /// `epoll_wait()`, with its own descriptor, which knows the socket.
     Epoll(OwnedFd),
 }
 
@@ -57,8 +61,8 @@ impl Waiter {
         Ok(Waiter::Epoll(fd))
     }
 
-    /// Sleeps until the socket says that it can be read, or that it has an error or a stamp to
-    /// tell. False if the time limit passed.
+    /// Sleeps until the socket is reported readable, or to have an error or a stamp. False if the
+    /// time limit passed.
     #[inline]
     pub fn wait(&self, of: &impl AsRawFd, limit_ms: i32) -> bool {
         match self {
@@ -87,4 +91,32 @@ impl Waiter {
             }
         }
     }
+}
+
+/// Nobody else uses it here: the kernel sends it only to a socket owner that asks for it, and
+/// by default it does nothing.
+const SIGNAL: libc::c_int = libc::SIGURG;
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// From now on a poked thread's call returns EINTR. Once for the whole process.
+pub fn heed() {
+    static HEEDED: Once = Once::new();
+    HEEDED.call_once(|| {
+        let handler: extern "C" fn(libc::c_int) = nothing;
+        // SAFETY: sigaction is plain data; all zero is no flag, so that calls are not begun again,
+        // and an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as libc::sighandler_t;
+        // SAFETY: `action` is valid; the handler touches nothing, so it may run at any moment.
+        unsafe { libc::sigaction(SIGNAL, &action, std::ptr::null_mut()) };
+    });
+}
+
+/// Ends the call that a thread of this process sleeps in, if it does. One that is about to begin a
+/// call is missed: poke again. A thread that has ended is no fault.
+pub fn poke(tid: u32) {
+    let process = std::process::id() as libc::pid_t;
+    // SAFETY: takes numbers only.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid as libc::pid_t, SIGNAL) };
 }

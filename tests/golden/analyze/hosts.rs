@@ -5,9 +5,9 @@
 use super::fixture::{BASE_NS, healthy_packets, record};
 use super::validity::{assert_is, ctl, judge};
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
-use tardy_model::offset::{Offset, OffsetReading};
 use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord};
 use tardy_model::time::ClockReading;
+use tardy_model::time::{Offset, OffsetReading};
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 

@@ -9,7 +9,7 @@ use tardy_model::shaper::{frame_time, wire_bytes};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Setup;
 use tardy_spec::{Source, load};
-use tardy_sys::features::{Feature, feature};
+use tardy_sys::nic::{Feature, feature};
 
 fn stream(more: &str) -> Setup {
     let text = format!("[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nsize = \"64B\"\n{more}");

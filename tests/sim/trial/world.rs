@@ -4,9 +4,10 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::live::Digest;
-use tardy_engine::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, ToAgent};
+use tardy_engine::message::{
+    ActivityId, ActivityOrder, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, ToAgent,
+};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::agent::AgentError;

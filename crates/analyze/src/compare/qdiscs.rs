@@ -6,7 +6,7 @@ use super::leaves::flatten;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tardy_model::comparison::Group;
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::manifest::{Manifest, QdiscsOf};
 
 /// Each option of each queue discipline, by station, device and place.

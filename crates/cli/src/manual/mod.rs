@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The manual's pages as documents: the flags come from `args.rs`, the exit codes from `exit.rs`,
-//! what else a page says from `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a
-//! chapter of the book (`markdown.rs`).
+//! the rest of a page from `pages.rs`. One document is drawn as a man page (`roff.rs`) and as a
+//! chapter of the book (`reference.rs`).
 //!
 //! Text in a document knows two marks: `` `literal` `` and `*placeholder*`.
 
 mod document;
-mod flags;
-pub mod markdown;
 mod pages;
 pub mod reference;
 pub mod roff;
@@ -25,12 +23,12 @@ pub fn documents(command: &Command) -> Vec<Document> {
     std::iter::once(document(command, None)).chain(verbs).collect()
 }
 
-/// The page of `verb`, or of `tardy` itself. `command` has been built. A verb without an entry in
+/// The page of `verb`, or of the whole program. `command` has been built. A verb without an entry in
 /// [`PAGES`] gets a page of its flags alone; a test looks for such.
 pub fn document(command: &Command, verb: Option<&str>) -> Document {
     let page = PAGES.iter().find(|page| page.verb == verb).unwrap_or(&pages::BARE);
     let of = verb.and_then(|verb| command.find_subcommand(verb)).unwrap_or(command);
-    let mut sections = vec![Section { title: "synopsis", blocks: vec![Block::Text(flags::synopsis(of))] }];
+    let mut sections = vec![Section { title: "synopsis", blocks: vec![Block::Text(document::synopsis(of))] }];
     let texts = |texts: &[&str]| texts.iter().map(|text| Block::Text((*text).to_owned())).collect::<Vec<_>>();
     let terms = |terms: &[(&str, &str)]| -> Vec<Block> {
         terms.iter().map(|(term, says)| Block::Term(format!("`{term}`"), (*says).to_owned())).collect()
@@ -46,7 +44,7 @@ pub fn document(command: &Command, verb: Option<&str>) -> Document {
     } else {
         add("verbs", below(of));
     }
-    add("options", flags::options(of));
+    add("options", document::options(of));
     let exits = page.exits.iter().map(|exit| {
         let code = *exit as u8;
         Block::Term(format!("`{code}`"), exit.says().1.to_owned())
@@ -66,15 +64,15 @@ fn verbs(command: &Command) -> Vec<Block> {
     command.get_subcommands().map(|verb| Block::Term(format!("`tardy-{}`(1)", verb.get_name()), about(verb))).collect()
 }
 
-/// The verbs below a verb, which have no pages of their own: how each is called, what for, its
+/// The verbs below a verb, which have no pages of their own: how each is called, its purpose, its
 /// flags.
 fn below(command: &Command) -> Vec<Block> {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let one = |verb: &Command| {
         let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-        let flags = flags::options(verb).into_iter().filter(|block| matches!(block, Block::Term(..)));
+        let flags = document::options(verb).into_iter().filter(|block| matches!(block, Block::Term(..)));
         let head =
-            [Block::Group(verb.get_name().to_owned()), Block::Text(flags::synopsis(verb)), Block::Text(about + ".")];
+            [Block::Group(verb.get_name().to_owned()), Block::Text(document::synopsis(verb)), Block::Text(about + ".")];
         head.into_iter().chain(flags).collect::<Vec<_>>()
     };
     shown.flat_map(one).collect()
@@ -91,8 +89,8 @@ fn see_also(page: &Page) -> String {
     format!("{}{separator}the book: docs/ in the repository, `make book`", pages.join(", "))
 }
 
-/// What stands below the flags in `--help`: the first examples, and the exit codes where they tell
-/// more than success.
+/// What follows the flags in `--help`: the first examples, and the exit codes if there are others
+/// than success.
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
     // The list of verbs leaves room for one example.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each page says beyond its flags: one entry a verb.
+//! What each page has beyond its flags: one entry for each verb.
 
 use crate::exit::Exit::{self, Cannot, Good, Internal, Interrupted, Invalid, Unmet, Usage};
 
-/// What a page says beyond its flags. Texts know `` `literal` `` and `*placeholder*`.
+/// What a page has beyond its flags. Texts know `` `literal` `` and `*placeholder*`.
 #[derive(Debug)]
 pub struct Page {
-    /// `None` is the page of `tardy` itself.
+    /// `None` is the page of the whole program.
     pub verb: Option<&'static str>,
     pub description: &'static [&'static str],
     /// Exit codes that it can end with.
@@ -26,7 +26,7 @@ pub const RUN_FOLDER: &[(&str, &str)] = &[
     ("results.json", "Figures, verdicts and expectations; times are integers in nanoseconds."),
     (
         "manifest.json",
-        "The machine, the ruler, what was read back from the kernel, versions. It holds the kernel's command line and tardy's own, with every `--set`: look before you publish it.",
+        "The machine, the ruler, what was read back from the kernel, versions. It contains the command lines of the kernel and of tardy, with every `--set`: check it before you publish it.",
     ),
     ("report.html", "One page, readable offline."),
     (
@@ -60,11 +60,11 @@ const CACHE: (&str, &str) = (
 );
 const SILENCE: (&str, &str) = (
     "TARDY_GUEST_SILENCE_S",
-    "A guest that says nothing for so many seconds of processor time, or three times as long by the clock on the wall, is taken for hung: 120.",
+    "A guest that sends nothing for this many seconds of processor time, or three times as long by the wall clock, is taken for hung: 120.",
 );
 const NO_COLOR: (&str, &str) = ("NO_COLOR", "If it is set, the table has no colour.");
 
-/// What a verb without an entry says.
+/// The page of a verb without an entry.
 pub const BARE: Page =
     Page { verb: None, description: &[], exits: &[], files: &[], environment: &[], examples: &[], see_also: &[] };
 
@@ -92,13 +92,13 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("run"),
         description: &[
-            "Measures every cell of the experiment: cases × axes, each as many times as `trials` says, in random order of blocks. The paths are made with plain `ip` and `tc` commands, which stand in `commands.sh`, and are taken down again, also after Ctrl-C. After SIGKILL, `tardy undo` does it.",
-            "What is wrong with the file or with `--set` is told at once, a line for each fault, and code 2 ends it. What can never be valid or told is warned of on stderr before the run begins, as `tardy plan` does in its comments.",
-            "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what is refused is read back, said and judged, and the run goes on.",
+            "Measures every cell of the experiment: cases × axes, each as many times as `trials` says, in random order of blocks. The paths are made with plain `ip` and `tc` commands, which are in `commands.sh`, and are taken down again, also after Ctrl-C. After SIGKILL, `tardy undo` does it.",
+            "What is wrong with the file or with `--set` is reported at once, a line for each fault, and the run ends with code 2. What can never be valid or known, tardy warns of on stderr before the run begins, as `tardy plan` does in its comments.",
+            "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what the kernel refuses is read back, reported and judged, and the run goes on.",
             "`--set` takes any dotted key of the experiment file. The value is read as TOML, else as text. A key that is an axis is pinned by it. A later one wins over an earlier one, over the file and its cases.",
-            "With `--in` the experiment runs inside a guest: a QEMU machine with the kernel `--kernel`, whose only process is tardy. It needs no root, and nothing of this machine is changed. *guest* is a machine in real time, emulated or by KVM where that starts ordinary kernels; in *guest:exact* time is counted instructions, and two runs of the same give the same samples to the nanosecond, of which `fingerprint` is a hash. The kernel is a file with its modules beside it, `running`, or one of `tardy guest list`, which is fetched where it is missing.",
+            "With `--in` the experiment runs inside a guest: a QEMU machine with the kernel `--kernel`, whose only process is tardy. It needs no root, and nothing of this machine is changed. *guest* is a machine in real time, emulated or by KVM where that starts ordinary kernels; in *guest:exact* time is counted instructions, and two runs of the same give the same samples to the nanosecond, of which `fingerprint` is a hash. The kernel is a file with its modules next to it, `running`, or one of `tardy guest list`, which is fetched where it is missing.",
             "An experiment file is data. What it would run as root, the programs of loads of kind `command`, needs `--allow-commands`; the network devices that a path `wire` takes out of this machine's network need `--allow-nics`. Without the flag the run is refused with code 2, and the program or the devices are named. `tardy plan` lists them first. In a guest neither is needed.",
-            "The run folder must be new, or an empty one of your own that others may not write to; under sudo it may be the calling user's. A link is refused: who owns a folder could plant one in it, and have root overwrite another file.",
+            "The run folder must be new, or an empty one of your own that others may not write to; under sudo it may be the calling user's. A link is refused: the owner of a folder could put one in it and have root overwrite another file.",
             "On a busy machine expect the numbers to be not valid, and code 4. That is the answer, not a failure.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
@@ -108,7 +108,7 @@ pub const PAGES: &[Page] = &[
             ("sudo tardy run", "Run the ready-made experiment; the folder is `runs/<UTC time>-host-to-host`:"),
             (
                 "sudo tardy run my.toml --trials 7 --set stream.ctl.count=50_000",
-                "Run a file of one's own, with more trials and longer ones:",
+                "Run your own file, with more trials and longer ones:",
             ),
             (
                 "sudo tardy run my.toml --set stream.ctl.rx.wait=spin --out runs/spin",
@@ -138,14 +138,14 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("plan"),
         description: &[
-            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it says, as comments, about how long the run takes and what it leaves on disk, what the file would have run as root, which network devices it would take, and what is foreseen: threads that spin longer than the kernel lets them, cycles that nothing can tell apart, percentiles in `[expect]` that so few packets cannot resolve, fewer trials than `repeats` needs. With `--in` it prints how the guest is made and started; what tardy does inside stands there as comments.",
+            "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it prints, as comments, about how long the run takes and what it leaves on disk, what the file would have run as root, which network devices it would take, and what is foreseen: threads that spin longer than the kernel lets them, cycles that nothing can distinguish, percentiles in `[expect]` that so few packets cannot resolve, fewer trials than `repeats` needs. With `--in` it prints how the guest is made and started; what tardy does inside is printed as comments.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],
         environment: &[],
         examples: &[
             ("tardy plan", "The ready-made experiment:"),
-            ("tardy plan my.toml --set path.queues=1", "A file of one's own with a key changed:"),
+            ("tardy plan my.toml --set path.queues=1", "Your own file with a key changed:"),
             ("tardy plan --in guest:exact", "In a guest:"),
         ],
         see_also: &["tardy-run(1)", "ip(8)", "tc(8)"],
@@ -153,7 +153,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("report"),
         description: &[
-            "Draws a run again from its trials: the samples are read, judged by this version's rules, and pictured. Needs no root and not the machine that measured. A run that was killed is judged by the trials that it finished. The exit status tells of the drawing alone, not whether the run is valid.",
+            "Renders a run again from its trials: it reads the samples and judges them by this version's rules. Needs no root and not the machine that measured. A run that was killed is judged by the trials that it finished. The exit status reports only whether the rendering worked, not whether the run is valid.",
             "With `--trial` the figures are those of one trial of each cell, judged as if there were no others; name and first note say so. Cells that have no such trial are left out. With `--worst` the packets with the greatest values are listed, of each stream by the metric that leads, over the trials that its figures are of: the packet's number and trial, when it was due, and how long each stage of its way took. Packets that never arrived are counted above them, for they are worse.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
@@ -176,10 +176,10 @@ pub const PAGES: &[Page] = &[
         verb: Some("compare"),
         description: &[
             "Sets two runs side by side, the first called A, the second B; every difference is B less A. For each cell, stream and metric that both have come the figures, then what differed in the machine, the kernel, the guest, the programs and the experiment, for it may be the reason. Both runs are judged anew from their trials, by the same rules. Needs no root.",
-            "Runs that were measured in real time are noisy: their differences are printed and not judged. Of two runs in exact virtual time it says `identical` where their fingerprints are equal; else each figure is also compared trial by trial, each trial having the same seeded phase in both, and from 20 phases on it says whether B is higher or lower.",
+            "Runs that were measured in real time are noisy: their differences are printed and not judged. For two runs in exact virtual time it prints `identical` if their fingerprints are equal; else each figure is also compared trial by trial, each trial having the same seeded phase in both, and from 20 phases on it reports whether B is higher or lower.",
             "A difference by itself is no failure: without `--fail-if` the exit status is 0 whether or not the runs differ, and 4 where the numbers of one must not be used.",
             "`--fail-if` sets a limit to the difference, and may be given several times. A condition is `[CELL:] [STREAM] METRIC FIGURE > +LIMIT`, as `scheduled..receive p50 > +2%`: B is greater than A by more than the limit; or `< -LIMIT`: B is less by more. *FIGURE* is p50, p90, p99, p99.9, p99.99, max, min or mean; *LIMIT* is a share of A's figure in %, or a time in ns, us, ms or s. The other form is `[CELL:] [STREAM] COUNT > +LIMIT`, with *COUNT* lost, not_sent, duplicate or reordered and *LIMIT* a number or a share. Without *CELL* or *STREAM* it holds for each that has such a figure.",
-            "A condition on a figure is met where the difference is beyond the limit in so many phases that a claim could be made of it: in 15 of 20. It is not met where that is not so, even if each phase that is missing were beyond it too. Else it is not told: where a run is noisy, has fewer than 20 phases, is not valid, or lacks the figure. Counts are those of all finished trials, and need neither phases nor a valid B to be met. The exit status is 1 if a condition is met, else 4 if one is not told, else 0.",
+            "A condition on a figure is met where the difference is beyond the limit in enough phases for a claim: in 15 of 20. It is not met if there would not be enough of them even if each missing phase were beyond it too. Else it is `not told`: if a run is noisy, has fewer than 20 phases, is not valid, or lacks the figure. Counts are those of all finished trials, and need neither phases nor a valid B to be met. The exit status is 1 if a condition is met, else 4 if one is `not told`, else 0.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal],
         files: &[],
@@ -192,7 +192,7 @@ pub const PAGES: &[Page] = &[
             ),
             (
                 "tardy compare runs/before runs/after --fail-if 'lost > +0' --format junit -o compare.xml",
-                "For a CI system; what is met or not told also stands on stderr:",
+                "For a CI system; what is met or `not told` is also on stderr:",
             ),
             ("tardy compare runs/before runs/after --format json", "All of it for a program:"),
         ],
@@ -201,14 +201,14 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("guest"),
         description: &[
-            "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What a run takes of it, kernel and modules, is compared with the SHA-256 that was noted at the fetch; that finds accidents, not an attacker who may write to the cache. `list` prints them.",
+            "Kernels for `tardy run --in guest`. `fetch` gets them through the machine's own apt configuration with the suite swapped, into folders of its own: apt checks the package against the archive's signed index, it is unpacked and never installed, and nothing of the machine is changed. What a run uses of it, kernel and modules, is compared with the SHA-256 that was noted at the fetch; that finds accidents, not an attacker who may write to the cache. `list` prints them.",
             "`fetch --with netdevsim` also builds that module, which Debian leaves out, for a kernel that was fetched, or is: out of the archive's source and headers, by this machine's gcc and make, in the cache and without root. A guest gets it whose experiment has a path `netdevsim`.",
-            "`pack` writes the initramfs that the guest of such a run boots: tardy itself, programs, modules, the experiment. `tardy plan --in` prints the command, and that of the QEMU that takes it. What a guest measures it sends through its second serial port, and only `tardy run` reads that, while it comes. By hand its console tells how it ended, as after a panic; what was measured is not to be had.",
+            "`pack` writes the initramfs that the guest of such a run boots: tardy itself, programs, modules, the experiment. `tardy plan --in` prints the command, and that of the QEMU that takes it. What a guest measures it sends through its second serial port, and only `tardy run` reads that, while it comes. When you start it by hand, its console shows how it ended, as after a panic; what was measured is not available.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[(
             "$TARDY_CACHE/guest/kernels/",
-            "What was fetched, unpacked, each with a `kernel.json` that says from which package it is. May be deleted.",
+            "What was fetched, unpacked, each with a `kernel.json` that names its package. May be deleted.",
         )],
         environment: &[CACHE],
         examples: &[
@@ -222,7 +222,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("undo"),
         description: &[
-            "Puts back what killed runs left behind: ends their agents, and carries out every inverse that their journals hold, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
+            "Puts back what killed runs left behind: ends their agents, and carries out every inverse in their journals, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
             "A journal that belongs to another user, that others can write to, or that another version wrote is shown and not run; the exit code is 3. So it is if the run is dead and another process still holds its slot: that process is named. After a reboot only files are removed, for everything else went with the boot.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
@@ -234,7 +234,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("schema"),
         description: &[
-            "Prints a JSON document that says what stands in a file: of experiment files, `results.json` and `manifest.json` a JSON Schema (2020-12), for editors and programs; of `samples.parquet` its columns, flags and outcomes, and a SQL view for DuckDB with every metric.",
+            "Prints a JSON document that describes a file: for experiment files, `results.json` and `manifest.json` a JSON Schema (2020-12), for editors and programs; for `samples.parquet` its columns, flags and outcomes, and a SQL view for DuckDB with every metric.",
             "The formats are stable: a later version adds keys, or raises the number `format`.",
         ],
         exits: &[Good, Usage, Internal],
@@ -274,7 +274,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("man"),
         description: &[
-            "Prints the page of a verb in man's source form, or of `tardy` itself. With a folder it writes all pages of a kind: man pages, or the reference chapters of the book as Markdown. They are made from the same definitions that read the command line and the experiment file, so they are those of this very binary.",
+            "Prints the page of a verb in man's source form, or the page of `tardy`. With a folder it writes all pages of a kind: man pages, or the reference chapters of the book as Markdown. They are made from the same definitions that read the command line and the experiment file, so they are those of this very binary.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[],
@@ -288,14 +288,14 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("notices"),
         description: &[
-            "Prints what this program holds beside tardy's own code (crates, the C library, the Rust standard library, what the page is drawn with), each with its licence and the licence's text. Who passes the program on must pass these on too.",
+            "Prints what this program contains besides tardy's code (crates, the C library, the Rust standard library, what the page is drawn with), each with its licence and the licence's text. Anybody who passes the program on must pass these on too.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],
         environment: &[],
         examples: &[
             ("tardy notices | less", "Read them:"),
-            ("tardy notices > NOTICES", "Put them beside a copy of the program:"),
+            ("tardy notices > NOTICES", "Put them next to a copy of the program:"),
         ],
         see_also: &["tardy(1)"],
     },
@@ -329,7 +329,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("steward"),
         description: &[
-            "What a run that is led from another machine starts on this one. It looks at this machine, carries out the steps of a plan, notes their inverses in a journal here, and puts everything back when it is told to, or when its stdin closes. It speaks JSON in length-prefixed frames. There is no reason to start it by hand.",
+            "What a run that is led from another machine starts on this one. It looks at this machine, carries out the steps of a plan, notes their inverses in a journal here, and puts everything back when it is ordered to, or when its stdin closes. It speaks JSON in length-prefixed frames. There is no reason to start it by hand.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[("/run/tardy/slots/", "Slots and their journals.")],

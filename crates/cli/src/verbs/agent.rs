@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy agent`: the station side. Ends when its stdin closes.
+//! Processes that a person does not start. `tardy agent` acts for a station and `tardy steward` for
+//! another host: each ends when its stdin closes. The first process of a guest does the same run as
+//! on a machine; its events go to the host over a serial port.
 
 use crate::args::Agent;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
+use std::fs::File;
 use std::io::{stdin, stdout};
 use std::path::Path;
-use tardy_lab::identity;
-use tardy_sys::process;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use tardy_lab::coordinator::{self, Options};
+use tardy_lab::guest::relay::Relay;
+use tardy_lab::guest::{devices, init};
+use tardy_lab::host::clocks::one_host;
+use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::serve;
+use tardy_lab::host::steward::Steward;
+use tardy_lab::kinds::Kinds;
+use tardy_lab::run::What;
+use tardy_lab::{identity, names};
+use tardy_spec::Source;
+use tardy_sys::{machine, process};
 
 /// Serves until the other side is gone.
-pub fn call(args: Agent) -> Result<Exit> {
-    // Ctrl-C at the terminal is the coordinator's: it tells its agents in its own time.
+pub fn agent(args: Agent) -> Result<Exit> {
+    // Ctrl-C at the terminal is for the coordinator, which ends its agents when it is ready to.
     process::leave_terminal();
     if let Some(name) = args.netns {
         let path = Path::new("/run/netns").join(&name);
@@ -21,4 +36,80 @@ pub fn call(args: Agent) -> Result<Exit> {
     tardy_engine::agent::serve(stdin(), &mut stdout().lock(), &identity::version())
         .map_err(|error| Failure::new(Exit::Internal, format!("agent: {error}")))?;
     Ok(Exit::Good)
+}
+
+/// Serves until the coordinator is gone, and then puts back what is left.
+pub fn steward() -> Result<Exit> {
+    // A signal at the terminal is the coordinator's: what is to be put back here is put back in
+    // its time.
+    process::leave_terminal();
+    let mut steward = Steward::new(&crate::verbs::state(), Path::new(identity::SELF), std::process::id());
+    serve::serve(stdin().lock(), &mut stdout().lock(), &identity::version(), &mut steward)
+        .map_err(|error| Failure::new(Exit::Cannot, format!("steward: {error}")))?;
+    Ok(Exit::Good)
+}
+
+/// The guest's whole life. What it returns the kernel takes for a panic.
+pub fn first_process() -> ExitCode {
+    match init::port() {
+        Ok(port) => {
+            let mut relay = Relay::new(&port);
+            let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
+            let broke = ("tardy itself broke; its console shows where".to_owned(), Exit::Internal);
+            relay.say(lived.unwrap_or_else(|_| ended(Some(broke), None)));
+            machine::drain(&port);
+        }
+        // Nobody hears it but the console.
+        Err(error) => eprintln!("tardy: {error}"),
+    }
+    let error = machine::power_off();
+    eprintln!("tardy: the machine cannot be switched off: {error}");
+    ExitCode::FAILURE
+}
+
+/// The run's end, by something that failed or on its own.
+fn ended(by: Option<(String, Exit)>, not_put_back: Option<String>) -> What {
+    let (failed, exit_code) = by.map(|(why, exit)| (why, exit as u8)).unzip();
+    What::Ended { interrupted: false, failed, exit_code, not_put_back }
+}
+
+fn live(relay: &mut Relay<&File>) -> What {
+    let failed = |error: anyhow::Error| ended(Some((format!("{error:#}"), code_of(&error))), None);
+    let text = match init::set_up() {
+        Ok(text) => text,
+        Err(error) => return failed(error.into()),
+    };
+    relay.say(init::greeting());
+    // Without an experiment it was only asked whether it comes up.
+    let Some(text) = text else { return ended(None, None) };
+    let experiment = match tardy_spec::load(&Source { name: init::EXPERIMENT.to_owned(), text }, &[]) {
+        Ok(experiment) => experiment,
+        Err(error) => return failed(error.into()),
+    };
+    // A driver of devices that are not there is asked for by nobody.
+    for module in devices::modules(&experiment) {
+        init::modprobe(module);
+    }
+    // The host's signal ends the whole guest.
+    let stop = AtomicBool::new(false);
+    let version = identity::version();
+    let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks: one_host };
+    let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
+    let mut hosts = Hosts::here(&mut steward);
+    let found = match coordinator::check(&experiment, &Kinds::default(), &mut hosts) {
+        Ok(found) => found,
+        Err(error) => return failed(error.into()),
+    };
+    let run = coordinator::run(&experiment, found, &mut hosts, &options, relay);
+    let by = run.failed.map(|error| {
+        let error = anyhow::Error::from(error);
+        (format!("{error:#}"), code_of(&error))
+    });
+    ended(by, run.not_put_back.map(|error| error.to_string()))
+}
+
+/// The kernel asks for a module.
+pub fn modprobe() -> ExitCode {
+    let name = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    ExitCode::from(u8::from(!name.is_some_and(|name| init::modprobe(&name))))
 }

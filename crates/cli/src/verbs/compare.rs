@@ -67,7 +67,8 @@ fn read(path: &Path, conditions: &[Condition]) -> Result<Read> {
     add_metrics(&mut experiment, conditions);
     let mut results = tardy_judge::folder(&run, &experiment, &manifest)?.results;
     if let Some(written) = tardy_judge::written(&run)? {
-        // Fingerprints are the run's own word, whatever this version would make of its samples.
+        // The run itself gives its fingerprints, whatever this version would compute from its
+        // samples.
         results.fingerprint = results.fingerprint.or(written.fingerprint);
         for cell in &mut results.cells {
             let same = written.cells.iter().find(|other| other.id == cell.id);
@@ -78,8 +79,8 @@ fn read(path: &Path, conditions: &[Condition]) -> Result<Read> {
     for id in run.trials()? {
         phases.add(&run.record(&id.cell, id.n)?);
     }
-    // Links and dots lead to one folder under two names. Where that cannot be told, two are taken
-    // for two.
+    // Links and dots lead to one folder under two names. If that is not known, two names count as
+    // two folders.
     let folder = path.canonicalize().ok();
     Ok(Read { name: path.display().to_string(), folder, manifest, results, keys: tardy_spec::keys(&source)?, phases })
 }
@@ -100,7 +101,7 @@ fn wrong(error: ConditionError) -> Failure {
 pub fn call(args: &Compare) -> Result<Exit> {
     let format = tardy_report::compare::FORMATS.iter().find(|format| format.name == args.format);
     let format = format.ok_or_else(|| Failure::new(Exit::Usage, format!("`{}` is no format", args.format)))?;
-    // A slip in a condition is told before anything is read.
+    // An error in a condition is reported before anything is read.
     let conditions =
         args.fail_if.iter().map(|text| condition::parse(text)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     let (a, b) = (read(&args.a, &conditions)?, read(&args.b, &conditions)?);
@@ -113,14 +114,14 @@ pub fn call(args: &Compare) -> Result<Exit> {
         None => super::print(&drawn)?,
         Some(path) => super::write(path, drawn.as_bytes())?,
     }
-    // A log that does not show the tables says at least why the code is what it is.
+    // A log without the tables shows at least the reason for the exit code.
     if args.output.is_some() || format.name != "text" {
         tardy_report::compare::told(&compared).iter().for_each(|line| eprintln!("tardy: {}", printable(line)));
     }
     Ok(exit(&compared))
 }
 
-/// A condition that is met outweighs what could not be told, or losing data would excuse it.
+/// A condition that is met outweighs one that is `not told`; otherwise losing data would excuse it.
 fn exit(compared: &Comparison) -> Exit {
     let any = |is: fn(Decision) -> bool| compared.conditions.iter().any(|result| is(result.decision));
     match () {

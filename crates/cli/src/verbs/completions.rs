@@ -3,7 +3,7 @@
 //! the keys of `--set`.
 //!
 //! clap writes what follows from the flags. It can offer files or words for a value, not both, and
-//! puts a space behind a word; so experiments and keys are added to its script here, from the list
+//! puts a space after a word; so experiments and keys are added to its script here, from the list
 //! of ready-made experiments and the table of keys.
 
 use crate::args::{self, Completions, Shell};
@@ -34,7 +34,7 @@ pub fn call(args: &Completions) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// What can be said for EXPERIMENT and KEY.
+/// The completions for EXPERIMENT and KEY.
 struct Words {
     experiments: Vec<&'static str>,
     /// With the equals sign.
@@ -71,7 +71,7 @@ impl Words {
     }
 }
 
-/// A function in front of clap's. Bash splits words at `=`, which is looked at here.
+/// A function that runs before clap's. Bash splits words at `=`, which is handled here.
 fn bash(script: &str, words: &Words) -> String {
     let (experiments, keys) = (words.experiments.join(" "), words.keys.join(" "));
     format!(
@@ -142,7 +142,7 @@ fn instead(script: &str, old: &str, new: &str) -> Result<String> {
     found.with_context(|| format!("clap's script for zsh has no `{}`: this is a fault of tardy's", old.trim()))
 }
 
-/// fish offers files beside words, and adds up what several lines say.
+/// fish offers files along with words, and combines what several lines offer.
 fn fish(script: &str, words: &Words) -> String {
     let mut script = script.to_owned();
     for verb in ["run", "plan"] {

@@ -34,7 +34,7 @@ pub fn call(args: &Export) -> Result<Exit> {
     };
     let mut notes = written?;
     if !results.valid && !notes.iter().any(|note| note.contains("not valid")) {
-        notes.insert(0, "the run is not valid: its numbers must not be used; `tardy report` says why".to_owned());
+        notes.insert(0, "the run is not valid: its numbers must not be used; `tardy report` reports why".to_owned());
     }
     for note in notes {
         eprintln!("tardy: note: {note}");

@@ -92,7 +92,7 @@ fn list() -> String {
     for debian in kernel::DEBIAN {
         let fetched = kernel::fetched(&cache, debian.name);
         let (package, sum) = match &fetched {
-            // Enough to tell two apart; the whole stands in `kernel.json`.
+            // Enough to distinguish two; the whole sum is in `kernel.json`.
             Some(of) => {
                 (format!("{} {}", of.package, of.version), of.image_sha256.chars().take(16).chain(['…']).collect())
             }
@@ -172,7 +172,7 @@ fn make(args: &InGuest, mode: GuestMode, kernel: Kernel, boots: Boots) -> Result
 
 /// What of the guest a plan rests on, as far as it is known before it boots.
 pub fn facts(guest: &Guest) -> Facts {
-    // What every kernel begins with (kernel/sched/rt.c), unless its command line says otherwise.
+    // What every kernel begins with (kernel/sched/rt.c), unless its command line changes it.
     let limit = RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 };
     Facts {
         usable: (0..guest.cpus()).collect(),
@@ -205,7 +205,7 @@ fn refused(error: KernelError) -> Failure {
 /// The environment's word for [`silence`].
 const SILENCE: &str = "TARDY_GUEST_SILENCE_S";
 
-/// A guest that says nothing for so much processor time hangs.
+/// A guest that sends nothing for this much processor time hangs.
 pub fn silence() -> Result<Duration> {
     let Some(text) = std::env::var_os(SILENCE) else { return Ok(Duration::from_secs(120)) };
     let seconds = text.to_str().and_then(|text| text.trim().parse().ok()).filter(|seconds| *seconds > 0);
@@ -233,8 +233,8 @@ fn different(setup: &Setup) -> Vec<String> {
     streams.chain(loads).chain(softirq.map(|(station, _)| format!("station.{station}.softirq"))).collect()
 }
 
-/// Keys that the user wrote: on the command line, and in a file of their own, where a case's begin
-/// with `case.NAME` and an axis's with `matrix`. A ready-made experiment's words are not theirs.
+/// Keys that the user wrote: on the command line, and in their own file, where a case's begin with
+/// `case.NAME` and an axis's with `matrix`. A ready-made experiment's words are not theirs.
 fn written(args: &Asked) -> Result<BTreeSet<String>> {
     let source = tardy_spec::resolve(&args.experiment)?;
     let mut keys = tardy_spec::keys_set(&source, &args.set)?;
@@ -244,9 +244,9 @@ fn written(args: &Asked) -> Result<BTreeSet<String>> {
     Ok(keys)
 }
 
-/// Refuses what the guest cannot do. With one processor nothing runs on a different one: who
-/// writes so on the command line or in a file of their own is told. What only is so, by default or
-/// in a ready-made experiment, runs and is marked.
+/// Refuses what the guest cannot do. With one processor nothing runs on a different one: a user who
+/// wants that on the command line or in their own file gets an error. If only a default or a
+/// ready-made experiment asks for it, it runs and is marked.
 pub fn check(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
     guest::check(experiment).map_err(RunError::from)?;
     if guest.mode != GuestMode::Exact {
@@ -271,7 +271,7 @@ pub fn check(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()>
 /// The commands that start the guest, for a script.
 pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Script) {
     let word = |text: &str| tardy_lab::command::Command::new(text, &[]).to_string();
-    // It is to be run in a folder of its own, where a file's relative path leads nowhere.
+    // It is to be run in its own folder, where a file's relative path leads nowhere.
     let file = match tardy_spec::ready_made(&args.experiment) {
         Some(_) => None,
         None => std::path::absolute(&args.experiment).ok().and_then(|path| path.into_os_string().into_string().ok()),
@@ -294,7 +294,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
         qemu.to_string(),
     ];
     out.comment(&format!(
-        "in a guest with kernel {name} ({}), whose only process is tardy; in a folder of its own:",
+        "in a guest with kernel {name} ({}), whose only process is tardy; in its own folder:",
         guest.kernel.release
     ));
     match guest::qemu_for(experiment) {
@@ -310,7 +310,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
         folder::PORT
     ));
     out.comment(&format!(
-        "`{}` tells how it ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",
+        "`{}` shows how it ended: its last line is \"reboot: Power down\" where tardy switched the guest off, at its end",
         qemu::CONSOLE
     ));
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy man`: the manual's pages, made from the definitions of verbs, flags and files.
+//! `tardy man`, `tardy schema` and `tardy notices`: texts that the program contains about itself.
 
-use crate::args::{self, Man};
+use crate::args::{self, Man, Schema, SchemaOf};
 use crate::exit::{Exit, Failure};
 use crate::manual::{self, reference, roff};
 use anyhow::Result;
 use std::path::Path;
 
 /// Prints one page, or writes all of a kind.
-pub fn call(args: &Man) -> Result<Exit> {
+pub fn man(args: &Man) -> Result<Exit> {
     let mut command = args::command();
     command.build();
     if let Some(folder) = &args.out {
@@ -41,5 +41,24 @@ fn write(folder: &Path, files: impl Iterator<Item = (String, String)>) -> Result
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(|error| cannot(&path, error))?;
     }
+    Ok(Exit::Good)
+}
+
+/// Made by packaging/notices.py.
+const NOTICES: &str = include_str!("../../../../NOTICES");
+
+pub fn notices() -> Result<Exit> {
+    crate::verbs::print(NOTICES)?;
+    Ok(Exit::Good)
+}
+
+pub fn schema(args: &Schema) -> Result<Exit> {
+    let schema = match args.of {
+        SchemaOf::Experiment => tardy_spec::json_schema(),
+        SchemaOf::Results => tardy_model::schema::results(),
+        SchemaOf::Samples => tardy_store::samples_schema(),
+        SchemaOf::Manifest => tardy_model::schema::manifest(),
+    };
+    crate::verbs::print(&(serde_json::to_string_pretty(&schema)? + "\n"))?;
     Ok(Exit::Good)
 }

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs, one file each, and what several of them do alike.
+//! The verbs, and what several of them share. Each has a file; small ones of one subject share one.
 
-mod agent;
-mod call;
-mod compare;
-mod completions;
-mod export;
+pub mod agent;
+pub mod compare;
+pub mod completions;
+pub mod export;
 pub mod guest;
-mod hwtstamp;
-pub mod init;
-mod man;
-mod notices;
-mod plan;
-mod report;
-mod run;
-mod schema;
-mod steward;
-mod undo;
-
-pub use call::call;
+pub mod hwtstamp;
+pub mod man;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod undo;
 
 use crate::args::Experiment;
 use crate::exit::{Exit, Failure};
@@ -61,7 +54,7 @@ fn state() -> PathBuf {
     std::env::var_os("TARDY_STATE").map_or_else(|| tardy_lab::names::STATE.into(), PathBuf::from)
 }
 
-/// What is foreseen of a run on these machines, of which the coordinator's own stands for all.
+/// What is foreseen of a run on these machines, where the coordinator's own represents all of them.
 fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost) -> Vec<Foreseen> {
     let here = found.here();
     let machine = Machine { rt_limit: here.rt_limit, release: here.release.clone() };

@@ -29,7 +29,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     out.comment(&format!("{}: {cells}, {trials} of each", experiment.name));
     out.comment(&estimate(&experiment, args.guest.place.is_some()));
-    // The shell that this is printed for stands where the script is likely to run.
+    // The shell that this is printed for is where the script is likely to run.
     let home = std::os::unix::process::parent_id();
     let guest = guest::known(&args.guest)?;
     let found = match &guest {
@@ -54,7 +54,7 @@ pub fn call(args: Plan) -> Result<Exit> {
         if cell.setup.is_simulated() {
             script.comment("port sim: nothing is built, no command is run");
         } else {
-            // A CPU that is not there is told now, not by the run.
+            // A missing CPU is reported now, not by the run.
             let (chosen, _) = placement::place(&cell.setup, &found).map_err(RunError::from)?;
             loads::place(&cell.setup, &chosen, &found).map_err(RunError::from)?;
             match missing(&cell.setup, guest.is_some(), &found)? {
@@ -90,7 +90,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// What is said in place of the commands where they cannot be known.
+/// What is printed instead of the commands where they cannot be known.
 fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Option<String>, RunError> {
     Ok(match setup.path.traits().place {
         Where::OnlyInGuest if in_guest => {

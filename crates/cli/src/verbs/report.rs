@@ -80,7 +80,7 @@ pub fn call(args: Report) -> Result<Exit> {
         text: run.experiment().map_err(unreadable)?,
     };
     let mut experiment = tardy_spec::load(&source, &[])?;
-    tardy_sys::allocator::keep_freed_memory();
+    tardy_sys::process::keep_freed_memory();
     let judged = match args.trial {
         None => tardy_judge::folder(&run, &experiment, &manifest)?,
         Some(n) => tardy_judge::trial(&run, &mut experiment, &mut manifest, n)?.ok_or_else(|| no_trial(&run, n))?,

@@ -2,10 +2,9 @@
 //! `tardy run`: builds, measures, judges, tears down; writes the run folder; prints the table.
 
 use crate::args::Run;
-use crate::exit::{Exit, Failure, code_of, printable};
+use crate::exit::{self, Exit, Failure, code_of, printable};
 use crate::recorder::{self, Recorder};
-use crate::verbs::guest;
-use crate::{interrupt, verbs};
+use crate::verbs::{self, guest};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -16,8 +15,7 @@ use tardy_analyze::run::Outcome;
 use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
-use tardy_lab::guest::kernel;
-use tardy_lab::guest::{Guest, GuestOptions};
+use tardy_lab::guest::{Guest, GuestOptions, kernel};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
@@ -25,8 +23,7 @@ use tardy_lab::identity;
 use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::run::{Ended, Event, RunError, Sink, What};
-use tardy_model::manifest::GuestMode;
-use tardy_model::manifest::{CellEntry, Manifest};
+use tardy_model::manifest::{CellEntry, GuestMode, Manifest};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::Picture;
@@ -37,7 +34,7 @@ pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();
     let experiment = verbs::load(&args.experiment)?;
     let state = verbs::state();
-    let stop = interrupt::on_signal(state.clone()).context("signal handlers")?;
+    let stop = exit::on_signal(state.clone()).context("signal handlers")?;
     let guest = guest::asked(&args.guest)?;
     if guest.is_none() {
         let allowed = Allowed { commands: args.allow_commands, nics: args.allow_nics };
@@ -84,7 +81,7 @@ pub fn call(args: Run) -> Result<Exit> {
     conclude(say_how_it_ended(recorder, &ended), ended, &experiment, &folder, began, args.json)
 }
 
-/// Refuses a run that would build something and may not, and says what a killed run has left.
+/// Refuses a run that would build something and may not, and reports what a killed run has left.
 fn may_build(experiment: &Experiment, state: &Path) -> Result<()> {
     if experiment.cells.iter().all(|cell| cell.setup.is_simulated()) {
         return Ok(());
@@ -156,7 +153,7 @@ impl Where<'_, '_> {
             Where::Inside { guest, silence } => {
                 verbs::guest::warn(guest);
                 let (path, cache) = (folder.make_folder("guest")?, kernel::cache());
-                interrupt::guest_lies_in(path.clone());
+                exit::guest_lies_in(path.clone());
                 let (folder, cache) = (&*path, &*cache);
                 let options = GuestOptions { guest, folder, state, cache, stop, silence };
                 Ok(tardy_lab::guest::run(experiment, &options, sink))
@@ -206,7 +203,7 @@ fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Ma
     }
 }
 
-/// `runs/<UTC time>-<name>`; runs that begin in one second get a number behind it.
+/// `runs/<UTC time>-<name>`; runs that begin in the same second get a number after it.
 fn create_default(name: &str) -> Result<RunFolder> {
     let stem = format!("{}-{name}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
     let mut n = 1;

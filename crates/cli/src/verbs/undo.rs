@@ -2,8 +2,7 @@
 //! `tardy undo`: puts back what killed runs left behind; runs that are alive are left alone.
 
 use crate::args::Undo;
-use crate::exit::{Exit, Failure, printable};
-use crate::interrupt;
+use crate::exit::{self, Exit, Failure, printable};
 use crate::verbs::count;
 use anyhow::{Context, Result};
 use std::cell::Cell;
@@ -13,7 +12,7 @@ use tardy_lab::host::runner::Processes;
 use tardy_lab::undo::{Leftover, PutBack, UndoError, UndoReport, leftovers, undo_all, undo_own};
 
 pub fn call(args: &Undo) -> Result<Exit> {
-    interrupt::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
+    exit::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
     let exit = put_back(&super::state(), args.own)?;
     // A second signal ended the run that this process was.
     Ok(if args.own { Exit::Interrupted } else { exit })
@@ -27,8 +26,7 @@ fn put_back(state: &Path, only_own: bool) -> Result<Exit> {
             eprintln!("  {}", one_line(&command.to_string()));
         }
         listed.set(listed.get() + batch.commands.len());
-        // Most of it is something that was gone already, and no fault; what it was is told all the
-        // same.
+        // Most of it is something that was gone already, and no fault; it is reported all the same.
         for failure in batch.failures {
             let command = &batch.commands[failure.at.unwrap_or(0).min(batch.commands.len() - 1)];
             eprintln!("  # {}: {}", one_line(&command.to_string()), one_line(&failure.says));
@@ -84,14 +82,14 @@ fn finish(report: &UndoReport) -> Result<Exit> {
 /// Shows commands that are not run.
 fn show<'a>(commands: impl ExactSizeIterator<Item = &'a String>) {
     if commands.len() > 0 {
-        eprintln!("what its journals hold, none of it run:");
+        eprintln!("the content of its journals, none of it run:");
     }
     for command in commands {
         eprintln!("  {}", one_line(command));
     }
 }
 
-/// A journal's words must not pass for a line of tardy's own.
+/// A journal's words must not pass for one of tardy's own lines.
 fn one_line(text: &str) -> String {
     printable(&text.replace('\n', " "))
 }
@@ -100,7 +98,7 @@ fn needs_root() -> &'static str {
     if tardy_sys::process::may_build() { "" } else { ": this needs root; run it with sudo" }
 }
 
-/// Tells what killed runs left, and on a terminal shows how it is put back and offers to do it. A
+/// Reports what killed runs left, and on a terminal shows how it is put back and offers to do it. A
 /// new run does not need it: names never clash.
 pub fn offer(state: &Path) -> Result<()> {
     let left = match leftovers(state) {

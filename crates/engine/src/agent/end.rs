@@ -2,28 +2,24 @@
 //! One end of a stream on this station: its socket, its measuring thread, and the channel between
 //! the two.
 
-use super::bind::{BindEnd, BoundEnd};
-use super::link::{Command, EndRecord, Event, Link};
-use super::{advice, hardware};
-use crate::activity::ActivityId;
+use crate::agent::link::{Command, EndRecord, Event, Link};
+use crate::agent::threads::{self, BindEnd, BoundEnd};
 use crate::live::Digest;
-use crate::message::{ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
+use crate::message::{ActivityId, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
 use crate::port::Wake;
 use crate::receiver::{Arrival, Shared};
 use crate::worker;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::Side;
-use tardy_model::stream::{Wait, live};
+use tardy_model::stream::{Side, Wait, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::{SysError, clock, nic, poke};
+use tardy_sys::{SysError, clock, nic, wait};
 
 pub struct End {
     activity: ActivityId,
@@ -55,7 +51,7 @@ type Thread = JoinHandle<Option<EndRecord>>;
 
 /// A receiver's busy-poll answer comes within this time or not at all.
 const SETTLE: Duration = Duration::from_secs(2);
-/// A receiver whose sender is done goes on for so long at most.
+/// A receiver whose sender is done goes on for at most this time.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
 impl End {
@@ -86,7 +82,7 @@ impl End {
         let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
         let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps, order.lead) == by_kernel);
         let BoundEnd { error_queue_bytes, wake, work } =
-            bind(hardware::settled(order)).map_err(|error| socket_error(name, &device, &error))?;
+            bind(threads::with_hardware(order)).map_err(|error| socket_error(name, &device, &error))?;
         let shared = Arc::new(Shared::default());
         let (commands, inbox) = mpsc::channel();
         let (up, ready) = mpsc::channel();
@@ -163,22 +159,23 @@ impl End {
         match &self.wake {
             Wake::ByItself => {}
             Wake::By(wake) => wake(),
-            Wake::Poke => poke::poke(self.tid),
+            Wake::Poke => wait::poke(self.tid),
         }
     }
 
-    /// Waits for the thread, which was told to stop; `None` if it broke.
+    /// Waits for the thread, which was ordered to stop; `None` if it broke.
     fn join(&mut self) -> Option<EndRecord> {
         let thread = self.thread.take()?;
         // A poke that comes before the call that it is to end is lost.
         while matches!(self.wake, Wake::Poke) && !thread.is_finished() {
-            poke::poke(self.tid);
+            wait::poke(self.tid);
             std::thread::sleep(Duration::from_millis(1));
         }
         thread.join().ok().flatten()
     }
 
-    /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and tells.
+    /// Lets a receiver finish: a watcher stops it when all has come or the time is up, and reports
+    /// that.
     pub fn finish(&mut self, expected: u64, linger: Nanos) {
         let (shared, events, activity) = (self.shared.clone(), self.events.clone(), self.activity);
         std::thread::spawn(move || {
@@ -218,7 +215,7 @@ impl End {
         let digest = self.shared.live.digest();
         let moved = (digest.done, digest.turns);
         if matches!(self.wake, Wake::Poke) && moved == self.moved {
-            poke::poke(self.tid);
+            wait::poke(self.tid);
         }
         self.moved = moved;
         self.began.map(|_| digest)
@@ -249,8 +246,8 @@ impl End {
             thread.cpus_seen.clear();
         }
         seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
-        // A thread that works before the trial is looked at from here. Over TCP it ends when its
-        // peer does: then what it noted itself stands, from its set-up on.
+        // A thread that works before the trial is read from here. Over TCP it ends when its peer
+        // does: then its own notes count, from its set-up on.
         if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }
@@ -294,7 +291,7 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
-        _ => advice::after(error.errno()).to_owned(),
+        _ => advice(error.errno()).to_owned(),
     };
     format!("the {end}'s socket: {error}: {mend}")
 }
@@ -322,7 +319,7 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     let mut points = vec![(driver, offers(nic::TsInfo::tx_software), none("software tx stamp"))];
     if !send.replies {
         let clock = match (one_way, offers(nic::TsInfo::tx_hardware)) {
-            (true, _) if send.order.wants(Point::TxHw) => hardware::clock(send).map(|_| ()),
+            (true, _) if send.order.wants(Point::TxHw) => threads::device_clock(send).map(|_| ()),
             (_, true) => Err("a device's stamps are read of one-way streams only".to_owned()),
             (_, false) => Err(none("hardware tx stamp")),
         };
@@ -342,4 +339,26 @@ fn absent_rx(order: &StreamOrder, replies: bool, device: &str) -> Vec<(Point, St
         order,
         &[(Point::RxHw, false, why), (Point::RxXdp, false, format!("port {} has no XDP program", order.port.name()))],
     )
+}
+
+/// What to do next after this errno.
+pub fn advice(errno: i32) -> &'static str {
+    match errno {
+        libc::EADDRINUSE => "is another program using the address or the port in this namespace?",
+        libc::EADDRNOTAVAIL => {
+            "the address is not in this namespace any more: something outside tardy removed it; run again"
+        }
+        libc::EPERM | libc::EACCES => "it needs rights that root has (CAP_NET_RAW for port packet): run it with sudo",
+        libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT => {
+            "this kernel does not have it, or it is switched off: take another port, or ip = \"ipv4\""
+        }
+        libc::ENOBUFS | libc::ENOMEM => "the kernel has no memory for it: ask for fewer streams or shorter trials",
+        libc::EMFILE | libc::ENFILE => {
+            "too many files are open: raise the limit (`ulimit -n`), or ask for fewer streams and loads"
+        }
+        libc::EINVAL | libc::ENOPROTOOPT | libc::EOPNOTSUPP => {
+            "this kernel does not know what was asked of the socket: try it on a newer one (--in guest)"
+        }
+        _ => "run it again; if it fails again, report it with this message: tardy does not know this reason",
+    }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the agent's control thread and a measuring thread say to each other, and what a measuring
-//! thread leaves behind.
+//! What the agent's control thread and a measuring thread send to each other, and what a measuring
+//! thread leaves.
 
-use crate::activity::ActivityId;
-use crate::message::{FromAgent, MessageError, ToAgent};
+use crate::message::{ActivityId, FromAgent, MessageError, ToAgent};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use crate::worker::Account;
@@ -36,7 +35,7 @@ pub(super) enum Command {
     Collect,
 }
 
-/// What a measuring thread leaves behind.
+/// What a measuring thread leaves.
 pub(super) struct EndRecord {
     pub sent: Option<(SentRows, SenderCounters)>,
     pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
@@ -44,7 +43,7 @@ pub(super) struct EndRecord {
     pub gaps: Option<SpinGaps>,
     /// The thread, read back.
     pub thread: ThreadRecord,
-    /// What the kernel says of its connection.
+    /// What the kernel reports about its connection.
     pub tcp: Option<TcpRecord>,
     /// What the thread did for tardy itself in the trial, and how much of that found no room.
     pub own: OwnNotes,
@@ -54,11 +53,12 @@ pub(super) struct EndRecord {
 pub(super) struct Link {
     /// What the thread works for.
     pub activity: ActivityId,
-    /// Told once the thread is set up, or why what it opens itself cannot be had.
+    /// Gets the record once the thread is set up, or the reason why what it opens itself is not
+    /// available.
     pub ready: mpsc::Sender<Result<ThreadRecord, SysError>>,
     pub inbox: mpsc::Receiver<Command>,
     pub tell: mpsc::Sender<Event>,
-    /// Told the NAPI context of the socket once a packet has come, where busy polling is asked for.
+    /// Gets the NAPI context of the socket once a packet has come, where busy polling is asked for.
     pub napi: mpsc::Sender<u32>,
     /// The order to collect has come.
     pub collected: Cell<bool>,
@@ -81,17 +81,17 @@ impl Link {
         true
     }
 
-    /// Tells that warm-up packets are out, and for how many every stamp came back.
+    /// Reports that warm-up packets are out, and for how many every stamp came back.
     pub(super) fn warmed(&self, stamped: u32) {
         self.say(FromAgent::Warmed { activity: self.activity, stamped });
     }
 
-    /// Tells that the loop has ended, and how many packets went out.
+    /// Reports that the loop has ended, and how many packets went out.
     pub(super) fn done(&self, packets: u64) {
         self.say(FromAgent::Done { activity: self.activity, packets });
     }
 
-    /// Tells why it cannot go on.
+    /// Reports why it cannot go on.
     pub(super) fn broke(&self, why: String) {
         self.say(FromAgent::Broke { activity: self.activity, why });
     }

@@ -1,24 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a measuring thread does from its start to its half: one function for each kind of end,
 //! compiled for each kind of port.
+//!
+//! An end binds its port before its thread starts, so that what is not available is known early.
+//! [`bind`] chooses the copy of the loops that was compiled for the port, once.
+//!
+//! A sending device may take stamps by its own clock. That clock is read together with
+//! CLOCK_REALTIME before the trial and after it, and between the two readings it is taken to run
+//! evenly.
 
-use super::hardware;
-use super::link::{Command, EndRecord, Link};
+use crate::agent::link::{Command, EndRecord, Link};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
-use crate::port::udp::MachineTimer;
-use crate::port::{PortKind, ReceivePort, SendPort, Timer};
+use crate::port::packet::Packet;
+use crate::port::tcp::Tcp;
+use crate::port::udp::{MachineTimer, Udp};
+use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
-use crate::sender::{Sender, SenderCounters};
+use crate::sender::{Sender, SenderCounters, SentRows};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
-use tardy_model::stream::Wait;
+use tardy_model::point::Point;
+use tardy_model::sample::MaybeNanos;
+use tardy_model::stream::{Port, Wait};
+use tardy_model::time::PhcReading;
 use tardy_model::trial::TcpRecord;
+use tardy_sys::clock::Phc;
+use tardy_sys::{SysError, nic};
 
-/// Works as ordered through what was bound. `None` if it could not be opened, which the agent has
-/// been told.
+/// Works as ordered through what was bound. `None` if it could not be opened, which was reported to
+/// the agent.
 pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     match order {
         EndOrder::Send(order) => send::<P>(order, bound, shared, link),
@@ -28,7 +41,7 @@ pub(super) fn work<P: PortKind>(order: EndOrder, bound: P::Bound, shared: &Share
     }
 }
 
-/// Opens what was bound; where that fails, the agent is told why.
+/// Opens what was bound; if that fails, the agent learns why.
 fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
     P::open(bound).map_err(|error| drop(link.ready.send(Err(error)))).ok()
 }
@@ -36,9 +49,9 @@ fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
 /// Both halves of a port, or one.
 type Halves<P> = Ways<<P as PortKind>::To, <P as PortKind>::From>;
 
-/// Waits for the other end where the port needs it. Gives the halves that the loop goes through
-/// and how many strangers were turned away; no halves if the thread is to stop, or if there are
-/// none, which the coordinator is told.
+/// Waits for the other end where the port needs it. Gives the halves that the loop goes through and
+/// how many strangers were turned away; no halves if the thread is to stop, or if there are none,
+/// which was reported to the coordinator.
 fn connect<P: PortKind, W>(
     opened: P::Opened,
     wanted: impl FnOnce(Halves<P>) -> Option<W>,
@@ -68,7 +81,7 @@ const REPORT: &str = "this is a fault of tardy; report it with this message";
 fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.thread);
     let opened = open::<P>(bound, link)?;
-    let phc = order.hardware().then(|| hardware::clock(&order).ok()).flatten();
+    let phc = order.hardware().then(|| device_clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
     let (mut before, mut after) = (None, None);
     let what = format!("the connection of stream {}", order.order.stream);
@@ -115,7 +128,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     };
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
-    hardware::convert(&mut half, &mut counters, before, after);
+    convert_hardware(&mut half, &mut counters, before, after);
     Some(EndRecord { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own })
 }
 
@@ -131,7 +144,7 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
     receiver.counters.foreign += strangers;
     if let Some(mut port) = port {
         if busy {
-            // The NAPI id is known once a packet has come; the loop proper starts behind it.
+            // The NAPI id is known once a packet has come; the loop proper starts after it.
             receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
             let _ = link.napi.send(port.napi_id());
         }
@@ -162,7 +175,7 @@ fn reflect<P: PortKind>(order: ReflectOrder, bound: P::Bound, shared: &Shared, l
     Some(reflected(reflector, account, connection))
 }
 
-/// Answers until told to stop.
+/// Answers until ordered to stop.
 fn answer(
     reflector: &mut Reflector,
     account: &mut Account,
@@ -265,4 +278,86 @@ fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>)
         tcp,
         own,
     }
+}
+
+/// How an agent binds an end to the port that its order names.
+pub type BindEnd = fn(EndOrder) -> Result<BoundEnd, SysError>;
+
+/// What an end does on its thread; nothing if it could not open its port, which is reported.
+type Work = Box<dyn FnOnce(&Shared, &Link) -> Option<EndRecord> + Send>;
+
+/// An end that may begin.
+pub struct BoundEnd {
+    /// The size of its error queue, read back; 0 at a receiver.
+    pub(super) error_queue_bytes: u64,
+    /// What ends its wait for a packet.
+    pub(super) wake: Wake,
+    pub(super) work: Work,
+}
+
+/// Binds an end.
+///
+/// # Errors
+/// The kernel's; of an order that its port cannot do, that this is so.
+pub(super) fn bind(order: EndOrder) -> Result<BoundEnd, SysError> {
+    match order.port() {
+        Port::Udp => bind_to::<Udp>(order),
+        Port::Packet => bind_to::<Packet>(order),
+        Port::Tcp => bind_to::<Tcp>(order),
+        Port::Sim => Err(cannot("port sim has no sockets")),
+    }
+}
+
+/// Binds an end to a port of this kind, whatever its order names.
+///
+/// # Errors
+/// As [`PortKind::bind`].
+pub fn bind_to<P: PortKind>(order: EndOrder) -> Result<BoundEnd, SysError> {
+    let Bound { port, error_queue_bytes, wake } = P::bind(&order)?;
+    let work: Work = Box::new(move |shared, link| work::<P>(order, port, shared, link));
+    Ok(BoundEnd { error_queue_bytes, wake, work })
+}
+
+/// Opens the clock by which the device of a sender stamps.
+///
+/// # Errors
+/// Why it is not available.
+pub(super) fn device_clock(send: &SendOrder) -> Result<Phc, String> {
+    let device = &send.device;
+    let info = nic::ts_info(device).map_err(|error| format!("what {device} can stamp is unknown: {error}"))?;
+    if !info.tx_hardware() || info.phc < 0 {
+        let (flags, phc) = (info.flags, info.phc);
+        return Err(format!("{device} offers no hardware tx stamp (its abilities: {flags:#x}, PTP clock {phc})"));
+    }
+    let phc = Phc::open(info.phc).and_then(|phc| phc.read().map(|_| phc));
+    phc.map_err(|error| format!("the clock of {device} cannot be read: {error}"))
+}
+
+/// Drops what is not available from an order, so that nothing waits for it: such stamps come to
+/// one-way senders alone.
+pub(super) fn with_hardware(mut order: EndOrder) -> EndOrder {
+    let unasked = |send: &mut SendOrder| send.order.stamps.retain(|point| *point != Point::TxHw);
+    match &mut order {
+        EndOrder::Send(send) if send.order.wants(Point::TxHw) && device_clock(send).is_err() => unasked(send),
+        EndOrder::Send(_) | EndOrder::Receive(_) => {}
+        EndOrder::Ask(ask) => unasked(&mut ask.send),
+        EndOrder::Reflect(reflect) => unasked(&mut reflect.send),
+    }
+    order
+}
+
+/// Turns the device's instants of a half into CLOCK_REALTIME. Where the clock was set meanwhile,
+/// or could not be read, there are none.
+pub(super) fn convert_hardware(
+    half: &mut SentRows,
+    counters: &mut SenderCounters,
+    before: Option<PhcReading>,
+    after: Option<PhcReading>,
+) {
+    let between = before.zip(after).and_then(|(before, after)| PhcReading::between(before, after));
+    for stamp in &mut half.tx_hw {
+        let realtime = stamp.get().zip(between).map(|(phc_ns, between)| between.to_realtime_ns(phc_ns));
+        *stamp = MaybeNanos::from(realtime);
+    }
+    counters.hardware_bound_ns = between.map_or(0, |between| between.bound_ns);
 }

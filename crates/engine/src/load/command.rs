@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `command`: a program of the user's, started, watched, stopped, its output kept.
+//! `command`: a program of the user's, started, watched, stopped, its output kept. A program that
+//! serves is known to be up when it listens in this network namespace.
 
-use super::listeners;
-use super::order::LoadOrder;
-use super::watch::{LIMIT, Watch};
-use super::work::Work;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::load::work::{LIMIT, LoadOrder, Watch, Work};
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
 use tardy_sys::child::{Child, Ended};
-use tardy_sys::proc::Stat;
+use tardy_sys::process::Stat;
 
 /// Of a program's output so much is kept, its beginning.
 const KEPT: usize = 1 << 20;
-/// Of the end of its output so many lines stand in the record…
+/// The record has this number of lines from the end of its output…
 const LAST_LINES: usize = 12;
-/// …out of so many bytes.
+/// …out of this number of bytes.
 const LAST_BYTES: usize = 4_096;
 /// A program that serves is up when somebody listens who did not before, and at the latest after
 /// this.
 const UP: Duration = Duration::from_secs(1);
-/// Behind the stop the program at `to` may end by itself when its caller has gone.
+/// After the stop the program at `to` may end by itself when its caller has gone.
 const BY_ITSELF: Nanos = Nanos(300_000_000);
 /// A program that was asked to end is killed after this.
 const TERMINATE: Nanos = Nanos(2_000_000_000);
-/// What it wrote last is waited for so long.
+/// How long its last output is waited for.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// In the environment of what is started: whose it is. `tardy undo` finds by it what outlived a
@@ -134,11 +135,11 @@ impl Work for Command {
         if !self.peer || self.child.is_some() {
             return Ok(());
         }
-        let before = listeners::now();
+        let before = now();
         let program = self.argv.first().cloned().unwrap_or_default();
         self.start().map_err(|error| format!("`{program}` cannot be started: {error}"))?;
         let until = Instant::now() + UP;
-        while Instant::now() < until && !stop.load(Relaxed) && listeners::now().is_subset(&before) {
+        while Instant::now() < until && !stop.load(Relaxed) && now().is_subset(&before) {
             // Without output there is nothing that waits for us, so it may be polled.
             if !self.listen(Duration::from_millis(5)) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -210,4 +211,25 @@ fn how(ended: Ended) -> String {
         Ended::Code(code) => format!("exit code {code}"),
         Ended::Signal(signal) => format!("signal {signal}"),
     }
+}
+
+/// Inodes of the sockets that listen, TCP and UDP of both IP versions.
+pub(super) fn now() -> BTreeSet<u64> {
+    // States of include/net/tcp_states.h: TCP_LISTEN, and TCP_CLOSE for a UDP socket that is bound
+    // and not connected.
+    let files = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+    let each = |(file, state): (&str, &'static str)| {
+        let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+        inodes(&text, state)
+    };
+    files.into_iter().flat_map(each).collect()
+}
+
+/// Of the lines in this state.
+fn inodes(text: &str, state: &str) -> Vec<u64> {
+    let inode = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        (fields.get(3) == Some(&state)).then(|| fields.get(9)?.parse().ok()).flatten()
+    };
+    text.lines().skip(1).filter_map(inode).collect()
 }

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kinds over TCP share: a side that calls or answers, and then sends or receives bulk.
+//! Loads over TCP. They share a side that calls or answers, and then sends or receives bulk.
+//!
+//! - `tcp_stream`: bulk, from → to.
+//! - `tcp_maerts`: bulk, to → from. The station that calls receives, as one that fetches data does.
+//! - `tcp_rr`: request and response, one in flight.
+//! - `sporadic`: bursts with gaps between them, both drawn from the trial's own randomness, from →
+//!   to.
 
-use super::order::LoadOrder;
-use super::watch::{LIMIT, NAP, Watch};
-use super::work::Work;
+use crate::load::work::{LIMIT, LoadOrder, NAP, Watch, Work};
 use crate::port::tcp::record;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tardy_model::load::Distribution;
 use tardy_model::time::Nanos;
 use tardy_sys::clock;
 use tardy_sys::tcp::{Buffers, Listener, Tcp};
@@ -67,7 +75,7 @@ impl Work for TcpSide {
             Link::Waiting(listener) => {
                 let until = Instant::now() + REACH;
                 loop {
-                    // Strangers are hung up on.
+                    // Connections of strangers are closed.
                     match listener.accept(LIMIT).map_err(|error| error.to_string())? {
                         Some(tcp) if tcp.peer() == Some(self.peer.ip()) => break tcp,
                         _ if stop.load(Relaxed) => return Err("stopped before it was called".to_owned()),
@@ -95,7 +103,7 @@ impl Work for TcpSide {
     }
 }
 
-/// Sends by calls of `size` bytes, as much as goes or so many bits a second.
+/// Sends by calls of `size` bytes, as fast as possible or at a rate in bits a second.
 pub(super) fn send(tcp: &Tcp, watch: &mut Watch, size: u64, rate: Option<u64>) {
     let bytes = vec![0x5a; size as usize];
     let began = watch.now();
@@ -187,4 +195,150 @@ pub(super) fn receive(tcp: &Tcp, watch: &mut Watch) {
     }
     watch.end();
     let _ = tcp.end();
+}
+
+pub(super) fn tcp_stream(order: &LoadOrder, size: u64, rate: Option<u64>) -> Result<Box<dyn Work>, String> {
+    match order.at.peer {
+        true => side(order, true, receive),
+        false => side(order, false, move |tcp, watch| send(tcp, watch, size, rate)),
+    }
+}
+
+pub(super) fn tcp_maerts(order: &LoadOrder, size: u64) -> Result<Box<dyn Work>, String> {
+    match order.at.peer {
+        true => side(order, false, move |tcp, watch| send(tcp, watch, size, None)),
+        false => side(order, true, receive),
+    }
+}
+
+pub(super) fn tcp_rr(order: &LoadOrder, size: u64, reply_size: u64) -> Result<Box<dyn Work>, String> {
+    match order.at.peer {
+        true => side(order, true, move |tcp, watch| answer(tcp, watch, size, reply_size)),
+        false => side(order, false, move |tcp, watch| ask(tcp, watch, size, reply_size)),
+    }
+}
+
+fn ask(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
+    watch.receiving();
+    let _ = tcp.no_delay(true);
+    let request = vec![0x5a; size as usize];
+    loop {
+        let now = watch.now();
+        // A transaction that was begun is finished: the connection does not close in the middle of
+        // the other side's answer.
+        if watch.over(now) || !send_all(tcp, watch, &request) || !take(tcp, watch, reply_size) {
+            break;
+        }
+        watch.record.transactions += 1;
+    }
+    hang_up(tcp, watch);
+}
+
+/// Receives exactly `bytes` bytes; false if they do not come.
+fn take(tcp: &Tcp, watch: &mut Watch, mut bytes: u64) -> bool {
+    let mut room = vec![0; bytes.min(64 << 10) as usize];
+    while bytes > 0 {
+        let most = bytes.min(room.len() as u64) as usize;
+        let came = tcp.receive(&mut room[..most]);
+        let now = watch.now();
+        match came {
+            Ok(Some(0)) => {
+                watch.broke("receive: the other side ended", &std::io::ErrorKind::UnexpectedEof.into());
+                return false;
+            }
+            Ok(Some(came)) => {
+                watch.received(now, 1, came as u64);
+                bytes -= came as u64;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                watch.broke("receive", &error);
+                return false;
+            }
+        }
+        if bytes > 0 && watch.past_grace(now) {
+            return false;
+        }
+    }
+    true
+}
+
+fn answer(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
+    watch.receiving();
+    let _ = tcp.no_delay(true);
+    let reply = vec![0x5a; reply_size as usize];
+    let mut room = vec![0; 64 << 10];
+    let mut waiting = 0;
+    loop {
+        let came = tcp.receive(&mut room);
+        let now = watch.now();
+        match came {
+            Ok(Some(0)) => break,
+            Ok(Some(came)) => {
+                watch.received(now, 1, came as u64);
+                waiting += came as u64;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                watch.broke("receive", &error);
+                break;
+            }
+        }
+        if watch.past_grace(now) {
+            break;
+        }
+        let mut gone = false;
+        while waiting >= size && !gone {
+            waiting -= size;
+            gone = !send_all(tcp, watch, &reply);
+            watch.record.transactions += u64::from(!gone);
+        }
+        if gone {
+            break;
+        }
+    }
+    watch.end();
+    let _ = tcp.end();
+}
+
+pub(super) fn sporadic(
+    order: &LoadOrder,
+    size: u64,
+    burst: Distribution,
+    gap: Distribution,
+) -> Result<Box<dyn Work>, String> {
+    let mut random = Pcg64Mcg::seed_from_u64(order.seed);
+    match order.at.peer {
+        true => side(order, true, receive),
+        false => side(order, false, move |tcp, watch| bursts(tcp, watch, size, burst, gap, &mut random)),
+    }
+}
+
+fn bursts(tcp: &Tcp, watch: &mut Watch, size: u64, burst: Distribution, gap: Distribution, random: &mut Pcg64Mcg) {
+    let bytes = vec![0x5a; size as usize];
+    'all: loop {
+        let mut left = burst.at(random.random());
+        while left > 0 {
+            let now = watch.now();
+            if watch.over(now) {
+                break 'all;
+            }
+            match tcp.send(&bytes[..left.min(size) as usize]) {
+                Ok(0) => {}
+                Ok(sent) => {
+                    watch.sent(now, 1, sent as u64);
+                    left -= sent as u64;
+                }
+                Err(error) => {
+                    watch.broke("send", &error);
+                    break 'all;
+                }
+            }
+        }
+        let next = watch.now() + Nanos(i64::try_from(gap.at(random.random())).unwrap_or(i64::MAX / 4));
+        if !watch.sleep_until(next) {
+            break;
+        }
+    }
+    hang_up(tcp, watch);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory for the packets of one receive call, for every port that the kernel copies packets to.
+//! What a receive call brings: how many packets ([`Received`]), and the packets themselves, which
+//! the port lends ([`Lent`]). [`Inbox`] is memory for the packets of one call, for every port that
+//! the kernel copies packets to.
 
-use super::batch::{BATCH, Lent};
 use crate::order::ReceiveOrder;
 use tardy_model::ethernet::{self, LEAST_PAYLOAD, MOST_HEAD, Tags, Taken};
 use tardy_model::frame::HEAD;
@@ -37,21 +38,21 @@ impl Inbox {
     }
 
     /// Room for what the order expects: one byte more than the stream's packets, so that a longer
-    /// stranger is not taken for one of them; on port `packet` with what stands before the
-    /// payload, and with what fills a short frame up.
+    /// stranger is not taken for one of them; on port `packet` with what comes before the payload,
+    /// and with what fills a short frame up.
     pub fn of(order: &ReceiveOrder) -> Self {
         let payload = usize::from(order.expects().2).max(HEAD);
         let is_frames = order.order.port.traits().is_frames;
         Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
     }
 
-    /// The first place: its memory, and what is to be said of the packet there.
+    /// The first place: its memory, and what is to be noted about the packet there.
     #[inline(always)]
     pub(super) fn first(&mut self) -> (&mut [u8], &mut Heard) {
         (&mut self.bytes[..self.room], &mut self.places[0].heard)
     }
 
-    /// All places: their memory, how much of it each has, and what is to be said of the packets
+    /// All places: their memory, how much of it each has, and what is to be noted about the packets
     /// there.
     pub(super) fn all(&mut self) -> (&mut [u8], usize, impl Iterator<Item = &mut Heard>) {
         (&mut self.bytes, self.room, self.places.iter_mut().map(|place| &mut place.heard))
@@ -65,7 +66,7 @@ impl Inbox {
         (heard.length, heard.stamp) = (length, stamp);
     }
 
-    /// Says what VLAN tags the packet at place `n` came with.
+    /// Notes what VLAN tags the packet at place `n` came with.
     pub fn tag(&mut self, n: usize, tags: Tags) {
         self.places[n].tags = tags;
     }
@@ -101,4 +102,27 @@ impl Lent for Inbox {
     fn tags(&self, n: usize) -> Tags {
         self.places[n].tags
     }
+}
+
+/// The most packets that one call moves.
+pub const BATCH: usize = 64;
+
+/// What a receive call brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// This number of packets, at least one and at most [`BATCH`].
+    Packets(usize),
+    /// There is nothing to be read.
+    Nothing,
+    /// The wait's own time limit passed.
+    TimedOut,
+}
+
+/// The packets of the last receive call, wherever they are: in the port's own memory, or in a ring
+/// that the kernel fills again with the next call.
+pub trait Lent {
+    /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
+    /// The VLAN tags that it came with.
+    fn tags(&self, n: usize) -> Tags;
 }

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the engine sends and receives through. A kind of port is one file here that implements
 //! [`PortKind`], whose methods are its life, and the two halves that it gives to the loops,
-//! [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are compiled for each kind,
-//! so nothing stands between a stamp and the call it belongs to.
+//! [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are compiled for each kind, so
+//! there is nothing between a stamp and the call that it belongs to.
 
-mod batch;
 mod inbox;
 pub mod packet;
 pub mod queue;
-mod readable;
 pub mod sim;
 mod socket;
 pub mod tcp;
 pub mod udp;
-mod waits;
 
-pub use batch::{BATCH, Lent, Received};
-pub use inbox::Inbox;
+pub use inbox::{BATCH, Inbox, Lent, Received};
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 
 use crate::order::{EndOrder, Ways};
@@ -25,7 +21,7 @@ use tardy_model::trial::TcpRecord;
 use tardy_sys::SysError;
 
 /// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods
-/// are called in the order in which they stand here, each once in a trial.
+/// are called in the order that they have here, each once in a trial.
 pub trait PortKind: 'static {
     /// What is bound for an end. It goes from the thread that binds it to the one that measures.
     type Bound: Send;
@@ -36,12 +32,12 @@ pub trait PortKind: 'static {
     /// What the loops receive through.
     type From: ReceivePort;
 
-    /// Checks and acquires all that can be had before the end has a thread: addresses, sockets and
-    /// their settings, memory, rings. Called on the agent's control thread, which may take its
-    /// time. An error is an end that cannot be made ready, and a thread was never started for it.
+    /// Checks and acquires all that is available before the end has a thread: addresses, sockets
+    /// and their settings, memory, rings. Called on the agent's control thread, which may take its
+    /// time. An error means that the end cannot be prepared, and no thread was ever started for it.
     ///
     /// # Errors
-    /// The kernel's; of an order that the port cannot do, that this is so.
+    /// The kernel's; or that the port cannot carry out this order.
     fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError>;
 
     /// Does what must happen on the measuring thread, which has its CPU and its policy by then,
@@ -53,10 +49,10 @@ pub trait PortKind: 'static {
     fn open(bound: Self::Bound) -> Result<Self::Opened, SysError>;
 
     /// Waits for what only the other end can give: a connection. Called on the measuring thread
-    /// when all ends are ready or are about to be: of one that sends first when it is told to send
-    /// its first packet, of another at once. The latter gives up when `goes_on` says false, and
-    /// that is no error. Gives the halves, and how many strangers were turned away. An error
-    /// breaks the trial, which ends with what was measured.
+    /// when all ends are ready or are about to be: an end that sends first connects when it is
+    /// ordered to send its first packet, another at once. The latter gives up when `goes_on`
+    /// returns false, and that is no error. Gives the halves, and how many strangers were turned
+    /// away. An error breaks the trial, which ends with what was measured.
     ///
     /// A port without connections gives what it opened.
     ///
@@ -85,7 +81,7 @@ pub struct Bound<B> {
 pub enum Wake {
     /// Not at all: the wait ends by itself soon enough.
     ByItself,
-    /// By this. Nothing can be received any more behind it.
+    /// By this. Nothing can be received any more after it.
     By(Box<dyn Fn() + Send>),
     /// By a poke ([`tardy_sys::poke`]): it sleeps in calls without a time limit. It is poked to
     /// look around as well, when nothing moves.
@@ -117,10 +113,10 @@ pub trait Timer {
 
 /// The sending end of a port.
 pub trait SendPort {
-    /// Hands one packet over under `key`, with a launch time where it bears one; returns the key
-    /// that its tx stamps will carry, or errno.
+    /// Hands one packet over under `key`, with its launch time if it has one; returns the key that
+    /// its tx stamps will carry, or errno.
     fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32>;
-    /// Hands a batch of packets without launch times over, each of `size` bytes, one behind the
+    /// Hands a batch of packets without launch times over, each of `size` bytes, one after the
     /// other, with a key for each; by one system call where the port can. `keys` receives those
     /// that their tx stamps will carry. Returns how many were taken, the first ones; errno if none
     /// was.
@@ -145,7 +141,7 @@ pub trait SendPort {
     fn error_queue(&self) -> (u64, u64) {
         (0, u64::MAX)
     }
-    /// What the kernel says of the connection; `None` where there is none.
+    /// What the kernel reports about the connection; `None` where there is none.
     fn connection(&self) -> Option<TcpRecord> {
         None
     }
@@ -180,8 +176,8 @@ pub trait ReceivePort {
     fn strangers(&mut self) -> u64 {
         0
     }
-    /// The NAPI context that packets came from, 0 while there is none, or where the port is told
-    /// of none.
+    /// The NAPI context that packets came from, 0 while there is none, or where the kernel does not
+    /// report it to the port.
     fn napi_id(&self) -> u32 {
         0
     }

@@ -9,8 +9,8 @@ use std::fs;
 pub const STAMP_BYTES: u64 = 1_024;
 /// No queue is larger, bytes.
 const LARGEST: u64 = 256 << 20;
-/// Packets beside the trial's whose stamps wait with theirs: of the lead-in, the lead-out and late
-/// warm-ups.
+/// Packets other than the trial's whose stamps wait with theirs: of the lead-in, the lead-out and
+/// late warm-ups.
 pub(crate) const BESIDE: u64 = 64;
 /// None is made smaller, bytes: warm-ups and lead-ins need room too.
 const LEAST: u64 = 1 << 20;

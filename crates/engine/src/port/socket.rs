@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving end of every port over a socket: the socket, its way to wait, and memory for what
-//! it receives. Wait, then receive stands here, once.
+//! it receives. Only this file has the sequence wait, then receive.
 
-use super::batch::Received;
-use super::inbox::Inbox;
-use super::readable::Readable;
-use super::waits::Waits;
 use crate::order::ReceiveOrder;
+use crate::port::inbox::{Inbox, Received};
 use tardy_model::stream::Wait;
 use tardy_sys::SysError;
 use tardy_sys::messages::MessagesRx;
@@ -108,5 +105,71 @@ fn no_message(errno: i32, sleeps: bool) -> Result<Received, i32> {
         libc::EAGAIN | libc::EINTR if sleeps => Ok(Received::TimedOut),
         libc::EAGAIN | libc::EINTR => Ok(Received::Nothing),
         errno => Err(errno),
+    }
+}
+
+/// A socket that can be waited for and received from.
+pub(super) trait Readable {
+    /// For a wait by `select()`.
+    fn select(&self) -> Result<Waiter, SysError>;
+    /// For a wait by `epoll_wait()`.
+    fn epoll(&self) -> Result<Waiter, SysError>;
+    /// Lets the receive call poll the device for up to `us` microseconds.
+    fn busy_poll(&self, us: i32) -> Result<(), SysError>;
+    /// Waits until there is something to be read; false if the time limit passed.
+    fn wait(&self, by: &Waiter) -> bool;
+    /// The receive call; it sleeps until something comes or its time limit has passed if it
+    /// `sleeps`. With `many` it takes all that waits, if it can.
+    fn receive(&mut self, inbox: &mut Inbox, sleeps: bool, many: bool) -> Result<Received, i32>;
+}
+
+/// How long one receive call polls the device under `busypoll`, µs.
+const BUSY_POLL_US: i32 = 200;
+
+/// A way to wait that is ready for its socket.
+pub(super) struct Waits {
+    waiter: Option<Waiter>,
+    /// The receive call itself sleeps until a packet comes.
+    sleeps: bool,
+    spins: bool,
+}
+
+impl Waits {
+    /// Makes the socket ready for it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn of(wait: Wait, socket: &impl Readable) -> Result<Self, SysError> {
+        let waiter = match wait {
+            Wait::Block | Wait::Spin => None,
+            Wait::Busypoll => {
+                socket.busy_poll(BUSY_POLL_US)?;
+                None
+            }
+            Wait::Poll => Some(Waiter::Poll),
+            Wait::Select => Some(socket.select()?),
+            Wait::Epoll => Some(socket.epoll()?),
+        };
+        Ok(Waits { sleeps: waiter.is_none() && wait != Wait::Spin, spins: wait == Wait::Spin, waiter })
+    }
+
+    /// Waits, if it does so before the receive call. Gives whether that call is to sleep, `None`
+    /// if the time limit passed.
+    #[inline(always)]
+    pub(super) fn ready(&self, socket: &impl Readable) -> Option<bool> {
+        match &self.waiter {
+            Some(waiter) if !socket.wait(waiter) => None,
+            _ => Some(self.sleeps),
+        }
+    }
+
+    /// True if it never sleeps.
+    pub(super) fn spins(&self) -> bool {
+        self.spins
+    }
+
+    /// True if the wait is a call of its own, which a stamp in the error queue ends at once.
+    pub(super) fn asks_first(&self) -> bool {
+        self.waiter.is_some()
     }
 }

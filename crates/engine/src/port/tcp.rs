@@ -23,11 +23,11 @@ const AROUND_A_MESSAGE: u64 = 2_048;
 /// the kernel doubles it.
 const LEAST_BUFFER: i32 = 4 << 20;
 
-/// Port `tcp`. Its sockets are opened on the measuring thread, behind a table of file descriptors
-/// of the thread's own: in one that threads share, each call counts who uses the socket up and
-/// down again, and what was opened before is not in the new one. So an address or port that cannot
-/// be had is found out early by a socket that is closed again, and late only where another program
-/// takes the port in between.
+/// Port `tcp`. Its sockets are opened on the measuring thread, after the thread has got its own
+/// table of file descriptors: with a table that threads share, each call counts the socket's users
+/// up and down again, and what was opened before is not in the new one. So an address or port that
+/// is not available is found early by a socket that is closed again, and late only where another
+/// program takes the port in between.
 pub struct Tcp;
 
 /// An end that knows its addresses.
@@ -64,7 +64,7 @@ impl PortKind for Tcp {
     }
 
     fn open(bound: TcpBound) -> Result<TcpOpened, SysError> {
-        // The sockets must be opened behind this: refused, the calls are as good as those of any
+        // The sockets must be opened after this: refused, the calls are as good as those of any
         // program with threads.
         let _ = thread::own_descriptors();
         Ok(match bound {
@@ -81,7 +81,7 @@ impl PortKind for Tcp {
         goes_on: impl Fn() -> bool,
     ) -> Result<(Option<Ways<TcpSend, TcpReceive>>, u64), SysError> {
         let (halves, strangers) = match opened {
-            // The other end listens: it was ready before this one was told to send.
+            // The other end listens: it was ready before this one was ordered to send.
             TcpOpened::Asks(order) => (Some(ask(&order.send, &order.receive, order.in_flight)?), 0),
             TcpOpened::Answers(order, waiting) => waiting.accept(&order.send, &order.receive, goes_on)?,
         };
@@ -106,7 +106,7 @@ pub struct TcpReceive {
 /// If there is no connection in time, or the kernel refuses a setting.
 pub fn ask(send: &SendOrder, receive: &ReceiveOrder, in_flight: u32) -> Result<(TcpSend, TcpReceive), SysError> {
     let from = SocketAddr::new(send.local, 0);
-    // All requests that may be on their way fit in: who asks is never held up in sending while
+    // All requests that may be on their way fit in: the end that asks never blocks in sending while
     // replies wait to be read, on which both ends would wait for each other. The kernel counts a
     // buffer with what it needs around the bytes.
     let bytes = u64::from(in_flight) * (2 * u64::from(send.size()) + AROUND_A_MESSAGE);
@@ -125,7 +125,7 @@ impl Waiting {
     /// Listens.
     ///
     /// # Errors
-    /// If the address or port cannot be had.
+    /// If the address or port is not available.
     pub fn open(send: &SendOrder, receive: &ReceiveOrder) -> Result<Self, SysError> {
         let listener = Listener::open(SocketAddr::new(receive.local, receive.port), Buffers::default())?;
         Ok(Waiting { listener, peer: send.peer })
@@ -170,7 +170,7 @@ fn halves(tcp: tcp::Tcp, send: &SendOrder, receive: &ReceiveOrder) -> Result<(Tc
     Ok((TcpSend { socket: sender, stamps_end_waits }, from))
 }
 
-/// What the kernel says of a connection, for the trial's record.
+/// What the kernel reports about a connection, for the trial's record.
 pub(crate) fn record(info: TcpInfo) -> TcpRecord {
     TcpRecord {
         retransmits: info.retransmits,

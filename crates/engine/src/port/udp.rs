@@ -13,7 +13,7 @@ use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx, Waker};
 use tardy_sys::{SysError, clock, thread};
 
-/// Port `udp`. All of it is had on the control thread.
+/// Port `udp`. All of it is acquired on the control thread.
 pub struct Udp;
 
 impl PortKind for Udp {
@@ -142,8 +142,8 @@ pub struct UdpReceive {
 /// Room for what comes while the receiver is held up.
 const RECEIVE_BYTES: i32 = 8 << 20;
 
-/// Opens both sockets of an end that sends and receives; they are one where
-/// [`StreamOrder::takes_one_socket`] says so.
+/// Opens both sockets of an end that sends and receives; they are one if
+/// [`StreamOrder::takes_one_socket`] is true.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a sender. All that it will need is allocated and touched before its loop begins.
+//!
+//! It has the counters of what happens to the sender, the room of the error queue in which stamps
+//! wait, and [`Keys`], which find the packet that a stamp belongs to. [`OwnLog`] notes what the
+//! measuring thread does for tardy itself between two packets, with its beginning and its end, so
+//! that a verdict can compare the packets that it overlaps with their neighbours.
 
-use super::counters::SenderCounters;
-use super::own::OwnLog;
-use super::room::Room;
-use super::rows::{Sending, SentRows};
-use crate::keys::Keys;
 use crate::order::{SendOrder, StreamOrder};
-use crate::port::BATCH;
+use crate::port::{BATCH, queue};
 use crate::schedule::Schedule;
-use tardy_model::frame::{Heads, PacketKind};
+use crate::sender::rows::{Sending, SentRows};
+use serde::{Deserialize, Serialize};
+use tardy_model::frame::{Heads, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Tai};
-use tardy_model::trial::SpinGaps;
+use tardy_model::trial::{Between, OwnNotes, OwnReason, OwnWork, SpinGaps};
 
 /// A sender ready to run: all memory is allocated and touched.
 pub struct Sender {
     pub(super) order: SendOrder,
-    /// The packets of a batch, one behind the other; the first place is also that of a packet by
+    /// The packets of a batch, one after the other; the first place is also that of a packet by
     /// itself.
     pub(super) payload: Vec<u8>,
     /// Of the trial's packets.
@@ -28,7 +30,7 @@ pub struct Sender {
     pub(super) keys: Keys,
     /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
     pub(super) in_trial: bool,
-    /// The trial's schedule, by which a launch time tells its packet.
+    /// The trial's schedule, by which a launch time identifies its packet.
     pub(super) schedule: Option<Schedule>,
     pub(super) next_key: u32,
     /// Warm-up packets whose stamps came back, before the queue discipline and in the driver.
@@ -41,7 +43,7 @@ pub struct Sender {
     pub(super) stamps: u32,
     /// When the latest packet was answered.
     pub(super) answered_at: Option<Instant<Tai>>,
-    /// The errno by which a send call told that the connection is over, 0 if none did.
+    /// The errno by which a send call reported that the connection is over, 0 if none did.
     pub(crate) connection_ended: i32,
     /// What the error queue holds.
     pub(super) room: Room,
@@ -103,5 +105,200 @@ impl Sender {
             gaps: None,
             counters: SenderCounters::default(),
         }
+    }
+}
+
+/// Events of the sending side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderCounters {
+    /// Packets handed to the port.
+    pub sent: u64,
+    /// Packets that were not measured: of the warm-up, the lead-in and the lead-out, and around
+    /// pauses.
+    pub beside: u64,
+    /// Packets refused.
+    pub refused: u64,
+    /// errno of the first refusal.
+    pub first_errno: i32,
+    /// Wake-ups after the packet's slot.
+    pub overruns: u64,
+    /// Packets left not_sent because of that.
+    pub skipped: u64,
+    /// Packets that the queue discipline dropped, their launch time having passed.
+    pub missed: u64,
+    /// Packets whose launch time it refused.
+    pub invalid: u64,
+    /// tx stamps whose key is no packet's of the trial.
+    pub unmatched: u64,
+    /// When the first and the latest packet were handed over, TAI, ns; whatever points are
+    /// stamped, but not of a reflector that reads no clock.
+    pub sent_ns: Option<(i64, i64)>,
+    /// Packets that went out in batches, by a sender that was a whole batch behind.
+    pub batched: u64,
+    /// The error queue had to be drained between two packets without time for it.
+    pub forced_drains: u64,
+    /// The error queue was found full.
+    pub queue_overflows: u64,
+    /// Most bytes found waiting in it.
+    pub queue_high_bytes: u64,
+    /// Its size, as the port reported it; 0 while nobody asked.
+    pub queue_bytes: u64,
+    /// Time in which a closed loop had nothing in flight on purpose, while both ends emptied their
+    /// error queues, ns.
+    pub paused_ns: i64,
+    /// By how much the device's stamps may be wrong.
+    pub hardware_bound_ns: i64,
+}
+
+impl SenderCounters {
+    /// Notes how many packets were handed over at that instant, if it is known. For none, as for
+    /// one of a lead-in, it notes nothing.
+    #[inline]
+    pub(super) fn went_out(&mut self, packets: usize, at: Option<Instant<Tai>>) {
+        self.sent += packets as u64;
+        if let Some(at) = at {
+            let now = (self.sent_ns.map_or(at.ns(), |(first, _)| first), at.ns());
+            self.sent_ns = if packets > 0 { Some(now) } else { self.sent_ns };
+        }
+    }
+}
+
+/// Stretches that are noted one by one; more are counted.
+const ROOM: usize = 16_384;
+/// Stretches between two packets that are noted at most: a day's trials would else have more of
+/// them than of samples.
+const ROOM_BETWEEN: usize = 1 << 18;
+/// Packets before and after the trial's, of which stamps are fetched too.
+const BESIDE: usize = 1_024;
+
+/// The notes of one thread.
+pub struct OwnLog {
+    side: Side,
+    work: Vec<OwnWork>,
+    between: Vec<Stretch>,
+    left_out: u64,
+}
+
+/// A stretch between two packets.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start_ns: i64,
+    took_ns: u32,
+    /// [`NOWHERE`] where nobody knows.
+    cpu: u32,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl OwnLog {
+    /// For the thread of that end, which sends `packets` packets with stamps. Memory is allocated
+    /// and touched only where the thread may have to write.
+    pub fn new(side: Side, packets: u32) -> Self {
+        let untouched = OwnWork { side, cpu: Some(1), start_ns: 1, end_ns: 1, reason: OwnReason::Room };
+        let mut work = if packets > 0 { vec![untouched; ROOM] } else { Vec::new() };
+        work.clear();
+        let untouched = Stretch { start_ns: 1, took_ns: 1, cpu: 1 };
+        let room = if packets > 0 { packets as usize + BESIDE } else { 0 };
+        let mut between = vec![untouched; room.min(ROOM_BETWEEN)];
+        between.clear();
+        OwnLog { side, work, between, left_out: 0 }
+    }
+
+    /// Notes a stretch of work on `cpu`.
+    #[cold]
+    pub fn note(&mut self, cpu: Option<u32>, start: Instant<Tai>, end: Instant<Tai>, reason: OwnReason) {
+        if self.work.len() < self.work.capacity() {
+            let (start_ns, end_ns) = (start.ns(), end.ns());
+            self.work.push(OwnWork { side: self.side, cpu, start_ns, end_ns, reason });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Notes a stretch of work in which no packet should be under way.
+    #[cold]
+    pub fn note_between(&mut self, cpu: Option<u32>, start: Instant<Tai>, end: Instant<Tai>) {
+        if self.between.len() < self.between.capacity() {
+            let took_ns = u32::try_from((end - start).0.max(0)).unwrap_or(u32::MAX);
+            self.between.push(Stretch { start_ns: start.ns(), took_ns, cpu: cpu.unwrap_or(NOWHERE) });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    pub fn take(&mut self) -> OwnNotes {
+        let between = self.written_short();
+        self.between = Vec::new();
+        OwnNotes { work: std::mem::take(&mut self.work), between, left_out: std::mem::take(&mut self.left_out) }
+    }
+
+    /// One entry for each CPU that the thread ran on, and where two stretches lie too far apart.
+    fn written_short(&self) -> Vec<Between> {
+        let mut all: Vec<Between> = Vec::new();
+        let mut before_ns = 0;
+        for stretch in &self.between {
+            let cpu = Some(stretch.cpu).filter(|cpu| *cpu != NOWHERE);
+            let after = u32::try_from(stretch.start_ns - before_ns).ok();
+            match (all.last_mut(), after) {
+                (Some(last), Some(after)) if last.cpu == cpu => last.spans.push((after, stretch.took_ns)),
+                _ => {
+                    let spans = vec![(0, stretch.took_ns)];
+                    all.push(Between { side: self.side, cpu, start_ns: stretch.start_ns, spans });
+                }
+            }
+            before_ns = stretch.start_ns;
+        }
+        all
+    }
+}
+
+/// What the error queue has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Stamps that it holds.
+    pub(super) stamps: u64,
+    /// The stamps of the whole trial fit in.
+    pub(super) is_enough: bool,
+}
+
+impl Room {
+    /// Of a queue of `bytes` for a trial that brings `stamps` stamps.
+    pub(super) fn new(bytes: u64, stamps: u64) -> Self {
+        let holds = bytes / queue::STAMP_BYTES;
+        Room { stamps: holds, is_enough: stamps <= holds }
+    }
+}
+
+/// What a key of a packet that is not part of the trial leads to. No packet of a trial has this
+/// number.
+pub(crate) const UNMEASURED: u32 = LEAD;
+/// Room for the packets of the lead-in, the lead-out and warm-ups, in addition to the trial's.
+const UNMEASURED_ROOM: usize = 1_024;
+
+/// Key → packet.
+pub(crate) struct Keys {
+    /// Ring over the low bits of the key. It holds all keys whose stamps can wait in the error
+    /// queue, and a stamp is checked by its whole key.
+    ring: Vec<(u32, u32)>,
+}
+
+impl Keys {
+    /// For a trial of `count` packets.
+    pub fn new(count: u32) -> Self {
+        // Not zero, so that the memory is written and no page fault waits for the loop.
+        Keys { ring: vec![(u32::MAX, UNMEASURED); (count as usize + UNMEASURED_ROOM).next_power_of_two().min(1 << 20)] }
+    }
+    /// Notes the packet that went out under `key`.
+    #[inline]
+    pub fn put(&mut self, key: u32, packet: u32) {
+        let at = key as usize & (self.ring.len() - 1);
+        self.ring[at] = (key, packet);
+    }
+    /// The packet that went out under `key`; [`UNMEASURED`] where it was none of the trial's,
+    /// `None` where no packet did.
+    #[inline]
+    pub fn get(&self, key: u32) -> Option<u32> {
+        let (found, packet) = self.ring[key as usize & (self.ring.len() - 1)];
+        (found == key).then_some(packet)
     }
 }

@@ -36,7 +36,7 @@ impl Sending {
     pub fn invalid(self) -> bool {
         self.0 & Self::INVALID != 0
     }
-    /// The queue discipline said that it dropped it.
+    /// The queue discipline reported that it dropped it.
     pub fn dropped(self) -> bool {
         self.missed() || self.invalid()
     }
@@ -53,7 +53,7 @@ pub struct SentRows {
     /// Number of the first row's packet.
     pub first: u32,
     pub sending: Vec<Sending>,
-    /// TAI, ns: when it was to go out, where no schedule says so.
+    /// TAI, ns: when it was to go out, where no schedule decides that.
     pub scheduled: Vec<MaybeNanos>,
     /// TAI, ns.
     pub wakeup: Vec<MaybeNanos>,
@@ -122,7 +122,7 @@ impl SentRows {
         })
     }
 
-    /// Puts the next piece behind this one.
+    /// Puts the next piece after this one.
     pub fn append(&mut self, mut next: SentRows) {
         self.sending.append(&mut next.sending);
         self.scheduled.append(&mut next.scheduled);

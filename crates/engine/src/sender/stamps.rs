@@ -2,19 +2,18 @@
 //! What comes back to a sender through the error queue: stamps, and reports of what a queue
 //! discipline dropped. When it is taken, and which packet it belongs to.
 //!
-//! A measuring thread takes nothing from the queue behind a send: taking a batch costs some 8 µs,
-//! and a receiver of lower priority on the same CPU would wait for it. Nor does it leave the
-//! stamps of a whole trial in the queue: the kernel would allocate memory for each of them, and
-//! every few packets a page, which shows in their latency. So a sender with a schedule takes them
-//! in the middle between two packets, a closed loop pauses every [`STRETCH`] requests with nothing
-//! in flight, and the rest waits until the halves are collected, for which the queue has room.
-//! What does not fit is taken in between, and each such stretch of work is noted.
+//! A measuring thread takes nothing from the queue after a send: taking a batch costs some 8 µs,
+//! and a receiver of lower priority on the same CPU would wait for it. Nor does it leave the stamps
+//! of a whole trial in the queue: the kernel would allocate memory for each of them, and every few
+//! packets a page, which shows in their latency. So a sender with a schedule takes them in the
+//! middle between two packets, a closed loop pauses every [`STRETCH`] requests with nothing in
+//! flight, and the rest waits until the halves are collected, for which the queue has room. What
+//! does not fit is taken in between, and each such stretch of work is noted.
 
 use super::memory::Sender;
-use super::room::Room;
 use super::rows::Sending;
-use crate::keys::UNMEASURED;
 use crate::port::{DRAIN, SendPort, Timer, TxPoint, TxStamp, queue};
+use crate::sender::memory::{Room, UNMEASURED};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::OwnReason;
@@ -25,12 +24,12 @@ const DRAIN_SLACK: Nanos = Nanos(8_000);
 /// Between a packet and the taking of its stamps, and between that and the next packet, there must
 /// lie this much time.
 const APART: Nanos = Nanos(50_000);
-/// In a slow stream stamps are taken so long behind a packet, not in the middle of the cycle.
+/// In a slow stream stamps are taken this long after a packet, not in the middle of the cycle.
 const LATEST_MIDDLE: Nanos = Nanos(1_000_000);
-/// A closed loop empties its queues after so many requests. With the unmeasured ones around them
-/// their stamps leave room in one slab of the kernel's allocator (14 heads of messages, 16 of
-/// their records): what is freed by then serves the next ones. With more, the requests at which
-/// the allocator changes its slab take longer, each time in the same places.
+/// A closed loop empties its queues after this number of requests. With the unmeasured ones around
+/// them their stamps leave room in one slab of the kernel's allocator (14 heads of messages, 16 of
+/// their records): what is freed by then serves the next ones. With more, the requests at which the
+/// allocator changes its slab take longer, each time in the same places.
 pub(crate) const STRETCH: u32 = 4;
 
 impl Sender {
@@ -73,9 +72,9 @@ impl Sender {
         self.own.note_between(timer.cpu(), start, timer.now());
     }
 
-    /// Takes stamps behind the packet for which the thread was to wake at `target`, before it
-    /// wakes again at `next`: in the middle between now and then, if it woke in time. Packets with
-    /// a launch time may still be held back by then: their stamps wait.
+    /// Takes stamps after the packet for which the thread was to wake at `target`, before it wakes
+    /// again at `next`: in the middle between now and then, if it woke in time. Packets with a
+    /// launch time may still be held back by then: their stamps wait.
     #[inline]
     pub(super) fn drain_between<T: Timer, P: SendPort>(
         &mut self,
@@ -119,7 +118,7 @@ impl Sender {
         }
     }
 
-    /// Takes stamps behind an answer: in the middle of the cycle until the next request; where a
+    /// Takes stamps after an answer: in the middle of the cycle until the next request; where a
     /// request follows its reply, or the thread spins, only if the queue would soon be full.
     #[inline]
     pub(crate) fn drain_answering<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, cycle: Nanos) {
@@ -144,9 +143,9 @@ impl Sender {
         }
     }
 
-    /// Makes room for a sender that is far behind its schedule. Where the trial's stamps do not
-    /// fit into the queue they are taken at once, while they lie in the CPU's caches: left to pile
-    /// up they cost each packet a quarter more.
+    /// Makes room for a sender that is far behind its schedule. If the trial's stamps do not fit
+    /// into the queue they are taken at once, while they are in the CPU's caches: left to pile up
+    /// they cost each packet a quarter more.
     pub(super) fn make_room_behind<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P) {
         if self.room.is_enough || self.stamps == 0 {
             return;

@@ -118,7 +118,7 @@ impl Sender {
     }
 
     /// Packets like those of the trial follow a whole one, then silence. What was not reached is
-    /// taken off.
+    /// subtracted.
     fn lead_out<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, schedule: &Schedule, reached: u32) {
         let (lead, last) = (i64::from(lead_in(schedule.cycle)), i64::from(reached));
         let launches = self.order.launch.is_some();

@@ -7,8 +7,8 @@ use tardy_model::machine::RtLimit;
 use tardy_model::stream::{Kind, Side, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
+use tardy_spec::experiment::spins_realtime;
 use tardy_spec::experiment::{Cell, Experiment};
-use tardy_spec::placement::spins_realtime;
 use tardy_spec::schema::show_duration;
 
 /// The first kernel with the fair server, which took the place of the limit for kernels without

@@ -27,7 +27,7 @@ pub struct GateResult {
     /// The class's windows in the gates' cycle; without gates, where releases should lie in the
     /// stream's.
     pub windows: Vec<Window>,
-    /// etf hands packets over so long before the launch time, ns.
+    /// How long before the launch time etf hands packets over, ns.
     pub release_before_ns: i64,
     /// A release counts as in time up to so much later than it should be, ns.
     pub tolerance_ns: i64,
@@ -50,10 +50,10 @@ pub struct GateResult {
     pub most_early_ns: i64,
     /// The packet that was the farthest outside before; null if none was.
     pub most_early_seq: Option<i64>,
-    /// The farthest outside behind, ns; 0 or positive.
+    /// The farthest outside after a window, ns; 0 or positive.
     #[schemars(range(min = 0))]
     pub most_late_ns: i64,
-    /// The packet that was the farthest outside behind; null if none was.
+    /// The packet that was the farthest outside after a window; null if none was.
     pub most_late_seq: Option<i64>,
     /// Packets that left in, or nearest to, another window than their own, however well inside it;
     /// without gates, in another cycle of the stream. Null where taprio gives the launch times:
@@ -99,7 +99,7 @@ pub struct ClassResult {
     pub windows: Vec<Window>,
     /// Kinds of its queue disciplines.
     pub qdiscs: Vec<String>,
-    /// Packets that they let pass, whoever's.
+    /// Packets that they let pass, anybody's.
     pub packets: u64,
     /// Packets that they dropped.
     pub drops: u64,

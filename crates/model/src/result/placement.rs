@@ -5,7 +5,7 @@ use crate::placement::SoftirqBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a thread was asked to run, and what the kernel says.
+/// Where a thread was asked to run, and what the kernel reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "placement")]
 pub struct Placement {
@@ -33,7 +33,7 @@ pub struct Placement {
     pub napi_ids: Vec<u32>,
 }
 
-/// Where packets that arrive at a station were asked to be taken in, and what the kernel says.
+/// Where packets that arrive at a station were asked to be received, and what the kernel reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "softirq")]
 pub struct SoftirqPlacement {
@@ -46,9 +46,9 @@ pub struct SoftirqPlacement {
     pub cpu_asked: String,
     /// CPUs on which the device's kernel threads ran; empty where it has none.
     pub cpus_seen: Vec<u32>,
-    /// At least so many packets of the trials arrived.
+    /// At least this number of the trials' packets arrived.
     pub packets: u64,
-    /// Packets that the CPU asked for took in during the trials, whoever's; null where none was
+    /// Packets that the CPU asked for received during the trials, anybody's; null where none was
     /// asked for.
     pub packets_on_cpu: Option<u64>,
     /// Context switches of the device's kernel threads; null where it has none.
@@ -65,13 +65,13 @@ pub struct CpuUser {
     /// the last one is known.
     #[schemars(range(min = 0))]
     pub run_ns: i64,
-    /// So many of them ended during the trials.
+    /// How many of them ended during the trials.
     #[serde(default)]
     #[schemars(!default)]
     pub ended: u64,
 }
 
-/// What one CPU did during the trials, counted by the kernel, whoever's work it was.
+/// What one CPU did during the trials, counted by the kernel, for any process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "cpu")]
 pub struct CpuPlacement {

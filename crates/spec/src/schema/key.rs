@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One key of the experiment file: its pattern, its kind, its default and its meaning.
+//! One key of the experiment file: its pattern, the kind of its value, its default and its meaning;
+//! and how a text of each kind is read.
 
-use super::kind::Kind;
+use crate::error::Reason;
+use crate::schema::units::{self, Wrong, show_duration};
+use crate::synonyms;
 use crate::tree::{Node, Toml};
+use tardy_model::expect::Of;
+use tardy_model::load::Distribution;
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::QUANTILES;
+use tardy_model::shaper::{Entry, Queues};
+use tardy_model::stream::{CpuChoice, Policy};
+use tardy_model::time::Nanos;
 
 /// One key.
 #[derive(Debug)]
 pub struct Key {
-    /// Dotted; `*` stands for a name that the user gives.
+    /// Dotted; `*` matches a name that the user gives.
     pub pattern: &'static str,
     /// What its value is.
     pub kind: Kind,
@@ -17,7 +27,7 @@ pub struct Key {
     pub doc: &'static str,
     /// It belongs to the whole experiment: no case and no axis may set it.
     pub whole: bool,
-    /// The key beside it that says the same in another way; of the two, one.
+    /// The key next to it that sets the same in another way; a file may have one of the two.
     pub rival: Option<&'static str>,
 }
 
@@ -26,7 +36,7 @@ pub struct Key {
 pub enum Default {
     /// It must be there.
     Required,
-    /// Nothing, or what the text says.
+    /// Nothing, or what the text describes.
     None(&'static str),
     /// Text, as it would be written.
     Text(&'static str),
@@ -41,7 +51,7 @@ pub enum Default {
 }
 
 impl Default {
-    /// The default as it would stand in a file; `None` if there is none.
+    /// The default as a file would have it; `None` if there is none.
     pub(crate) fn node(self) -> Option<Node> {
         Some(Node::default(match self {
             Default::Required | Default::None(_) => return None,
@@ -81,4 +91,306 @@ impl Key {
         let (table, _) = key.rsplit_once('.')?;
         self.rival.map(|rival| format!("{table}.{rival}"))
     }
+}
+
+/// What a key's value is.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A name of letters, digits, `.`, `_` and `-`.
+    Name,
+    /// A station's name.
+    Word,
+    /// A network device's name.
+    Device,
+    /// A whole number.
+    Integer {
+        /// Least.
+        min: i64,
+        /// Greatest.
+        max: i64,
+    },
+    /// A span of time with its unit.
+    Duration {
+        /// Least, ns.
+        min_ns: i64,
+        /// Greatest, ns.
+        max_ns: i64,
+        /// A word that may replace it.
+        word: Option<&'static str>,
+    },
+    /// The time from one to the next of what is repeated: a span of time, or how often a second.
+    Cycle {
+        /// Least, ns.
+        min_ns: i64,
+        /// Greatest, ns.
+        max_ns: i64,
+    },
+    /// A size with its unit.
+    Size {
+        /// Least, bytes.
+        min: i64,
+        /// Greatest, bytes.
+        max: i64,
+    },
+    /// A share of all: a percentage with `%`, or a fraction 0 to 1.
+    Share,
+    /// True or false.
+    Flag,
+    /// One of several words.
+    Choice {
+        /// Those that this version has.
+        built: &'static [&'static str],
+        /// Those of the glossary that it has not.
+        later: &'static [&'static str],
+    },
+    /// Which CPU.
+    Cpu,
+    /// A scheduling policy.
+    Policy,
+    /// A list of points.
+    Points {
+        /// A word that may replace it.
+        word: &'static str,
+    },
+    /// A list of metrics.
+    Metrics {
+        /// A word that may replace it.
+        word: &'static str,
+    },
+    /// One metric, but for `delta`, whose blocks say nothing of repeatability.
+    Metric,
+    /// A list of packet numbers.
+    Numbers,
+    /// One limit of a metric, or a list of them.
+    Limits,
+    /// The size of a socket's buffer, or `default`.
+    Buffer,
+    /// Bits a second.
+    Rate,
+    /// A distribution, of times or of sizes.
+    Spread {
+        /// Of times.
+        time: bool,
+    },
+    /// Program and arguments.
+    Words,
+    /// Traffic classes.
+    Classes {
+        /// The class of each of this number of priorities.
+        each_of: Option<usize>,
+    },
+    /// The queues of each class.
+    Queues,
+    /// Entries of a schedule.
+    Entries,
+    /// The limit of a rule of validity: a share, or a span of time.
+    Limit,
+}
+
+/// Limits of a metric: figure, ns, and whether the limit itself is allowed.
+pub(crate) type Limits = Vec<(Of, i64, bool)>;
+
+/// A value that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Span(Nanos),
+    Share(f64),
+    Flag(bool),
+    Cpu(CpuChoice),
+    Policy(Policy),
+    Points(Vec<Point>),
+    Metrics(Vec<Metric>),
+    Numbers(Vec<u32>),
+    Limits(Limits),
+    Spread(Distribution),
+    Words(Vec<String>),
+    Classes(Vec<u8>),
+    Queues(Vec<Queues>),
+    Entries(Vec<Entry>),
+    /// The word that replaces a value.
+    Word,
+}
+
+/// Highest CPU number that a Linux kernel can be built for.
+pub(super) const LAST_CPU: i64 = 8191;
+/// IFNAMSIZ − 1.
+pub(super) const LONGEST_DEVICE: usize = 15;
+/// A limit of a rule is shorter than any trial of use: an hour, ns.
+pub(super) const LONGEST_LIMIT: i64 = 3_600_000_000_000;
+pub(super) const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";
+pub(super) const LIMIT: &str = "write \"p99.9 < 80us\"";
+
+impl Kind {
+    /// True of a list each entry of which is right or wrong by itself.
+    pub(crate) fn reads_items_alone(&self) -> bool {
+        matches!(
+            self,
+            Kind::Points { .. }
+                | Kind::Metrics { .. }
+                | Kind::Numbers
+                | Kind::Limits
+                | Kind::Words
+                | Kind::Classes { each_of: None }
+                | Kind::Queues
+                | Kind::Entries
+        )
+    }
+
+    /// A value as it is kept: a rate as its cycle, so that a file that sets the same twice is
+    /// noticed.
+    pub(crate) fn plain(&self, node: &Node, value: &Value) -> Node {
+        match (self, value) {
+            (Kind::Cycle { .. }, Value::Span(span)) if node.plain().ends_with("Hz") => {
+                Node { value: Toml::Text(show_duration(*span)), at: node.at.clone() }
+            }
+            _ => node.clone(),
+        }
+    }
+}
+
+/// A name that can be part of a file's name: begins with a letter or digit, contains only what
+/// `allowed` accepts.
+pub(crate) fn checked_name(text: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Result<String, Wrong> {
+    let wrong = |message: String, help: String| Err(Wrong { message, help });
+    if text.is_empty() {
+        return wrong("the name is empty".into(), "write a name of letters, digits and `-`".into());
+    }
+    if text.chars().count() > longest {
+        return wrong(format!("the name is longer than {longest} characters"), "write a shorter one".into());
+    }
+    let first = |c: char| c.is_ascii_alphanumeric() && allowed(c);
+    if text.starts_with(first) && text.chars().all(&allowed) {
+        return Ok(text.to_owned());
+    }
+    let fixed = |c: char| [c, c.to_ascii_lowercase()].into_iter().find(|c| allowed(*c)).unwrap_or('-');
+    let allowed_only: String = text.chars().map(fixed).collect();
+    let allowed_only = allowed_only.trim_start_matches(|c| !first(c));
+    let help = match allowed_only {
+        "" => "write a name of letters, digits and `-`".to_owned(),
+        allowed_only => format!("write `{allowed_only}`"),
+    };
+    wrong(format!("`{text}` holds characters that a name cannot have, or begins with one"), help)
+}
+
+pub(super) fn policy(text: &str) -> Result<Policy, Wrong> {
+    let wrong = |message: String, help: String| Wrong { message, help };
+    let (name, rest) = match text.split_once(':') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (text, None),
+    };
+    let priority = || match rest.map(str::parse::<u8>) {
+        Some(Ok(priority @ 1..=99)) => Ok(priority),
+        Some(_) => Err(wrong(format!("\"{text}\": the priority is not 1 to 99"), format!("write \"{name}:90\""))),
+        None => Err(wrong(format!("\"{text}\" lacks its priority"), format!("write \"{name}:90\", 1 to 99"))),
+    };
+    match (name, rest) {
+        ("other", None) => Ok(Policy::Other),
+        ("other", Some(_)) => Err(wrong(format!("\"{text}\": other has no priority"), "write \"other\"".into())),
+        ("fifo", _) => Ok(Policy::Fifo(priority()?)),
+        ("rr", _) => Ok(Policy::Rr(priority()?)),
+        ("deadline", _) => {
+            let parts: Vec<&str> = rest.unwrap_or("").split('/').collect();
+            let [runtime, deadline, period] = parts[..] else {
+                return Err(wrong(format!("\"{text}\" lacks its times"), "write \"deadline:200us/1ms/1ms\"".into()));
+            };
+            let (runtime, deadline, period) =
+                (units::duration(runtime)?, units::duration(deadline)?, units::duration(period)?);
+            // The kernel's lower limit: `runtime >= 1 << DL_SCALE` in __checkparam_dl
+            // (kernel/sched/deadline.c).
+            if runtime < Nanos(1 << 10) {
+                let message = format!("\"{text}\": the runtime is below the kernel's least, 1024ns");
+                return Err(wrong(message, "write \"deadline:200us/1ms/1ms\"".into()));
+            }
+            if runtime > deadline || deadline > period {
+                let message = format!("\"{text}\" breaks runtime <= deadline <= period");
+                return Err(wrong(message, "write \"deadline:200us/1ms/1ms\"".into()));
+            }
+            Ok(Policy::Deadline { runtime, deadline, period })
+        }
+        _ => Err(wrong(
+            format!("\"{text}\" is not a scheduling policy"),
+            match (synonyms::of_policy(text), synonyms::nearest(name, ["other", "fifo", "rr", "deadline"])) {
+                (Some(help), _) => help,
+                (None, Some(near)) => format!("did you mean `{near}`? {POLICIES}"),
+                (None, None) => POLICIES.to_owned(),
+            },
+        )),
+    }
+}
+
+pub(super) fn point(text: &str) -> Result<Point, (Reason, Wrong)> {
+    let names = Point::ALL.map(Point::name);
+    match text.parse::<Point>() {
+        Ok(Point::Scheduled) => Err((
+            Reason::Value,
+            Wrong {
+                message: "`scheduled` is the schedule itself and needs no stamp".into(),
+                help: "leave it out".into(),
+            },
+        )),
+        Ok(Point::RxXdp) => Err((
+            Reason::NotBuilt,
+            Wrong { message: "`rx_xdp` is not in this version".into(), help: "stamp `rx_kernel`".into() },
+        )),
+        Ok(point) => Ok(point),
+        Err(message) => Err((Reason::Value, Wrong { message, help: synonyms::suggestion(text, names) })),
+    }
+}
+
+/// Reads a metric's name.
+pub(crate) fn metric(text: &str) -> Result<Metric, Wrong> {
+    let names = Point::ALL.map(Point::name);
+    text.parse::<Metric>().map_err(|message| {
+        let help = match text.split_once("..") {
+            None if synonyms::nearest(text, ["delta"]).is_some() => "did you mean `delta`?".to_owned(),
+            None if synonyms::nearest(text, ["transit"]).is_some() => "did you mean `transit`?".to_owned(),
+            None => "write \"scheduled..rx_kernel\" or \"delta\"".to_owned(),
+            Some((a, b)) => match (a.parse::<Point>(), b.parse::<Point>()) {
+                (Ok(a), Ok(b)) if a == b => "name two different points".to_owned(),
+                (Ok(a), Ok(b)) => format!("write \"{b}..{a}\""),
+                _ => {
+                    let near = |part| synonyms::nearest(part, names);
+                    match (near(a), near(b)) {
+                        (Some(a), Some(b)) => format!("did you mean `{a}..{b}`?"),
+                        _ => format!("points: {}", synonyms::list(names)),
+                    }
+                }
+            },
+        };
+        Wrong { message, help }
+    })
+}
+
+pub(super) fn limit(text: &str) -> Result<(Of, i64, bool), Wrong> {
+    let wrong = |message: String, help: String| Wrong { message, help };
+    let Some(at) = text.find(['<', '>', '=', '≤']) else {
+        return Err(wrong(format!("\"{text}\" is not a limit"), LIMIT.into()));
+    };
+    let (figure, rest) = text.split_at(at);
+    let figure = figure.trim();
+    let (inclusive, span) = match (rest.strip_prefix("<="), rest.strip_prefix('<')) {
+        (Some(span), _) => (true, span),
+        (None, Some(span)) => (false, span),
+        _ => return Err(wrong(format!("\"{text}\": a limit is an upper one, < or <="), LIMIT.into())),
+    };
+    let of = match figure {
+        "min" => Of::Min,
+        "mean" => Of::Mean,
+        "stddev" => Of::Stddev,
+        "max" => Of::Max,
+        _ => match QUANTILES.iter().position(|quantile| quantile.1 == figure) {
+            Some(index) => Of::Quantile(index),
+            None => {
+                let known = || ["min", "mean", "stddev", "max"].into_iter().chain(QUANTILES.iter().map(|q| q.1));
+                let help = match synonyms::of_figure(figure) {
+                    Some(figure) => format!("write {figure}"),
+                    None => format!("known here: {}", synonyms::list(known())),
+                };
+                return Err(wrong(format!("\"{text}\": `{figure}` is not a figure"), help));
+            }
+        },
+    };
+    Ok((of, units::duration(span.trim())?.0, inclusive))
 }

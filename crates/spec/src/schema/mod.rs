@@ -7,24 +7,21 @@
 
 mod json;
 mod key;
-mod kind;
 mod schedule;
 mod spread;
 mod table;
 pub(crate) mod units;
-mod words;
 mod written;
 
 pub use json::json_schema;
-pub use key::{Default, Key};
-pub use kind::Kind;
+pub use key::{Default, Key, Kind};
 pub use table::KEYS;
 pub use units::show_duration;
 
-pub(crate) use kind::{Value, checked_name, metric};
+pub(crate) use key::{Value, checked_name, metric};
 
 /// What `optional` of a case means, in one line.
-pub const OPTIONAL: &str = "A machine that cannot set the case up has it not available, and the run is not invalid for it; whatever was measured counts as ever.";
+pub const OPTIONAL: &str = "If a machine cannot set the case up, its cells are not available, and that does not make the run invalid; whatever was measured counts as usual.";
 
 /// Words of the glossary that begin a key and that this version has not built.
 pub(crate) const LATER: &[&str] = &[];
@@ -74,7 +71,7 @@ pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     names
 }
 
-/// Splits a dotted key by the table: a metric's name has dots of its own, and may stand in quotes.
+/// Splits a dotted key by the table: a metric's name contains dots itself, and may be in quotes.
 pub(crate) fn split(dotted: &str) -> Vec<String> {
     let most = if dotted.starts_with("expect.") { 3 } else { usize::MAX };
     let bare = |part: &str| {

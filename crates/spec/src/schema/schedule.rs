@@ -12,8 +12,8 @@ pub(super) const ENTRY: &str =
     "write the classes whose gates are open, then how long: \"1 100us\", \"0,2 200us\", \"all 1ms\" or \"none 50us\"";
 const QUEUES: &str = "write how many queues each class has and its first: [\"1@0\", \"2@1\"]";
 
-/// A list of traffic classes; of `exactly` so many where it is a map, which may name one more than
-/// once.
+/// A list of traffic classes; with `exactly`, a map of that length, which may name a class more
+/// than once.
 pub(super) fn classes(key: &str, node: &Node, exactly: Option<usize>) -> Result<Vec<u8>, Problem> {
     let wrong = |at: &Node, message: String, help: String| Problem::new(Reason::Value, &at.at, message, help);
     let example = match exactly {
@@ -39,7 +39,7 @@ pub(super) fn classes(key: &str, node: &Node, exactly: Option<usize>) -> Result<
             }
         };
         if exactly.is_none() && out.contains(&class) {
-            let message = format!("`{key}`: class {class} stands there twice");
+            let message = format!("`{key}`: class {class} is there twice");
             return Err(wrong(item, message, "leave one of the two out".to_owned()));
         }
         out.push(class);

@@ -3,7 +3,7 @@
 
 use super::units::{self, SIZE_UNITS, TIME_UNITS, Wrong, quantity};
 use crate::error::{Problem, Reason};
-use crate::near;
+use crate::synonyms;
 use crate::tree::{Node, Toml};
 use tardy_model::load::Distribution;
 
@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, time: bool) -> Result<Distribution, Wrong> {
                 _ => Err(wrong(format!("\"{text}\": the exponent is a number from 0.1 to 100"))),
             }
         }
-        _ => Err(match near::nearest(name, NAMES) {
+        _ => Err(match synonyms::nearest(name, NAMES) {
             Some(near) => Wrong {
                 message: format!("\"{text}\": `{name}` is not a distribution"),
                 help: format!("did you mean `{near}`? {}", example(time)),

@@ -3,7 +3,7 @@
 
 use super::key::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::key::{self, Key};
-use super::kind::Kind;
+use crate::schema::key::Kind;
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::MOST_INSTANCES;
@@ -32,7 +32,7 @@ const LEAD: i64 = 10_000_000_000;
 const CALL: i64 = 1 << 20;
 /// The highest VLAN id; the one above it is reserved.
 const LAST_VLAN: i64 = 4_094;
-/// Below it stands a length.
+/// A smaller number is a length.
 const LEAST_ETHERTYPE: i64 = 0x0600;
 const COUNT: Kind = number(0, i64::MAX);
 const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"];
@@ -48,10 +48,10 @@ const fn key(pattern: &'static str, kind: Kind, default: key::Default, doc: &'st
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key("name", Kind::Name, None("the file's name without its ending"), "What the experiment is called; part of the run folder's name.").whole(),
-    key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be told.").whole(),
+    key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be judged.").whole(),
     key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
 
-    key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, set beside this run's figures, clearly as other hardware.").whole(),
+    key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
 
     key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
@@ -59,11 +59,11 @@ pub const KEYS: &[Key] = &[
     key("path.kind", choice(&["veth", "wire", "netdevsim", "igb"], &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, or the two emulated igb ports of a guest."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
-    key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets take NAPI, as on a real device, and a kernel thread of its own polls each queue."),
+    key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),
     key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
     key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
-    key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses of their own; they get them back afterwards."),
+    key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses; they get them back afterwards."),
 
     key("shaper.kind", choice(&["none", "etf", "taprio", "mqprio", "cbs"], &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
     key("shaper.classes", number(1, MOST_CLASSES as i64), None("needed for taprio, mqprio and cbs"), "Traffic classes."),
@@ -71,17 +71,17 @@ pub const KEYS: &[Key] = &[
     key("shaper.class_queues", Kind::Queues, None("one queue for each class, in order"), "The transmit queues of each class: how many, and the first."),
     key("shaper.entries", Kind::Entries, None("needed for taprio"), "taprio: the cycle's entries, in order: the classes whose gates are open, and how long."),
     key("shaper.gate_cycle", SOME, None("the sum of the entries"), "taprio: how long the entries are to last together."),
-    key("shaper.base_time", SPAN, Text("0us"), "taprio: a cycle begins so long after each multiple of its length on the TAI clock; the first one in the future."),
+    key("shaper.base_time", SPAN, Text("0us"), "taprio: a cycle begins this long after each multiple of its length on the TAI clock; the first one in the future."),
     key("shaper.mode", choice(&["software", "txtime-assist", "offload"], &[]), Text("software"), "taprio: who keeps the gates: the kernel, launch times that taprio gives and etf keeps, or the device."),
-    key("shaper.txtime_delay", SPAN, None("needed for `txtime-assist`"), "taprio with txtime-assist: a packet's launch time lies at least so long after it was enqueued."),
-    key("shaper.port_rate", Kind::Rate, Text("1Gbit"), "What the device sends: to tell how long a frame takes, and the credits of cbs."),
-    key("shaper.ptp_priority", number(0, 15), Integer(0), "The priority that PTP's own frames have; their class must not be shut out."),
-    key("shaper.etf.delta", SPAN, None("needed for etf"), "etf hands a packet to the driver so long before its launch time."),
+    key("shaper.txtime_delay", SPAN, None("needed for `txtime-assist`"), "taprio with txtime-assist: a packet's launch time is at least this long after it was enqueued."),
+    key("shaper.port_rate", Kind::Rate, Text("1Gbit"), "What the device sends: from it follow how long a frame takes, and the credits of cbs."),
+    key("shaper.ptp_priority", number(0, 15), Integer(0), "The priority of PTP frames; their class must not be shut out."),
+    key("shaper.etf.delta", SPAN, None("needed for etf"), "etf hands a packet to the driver this long before its launch time."),
     key("shaper.etf.classes", Kind::Classes { each_of: Option::None }, None("all with txtime-assist, none else"), "taprio and mqprio: classes that have etf below them."),
     key("shaper.etf.deadline_mode", Kind::Flag, Flag(false), "etf: launch times are deadlines: packets go out at once, in their order."),
     key("shaper.etf.skip_sock_check", Kind::Flag, None("true with txtime-assist, else false"), "etf takes packets whose socket asked for no launch times."),
     key("shaper.etf.offload", Kind::Flag, Flag(false), "etf: the device holds packets until their launch time."),
-    key("shaper.etf.tolerance", SPAN, Text("50us"), "A packet left in time up to so long after `etf.delta` before its launch time."),
+    key("shaper.etf.tolerance", SPAN, Text("50us"), "A packet left in time up to this long after `etf.delta` before its launch time."),
     key("shaper.cbs.classes", Kind::Classes { each_of: Option::None }, None("needed for cbs"), "cbs: the classes that it shapes."),
     key("shaper.cbs.idleslope", Kind::Rate, None("needed for cbs"), "cbs: what each of them may send in the long run; the other credits follow."),
     key("shaper.cbs.offload", Kind::Flag, Flag(false), "cbs: the device does it."),
@@ -90,27 +90,27 @@ pub const KEYS: &[Key] = &[
     key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
-    key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for Ethernet frames of tardy's own; `sim` simulates path and clocks."),
+    key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `sim` simulates path and clocks."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
     key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`; refused for a ping-pong, whose length is what it measures.").rival("count"),
-    key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "Payload of a packet: of UDP, or behind the EtherType."),
+    key("stream.*.size", Kind::Size { min: HEAD as i64, max: LARGEST }, Text("64B"), "Payload of a packet: of UDP, or after the EtherType."),
     key("stream.*.reply_size", Kind::Size { min: HEAD as i64, max: LARGEST }, None("as `size`"), "Payload of a reply."),
     key("stream.*.in_flight", number(1, 1_024), Integer(1), "Requests of a ping-pong that may be on their way at once."),
-    key("stream.*.timeout", SOME, Text("1s"), "A request of a ping-pong over UDP without a reply for so long is lost, and the next may go out."),
+    key("stream.*.timeout", SOME, Text("1s"), "A request of a ping-pong over UDP without a reply after this time is lost, and the next may go out."),
     key("stream.*.nodelay", Kind::Flag, Flag(true), "TCP_NODELAY at both ends of a connection."),
     key("stream.*.priority", number(0, 15), Integer(0), "SO_PRIORITY of the sending socket."),
-    key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that bears a priority only: port `packet` writes the tag, under `udp` a VLAN device does."),
+    key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that has a priority only: port `packet` writes the tag, under `udp` a VLAN device does."),
     key("stream.*.pcp", number(0, 7), Integer(0), "Priority (PCP) in the VLAN tag."),
     key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Port `packet`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
-    key("stream.*.launch", choice(&["none", "strict", "deadline"], &[]), Text("none"), "Each packet bears its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
+    key("stream.*.launch", choice(&["none", "strict", "deadline"], &[]), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
     key("stream.*.warmup", SPAN, Text("2s"), "How long the warm-up may wait for stamps to flow; \"0s\" is none."),
-    key("stream.*.stamps", Kind::Points { word: "default" }, Text("default"), "Points to stamp; a named one that cannot be had is refused. `default` is what `metrics` and `[expect]` need, of what the machine has, and what the measuring threads read from their clocks."),
-    key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must stand in the results; `default` is the usual ones that `stamps` allows."),
+    key("stream.*.stamps", Kind::Points { word: "default" }, Text("default"), "Points to stamp; a named one that is not available is refused. `default` is what `metrics` and `[expect]` need, of what the machine has, and what the measuring threads read from their clocks."),
+    key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must be in the results; `default` is the usual ones that `stamps` allows."),
     key("stream.*.lead", Kind::Metric, None("the metric of its first limit on a latency in `[expect]`, else `scheduled..rx_kernel`, or the whole round trip"), "The metric that leads where one is shown: the headline, the pictures, the progress line where it can, and `repeats`."),
     key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
@@ -139,7 +139,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.stamps_after", number(0, u32::MAX as i64), Integer(0), "Packets, counted from the first, that lack their kernel stamp at the receiver."),
     key("stream.*.sim.tai_offset_s", number(-86_400, 86_400), Integer(37), "TAI − REALTIME of both stations' clocks, seconds."),
     key("stream.*.sim.step", SIGNED, Text("0us"), "Both stations' REALTIME clock jumps by this much in the middle of the trial."),
-    key("stream.*.sim.tai_offset_change_s", number(-86_400, 86_400), Integer(0), "The kernel's TAI offset changes by so many seconds in the middle of the trial."),
+    key("stream.*.sim.tai_offset_change_s", number(-86_400, 86_400), Integer(0), "The kernel's TAI offset changes by this many seconds in the middle of the trial."),
     key("stream.*.sim.hog", Kind::Share, Float(0.0), "Share of the sender's CPU that an ordinary task takes; a sender of policy `other` waits for it as long."),
     key("stream.*.sim.steal", Kind::Share, Float(0.0), "Share of the CPUs' time that the hypervisor takes."),
     key("stream.*.sim.refuse_policy", Kind::Flag, Flag(false), "The scheduling policy that was asked for is refused."),
@@ -161,8 +161,8 @@ pub const KEYS: &[Key] = &[
     key("load.*.reply_size", Kind::Size { min: 1, max: CALL }, Text("1B"), "`tcp_rr`: bytes of a response."),
     key("load.*.send_buffer", Kind::Buffer, Text("default"), "SO_SNDBUF of its sockets; `default` leaves the kernel's."),
     key("load.*.receive_buffer", Kind::Buffer, Text("default"), "SO_RCVBUF of its sockets."),
-    key("load.*.rate", Kind::Rate, None("as much as goes"), "`tcp_stream`, `udp_flood`: payload bits a second of each instance.").rival("packet_rate"),
-    key("load.*.packet_rate", number(1, 100_000_000), None("as much as goes"), "`udp_flood`: datagrams a second of each instance, instead of `rate`.").rival("rate"),
+    key("load.*.rate", Kind::Rate, None("as fast as possible"), "`tcp_stream`, `udp_flood`: payload bits a second of each instance.").rival("packet_rate"),
+    key("load.*.packet_rate", number(1, 100_000_000), None("as fast as possible"), "`udp_flood`: datagrams a second of each instance, instead of `rate`.").rival("rate"),
     key("load.*.shortfall", Kind::Share, Text("5%"), "It may stay this much below what was asked before the trial is invalid."),
     key("load.*.fps", number(1, 1_000), Integer(30), "`camera`: frames a second."),
     key("load.*.frame_size", Kind::Size { min: 1, max: 64 << 20 }, Text("50kB"), "`camera`: bytes of a frame."),
@@ -172,17 +172,17 @@ pub const KEYS: &[Key] = &[
     key("load.*.duty", Kind::Share, Text("50%"), "`cpu`: share of the time that it computes."),
     key("load.*.period", Kind::Duration { min_ns: 100_000, max_ns: 10_000_000_000, word: Option::None }, Text("10ms"), "`cpu`: in each such period."),
     key("load.*.working_set", Kind::Size { min: 4_096, max: 4 << 30 }, Text("8MiB"), "`memory`: bytes that it copies back and forth within."),
-    key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` stand for the stations' addresses. It runs as root, and `tardy run` asks for `--allow-commands`."),
+    key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` become the stations' addresses. It runs as root, and `tardy run` asks for `--allow-commands`."),
     key("load.*.peer_command", Kind::Words, None("none"), "`command`: the same at `to`, started before."),
 
-    key("validity.*.limit", Kind::Limit, None("the rule's own"), "From where on the rule's verdict has its full weight, of a rule that has a limit.").whole(),
-    key("validity.*.level", choice(LEVELS, &[]), None("the rule's own"), "The most that the rule's verdicts weigh; `competing-cpu = \"warning\"` says it in short.").whole(),
+    key("validity.*.limit", Kind::Limit, None("the rule's own"), "From where on the rule's verdict has its full weight, for a rule that has a limit.").whole(),
+    key("validity.*.level", choice(LEVELS, &[]), None("the rule's own"), "The most that the rule's verdicts weigh; `competing-cpu = \"warning\"` is the short form.").whole(),
 
-    key("expect.*.lost", COUNT, None("no limit"), "At most so many packets lost."),
-    key("expect.*.not_sent", COUNT, None("no limit"), "At most so many packets not sent."),
-    key("expect.*.early", COUNT, None("no limit"), "At most so many packets received before their scheduled instant."),
-    key("expect.*.late", COUNT, None("no limit"), "At most so many packets received after their deadline."),
-    key("expect.*.duplicate", COUNT, None("no limit"), "At most so many packets received more than once."),
-    key("expect.*.reordered", COUNT, None("no limit"), "At most so many packets received after a later one."),
+    key("expect.*.lost", COUNT, None("no limit"), "At most this many packets lost."),
+    key("expect.*.not_sent", COUNT, None("no limit"), "At most this many packets not sent."),
+    key("expect.*.early", COUNT, None("no limit"), "At most this many packets received before their scheduled instant."),
+    key("expect.*.late", COUNT, None("no limit"), "At most this many packets received after their deadline."),
+    key("expect.*.duplicate", COUNT, None("no limit"), "At most this many packets received more than once."),
+    key("expect.*.reordered", COUNT, None("no limit"), "At most this many packets received after a later one."),
     key("expect.*.*", Kind::Limits, None("no limit"), "Limit of a metric, \"p99.9 < 80us\" (min mean stddev max p50 p90 p99 p99.9 p99.99), or a list of such."),
 ];

@@ -2,11 +2,10 @@
 //! Quantities with their units. Arithmetic is exact: what cannot be held exactly is refused, never
 //! rounded.
 
-use crate::near;
 use crate::synonyms;
 use tardy_model::time::Nanos;
 
-/// What is wrong with a quantity, and the mend.
+/// What is wrong with a quantity, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub message: String,
@@ -84,7 +83,7 @@ pub(crate) fn cycle(text: &str) -> Result<Nanos, Wrong> {
     Err(wrong(format!("\"{text}\" is a cycle of {}ns, no whole number of them", decimal(SECOND, rate)), help))
 }
 
-/// How often a cycle of so many nanoseconds comes, to seven digits.
+/// How often a cycle of `ns` nanoseconds comes, to seven digits.
 fn show_rate(ns: i128) -> String {
     let (name, unit) = RATE.iter().rev().find(|(_, unit)| unit * ns <= SECOND).unwrap_or(&RATE[0]);
     match decimal(SECOND, ns * unit).strip_suffix('…') {
@@ -165,7 +164,7 @@ pub(super) fn quantity(
             return Err(wrong(message, format!("did you mean \"{sign}{written}\"?")));
         }
         let alike = names.clone().find(|name| name.eq_ignore_ascii_case(unit.trim()));
-        return Err(match alike.or_else(|| near::nearest(unit.trim(), names)) {
+        return Err(match alike.or_else(|| synonyms::nearest(unit.trim(), names)) {
             Some(name) => wrong(
                 format!("\"{text}\": `{unit}` is not a unit"),
                 format!("did you mean \"{}{name}\"?", text.trim_end_matches(unit)),

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value as it is written in the file: how one of each kind is read, and what is said when it is
+//! A value as it is written in the file: how one of each kind is read, and the message when it is
 //! wrong.
 
-use super::kind::{
-    Kind, LAST_CPU, LIMIT, LONGEST_DEVICE, LONGEST_LIMIT, POLICIES, Value, checked_name, limit, metric, point, policy,
-};
 use super::units::{self, Wrong, show_duration};
 use super::{schedule, spread};
 use crate::error::{Problem, Reason};
-use crate::near;
+use crate::schema::key::{
+    Kind, LAST_CPU, LIMIT, LONGEST_DEVICE, LONGEST_LIMIT, POLICIES, Value, checked_name, limit, metric, point, policy,
+};
 use crate::synonyms;
 use crate::tree::{Node, Toml};
 use tardy_model::point::Metric;
@@ -56,7 +55,7 @@ struct Written<'w> {
     node: &'w Node,
 }
 
-/// What is wrong with it, and the mend.
+/// What is wrong with it, and how to fix it.
 impl<'w> Written<'w> {
     fn wrong(self, message: String, help: impl Into<String>) -> Problem {
         Problem::new(Reason::Value, &self.node.at, message, help)
@@ -102,7 +101,7 @@ impl<'w> Written<'w> {
                 Problem::new(reason, &item.at, format!("`{}`: {}", self.key, wrong.message), wrong.help)
             })?;
             if out.contains(&value) {
-                let message = format!("`{}`: \"{text}\" stands there twice", self.key);
+                let message = format!("`{}`: \"{text}\" is there twice", self.key);
                 return Err(at.wrong(message, "leave one of the two out"));
             }
             out.push(value);
@@ -164,7 +163,8 @@ impl<'w> Written<'w> {
             let help = format!("it has: {}", built.join(", "));
             return Err(Problem::new(Reason::NotBuilt, &self.node.at, message, help));
         }
-        let help = synonyms::of_value(self.key, text).unwrap_or_else(|| near::mend(text, built.iter().copied()));
+        let help =
+            synonyms::of_value(self.key, text).unwrap_or_else(|| synonyms::suggestion(text, built.iter().copied()));
         Err(self.wrong(format!("`{}`: `{text}` is not known", self.key), help))
     }
 
@@ -185,7 +185,7 @@ impl<'w> Written<'w> {
             _ => {
                 let help = match text.parse::<u32>() {
                     Ok(number) => format!("write {number} without quotes"),
-                    Err(_) => match near::nearest(text, ["auto", "same", "different", "any"]) {
+                    Err(_) => match synonyms::nearest(text, ["auto", "same", "different", "any"]) {
                         Some(word) => format!("did you mean \"{word}\"?"),
                         None => "write \"auto\", \"same\", \"different\", \"any\" or a number".to_owned(),
                     },

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of a queue discipline cannot work, found before anything is touched.
 
-use super::rest::Rest;
-use crate::cell::{Table, View};
+use crate::cell::{Table, View, integer, rate};
 use crate::error::Problem;
+use crate::experiment::Path;
 use crate::schema::show_duration;
-use crate::values::{integer, rate};
 use tardy_model::gates::Gates;
-use tardy_model::load::LoadKind;
+use tardy_model::load::{Load, LoadKind};
 use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time, show_rate};
-use tardy_model::stream::Launch;
+use tardy_model::stream::{Launch, Stream, all_simulated};
 use tardy_model::time::Nanos;
 
 /// IP packet of the longest message that PTP needs to keep time: an Announce with path trace over
@@ -29,7 +28,7 @@ pub(super) fn queues(table: &Table<'_>, cell: &Rest<'_>, queues: &[Queues], clas
         return Err(table.wrong(&["class_queues"], message, "give each class queues of its own"));
     }
     let needed = taken.last().map_or(0, |(_, end)| *end);
-    // A device that the path does not make is looked at before the run.
+    // A device that the path does not make is examined before the run.
     let Some(has) = cell.path.queues.filter(|_| !cell.is_simulated()) else { return Ok(()) };
     if needed > has {
         let message =
@@ -190,4 +189,19 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
         return Err(view.combination(&keys, message, "give etf a class of its own, below mqprio".to_owned()));
     }
     Ok(())
+}
+
+/// What the rest of the cell says, for the checks.
+#[derive(Clone, Copy)]
+pub(super) struct Rest<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) path: &'a Path,
+    pub(super) streams: &'a [Stream],
+    pub(super) loads: &'a [Load],
+}
+
+impl Rest<'_> {
+    pub(super) fn is_simulated(&self) -> bool {
+        all_simulated(self.streams)
+    }
 }

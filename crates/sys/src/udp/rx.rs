@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving socket with its ways to wait: one packet a call, or all that wait, up to [`MOST`].
+//!
+//! The kernel keeps what others than the peer send to the port of a connected socket from that
+//! socket. So a second one, of the same port and connected to nobody, counts it ([`Strangers`]).
 
-use super::strangers::{Strangers, share_port};
-use super::{MOST, UdpTx, buffer, get_int, memory, set};
-use crate::address::{bind, connect, socket};
-use crate::call;
-use crate::control::ControlBuffer;
+use crate::call::{self, ControlBuffer, bind, connect, socket};
 use crate::error::SysError;
 use crate::stamps::{TxStamps, rx_stamp, rx_tag};
+use crate::udp::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::wait::{self, LIMIT_MS, Waiter};
-use std::io;
-use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{io, mem};
 use tardy_model::ethernet::Taken;
 use tardy_model::time::{Instant, Realtime};
 
-/// What a receive call says of one datagram.
+/// What a receive call reports about one datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Its bytes.
@@ -41,8 +41,8 @@ impl Heard {
 pub struct UdpRx {
     fd: OwnedFd,
     stamped: bool,
-    /// The kernel says which VLAN tag it has taken out of a frame.
-    tells_tags: bool,
+    /// The kernel reports which VLAN tag it has taken out of a frame.
+    reports_tags: bool,
     /// Shut down: from now on a receive call may give no byte where there is no datagram.
     woken: Arc<AtomicBool>,
     limit_ms: i32,
@@ -92,18 +92,19 @@ impl UdpRx {
     }
 
     /// On a socket that is bound: asks for stamps, and limits the wait of a call.
-    pub(crate) fn over(fd: OwnedFd, stamp: bool, tells_tags: bool) -> Result<Self, SysError> {
+    pub(crate) fn over(fd: OwnedFd, stamp: bool, reports_tags: bool) -> Result<Self, SysError> {
         if stamp {
             let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
         }
         let (woken, control) = (Arc::default(), [ControlBuffer::default(); MOST]);
-        let mut socket = UdpRx { fd, stamped: stamp, tells_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
+        let mut socket =
+            UdpRx { fd, stamped: stamp, reports_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
         socket.limit(LIMIT_MS)?;
         Ok(socket)
     }
 
-    /// A wait returns after so many milliseconds without a datagram, fewer than a second.
+    /// A wait returns after this number of milliseconds without a datagram, fewer than a second.
     ///
     /// # Errors
     /// The kernel's.
@@ -140,7 +141,7 @@ impl UdpRx {
     /// down by [`Waker`]; EAGAIN if there is nothing to be read, or the time limit passed.
     #[inline]
     pub fn receive(&mut self, into: &mut [u8], heard: &mut Heard, wait: bool) -> Result<usize, i32> {
-        if !self.stamped && !self.tells_tags {
+        if !self.stamped && !self.reports_tags {
             return self.receive_unstamped(into, heard, wait);
         }
         let mut io = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -157,7 +158,7 @@ impl UdpRx {
             return Ok(0);
         }
         heard.came(length, rx_stamp(&message));
-        if self.tells_tags {
+        if self.reports_tags {
             heard.taken = rx_tag(&message);
         }
         Ok(1)
@@ -176,8 +177,8 @@ impl UdpRx {
     }
 
     /// The same of all datagrams that wait, at most [`MOST`] and as many as `bytes` has room for,
-    /// of `room` bytes each; what is said of them goes to the first of `heard`. Where there is
-    /// only one this costs a look at an empty queue.
+    /// of `room` bytes each; what is reported about them goes to the first of `heard`. Where there
+    /// is only one this costs a look at an empty queue.
     #[inline(never)]
     pub fn receive_many<'a>(
         &mut self,
@@ -214,7 +215,7 @@ impl UdpRx {
             }
             let Some(heard) = heard.next() else { break };
             heard.came(length, rx_stamp(&message.msg_hdr));
-            if self.tells_tags {
+            if self.reports_tags {
                 heard.taken = rx_tag(&message.msg_hdr);
             }
             packets += 1;
@@ -228,7 +229,7 @@ impl UdpRx {
         length == 0 && message.msg_controllen == 0 && self.woken.load(Relaxed)
     }
 
-    /// Waits until the socket says that it is readable. False if the time limit passed.
+    /// Waits until the socket is reported readable. False if the time limit passed.
     #[inline]
     pub fn wait(&self, by: &Waiter) -> bool {
         by.wait(&self.fd, self.limit_ms)
@@ -268,5 +269,43 @@ impl Waker {
         // SAFETY: takes numbers only. An unconnected UDP socket answers ENOTCONN and wakes its
         // waiters all the same.
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RD) };
+    }
+}
+
+/// Lets more than one socket be bound to a port. Each must ask for it.
+pub(super) fn share_port(fd: &OwnedFd) -> Result<(), SysError> {
+    set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32, "SO_REUSEADDR")
+}
+
+/// A socket of the same port as a connected one, for what comes from others than that one's peer.
+/// It is only counted, so most of it need not be kept.
+pub(super) struct Strangers {
+    fd: OwnedFd,
+    /// Those that it dropped and that were reported.
+    dropped: u32,
+}
+
+/// Room for some datagrams.
+const STRANGERS_BYTES: i32 = 64 << 10;
+/// A count takes no more than this many out of the queue: it never has room for this many.
+const MOST_STRANGERS: u64 = 1 << 16;
+
+impl Strangers {
+    pub(super) fn open(local: SocketAddr) -> Result<Self, SysError> {
+        let fd = socket(local, libc::SOCK_DGRAM)?;
+        share_port(&fd)?;
+        set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &STRANGERS_BYTES, "SO_RCVBUF")?;
+        bind(&fd, local)?;
+        Ok(Strangers { fd, dropped: 0 })
+    }
+
+    /// Those since the last call: what lies in the queue, and what it had no room for.
+    pub(super) fn count(&mut self) -> u64 {
+        let mut byte = [0];
+        let waiting =
+            (0..MOST_STRANGERS).take_while(|_| call::recv(&self.fd, &mut byte, libc::MSG_DONTWAIT).is_ok()).count();
+        let dropped = memory(&self.fd).map_or(self.dropped, |info| info[8]);
+        let more = dropped.wrapping_sub(mem::replace(&mut self.dropped, dropped));
+        waiting as u64 + u64::from(more)
     }
 }

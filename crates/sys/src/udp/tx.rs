@@ -3,15 +3,12 @@
 //! back through.
 
 use super::{MOST, buffer, memory, set};
-use crate::address::{bind, connect, socket};
-use crate::call;
-use crate::control::ControlBuffer;
+use crate::call::{self, ControlBuffer, bind, connect, socket};
 use crate::error::SysError;
 use crate::stamps::{self, Launching, StampBuffers, TxStamp, TxStamps};
-use std::io;
-use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::{io, mem};
 
 /// Control message that gives a packet's stamp key (Linux ≥ 6.13).
 const SCM_TS_OPT_ID: i32 = 81;
@@ -54,14 +51,14 @@ pub struct UdpTx {
     next_key: u32,
     error_queue_bytes: u64,
     control: StampBuffers,
-    /// The kernel tells by ENOBUFS that a queue discipline dropped what was handed over.
-    told_of_drops: bool,
+    /// The kernel reports by ENOBUFS that a queue discipline dropped what was handed over.
+    reports_drops: bool,
 }
 
 impl UdpTx {
     /// A socket connected from `local` to `peer`, its priority set, stamps asked for, the error
     /// queue sized to `error_queue_bytes` where the kernel allows it. With `launching` each packet
-    /// bears a launch time, on CLOCK_TAI, and what a queue discipline drops for it is reported.
+    /// carries a launch time, on CLOCK_TAI, and what a queue discipline drops for it is reported.
     pub fn open(
         local: IpAddr,
         peer: SocketAddr,
@@ -76,8 +73,8 @@ impl UdpTx {
         UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)
     }
 
-    /// On a socket that knows where its packets go: sets its priority, says that packets have
-    /// launch times if they do, asks for stamps, sizes the error queue.
+    /// On a socket that knows where its packets go: sets its priority, enables launch times if
+    /// packets have them, asks for stamps, sizes the error queue.
     pub(crate) fn over(
         fd: OwnedFd,
         priority: u32,
@@ -101,16 +98,16 @@ impl UdpTx {
             next_key: 0,
             error_queue_bytes,
             control: stamps::buffers(),
-            told_of_drops: false,
+            reports_drops: false,
         };
         port.ask_for_stamps()?;
         Ok(port)
     }
 
-    /// For a packet socket. Of a packet that its queue discipline dropped a UDP socket says that
-    /// it was sent, and a packet socket that there was no room.
-    pub(crate) fn told_of_drops(mut self) -> Self {
-        self.told_of_drops = true;
+    /// For a packet socket. For a packet that its queue discipline dropped, a UDP socket reports
+    /// that it was sent, and a packet socket that there was no room.
+    pub(crate) fn reports_drops(mut self) -> Self {
+        self.reports_drops = true;
         self
     }
 
@@ -152,8 +149,8 @@ impl UdpTx {
         // SAFETY: all that `message` points at lives until the call returns; the kernel only reads
         // the payload.
         match unsafe { call::sendmsg(&self.fd, &message, 0) } {
-            Err(errno) if !is_taken(errno, launch_ns.is_some(), self.told_of_drops) => Err(errno),
-            // Dropped behind the stamp before the queue discipline: it has a key like the others.
+            Err(errno) if !is_taken(errno, launch_ns.is_some(), self.reports_drops) => Err(errno),
+            // Dropped after the stamp before the queue discipline: it has a key like the others.
             _ => Ok(self.stamped(key)),
         }
     }
@@ -169,9 +166,9 @@ impl UdpTx {
         counted
     }
 
-    /// Sends a batch of at most [`MOST`] datagrams of `size` bytes that lie one behind the other,
-    /// by one call. `keys` holds a key for each and receives those that the kernel stamps them
-    /// with. Returns how many went out, the first ones; errno if none did.
+    /// Sends a batch of at most [`MOST`] datagrams of `size` bytes that are one after the other in
+    /// memory, by one call. `keys` holds a key for each and receives those that the kernel stamps
+    /// them with. Returns how many went out, the first ones; errno if none did.
     pub fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
         let count = keys.len().min(MOST).min(payloads.len() / size.max(1));
         let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size }; MOST];
@@ -233,10 +230,10 @@ impl UdpTx {
 }
 
 /// True if a send call that ended so handed its packet over all the same, and it was the queue
-/// discipline that dropped it: of packets with launch times the reports and counters tell which,
-/// and why. A second word of it would count it twice.
-pub fn is_taken(errno: i32, launches: bool, told_of_drops: bool) -> bool {
-    errno == libc::ENOBUFS && launches && told_of_drops
+/// discipline that dropped it: for packets with launch times the reports and counters show which,
+/// and why. A second report would count it twice.
+pub fn is_taken(errno: i32, launches: bool, reports_drops: bool) -> bool {
+    errno == libc::ENOBUFS && launches && reports_drops
 }
 
 /// Gives a packet its control messages: the key of its stamps, its launch time.

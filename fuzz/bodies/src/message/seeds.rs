@@ -6,11 +6,12 @@
 use super::{clocks, stream};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::live::Digest;
 use tardy_engine::load::{LoadAt, LoadOrder};
-use tardy_engine::message::{self, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent};
+use tardy_engine::message::{
+    self, ActivityId, ActivityOrder, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent,
+};
 use tardy_engine::order::{
     AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder, ThreadOrder,
 };

@@ -108,7 +108,7 @@ fn recorded(
     Recorded { sent, arrived: (receiver.finish(), counters), gaps: [tx_gaps, rx_gaps], reply: Some(reply), own }
 }
 
-/// The reflector's station, with a time of its own.
+/// The reflector's station, with its own time.
 struct Far {
     requests: Rc<RefCell<Vec<Flying>>>,
     replies: Rc<RefCell<Vec<Flying>>>,

@@ -109,8 +109,8 @@ pub(super) struct TxPort {
 }
 
 impl TxPort {
-    /// The tags that the packet arrives with: a path of its own may write another priority, or put
-    /// a tag before.
+    /// The tags that the packet arrives with: the path may write another priority, or put a tag in
+    /// front.
     fn tags(&mut self) -> Tags {
         let Some(tag) = self.order.tag else { return Tags::UNSEEN };
         let sim = &self.world.sim;
