@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::error::Error;
 use tardy_analyze::cell::TrialAnswer;
-use tardy_judge::{Judge, traces::Traces};
+use tardy_judge::{Judge, Traces};
 use tardy_lab::run::{Event, Sink, What};
 use tardy_lab::script::Script;
 use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
