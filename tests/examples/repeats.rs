@@ -6,7 +6,7 @@
 mod process;
 
 use process::{Process, TRIALS};
-use tardy_analyze::repeats::scores::normal_quantile;
+use tardy_analyze::statistics::normal_quantile;
 
 /// What any test could find at most, of trials that are shifted at their medians alone: one that
 /// knows which trial is shifted, which way, by how much, and how blocks hang together, and warns

@@ -594,3 +594,20 @@ fn trials_that_are_judged_side_by_side_come_to_what_the_run_itself_said() {
         assert_eq!(again, said);
     }
 }
+
+#[test]
+fn a_written_trace_of_tardy_was_replaced_when_the_folder_was_judged_anew() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = simulated(dir.path(), "run", &["trials=5"]);
+    let file = run.join("results.json");
+    let mut results: Value = serde_json::from_slice(&std::fs::read(&file).expect("results")).expect("JSON");
+    let trace = json!({"id": "own-trace", "level": "warning", "says": "tardy itself shows in the first packet", "evidence": {"tests": 7}});
+    let note = json!({"id": "later", "level": "note", "says": "written behind it", "evidence": {}});
+    let verdicts = results["verdicts"].as_array_mut().expect("verdicts");
+    verdicts.extend([trace, note]);
+    let written = Value::from(verdicts.clone());
+    std::fs::write(&file, results.to_string()).expect("written");
+    let output = Command::new(tardy()).args(["report", "--format", "json"]).arg(&run).output().expect("it starts");
+    let anew: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&anew["verdicts"], &anew["valid"]), (&written, &results["valid"]));
+}

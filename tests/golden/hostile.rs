@@ -17,7 +17,7 @@ use tardy_model::verdict::{Level, Verdict};
 use tardy_report::export::{self, exporter};
 use tardy_report::{Facts, Options, Picture};
 use tardy_spec::{Reason, Source, load};
-use tardy_store::samples::read::SamplesFile;
+use tardy_store::samples::SamplesFile;
 use tardy_store::{RunFolder, StoreError, encode_samples};
 
 #[test]
@@ -216,7 +216,7 @@ fn samples_in_a_file_of_holes_are_refused_unread() {
     let length = 1 << 40;
     holes.write_all_at(&bytes, length - bytes.len() as u64).unwrap();
     match SamplesFile::open(&path) {
-        Err(StoreError::Damaged { why, .. }) => assert!(why.contains("more columns than its footer says"), "{why}"),
+        Err(StoreError::Damaged { why, .. }) => assert!(why.contains("more columns than its footer lists"), "{why}"),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("a file with {length} bytes of nothing opens"),
     }

@@ -3,12 +3,15 @@
 //! nothing else is excused.
 
 use crate::analyze::fixture::{batch, healthy_packets, record};
+use std::time::Duration;
 use tardy_analyze::run::{Outcome, outcome};
 use tardy_judge::{Judge, refused};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
+use tardy_report::export::{Source, exporter};
 use tardy_spec::experiment::Experiment;
-use tardy_spec::{Source, load};
+use tardy_spec::load;
+use tardy_store::RunFolder;
 
 const COUNT: u32 = 200;
 const WHY: &str = "this kernel has no netdevsim";
@@ -19,7 +22,8 @@ fn experiment(more: &str) -> Experiment {
         "name = \"x\"\ntrials = 1\n{more}[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = 200\n\
          [[case]]\nname = \"sound\"\n[[case]]\nname = \"device\"\noptional = true\n"
     );
-    load(&Source { name: "x.toml".into(), text }, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()))
+    load(&tardy_spec::Source { name: "x.toml".into(), text }, &[])
+        .unwrap_or_else(|error| panic!("{}", error.one_line()))
 }
 
 /// What the run comes to if `measured` cells have a trial and `lacking` ones are refused.
@@ -79,7 +83,27 @@ fn expectations_that_stand_only_on_what_is_not_available_are_not_judged() {
     let text = experiment("")
         .effective
         .replace("name = \"device\"\n", "name = \"device\"\nset = { \"expect.ctl.lost\" = 0 }\n");
-    let experiment = load(&Source { name: "x.toml".into(), text }, &[]).expect("it loads");
+    let experiment = load(&tardy_spec::Source { name: "x.toml".into(), text }, &[]).expect("it loads");
     let results = judged(&experiment, &["sound"], &["device"]);
     assert_eq!((results.valid, results.expectations_met, outcome(&results)), (true, None, Outcome::Unknown));
+}
+
+#[test]
+fn an_export_to_prometheus_called_a_missing_optional_cell_not_valid() {
+    let results = judged(&experiment(""), &["sound"], &["device"]);
+    let keep = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&keep.path().join("run")).expect("a new folder");
+    let manifest = Manifest::default();
+    let source = Source { run: &run, results: &results, manifest: &manifest, started: Duration::ZERO };
+    let mut out = Vec::new();
+    (exporter("prometheus").expect("it is there").write)(&source, &mut out).expect("written");
+    let out = String::from_utf8(out).expect("text");
+    for line in [
+        "tardy_cell_valid{experiment=\"x\",cell=\"sound\"} 1",
+        "cell=\"device\"} NaN",
+        "tardy_run_valid{experiment=\"x\"} 1",
+    ] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    assert!(out.contains("NaN if the cell is not available."), "{out}");
 }

@@ -57,7 +57,7 @@ fn plain(text: &str) -> String {
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (entity, rest) = part.split_once(';').expect("an entity");
-        let entities = [("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("apos", '\'')];
+        let entities = [("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("#39", '\'')];
         let (_, c) = entities.iter().find(|(name, _)| *name == entity).expect("a known entity");
         out.push(*c);
         out += rest;

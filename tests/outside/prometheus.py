@@ -44,7 +44,7 @@ def main(results, text):
         labels = {key: e[key] for key in ("cell", "stream", "metric", "of")}
         take("tardy_expectation_met", NAN if e["met"] is None else e["met"], limit=limit, **labels)
     for cell in results["cells"]:
-        take("tardy_cell_valid", cell["valid"], cell=cell["id"])
+        take("tardy_cell_valid", NAN if "not_available" in cell else cell["valid"], cell=cell["id"])
         for valid in (True, False):
             n = sum(trial["valid"] == valid for trial in cell["trials"])
             take("tardy_trials", n, cell=cell["id"], valid=str(valid).lower())

@@ -15,6 +15,7 @@ use crate::digest::MetricDigest;
 use std::collections::VecDeque;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, MaybeNanos};
+use tardy_model::trial::StreamRecord;
 
 /// No packet arrives so long before its scheduled instant, ns: far longer than any advance in use.
 pub const EARLIEST_NS: i64 = 100_000_000;
@@ -23,10 +24,11 @@ pub const EARLIEST_NS: i64 = 100_000_000;
 /// those already settled has no `delta`, and the coverage says so.
 pub const KEPT_ROWS: usize = 1_000_000;
 
-/// Arrivals are settled when so many have come, or twice as many as had to wait the last time.
+/// Arrivals are settled when this many are waiting, or twice as many as still had to wait after the
+/// last time.
 const SETTLED_AT: usize = 4096;
 
-/// The order of arrival: by stamp, then by receive, then by number. Receive is told by its
+/// The order of arrival: by stamp, then by receive, then by number. Receive is kept as its
 /// distance from the stamp.
 type Key = (i64, i32, i64);
 
@@ -70,7 +72,7 @@ struct Kept {
     waits: Vec<i32>,
 }
 
-/// From so many rows on, room is made for all that may be kept.
+/// From this many rows on, memory is allocated for all that may be kept.
 const MANY: usize = 1 << 16;
 
 impl Kept {
@@ -390,4 +392,11 @@ fn sorted(trial: u32, rows: &Kept) -> MetricDigest {
     let mut digest = MetricDigest::new(trial);
     digest.absorb(&values, &seqs);
     digest
+}
+
+/// The stamp that `delta` is of: `rx_kernel`, or `rx_xdp` where packets never reach the kernel's
+/// stack.
+pub fn delta_of(stream: &StreamRecord) -> Point {
+    let has = |point: Point| stream.sources.contains_key(&point);
+    if !has(Point::RxKernel) && has(Point::RxXdp) { Point::RxXdp } else { Point::RxKernel }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cell from its trials, for a live run and for a run folder alike.
+//! A cell from its trials, for a live run as well as for a run folder.
 //!
 //! Each trial is judged alone. What spoilt a trial decides what becomes of it
 //! ([`crate::validity::Spoils`]): one that was measured badly is left out where a strict majority
@@ -8,14 +8,13 @@
 //! trial's path failed and every trial, or a strict majority, was measured well. What is certain
 //! of the packets is kept of every finished trial, in the pool or not ([`crate::seen`]).
 
-mod counting;
 mod gates;
 mod pool;
 mod verdicts;
 
-pub use crate::delta::delta_of;
-pub(crate) use counting::most_were_measured_well;
-pub use counting::{counted, pooled};
+pub use crate::arrival::delta_of;
+pub(crate) use verdicts::most_were_measured_well;
+pub use verdicts::{counted, pooled};
 
 use crate::clusters::INFINITE;
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
@@ -27,7 +26,6 @@ use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
 use crate::seen::Certain;
 use crate::validity::{is_valid, judge_trial, path_failed, was_measured_well};
-use counting::counts;
 use gates::Classes;
 use pool::{Pool, stream_result};
 use std::borrow::Borrow;
@@ -40,6 +38,7 @@ use tardy_model::sample::Batch;
 use tardy_model::stream::UNDER_TEST;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::validity::Validity;
+use verdicts::counts;
 
 /// The rule that leaves a trial without figures.
 const NO_GATES: &str = "no-gates";
@@ -55,6 +54,8 @@ pub struct CellAnalysis {
     validity: Validity,
     /// By stream: asked for or expected.
     metrics: BTreeMap<String, Vec<Metric>>,
+    /// By stream: metrics that get figures and that the experiment does not ask for.
+    added: BTreeMap<String, Vec<Metric>>,
     /// By stream: the metric that leads, where the experiment says which.
     leads: BTreeMap<String, Metric>,
     expectations: Vec<Expectation>,
@@ -141,6 +142,7 @@ impl CellAnalysis {
             first: None,
             validity: Validity::default(),
             metrics,
+            added: BTreeMap::new(),
             leads: BTreeMap::new(),
             expectations,
             trials: Vec::new(),
@@ -165,7 +167,19 @@ impl CellAnalysis {
         self
     }
 
-    /// Tells which metric leads of each stream of which the experiment says it.
+    /// Adds metrics that the experiment does not ask for. They get figures, and change neither the
+    /// metric that leads nor the tests for traces of tardy.
+    pub fn adding(mut self, more: BTreeMap<String, Vec<Metric>>) -> Self {
+        for (stream, mut metrics) in more {
+            let asked = self.metrics.get(&stream).map_or(&[][..], Vec::as_slice);
+            metrics.retain(|metric| !asked.contains(metric));
+            self.added.insert(stream, metrics);
+        }
+        self
+    }
+
+    /// Sets the metric that leads of each stream, for the streams whose metric the experiment
+    /// names.
     pub fn leads(mut self, leads: BTreeMap<String, Metric>) -> Self {
         self.leads = leads;
         self
@@ -185,7 +199,12 @@ impl CellAnalysis {
         let pass = |(stream, of): (&String, &StreamRecord)| {
             let lead = self.lead.as_ref().filter(|(lead, _)| lead == stream).map(|(_, metric)| *metric);
             let wanted = Wanted {
-                metrics: self.metrics.get(stream).cloned().unwrap_or_default(),
+                metrics: [&self.metrics, &self.added]
+                    .into_iter()
+                    .filter_map(|of| of.get(stream))
+                    .flatten()
+                    .copied()
+                    .collect(),
                 delta_of: Some(delta_of(of)),
                 points: of.sources.keys().copied().collect(),
                 blocks_of: lead.map(|metric| (metric, u64::from(of.intended))),
@@ -302,9 +321,9 @@ impl CellAnalysis {
         }
     }
 
-    /// The metric whose repeatability is judged, of the stream under test: what the experiment has
-    /// lead, else the first of [`Metric::leads`], if it can be had; else the first metric but
-    /// `delta` that can.
+    /// The metric whose repeatability is judged, of the stream under test: the one that the
+    /// experiment names, else the first of [`Metric::leads`], if it is available; else the first
+    /// available metric except `delta`.
     fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
         let known = |name: &&str| record.streams.contains_key(*name);
         let stream = Some(UNDER_TEST).filter(known).or(self.first.as_deref().filter(known));
@@ -336,7 +355,7 @@ impl CellAnalysis {
             metrics.for_each(|metric| *metric = pool::absent(why));
             histograms.clear();
         }
-        for (stream, metrics) in &self.metrics {
+        for (stream, metrics) in self.metrics.iter().chain(&self.added) {
             // A stream that no trial recorded still shows that it was asked for.
             let result = streams.entry(stream.clone()).or_default();
             for metric in metrics {

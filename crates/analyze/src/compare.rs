@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two runs side by side: first what differed in the machine and in what was asked, then what
-//! differs in the numbers, and whether it means anything. Noisy runs are set beside each other and
-//! not judged; of exact ones each trial is one deterministic draw, so a claim rests on many seeded
-//! phases. How: `docs/method/compare.md`.
+//! differs in the numbers, and whether it means anything. Noisy runs are only shown next to
+//! each other, not judged. In exact runs each trial is one deterministic draw, so a claim rests on
+//! many seeded phases. How: `docs/method/compare.md`.
 
 pub mod condition;
 pub mod decide;
 mod facts;
 mod figures;
-mod leaves;
 pub mod phases;
-mod qdiscs;
 mod run;
 
 pub use run::Run;
@@ -47,6 +45,8 @@ fn cell(id: &str, a: &Run<'_>, b: &Run<'_>) -> CellComparison {
         id: id.to_owned(),
         a_valid: in_a.map(|cell| cell.valid),
         b_valid: in_b.map(|cell| cell.valid),
+        a_not_available: in_a.and_then(|cell| cell.not_available.clone()),
+        b_not_available: in_b.and_then(|cell| cell.not_available.clone()),
         ..CellComparison::default()
     };
     let (Some(in_a), Some(in_b)) = (in_a, in_b) else { return compared };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each value occurred, exactly: whatever is said of a distribution follows from it, so
-//! that nothing else need be reckoned packet by packet.
+//! How often each value occurred, exactly. Every figure of a distribution follows from these
+//! counts, so nothing else needs to be computed packet by packet.
 //!
 //! Where values are dense they have a counter each, in pages; the others, a long tail or a few
-//! packets, are listed. The list is looked through whenever it has doubled, and what has become
-//! dense gets a page. So memory is bounded by the pages that there can be (80 MiB) and by the
+//! packets, are listed. The list is searched whenever it has doubled, and values that have become
+//! dense get a page. So memory is bounded by the pages that there can be (80 MiB) and by the
 //! list, which its owner empties once it need not be exact any more.
 
 use crate::chunk::ROWS;
@@ -21,7 +21,7 @@ const SPAN: u64 = (PAGES * PAGE) as u64;
 
 /// As many listed values of one page take nearly half as much memory as the page: it is made.
 const DENSE: usize = 1024;
-/// The list is looked through when it is so long, or twice as long as it was left the last time.
+/// The list is searched when it is this long, or twice as long as the last search left it.
 const LISTED: usize = 1 << 15;
 
 /// The counters of a page: what is over whole 256 of each value, so that what is often written is

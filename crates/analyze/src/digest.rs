@@ -2,22 +2,21 @@
 //! All that is kept of one metric: mergeable across the trials of a cell, bounded in memory.
 
 use crate::chunk::ROWS;
-use crate::clusters::counted::{Counted, Floors};
-use crate::clusters::{Beyond, INFINITE, NEEDED, gap_of, separate};
+use crate::clusters::{Beyond, Counted, Floors, INFINITE, NEEDED, gap_of, separate};
 use crate::counts::{Counts, Instants, Places};
-use crate::moments::Moments;
-use crate::quantiles::{Quantile, named, rank_of};
+use crate::statistics::{Moments, Quantile, named, rank_of};
 use tardy_model::histogram::{Bucket, Histogram};
 use tardy_model::result::{Figures, MAX, MetricResult, QUANTILES};
 
-/// Up to so many rows in the pooled cell, quantiles are exact; above, they come from the histogram.
+/// Up to this many rows in the pooled cell, quantiles are exact; above, they come from the
+/// histogram.
 pub const EXACT_ROWS: usize = 10_000_000;
 
-/// Up to so many rows, values are kept in their order; above, clusters are counted as the values
+/// Up to this many rows, values are kept in their order; above, clusters are counted as the values
 /// pass by.
 pub const KEPT_ROWS: usize = 1_000_000;
 
-/// From so many on, room is made for as many as are kept.
+/// From this many on, memory is allocated for all that may be kept.
 const MANY: usize = 1 << 16;
 
 /// Above that many, values below these quantiles of what was seen until then are passed over when
@@ -28,7 +27,7 @@ const FLOORS: [f64; 2] = [0.9, 0.998];
 /// Values without a counter of their own that are held together once they need not be exact.
 const SPILL: usize = 1 << 16;
 
-/// After so many values the counters, of 32 bits, are emptied.
+/// After this many values the counters, which have 32 bits, are emptied.
 const EMPTIED_AT: u64 = 1 << 31;
 
 /// The greatest value and its packet; of equals, the earliest trial's first.
@@ -94,7 +93,7 @@ impl PartialEq for Room {
 
 impl Eq for Room {}
 
-/// All that is said of values but exact quantiles.
+/// All figures of the values except exact quantiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Spilled {
     histogram: Histogram,
@@ -429,7 +428,7 @@ impl MetricDigest {
         }
     }
 
-    /// What stands at a rank; `None` where that is no packet that arrived.
+    /// The value at a rank; `None` if the packet at that rank never arrived.
     fn at(&self, summary: &Summary, rank: u64) -> Option<At> {
         let histogram = &summary.all.histogram;
         let (bucket, before) = histogram.bucket_at_rank(rank)?;

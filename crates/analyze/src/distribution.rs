@@ -5,11 +5,10 @@
 use crate::arrival::ArrivalPass;
 use crate::chunk::{Chunk, ROWS};
 use crate::clusters::INFINITE;
-use crate::coverage::CoverageByBurst;
 use crate::digest::MetricDigest;
 use crate::gates::GatePass;
-use crate::outcomes;
-use crate::repeats::blocks::{BlockPass, Blocks};
+use crate::outcomes::{self, CoverageByBurst};
+use crate::repeats::{BlockPass, Blocks};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use tardy_model::point::{Metric, Point};
@@ -22,7 +21,7 @@ pub struct Wanted {
     pub metrics: Vec<Metric>,
     /// The stamp that `delta` is of; [`Point::RxKernel`] if not given.
     pub delta_of: Option<Point>,
-    /// Points whose coverage is looked at.
+    /// Points whose coverage is checked.
     pub points: Vec<Point>,
     /// The span metric whose blocks are kept, and the packets intended.
     pub blocks_of: Option<(Metric, u64)>,

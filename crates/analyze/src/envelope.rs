@@ -6,14 +6,11 @@
 //! A [`EnvelopePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a
 //! [`Trace`].
 
-mod delta;
-mod grid;
 mod shape;
 
-pub use grid::{ALL_SPOTS, Grid, MOST_COLUMNS, MOST_ROWS, columns_each};
+use crate::arrival::EARLIEST_NS;
+pub use shape::{ALL_SPOTS, Grid, MOST_COLUMNS, MOST_ROWS, columns_each};
 pub use shape::{Shape, bins};
-
-use delta::DeltaPass;
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
@@ -23,8 +20,8 @@ use tardy_model::trial::{StreamRecord, TrialRecord};
 /// Most buckets of one metric in one trial: more than a wide window has columns for.
 pub const MOST_BUCKETS: usize = 400;
 
-/// Buckets of all metrics in all trials of a run together, while there are at most so many of
-/// those.
+/// The most buckets that all metrics in all trials of a run have together, while there are no more
+/// metrics and trials than that.
 pub const ALL_BUCKETS: usize = 30_000;
 
 /// How many buckets each of `traces` metrics in trials may have, so that the whole run stays
@@ -110,7 +107,8 @@ pub struct Grain {
 }
 
 impl Grain {
-    /// For a run of so many metrics in trials, `trials` of which stand in one picture.
+    /// For a run with `lines` metrics over all streams and trials, of which one plot shows `trials`
+    /// trials.
     pub fn of(lines: usize, trials: usize) -> Self {
         Grain { buckets: buckets_each(lines), columns: columns_each(lines, trials) }
     }
@@ -198,7 +196,7 @@ pub struct EnvelopePass {
 }
 
 impl EnvelopePass {
-    /// For one stream of a trial; each of `metrics` is looked at so finely.
+    /// For one stream of a trial; `grain` sets the resolution of each of `metrics`.
     pub fn new(record: &TrialRecord, stream: &str, metrics: &[Metric], grain: Grain) -> Option<Self> {
         let of = record.streams.get(stream)?;
         let packets_each = u64::from(of.intended).div_ceil(grain.buckets.max(1) as u64).max(1);
@@ -286,5 +284,65 @@ impl EnvelopePass {
         let shape = |(stage, histogram, sum): (Metric, Histogram, i128)| (stage, Shape::of(&histogram, sum));
         self.trace.stages = self.stages.into_iter().map(shape).filter(|(_, shape)| shape.count > 0).collect();
         self.trace
+    }
+}
+
+/// Arrivals are settled when this many are waiting.
+const SETTLED_AT: usize = 8192;
+
+/// Stamp, then receive, then number: the order of arrival; and whether there is a stamp.
+type Arrival = (i64, i64, i64, bool);
+
+/// One stream's arrivals of one trial.
+#[derive(Debug)]
+struct DeltaPass {
+    point: Point,
+    waiting: Vec<Arrival>,
+    last: Option<Arrival>,
+    /// Where one without a stamp stands: behind the stamped packet before it.
+    place: (i64, i64),
+    newest: i64,
+    settle_at: usize,
+}
+
+impl DeltaPass {
+    pub(super) fn new(point: Point) -> Self {
+        let place = (i64::MIN, i64::MIN);
+        DeltaPass { point, waiting: Vec::new(), last: None, place, newest: i64::MIN, settle_at: SETTLED_AT }
+    }
+
+    /// Adds rows; `tell` gets the number, the stamp and the value of each packet that is settled.
+    pub(super) fn push(&mut self, batch: &Batch, mut tell: impl FnMut(i64, i64, i64)) {
+        let point = self.point;
+        for row in (0..batch.len()).filter(|row| batch.has_arrived(*row, point)) {
+            let stamp = batch.stamp_ns(row, point);
+            if let Some(stamp) = stamp {
+                self.place = (stamp, batch.stamp_ns(row, Point::Receive).unwrap_or(i64::MAX));
+            }
+            self.waiting.push((self.place.0, self.place.1, batch.seq[row], stamp.is_some()));
+            self.newest = batch.scheduled_ns[row];
+            if self.waiting.len() >= self.settle_at {
+                self.settle(self.newest.saturating_sub(EARLIEST_NS), &mut tell);
+                self.settle_at = SETTLED_AT.max(2 * self.waiting.len());
+            }
+        }
+    }
+
+    /// Settles what is left.
+    pub(super) fn finish(mut self, mut tell: impl FnMut(i64, i64, i64)) {
+        self.settle(i64::MAX, &mut tell);
+    }
+
+    fn settle(&mut self, horizon: i64, tell: &mut impl FnMut(i64, i64, i64)) {
+        self.waiting.sort_unstable();
+        let settled = self.waiting.partition_point(|arrival| arrival.0 < horizon);
+        for arrival in self.waiting.drain(..settled) {
+            match self.last {
+                Some(last) if last > arrival => continue,
+                Some((before, _, _, true)) if arrival.3 => tell(arrival.2, arrival.0, arrival.0.wrapping_sub(before)),
+                _ => {}
+            }
+            self.last = Some(arrival);
+        }
     }
 }

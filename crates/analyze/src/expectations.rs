@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Did the cell keep the limits that the user wrote? Limits of figures, and of `early` and `late`,
-//! are judged on the pooled figures, and a figure that could not be had is not kept. What became
-//! of the packets is judged over every finished trial, whatever the validity ([`crate::seen`]), so
-//! that losing more packets never costs less.
+//! are judged on the pooled figures, and a limit on a figure that is not available is not kept.
+//! What became of the packets is judged over every finished trial, whatever the validity
+//! ([`crate::seen`]), so that losing more packets never costs less.
 
 use crate::clusters::NEEDED;
-use crate::quantiles::packets_for;
+use crate::outcomes::counted;
 use crate::says;
 use crate::seen::{Certain, Seen};
+use crate::statistics::packets_for;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::point::Metric;
@@ -100,19 +101,8 @@ fn limited(seen: &Seen, count: Count, at_most: u64) -> (Option<u64>, Option<bool
     }
     let Some((trial, why)) = seen.unseen.first() else { return (Some(got), Some(true), None) };
     let others: Vec<u32> = seen.unseen.iter().skip(1).map(|(trial, _)| *trial).collect();
-    let others = if others.is_empty() { String::new() } else { format!(" (alike in {})", says::trials(&others)) };
+    let others = if others.is_empty() { String::new() } else { format!(" (the same in {})", says::trials(&others)) };
     (None, None, Some(format!("tardy did not see what became of all packets in trial {trial}: {why}{others}")))
-}
-
-fn counted(outcomes: &Outcomes, count: Count) -> u64 {
-    match count {
-        Count::Lost => outcomes.lost,
-        Count::NotSent => outcomes.not_sent,
-        Count::Early => outcomes.early,
-        Count::Late => outcomes.late,
-        Count::Duplicate => outcomes.duplicate,
-        Count::Reordered => outcomes.reordered,
-    }
 }
 
 /// The figure in ns, or why there is none. Of one that packets without a stamp could change, it is

@@ -62,7 +62,7 @@ impl Rows {
 pub fn over(parts: impl IntoIterator<Item = (String, String)>) -> String {
     let mut hash = Sha256::new();
     for (name, part) in parts {
-        // Neither holds a line feed, so no two lists read alike.
+        // Neither contains a line feed, so no two lists give the same text.
         hash.update(format!("{name}\n{part}\n"));
     }
     text(hash)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Did packets leave when they should? Each is judged at `tx_kernel`, where a queue discipline
 //! that holds packets hands them over: against the windows of its class, or against its launch
-//! time less `etf.delta`. How stands in `docs/method/gates.md`.
+//! time less `etf.delta`. `docs/method/gates.md` says how.
 
 use std::collections::BTreeMap;
 use tardy_model::gates::Window;

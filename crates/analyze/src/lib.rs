@@ -3,7 +3,7 @@
 //!
 //! Everything here is a function of the samples and of the trials' records: no input or output, no
 //! clock, no randomness. [`cell::CellAnalysis`] is the way in; the other modules are its parts.
-//! How each figure is made stands in `docs/method/`.
+//! `docs/method/` says how each figure is made.
 
 pub mod arrival;
 pub mod cell;
@@ -11,8 +11,6 @@ mod chunk;
 pub mod clusters;
 pub mod compare;
 mod counts;
-pub mod coverage;
-mod delta;
 pub mod digest;
 pub mod distribution;
 pub mod envelope;
@@ -20,18 +18,16 @@ pub mod expectations;
 pub mod fingerprint;
 pub mod gates;
 pub mod loads;
-pub mod moments;
 pub mod observer;
-pub mod outage;
 pub mod outcomes;
 pub mod own_trace;
 pub mod packets;
 pub mod placement;
-pub mod quantiles;
 pub mod repeats;
 pub mod ruler;
 pub mod run;
 mod says;
 pub mod seen;
+pub mod statistics;
 pub mod validity;
 pub mod worst;

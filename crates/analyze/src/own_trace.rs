@@ -4,17 +4,14 @@
 //! it is tardy that they show.
 //!
 //! Three comparisons, each with a test that holds for values that are skewed and hang together:
-//! [`edge`], [`intervals`], [`residues`]. Formulas, limits and their sources stand in
+//! [`edge`], [`intervals`], [`residues`]. Formulas, limits and their sources are in
 //! `docs/method/own-trace.md`.
 
 mod cell;
-pub mod chance;
 mod edge;
 mod intervals;
 mod judge;
-mod pass;
 mod residues;
-mod told;
 
 pub use cell::CellTrace;
 pub(crate) use cell::OwnTracePass;
@@ -22,7 +19,7 @@ pub use judge::{judge, stamp_ns};
 
 /// The verdict's id.
 pub const ID: &str = "own-trace";
-/// The chance that a run without any trace of tardy is told to have one.
+/// The chance that a run without any trace of tardy is reported to have one.
 pub const MOST_P: f64 = 0.001;
 /// A difference up to this share of the metric's median is no trace.
 pub const LEAST_SHARE: f64 = 0.05;
@@ -50,7 +47,7 @@ pub struct Difference {
     pub packets: u64,
     /// Independent comparisons that the test rests on.
     pub comparisons: u64,
-    /// The least value of an affected packet, where single ones are looked at.
+    /// The least value of an affected packet, where single ones are examined.
     pub least_ns: i64,
     pub greatest_ns: i64,
     pub class: Option<(u64, u64)>,

@@ -10,7 +10,7 @@ use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqP
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
 
-/// So many names of others are kept of each CPU.
+/// For each CPU this many names of other users are kept.
 const MOST_USERS: usize = 10;
 
 /// Placements by thread, gathered trial by trial.

@@ -7,14 +7,12 @@
 //! sure but too small to matter still counts as repeating.
 
 pub mod apart;
-pub mod blocks;
-pub mod scores;
-pub mod student;
 
 use crate::clusters::INFINITE;
 use crate::says;
+use crate::statistics::rank_of;
 use apart::{Apart, apart};
-use blocks::Blocks;
+use tardy_model::histogram::Histogram;
 use tardy_model::point::Metric;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
@@ -23,7 +21,7 @@ pub const LEAST_TRIALS: usize = 5;
 /// Fewer blocks than this in a trial say too little of how much they hang together.
 pub const LEAST_BLOCKS: usize = 5;
 /// Below this chance the trials differ by more than luck. It is the chance for both figures of a
-/// cell together: of cells whose trials are alike, one in fifty is warned of.
+/// cell together: of cells whose trials do not differ, one in fifty gets a warning.
 pub const LEAST_P: f64 = 0.02;
 /// A spread of the trials' medians up to this share of their median does not matter in practice.
 pub const P50_SHARE: f64 = 0.10;
@@ -58,7 +56,7 @@ struct Spread {
     /// The test's chance, for several figures are tested.
     p_value: f64,
     /// True if some trial has no such figure of its own, so that the medians of the trials' blocks
-    /// stand in.
+    /// are used instead.
     by_blocks: bool,
 }
 
@@ -143,7 +141,7 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     };
     let unresolved = match p99.as_ref().map(|p99| p99.by_blocks) {
         Some(false) => "",
-        Some(true) => " (p99 is not resolved in every trial: the medians of its blocks stand in)",
+        Some(true) => " (p99 is not resolved in every trial: the medians of its blocks are used instead)",
         None => " (p99 is not resolved in every trial)",
     };
     let many = says::number(trials.len());
@@ -174,4 +172,75 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
         verdict = spread.tells(verdict);
     }
     complete(verdict).with("blocks_per_trial", p50_blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0) as u64)
+}
+
+/// Blocks of a trial: many enough that how much neighbours hang together can be seen, and reckoned
+/// with.
+pub const BLOCKS: u64 = 128;
+/// The fewest packets of a block.
+const LEAST_PACKETS: u64 = 10;
+
+/// Block values of one trial, in the order of time. What never arrived counts as infinite
+/// ([`INFINITE`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// Medians, ns.
+    pub p50_ns: Vec<i64>,
+    /// 99th percentiles by nearest rank, ns: the maximum where a block has fewer than 100 packets.
+    pub p99_ns: Vec<i64>,
+}
+
+/// Cuts a trial into blocks while it passes by.
+#[derive(Debug)]
+pub struct BlockPass {
+    size: u64,
+    filled: u64,
+    histogram: Histogram,
+    blocks: Blocks,
+}
+
+impl BlockPass {
+    /// For a trial of `intended` packets: up to [`BLOCKS`] blocks, equally long in time because
+    /// the stream is cyclic.
+    pub fn new(intended: u64) -> Self {
+        let size = intended.div_ceil(BLOCKS).max(LEAST_PACKETS);
+        BlockPass { size, filled: 0, histogram: Histogram::new(), blocks: Blocks::default() }
+    }
+
+    /// Adds the next packets.
+    pub fn absorb(&mut self, mut values: &[i64]) {
+        while !values.is_empty() {
+            let room = usize::try_from(self.size - self.filled).unwrap_or(usize::MAX);
+            let (now, later) = values.split_at(values.len().min(room));
+            let ends = |(min, max): (i64, i64), value: &i64| (min.min(*value), max.max(*value));
+            let (min, max) = now.iter().fold((INFINITE, i64::MIN), ends);
+            if max == INFINITE {
+                now.iter().filter(|value| **value != INFINITE).for_each(|value| self.histogram.record(*value));
+            } else {
+                self.histogram.record_within(now, min, max);
+            }
+            self.filled += now.len() as u64;
+            if self.filled == self.size {
+                self.close();
+            }
+            values = later;
+        }
+    }
+
+    fn close(&mut self) {
+        let value = |q: f64| self.histogram.value_at_rank(rank_of(q, self.filled)).unwrap_or(INFINITE);
+        let (p50, p99) = (value(0.5), value(0.99));
+        self.blocks.p50_ns.push(p50);
+        self.blocks.p99_ns.push(p99);
+        self.filled = 0;
+        self.histogram = Histogram::new();
+    }
+
+    /// The blocks. One that is less than half full is left out.
+    pub fn finish(mut self) -> Blocks {
+        if self.filled * 2 >= self.size {
+            self.close();
+        }
+        self.blocks
+    }
 }

@@ -21,7 +21,7 @@ pub const GRAIN_NS: i64 = 1_000;
 const TIMER: &str = "guest-timer";
 const DISAGREES: &str = "ruler";
 
-/// A sender whose timer is looked at.
+/// A sender whose timer is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     pub stream: String,

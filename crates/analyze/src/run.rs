@@ -32,12 +32,10 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
     }
     let mut verdicts = verdicts;
     verdicts.extend(moved_points(&results));
-    let mut available = results.iter().filter(|cell| cell.not_available.is_none()).peekable();
-    let valid = available.peek().is_some() && available.all(|cell| cell.valid) && crate::validity::is_valid(&verdicts);
     let mut results = Results {
         format: FORMAT,
         name: name.to_owned(),
-        valid,
+        valid: is_valid(&results, &verdicts),
         expectations_met: None,
         expectations,
         fingerprint: None,
@@ -47,6 +45,12 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
     };
     judge_expectations(&mut results);
     results
+}
+
+/// True if a run with these cells and these verdicts of its own may be used.
+pub fn is_valid(cells: &[CellResult], verdicts: &[Verdict]) -> bool {
+    let mut available = cells.iter().filter(|cell| cell.not_available.is_none()).peekable();
+    available.peek().is_some() && available.all(|cell| cell.valid) && crate::validity::is_valid(verdicts)
 }
 
 /// Takes the judgement from limits whose figures must not be used, and says whether the
@@ -100,7 +104,8 @@ pub fn outcome(results: &Results) -> Outcome {
 
 /// Cells whose `rx_kernel` is not taken at one point must not be compared by it.
 fn moved_points(cells: &[CellResult]) -> Option<Verdict> {
-    // The farthest of a cell's streams: what it shares with others is told of them.
+    // Of a cell's streams the one whose point is farthest on the way. A cause that it shares with
+    // other streams is reported for them.
     let taken = |cell: &CellResult| {
         let is =
             |at: &RxKernelAt| cell.streams.values().any(|stream| stream.rx_kernel_at.as_deref() == Some(at.name()));

@@ -13,7 +13,7 @@ pub(crate) fn time(ns: i64) -> String {
     }
 }
 
-/// Why a percentile is not told that packets without a stamp could change.
+/// Why a percentile is not reported that packets without a stamp could change.
 pub(crate) fn between(name: &str, [least, greatest]: &[Option<i64>; 2]) -> String {
     let why = "packets that were received without a stamp could change it";
     match (least, greatest) {

@@ -1,19 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is known for certain of the packets of every finished trial, whatever else is wrong with
-//! it: the counts that expectations limit ([`Count::needs_no_validity`]). No clock and no stamp
-//! has a part in them, so a trial that is not valid, or left out of the figures, counts like any
-//! other. Where tardy did not see what became of packets, a count is a lower bound.
+//! it: the counts that expectations limit ([`Count::needs_no_validity`]). They depend on no clock
+//! and no stamp, so a trial that is not valid, or left out of the figures, counts like any other.
+//! If tardy did not see what became of packets, a count is a lower bound: a path that is down loses
+//! packets, which is a finding; a socket or memory that tardy lacks leaves the packets unseen,
+//! which is none.
 
-use crate::outage::{Broke, is_outage_of_send, of_receive};
 use crate::says;
 use tardy_model::expect::Count;
 use tardy_model::result::Outcomes;
 use tardy_model::trial::{Counters, StreamRecord, TrialRecord};
 
+// The errnos are Linux's and are spelled out here, because the judging machine need not be Linux.
+
+/// What a call that failed is evidence of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broke {
+    /// tardy did not see what became of the packets.
+    Measuring,
+    /// The path or the peer was gone: the packets that did not come are lost.
+    Path,
+}
+
+/// EBADF, ENOMEM, EFAULT, EINVAL, EBADMSG (bytes that are no message), ENOTSOCK, ENOBUFS.
+const OF_MEASURING: [i32; 7] = [9, 12, 14, 22, 74, 88, 105];
+
+/// ENXIO, ENODEV, EPIPE, ENETDOWN, ENETUNREACH, ECONNABORTED, ECONNRESET, ENOTCONN, ESHUTDOWN,
+/// ETIMEDOUT, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH.
+const OF_A_SEND: [i32; 13] = [6, 19, 32, 100, 101, 103, 104, 107, 108, 110, 111, 112, 113];
+
+/// What the errno that ended a receiver is evidence of. An unknown number counts as the path's: an
+/// errno that nobody understood must not excuse a loss.
+pub fn of_receive(errno: i32) -> Broke {
+    if OF_MEASURING.contains(&errno) { Broke::Measuring } else { Broke::Path }
+}
+
+/// True if a port that refuses a packet with this errno has no path or no peer, so that the packet
+/// is lost as surely as one that vanished on the way. A full queue, a firewall or a packet that is
+/// too long is no outage: such packets are not sent.
+pub fn is_outage_of_send(errno: i32) -> bool {
+    OF_A_SEND.contains(&errno)
+}
+
 /// One count of a stream, over the trials added so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// At least so many.
+    /// The count, or a lower bound of it.
     pub at_least: u64,
     /// Of these, packets that an outage kept from being sent: the rows say `not_sent`.
     pub by_outage: u64,

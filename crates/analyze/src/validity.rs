@@ -2,50 +2,24 @@
 //! May a trial's numbers be used at all? Each rule looks at the measured evidence and says nothing
 //! when all is well.
 //!
-//! A rule is a file here and a line in [`RULES`]. A trial is valid if no verdict is
+//! A rule is a constant in a file here and a line in [`RULES`]. Small rules of one subject share a
+//! file. A trial is valid if no verdict is
 //! [`Level::Invalid`](tardy_model::verdict::Level::Invalid). What made it invalid decides whether
 //! it may be left out of its cell: [`Spoils`].
 
-mod advance;
-mod after_silence;
-mod causality;
-mod clock_jump;
-mod clock_step;
+mod broken;
+mod clocks;
 pub(crate) mod competing_cpu;
-mod coverage;
 pub(crate) mod cpu_use;
+mod cpus;
 mod evidence;
-mod failed;
-mod foreign;
-mod interrupted;
-mod late_stamps;
-mod late_start;
-mod launch_drops;
-mod launch_ignored;
+mod launching;
 mod load;
-mod loss;
-mod moved_point;
-mod narrow_windows;
-mod no_gates;
-mod other_runs;
-mod pm_qos;
-mod policy;
-mod queue_overflow;
-mod rate;
-mod receiver_broke;
-mod recorder;
-mod recorder_delay;
+mod packets;
 mod rt_bandwidth;
 mod rules;
-mod send_errors;
-mod shaper;
 mod shared_cpu;
-mod softirq;
-mod steal;
-mod tai_offset;
-mod vlan_pcp;
-mod vlan_tags;
-mod warmup;
+mod stamps;
 
 pub use evidence::{Evidence, Of};
 pub use rules::{RULES, is_valid, judge_trial, path_failed, was_measured_well};
@@ -72,7 +46,7 @@ pub enum Spoils {
 /// The figure by which a verdict of a rule that is [`Spoils::Told`] says what it spoils.
 const SPOILS: &str = "spoils";
 
-/// A rule: its id, which its verdicts bear, and how it judges.
+/// A rule: its id, which its verdicts have, and how it judges.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The verdicts' id; stable.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run folder, judged anew from its trials.
 
-use crate::judge::{Judge, Judged};
-use crate::verdicts::{in_guest, refused, short};
+use crate::judge::{Added, Judge, Judged, in_guest, refused, short};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::thread::ScopedJoinHandle;
 use tardy_analyze::cell::TrialPass;
 use tardy_analyze::fingerprint::Rows;
+use tardy_analyze::validity::is_valid;
 use tardy_analyze::{observer, own_trace};
 use tardy_model::manifest::{GuestEntry, Manifest};
 use tardy_model::result::Results;
@@ -22,7 +23,21 @@ use tardy_store::{RunFolder, StoreError, TrialId};
 /// # Errors
 /// If something of it cannot be read.
 pub fn folder(run: &RunFolder, experiment: &Experiment, manifest: &Manifest) -> Result<Judged, StoreError> {
-    judge(run, experiment, manifest, None)
+    judge(run, experiment, manifest, Added::new(), None)
+}
+
+/// The same with figures of more metrics than the experiment asks for. These change neither the
+/// metrics that lead nor what the run says of traces of tardy.
+///
+/// # Errors
+/// If something of it cannot be read.
+pub fn folder_with(
+    run: &RunFolder,
+    experiment: &Experiment,
+    manifest: &Manifest,
+    added: Added,
+) -> Result<Judged, StoreError> {
+    judge(run, experiment, manifest, added, None)
 }
 
 /// Judges trial `n` of each cell as if there were no others. What the run itself said stays.
@@ -38,14 +53,15 @@ pub fn trial(
     n: u32,
 ) -> Result<Option<Judged>, StoreError> {
     let trials = run.trials()?;
-    let has = |id: &str| trials.iter().any(|trial| trial.cell == id && trial.n == n);
+    let cells: BTreeSet<&str> = trials.iter().filter(|trial| trial.n == n).map(|trial| trial.cell.as_str()).collect();
+    let has = |id: &str| cells.contains(id);
     experiment.cells.retain(|cell| has(&cell.id));
     manifest.cells.retain(|cell| has(&cell.id));
     if experiment.cells.is_empty() {
         return Ok(None);
     }
     manifest.cells.iter_mut().for_each(|cell| cell.trials = 1);
-    let mut judged = judge(run, experiment, manifest, Some(n))?;
+    let mut judged = judge(run, experiment, manifest, Added::new(), Some(n))?;
     judged.results.name = format!("{} (trial {n} alone)", judged.results.name);
     judged.results.fingerprint = None;
     judged.results.cells.iter_mut().for_each(|cell| cell.fingerprint = None);
@@ -58,9 +74,10 @@ fn judge(
     run: &RunFolder,
     experiment: &Experiment,
     manifest: &Manifest,
+    added: Added,
     only: Option<u32>,
 ) -> Result<Judged, StoreError> {
-    let mut judge = Judge::new(experiment);
+    let mut judge = Judge::adding(experiment, added);
     judge.ruler(&manifest.ruler);
     if manifest.guest.as_ref().is_some_and(GuestEntry::is_exact) {
         judge.exact();
@@ -82,7 +99,7 @@ fn judge(
             }
         }
         look_through(run, &mut under_way)?;
-        // In their order, whichever was looked through first.
+        // In their order, whichever was read first.
         for UnderWay { id, pass, rows, .. } in under_way {
             if let Some(cell) = judge.cell(&id.cell) {
                 cell.end(pass);
@@ -105,27 +122,28 @@ fn judge(
     }
     let mut judged = judge.finish(manifest);
     if let Some(written) = written(run)? {
-        // What the run itself said at its end, and only it could know, stands; it makes nothing
-        // valid that is not. What follows from the samples is judged anew.
+        // The run's verdicts stay as it wrote them at its end, and with them its traces of tardy:
+        // a newer tardy may search for these in another way. What a run wrote makes nothing valid
+        // that is not.
         let results = &mut judged.results;
-        // One trial alone does not show again what all of them showed.
-        let of_samples = |verdict: &Verdict| verdict.id == own_trace::ID && only.is_none();
-        let found = std::mem::take(&mut results.verdicts).into_iter().filter(of_samples);
-        let at = written.verdicts.iter().position(of_samples);
-        let mut verdicts: Vec<Verdict> = written.verdicts.into_iter().filter(|verdict| !of_samples(verdict)).collect();
-        let at = at.unwrap_or(verdicts.len());
-        verdicts.splice(at..at, found);
-        results.verdicts = verdicts;
-        results.valid &=
-            if only.is_none() { written.valid } else { tardy_analyze::validity::is_valid(&results.verdicts) };
+        let is_trace = |verdict: &Verdict| verdict.id == own_trace::ID;
+        let (traces, others): (Vec<Verdict>, Vec<Verdict>) =
+            std::mem::take(&mut results.verdicts).into_iter().partition(is_trace);
+        // A single trial does not repeat what all of them showed.
+        let are_new = only.is_none() && !written.verdicts.iter().any(is_trace);
+        let new = if are_new { traces } else { Vec::new() };
+        let valid = tardy_analyze::run::is_valid(&results.cells, &others) && is_valid(&new);
+        results.verdicts = written.verdicts;
+        results.verdicts.extend(new);
+        results.valid = valid && if only.is_none() { written.valid } else { is_valid(&results.verdicts) };
         tardy_analyze::run::judge_expectations(results);
     }
     Ok(judged)
 }
 
-/// Trials that are looked through at the same time, at most.
+/// The most trials that are read at the same time.
 const MOST_WORKERS: usize = 8;
-/// Streams that are looked through at the same time: each takes some 60 MB. One trial may have
+/// The most streams that are read at the same time: each takes some 60 MB. One trial may have
 /// more.
 const MOST_STREAMS: usize = 8;
 /// Bytes that the records of trials which are held at the same time take as JSON. One trial's may
@@ -134,8 +152,8 @@ const MOST_RECORDS: u64 = 8 << 20;
 /// Trials with fewer packets are not worth a thread.
 const WORTH_A_THREAD: u64 = 100_000;
 
-/// The records of the next trials: as many as can be looked through side by side in the memory
-/// that one large trial takes.
+/// The records of the next trials: as many as can be read at the same time in the
+/// memory that one large trial takes.
 fn side_by_side(run: &RunFolder, trials: &[TrialId], workers: usize) -> Result<Vec<TrialRecord>, StoreError> {
     let (mut records, mut streams, mut bytes) = (Vec::new(), 0, 0);
     for id in &trials[..trials.len().min(workers)] {
@@ -153,7 +171,7 @@ fn side_by_side(run: &RunFolder, trials: &[TrialId], workers: usize) -> Result<V
     Ok(records)
 }
 
-/// A trial that is looked through.
+/// A trial whose samples are being read.
 struct UnderWay<'a> {
     id: &'a TrialId,
     record: &'a TrialRecord,
@@ -161,7 +179,7 @@ struct UnderWay<'a> {
     rows: Option<Rows>,
 }
 
-/// Looks through the samples of some trials, each on a thread of its own if they are large.
+/// Reads the samples of some trials, each on a thread of its own if they are large.
 fn look_through(run: &RunFolder, trials: &mut [UnderWay<'_>]) -> Result<(), StoreError> {
     let streams = trials.iter().flat_map(|trial| trial.record.streams.values());
     let packets: u64 = streams.map(|stream| u64::from(stream.intended)).sum();

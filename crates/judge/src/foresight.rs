@@ -1,26 +1,82 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be told of a run before it begins: what can never be valid or told, and how long it
-//! takes. Pure: what of the machine it rests on is an argument.
+//! What can be said of a run before it begins: what can never be valid or resolved, how long it
+//! takes, and what it leaves on disk. Pure: what it needs of the machine is an argument.
 
-mod cycle;
-mod estimate;
-mod foreseen;
-mod percentile;
-mod spin;
-mod trials;
-
-pub use estimate::estimate;
-pub use foreseen::{Foreseen, Machine};
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use tardy_analyze::clusters::NEEDED;
+use tardy_analyze::repeats::LEAST_TRIALS;
+use tardy_analyze::ruler::GRAIN_NS;
+use tardy_analyze::statistics::packets_for;
+use tardy_model::expect::{Limit, Of};
+use tardy_model::machine::RtLimit;
+use tardy_model::result::QUANTILES;
+use tardy_model::stream::{Kind, Policy, Side, Stream};
+use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
-use tardy_spec::experiment::{Cell, Experiment};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
+use tardy_spec::placement::spins_realtime;
+use tardy_spec::schema::show_duration;
+
+/// What the checks need of the machine; what is not known is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// How long realtime threads may run; `None` also where there is no limit.
+    pub rt_limit: Option<RtLimit>,
+    /// The kernel's release.
+    pub release: Option<String>,
+}
+
+/// One thing that is foreseen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// A warning, or a note.
+    pub level: Level,
+    /// The key that makes it so.
+    pub key: String,
+    pub why: String,
+    pub help: String,
+    /// The cells that it is of, where it is not of all.
+    pub cells: Vec<String>,
+}
+
+impl Foreseen {
+    fn new(level: Level, key: String, why: String, help: String) -> Foreseen {
+        Foreseen { level, key, why, help, cells: Vec::new() }
+    }
+}
+
+impl fmt::Display for Foreseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Foreseen { level, key, why, help, cells } = self;
+        write!(f, "{}: `{key}`: {why}", level.name())?;
+        match cells.as_slice() {
+            [] => {}
+            [one] => write!(f, ", in cell {one}")?,
+            [first, others @ ..] => write!(f, ", in cell {first} and {} more", others.len())?,
+        }
+        write!(f, " ({help})")
+    }
+}
+
+/// A count with its thousands apart, as an experiment file may have it.
+fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push('_');
+        }
+        out.push(digit);
+    }
+    out
+}
 
 /// Looks at one cell.
 type OfACell = fn(&Experiment, &Cell, &Machine) -> Vec<Foreseen>;
 
-/// What is looked at in each cell, one file each.
-const OF_A_CELL: &[OfACell] = &[spin::of, cycle::of, percentile::of];
+/// The checks of each cell.
+const OF_A_CELL: &[OfACell] = &[spin, cycle, percentile];
 
 /// Different warnings that are listed. Beyond, nobody would read them.
 const MOST: usize = 50;
@@ -43,11 +99,256 @@ pub fn foresee(experiment: &Experiment, machine: &Machine) -> Vec<Foreseen> {
         true => found,
         false => Foreseen { cells: of.iter().map(|n| cells[*n].id.clone()).collect(), ..found },
     });
-    let mut foreseen: Vec<Foreseen> = named.chain(trials::of(experiment)).collect();
+    let mut foreseen: Vec<Foreseen> = named.chain(trials(experiment)).collect();
     foreseen.sort_by_key(|found| std::cmp::Reverse(found.level));
     if more > 0 {
         let why = format!("{more} more warnings, of other cells, are not listed");
         foreseen.push(Foreseen::new(Level::Note, "matrix".to_owned(), why, "plan fewer cells at a time".to_owned()));
     }
     foreseen
+}
+
+/// The first kernel with the fair server, which took the place of the limit for kernels without
+/// groups of realtime tasks.
+const FAIR_SERVER: (u32, u32) = (6, 12);
+/// What it leaves a realtime thread while ordinary tasks wait for its CPU: all but 50 ms of each
+/// second (`fair_server/runtime`).
+const FAIR: RtLimit = RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 };
+
+/// The share of the time that the thread spins, and the key that says so.
+fn spins(stream: &Stream, side: Side) -> (f64, &'static str) {
+    match side {
+        Side::Tx if stream.kind != Kind::Pingpong => {
+            ((stream.tx.spin.0 as f64 / stream.cycle.0.max(1) as f64).min(1.0), "tx.spin")
+        }
+        Side::Tx | Side::Reply => (1.0, "tx.wait"),
+        Side::Rx => (1.0, "rx.wait"),
+    }
+}
+
+/// How long a trial lasts; `None` of a ping-pong, which measures that.
+fn trial_ns(stream: &Stream) -> Option<i64> {
+    stream.kind.is_scheduled().then(|| i64::from(stream.count).saturating_mul(stream.cycle.0))
+}
+
+/// `6.18.44-fc` as 6 and 18.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Realtime threads that spin for longer than the kernel lets them: the rule `rt-bandwidth` makes
+/// such trials not valid.
+fn spin(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
+    let release = machine.release.as_deref();
+    let is_fair = release.and_then(version).is_some_and(|version| version >= FAIR_SERVER);
+    let Some(limit) = (if is_fair { Some(FAIR) } else { machine.rt_limit }) else { return Vec::new() };
+    if limit.period_ns <= 0 || limit.runtime_ns >= limit.period_ns {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for stream in &cell.setup.streams {
+        for side in Side::of(stream).filter(|side| spins_realtime(stream, *side)) {
+            let (share, field) = spins(stream, side);
+            let is_short = trial_ns(stream).is_some_and(|ns| ns < limit.runtime_ns);
+            if is_short || share <= limit.runtime_ns as f64 / limit.period_ns as f64 {
+                continue;
+            }
+            let thread = format!("{}.{side}, which spins as {},", stream.name, side.policy(stream));
+            let [stop, period, runtime] = [limit.period_ns - limit.runtime_ns, limit.period_ns, limit.runtime_ns]
+                .map(|ns| show_duration(Nanos(ns)));
+            let why = match is_fair {
+                true => format!(
+                    "{thread} would be stopped for {stop} of each {period} in which another task waits for its CPU, by the fair server of \
+                     this kernel, {}, whatever sched_rt_runtime_us says; the rule rt-bandwidth then makes the trial not valid",
+                    release.unwrap_or_default()
+                ),
+                false => format!(
+                    "{thread} would be stopped for {stop} of each {period}: realtime threads may run {runtime} of it (sched_rt_runtime_us), \
+                     and the rule rt-bandwidth makes every trial not valid"
+                ),
+            };
+            let instead = match field {
+                "tx.spin" => format!("write a tx.spin below {}", show_duration(Nanos(stream.cycle.0 / 10 * 9))),
+                field => format!("write {field} = \"block\", or policy = \"other\""),
+            };
+            let help = match is_fair {
+                true => format!("{instead}, or keep all other tasks off that CPU: docs/how-to/isolation.md"),
+                false => format!("{instead}, or lift the limit: sysctl kernel.sched_rt_runtime_us=-1"),
+            };
+            found.push(Foreseen::new(Level::Warning, format!("stream.{}.{field}", stream.name), why, help));
+        }
+    }
+    found
+}
+
+/// How late the kernel may end a sleep of a thread under policy `other`, unless somebody set
+/// another timer slack, ns.
+const SLACK_NS: i64 = 50_000;
+
+/// Cycles that no ruler can tell apart, or that the sender cannot keep by the kernel's own rule.
+/// Only what is the same on every machine is known before the run: docs/method/ruler.md.
+fn cycle(_: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen> {
+    let timed = |stream: &&Stream| stream.kind.is_scheduled() && !stream.port.traits().is_simulated;
+    cell.setup.streams.iter().filter(timed).filter_map(one).collect()
+}
+
+fn one(stream: &Stream) -> Option<Foreseen> {
+    let (cycle, key) = (show_duration(stream.cycle), format!("stream.{}.cycle", stream.name));
+    if stream.cycle.0 < GRAIN_NS {
+        let grain = show_duration(Nanos(GRAIN_NS));
+        let why = format!(
+            "packets {cycle} apart cannot be told from each other: reading the clock and returning from a call take about {grain} \
+             (docs/method/ruler.md), and no sender keeps such a rate"
+        );
+        return Some(Foreseen::new(Level::Warning, key, why, format!("write a cycle well above \"{grain}\"")));
+    }
+    let awake = stream.tx.spin.0 >= stream.cycle.0 || stream.tx.spin.0 > SLACK_NS;
+    // Packets with launch times wait for theirs in the queue discipline.
+    if stream.tx.policy == Policy::Other && stream.cycle.0 <= SLACK_NS && !awake && !stream.launch.is_some() {
+        let slack = show_duration(Nanos(SLACK_NS));
+        let why = format!(
+            "the kernel may wake a sender under policy other {slack} late, its timer slack, which is no less than the cycle of {cycle}: \
+             packets of several cycles leave at once, and scheduled..wakeup shows the slack (docs/method/schedule.md)"
+        );
+        let help = format!("write tx.policy = \"fifo:90\", tx.spin = \"{cycle}\", or a cycle well above \"{slack}\"");
+        return Some(Foreseen::new(Level::Warning, key, why, help));
+    }
+    None
+}
+
+/// Limits of percentiles that the packets are too few to resolve: such an expectation is never met.
+fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen> {
+    // Of several limits of a stream the farthest percentile says what all of them need.
+    let mut farthest: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for expectation in &cell.expect {
+        if let Limit::Metric { metric, of: Of::Quantile(index), .. } = expectation.limit {
+            let of = farthest.entry((&expectation.stream, metric.to_string())).or_default();
+            *of = index.max(*of);
+        }
+    }
+    let trials = u64::from(experiment.trials);
+    let one = |((stream, metric), index): ((&str, String), usize)| {
+        let count = u64::from(cell.setup.streams.iter().find(|of| of.name == stream)?.count);
+        let (_, name, q) = QUANTILES.get(index)?;
+        let needed = packets_for(*q, NEEDED);
+        if count.saturating_mul(trials) >= needed {
+            return None;
+        }
+        let why = format!(
+            "{name} cannot be told from {} packets in each of {} trials, so the expectation cannot be met: {NEEDED} separate events must lie \
+             beyond it, for which it takes about {} packets, more if they come in bursts",
+            number(count),
+            number(trials),
+            number(needed)
+        );
+        let help = format!(
+            "write stream.{stream}.count = {}, or trials = {}",
+            number(needed.div_ceil(trials.max(1))),
+            number(needed.div_ceil(count.max(1)))
+        );
+        Some(Foreseen::new(Level::Warning, format!("expect.{stream}.{metric}"), why, help))
+    };
+    farthest.into_iter().filter_map(one).collect()
+}
+
+/// Fewer trials than it takes to tell whether a figure repeats.
+fn trials(experiment: &Experiment) -> Option<Foreseen> {
+    let trials = experiment.trials;
+    if usize::try_from(trials).is_ok_and(|trials| trials >= LEAST_TRIALS) {
+        return None;
+    }
+    let why = format!("`repeats` cannot be told from {trials} of each cell: it needs {LEAST_TRIALS}");
+    Some(Foreseen::new(Level::Note, "trials".to_owned(), why, format!("write trials = {LEAST_TRIALS} or more")))
+}
+
+/// Around a trial: its set-up, the warm-up, the time before the first packet and behind the last,
+/// collecting and judging, s.
+const AROUND_S: f64 = 0.3;
+/// Around a run: the ruler before and after, s.
+const RUN_S: f64 = 1.0;
+/// A round trip of a ping-pong, of which nobody knows before, s.
+const ROUND_TRIP_S: f64 = 50e-6;
+/// A row of six stages in `samples.parquet`: docs/performance.md, bytes.
+const ROW_BYTES: f64 = 8.7;
+/// The other files of a trial: its evidence and its histograms, bytes.
+const TRIAL_BYTES: f64 = 60e3;
+/// The page and the results, bytes.
+const RUN_BYTES: f64 = 500e3;
+
+/// One line: how long, how much, and what that assumes. `in_guest`: it is run in one.
+pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
+    let trials = f64::from(experiment.trials);
+    let of_cells = || experiment.cells.iter().map(|cell| trial_s(&cell.setup));
+    let seconds = RUN_S + trials * of_cells().map(|s| s.map_or(0.0, |s| s + AROUND_S)).sum::<f64>();
+    let packets = |setup: &Setup| setup.streams.iter().map(|stream| f64::from(stream.count)).sum::<f64>();
+    let rows: f64 = trials * experiment.cells.iter().map(|cell| packets(&cell.setup)).sum::<f64>();
+    let cells = experiment.cells.len();
+    let bytes = RUN_BYTES + trials * cells as f64 * TRIAL_BYTES + rows * ROW_BYTES;
+    let spans: Vec<f64> = of_cells().flatten().collect();
+    let (least, most) =
+        (spans.iter().copied().fold(f64::INFINITY, f64::min), spans.iter().copied().fold(0.0, f64::max));
+    let each = match spans.is_empty() {
+        true => "simulated".to_owned(),
+        false if least == most => format!("of {}", time(most)),
+        false => format!("of {} to {}", time(least), time(most)),
+    };
+    let is_assumed = |stream: &Stream| !stream.kind.is_scheduled();
+    let pingpong = experiment.cells.iter().any(|cell| cell.setup.streams.iter().any(is_assumed));
+    let mut assumes = match spans.is_empty() {
+        true => "time on port sim is not the clock's".to_owned(),
+        false => format!("{} around each", time(AROUND_S)),
+    };
+    if pingpong && !spans.is_empty() {
+        assumes += ", 50 µs a round trip";
+    }
+    if in_guest {
+        assumes += ", by the guest's own clock";
+    }
+    let (cell, trial) =
+        (if cells == 1 { "cell" } else { "cells" }, if experiment.trials == 1 { "trial" } else { "trials" });
+    let took = if spans.is_empty() { "seconds".to_owned() } else { time(seconds) };
+    format!(
+        "estimate: about {took} and {} on disk: {cells} {cell} × {} {trial} {each}, {assumes}, {ROW_BYTES} bytes a packet",
+        size(bytes),
+        experiment.trials
+    )
+}
+
+/// How long a trial of the cell takes from its first packet to its last, with loads that begin
+/// before; `None` where time is simulated.
+fn trial_s(setup: &Setup) -> Option<f64> {
+    if setup.is_simulated() {
+        return None;
+    }
+    let stream_s = |stream: &Stream| match stream.kind.is_scheduled() {
+        true => f64::from(stream.count) * stream.cycle.0 as f64 / 1e9,
+        false => f64::from(stream.count) * ROUND_TRIP_S / f64::from(stream.reply.in_flight.max(1)),
+    };
+    let lead_s = setup.loads.iter().map(|load| -load.start.0 as f64 / 1e9).fold(0.0, f64::max);
+    Some(lead_s + setup.streams.iter().map(stream_s).fold(0.0, f64::max))
+}
+
+/// A time to two digits, in what people say.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.01 => format!("{:.1} ms", s * 1e3),
+        s if s < 10.0 => format!("{} s", two(s)),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{} h", two(s / 3_600.0)),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        b if b < 1e9 => format!("{} MB", two(b / 1e6)),
+        b => format!("{} GB", two(b / 1e9)),
+    }
+}
+
+/// One decimal, where it says something.
+fn two(number: f64) -> String {
+    if number >= 10.0 || number.fract() < 0.05 { format!("{number:.0}") } else { format!("{number:.1}") }
 }

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cells of a run, trial by trial, and what they come to.
+//! The cells of a run, trial by trial, and what they come to; with the verdicts that follow from no
+//! trial, what the trials show over time, and what the line at the top says was sent.
 
-use crate::verdicts::{is_emulated, not_available, set};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
-use tardy_analyze::fingerprint::{self, Rows};
-use tardy_analyze::ruler::{self, Sender};
-use tardy_analyze::{observer, own_trace};
+use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
+use tardy_analyze::fingerprint::Rows;
+use tardy_analyze::ruler::Sender;
+use tardy_analyze::{fingerprint, observer, own_trace, ruler};
 use tardy_model::histogram::Histogram;
 use tardy_model::machine::RulerRecord;
-use tardy_model::manifest::Manifest;
-use tardy_model::result::Results;
+use tardy_model::manifest::{GuestEntry, INSTRUCTION_NS, Manifest};
+use tardy_model::point::Metric;
+use tardy_model::result::{Results, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
-use tardy_model::validity::Validity;
+use tardy_model::validity::{Changed, Validity};
 use tardy_model::verdict::{Level, Verdict};
+use tardy_report::Facts;
 use tardy_spec::experiment::{Cell, Experiment};
+use tardy_store::{RunFolder, StoreError};
 
 /// The cells of a run, trial by trial.
 pub struct Judge {
@@ -58,18 +62,27 @@ fn senders(cell: &Cell) -> Vec<Sender> {
     cell.setup.streams.iter().map(sender).collect()
 }
 
-fn analysis(cell: &Cell, validity: &Validity) -> CellAnalysis {
+/// Metrics that get figures although the experiment does not ask for them, by cell and stream.
+pub type Added = BTreeMap<String, BTreeMap<String, Vec<Metric>>>;
+
+fn analysis(cell: &Cell, added: BTreeMap<String, Vec<Metric>>, validity: &Validity) -> CellAnalysis {
     let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
     let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
     let leads = cell.setup.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.lead?))).collect();
     let cell = CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone());
-    cell.first(first).leads(leads).validity(validity)
+    cell.first(first).leads(leads).validity(validity).adding(added)
 }
 
 impl Judge {
     pub fn new(experiment: &Experiment) -> Self {
+        Judge::adding(experiment, Added::new())
+    }
+
+    /// The same with figures of more metrics.
+    pub(crate) fn adding(experiment: &Experiment, mut added: Added) -> Self {
         let validity = experiment.validity.clone();
-        let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), analysis(cell, &validity))).collect();
+        let mut of = |cell: &Cell| analysis(cell, added.remove(&cell.id).unwrap_or_default(), &validity);
+        let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), of(cell))).collect();
         let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell))).collect();
         let optional = experiment.cells.iter().filter(|cell| cell.optional).map(|cell| cell.id.clone()).collect();
         let (said, run, stamp_ns) = (BTreeMap::new(), Vec::new(), own_trace::stamp_ns(&[]));
@@ -111,7 +124,7 @@ impl Judge {
         Some(cell.trial(record, streams.iter().map(|(name, batch)| (name, batch))))
     }
 
-    /// A verdict that follows from no trial: a cell that was refused, a CPU that was not to be had.
+    /// A verdict that follows from no trial: a cell that was refused, a CPU that was not available.
     pub fn say(&mut self, cell: &str, verdict: Verdict) {
         self.said.entry(cell.to_owned()).or_default().push(verdict);
     }
@@ -169,4 +182,131 @@ impl Judge {
         results.fingerprint = self.prints.filter(|prints| !prints.is_empty()).map(|_| fingerprint::over(cells));
         Judged { results, histograms }
     }
+}
+
+/// The machine could not run a cell.
+pub fn refused(why: &str) -> Verdict {
+    Verdict::new("refused", Level::Invalid, why)
+}
+
+/// The machine could not set up a cell of an optional case.
+fn not_available(why: &str) -> Verdict {
+    Verdict::new("not-available", Level::Note, format!("not available: {why}"))
+}
+
+/// Something was requested and was not available.
+pub fn short(what: &str) -> Verdict {
+    Verdict::new("placement", Level::Warning, what)
+}
+
+/// What the experiment set of the rules of validity, where that is not the default: it stands
+/// wherever the figures do.
+fn set(validity: &Validity) -> Option<Verdict> {
+    let changed = validity.changed();
+    let level = if changed.iter().any(|changed| changed.milder) { Level::Warning } else { Level::Note };
+    let told: Vec<String> = changed.iter().map(ToString::to_string).collect();
+    let says = format!("judged by what `[validity]` sets: {}", told.join(", "));
+    let verdict = Verdict::new("validity", level, says);
+    let with = |verdict: Verdict, changed: &Changed| {
+        let name = format!("{}_{}", changed.rule.replace('-', "_"), changed.what);
+        verdict.with(&name, changed.is.as_str()).with(&format!("{name}_default"), changed.default.as_str())
+    };
+    (!changed.is_empty()).then(|| changed.iter().fold(verdict, with))
+}
+
+/// True of a guest in real time whose instructions are emulated.
+fn is_emulated(guest: &GuestEntry) -> bool {
+    !guest.is_exact() && guest.accelerator != "kvm"
+}
+
+/// What figures from a guest are, and are not.
+pub fn in_guest(guest: &GuestEntry) -> Verdict {
+    if guest.is_exact() {
+        let ns = INSTRUCTION_NS;
+        let says = format!(
+            "run in exact virtual time: its nanoseconds are counted instructions at {ns} ns each, good for differences between two runs, \
+             not for the latency of hardware; and it is one deterministic draw, so a claim about A and B rests on at least 20 seeded \
+             phases (trials)"
+        );
+        return Verdict::new("exact-time", Level::Note, says).with("instruction_ns", ns);
+    }
+    let says = match guest.accelerator.as_str() {
+        "kvm" => "run in a guest: its figures hold the hypervisor's work and the host's",
+        _ => {
+            "run in a guest whose processor is emulated in software: its figures are the emulator's on this machine; \
+             for figures that repeat, --in guest:exact"
+        }
+    };
+    Verdict::new("guest", Level::Note, says).with("accelerator", guest.accelerator.as_str())
+}
+
+/// What was followed so far.
+pub struct Traces {
+    grain: Grain,
+    /// One for each stream of each trial.
+    pub all: Vec<Trace>,
+}
+
+/// The metrics that a trial's results have of a stream.
+fn metrics(trial: &TrialResult, stream: &str) -> Vec<Metric> {
+    let names = trial.streams.get(stream).into_iter().flat_map(|stream| stream.metrics.keys());
+    names.filter_map(|name| name.parse().ok()).collect()
+}
+
+impl Traces {
+    pub fn new(experiment: &Experiment) -> Self {
+        let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
+        let lines: usize = streams.map(|stream| stream.metrics.len()).sum();
+        let trials = experiment.trials as usize;
+        Traces { grain: Grain::of(lines * trials, trials), all: Vec::new() }
+    }
+
+    /// A trial that is wholly in memory, and its results.
+    pub fn trial(&mut self, record: &TrialRecord, result: &TrialResult, streams: &[(String, Batch)]) {
+        for (name, batch) in streams {
+            let Some(mut pass) = EnvelopePass::new(record, name, &metrics(result, name), self.grain) else { continue };
+            pass.push(batch);
+            self.all.push(pass.finish());
+        }
+    }
+
+    /// All trials of a run folder that are in its results.
+    ///
+    /// # Errors
+    /// If something of it cannot be read.
+    pub fn of_folder(run: &RunFolder, experiment: &Experiment, results: &Results) -> Result<Self, StoreError> {
+        let mut traces = Traces::new(experiment);
+        for cell in &results.cells {
+            for trial in &cell.trials {
+                let record = run.record(&cell.id, trial.n)?;
+                for stream in record.streams.keys() {
+                    let wanted = metrics(trial, stream);
+                    let Some(mut pass) = EnvelopePass::new(&record, stream, &wanted, traces.grain) else { continue };
+                    for batch in run.batches(&cell.id, trial.n, stream)? {
+                        pass.push(&batch?);
+                    }
+                    traces.all.push(pass.finish());
+                }
+            }
+        }
+        Ok(traces)
+    }
+}
+
+/// What the line at the top says was sent.
+pub fn facts(experiment: &Experiment) -> Facts {
+    let mut facts = Facts { reference: experiment.reference.clone(), ..Facts::default() };
+    for cell in &experiment.cells {
+        let simulated = cell.setup.is_simulated();
+        facts.paths.push(if simulated { "simulated" } else { cell.setup.path.traits().name }.to_owned());
+        for stream in &cell.setup.streams {
+            if !facts.streams.contains(&stream.name) {
+                facts.streams.push(stream.name.clone());
+            }
+            facts.ports.push(stream.port.name().to_owned());
+            facts.cycles.push(stream.cycle);
+            facts.packets.push(u64::from(stream.count));
+        }
+    }
+    facts
 }

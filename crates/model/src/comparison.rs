@@ -147,6 +147,13 @@ pub struct CellComparison {
     pub a_valid: Option<bool>,
     /// The same in B.
     pub b_valid: Option<bool>,
+    /// Why the cell is not available in A, if it is not: the machine could not set up a cell of an
+    /// optional case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub a_not_available: Option<String>,
+    /// The same in B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b_not_available: Option<String>,
     /// As in [`Comparison::identical`].
     pub identical: Option<bool>,
     /// Trials whose phase and validity let them be compared with each other; only of exact runs.

@@ -17,7 +17,7 @@ pub(crate) const KEY: &str = "tardy";
 /// The columns that every file has, in their order.
 pub(crate) const FIXED: [&str; 6] = ["seq", "scheduled_ns", "stream", "outcome", "flags", "pcp"];
 
-/// What the footer says beside the schema.
+/// What the footer contains in addition to the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Layout {
     /// Version of the file.
@@ -91,8 +91,8 @@ pub(crate) fn spans(layout: &Layout, streams: &[(&str, &Batch)]) -> Vec<(Point, 
     stages.into_iter().chain(rest).collect()
 }
 
-/// True if the stamp of `at` stands in the full-width column: the neighbour before it is missing
-/// in this row.
+/// True if the stamp of `at` is in the full-width column: the neighbour before it is missing in
+/// this row.
 pub(crate) fn needs_full_width(batch: &Batch, row: usize, before: Point, at: Point) -> bool {
     batch.offset(row, before).is_none() && batch.offset(row, at).is_some()
 }

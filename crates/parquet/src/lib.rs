@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The codec of `samples.parquet`: one row per intended packet of a trial, every stream in one
 //! file. Rows go in and come out as [`Batch`](tardy_model::sample::Batch)es; bytes go to a
-//! [`Write`](std::io::Write) and come from a [`Source`]. Of folders and paths it knows nothing.
+//! [`Write`](std::io::Write) and come from a [`Source`]. It knows nothing about folders and paths.
 //!
 //! A stamp is not kept as such but as a *stage*: its distance from the stamp before it. Stages
 //! are small and noisy, stamps large; a stage is also what one wants to see first. A stream's
 //! points with a source form its *chain*, beginning with `scheduled`; each two neighbours in it
 //! have a column, named as their metric. Where a row lacks the stamp before, its next stamp
-//! cannot be told by a stage and stands in the *full-width* column `scheduled..POINT` instead,
-//! which a file has only if a row needs it. So nothing is lost: whatever column `a..b` is not
+//! cannot be kept as a stage and is in the *full-width* column `scheduled..POINT` instead, which a
+//! file has only if a row needs it. So nothing is lost: whatever column `a..b` is not
 //! null, it is the stamp of b − the stamp of a.
 //!
 //! How it is packed: stages as BYTE_STREAM_SPLIT under zstd, each byte stream in a block of its
-//! own (`write/squeeze.rs`), for noise is best left as it is and the zeros above it cost nothing;
+//! own (`write.rs`), for noise is best left as it is and the zeros above it cost nothing;
 //! DELTA_BINARY_PACKED is larger, for the difference of two noisy values is noisier than they
 //! are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
 //!
@@ -28,15 +28,14 @@ pub use layout::column_name;
 pub use read::{Batches, Reader, Source};
 pub use write::{check, check_numbers, write};
 
-/// A row group has at most so many rows, all of one stream.
+/// The most rows of a row group, which are all of one stream.
 pub(crate) const GROUP_ROWS: usize = 1_000_000;
 
-/// A page has at most so many rows: enough that what stands in front of its values weighs
-/// nothing.
+/// The most rows of a page: enough that the header before its values costs nothing.
 pub const PAGE_ROWS: usize = 16_384;
 
-/// A reader hands out at most so many rows at a time, a part of a page: what is done with them is
-/// done within the second-level cache, and leaves room there for what is counted of all rows.
+/// The most rows that a reader returns at a time, a part of a page: they fit into the second-level
+/// cache and leave room there for the counts of all rows.
 pub const BATCH_ROWS: usize = 2048;
 
 /// The last of the packets' numbers, which ascend behind `before`. An experiment has less than

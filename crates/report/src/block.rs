@@ -17,7 +17,7 @@ pub(crate) enum Block {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub head: Vec<String>,
-    /// The first so many columns hold words, the rest figures.
+    /// How many columns hold words; the rest hold figures.
     pub words: usize,
     pub rows: Vec<Vec<String>>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns of a metric's row and what stands in them, the same in every picture; which metric
-//! leads, and in which order metrics stand.
+//! The columns of a metric's row and their values, the same in every format; which metric leads,
+//! and in which order metrics come.
 
 use crate::figure::{self, Unit};
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub(crate) enum Column {
     Stddev,
 }
 
-/// What stands in it.
+/// The value of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Absent,
@@ -142,8 +142,8 @@ pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
 }
 
 /// Where `rx_kernel` was taken of this stream of this cell, in words, for a metric that is made of
-/// it in a run whose streams differ in that: figures of two points must not stand in one table. Of
-/// a cell that made no trial nothing was taken anywhere.
+/// it in a run whose streams differ in that: one table must not mix figures of two points. A
+/// cell without trials has no such place.
 pub(crate) fn point_of(results: &Results, metric: &str, cell: &CellResult, stream: &StreamResult) -> Option<String> {
     let mut all = results.cells.iter().filter(|cell| !cell.trials.is_empty()).flat_map(|cell| cell.streams.values());
     let first = all.next()?.rx_kernel_point();
@@ -182,8 +182,8 @@ pub(crate) fn cell_unit(cell: &CellResult) -> Unit {
     unit(cell.streams.values().flat_map(|s| s.metrics.iter()).map(|(name, metric)| (name.as_str(), metric)))
 }
 
-/// The least share of stamps among a stream's metrics that could be had, and whose it is if it is
-/// not all.
+/// The least share of stamps among the available metrics of a stream, and the name of that metric
+/// if the share is not 1.
 pub(crate) fn least_coverage(stream: &StreamResult) -> Option<(f64, &str)> {
     in_order(stream)
         .into_iter()

@@ -4,11 +4,10 @@
 
 mod facts;
 mod junit;
-mod words;
 
-use crate::error::ReportError;
-use crate::figure::{self, ABSENT, SPACE, Unit, grouped};
-use crate::options::Options;
+use crate::figure;
+use crate::figure::{ABSENT, SPACE, Unit, grouped};
+use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
     CellComparison, Claim, Compared, Comparison, ConditionResult, Decision, FigureComparison, INFINITE,
@@ -113,10 +112,10 @@ fn whole(compared: &Comparison) -> String {
         ),
     }
     let cells = || compared.cells.iter().filter(|_| compared.identical != Some(true));
-    // Two kinds of figures stand in a row; one line tells them apart for all tables.
+    // A row has two kinds of figures; one line explains them for all tables.
     if cells().any(|cell| cell.pairs > 0) {
         out.push_str(
-            "A and B below are figures of all trials of a cell together; what stands behind them is of single trials, B less A, each with \
+            "A and B below are figures of all trials of a cell together; what follows them is of single trials, B less A, each with \
              the one of the same phase\n",
         );
     }
@@ -160,13 +159,13 @@ fn conditions(out: &mut String, compared: &Comparison) {
     }
 }
 
-/// Conditions that are met or not told, each in a line, for a log beside a file.
+/// Conditions that are met or undecided, each in a line, for a log in addition to a file.
 pub fn told(compared: &Comparison) -> Vec<String> {
     let told = compared.conditions.iter().filter(|result| result.decision != Decision::NotMet);
     told.map(|result| format!("{}: {}", result.decision.says(), about(result))).collect()
 }
 
-/// The condition, where it was looked at, and what came of it.
+/// The condition, where it was checked, and the result.
 fn about(result: &ConditionResult) -> String {
     let place: Vec<&str> = [&result.cell, &result.stream].into_iter().filter_map(Option::as_deref).collect();
     let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
@@ -189,25 +188,30 @@ fn cell(out: &mut String, cell: &CellComparison) {
         return;
     }
     let unit = unit(cell);
-    let not_valid: Vec<&str> = [("A", cell.a_valid), ("B", cell.b_valid)]
-        .iter()
-        .filter(|(_, valid)| *valid == Some(false))
-        .map(|of| of.0)
-        .collect();
-    let mut head = id;
-    if !not_valid.is_empty() {
-        let _ = write!(head, " (not valid in {}: do not use these figures)", not_valid.join(" and "));
+    let sides = [("A", cell.a_valid, &cell.a_not_available), ("B", cell.b_valid, &cell.b_not_available)];
+    let which = |is: fn(Option<bool>, bool) -> bool| -> Vec<&str> {
+        sides.iter().filter(|(_, valid, why)| is(*valid, why.is_none())).map(|side| side.0).collect()
+    };
+    let not_available = which(|_, available| !available);
+    let not_valid = which(|valid, available| available && valid == Some(false));
+    let mut flaws = Vec::new();
+    if !not_available.is_empty() {
+        flaws.push(format!("not available in {}", not_available.join(" and ")));
     }
+    if !not_valid.is_empty() {
+        flaws.push(format!("not valid in {}: do not use these figures", not_valid.join(" and ")));
+    }
+    let head = if flaws.is_empty() { id } else { format!("{id} ({})", flaws.join("; ")) };
     let width = METRIC + OF;
     let _ =
         write!(out, "\n{head}\n{:<width$}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}   {}", "", "A", "B", "B − A", unit.sign());
     match (cell.identical, cell.pairs) {
         (Some(false), 0) => {
             out.push_str(
-                "\n  no valid trial has the same number and the same phase in both, so nothing is said of these differences",
+                "\n  no valid trial has the same number and the same phase in both, so tardy draws no conclusion from these differences",
             );
-            // Where trials are not valid that may be all the reason, and the heading tells of it.
-            if not_valid.is_empty() {
+            // If trials are not valid, that may be the whole reason, and the heading reports it.
+            if flaws.is_empty() {
                 out.push_str(
                     "\n  a trial's phase follows from its number, the seed, the cycle and, where gates decide, from them and the frame's \
                      size, which must fit in: run both with the same ones",
@@ -255,7 +259,7 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
     for figure in &metric.figures {
         let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
-        let beside = match (&figure.why, &figure.phases) {
+        let remark = match (&figure.why, &figure.phases) {
             (Some(why), Some(phases)) => format!("   {}; {}", plain(why), says(phases, unit)),
             (Some(why), None) => format!("   {}", plain(why)),
             (None, Some(phases)) => format!("   {}", says(phases, unit)),
@@ -264,7 +268,7 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
         };
         let _ = writeln!(
             out,
-            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{beside}",
+            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{remark}",
             METRIC - 4,
             of = figure.of,
             a = show(figure.a_ns),
@@ -274,8 +278,7 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
     }
 }
 
-/// The metric that speaks for a stream, phase by phase: its median, or its mean where that is to
-/// be had of more phases.
+/// The leading metric of a stream, phase by phase: its median, or its mean if more phases have one.
 fn by_phase(out: &mut String, stream: &StreamComparison) {
     let median = |metric: &MetricComparison| -> Option<(String, PhaseComparison)> {
         let of = |name: &str| metric.figures.iter().find(|figure| figure.of == name)?.phases.clone();
@@ -322,10 +325,10 @@ fn halves(ns: f64) -> String {
     if ns > 0.0 { format!("+{text}") } else { text }
 }
 
-/// What single trials say, in the unit of the table that it stands in, which tells it once.
+/// What single trials show, in the unit of its table, whose heading names the unit.
 fn says(phases: &PhaseComparison, unit: Unit) -> String {
     let show = |ns: i64| signed(&infinite(ns).unwrap_or_else(|| grouped(&unit.fixed(ns), SPACE)), ns);
-    // A median between two whole ns is told by half ns.
+    // A median between two whole ns is printed with half ns.
     let whole = phases.median_ns.trunc() as i64;
     let median = match unit {
         _ if phases.median_ns.is_infinite() => show(if whole < 0 { -INFINITE } else { INFINITE }),

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV: one row per cell, stream and metric, quoted by RFC 4180, lines ended by LF as other tools
-//! of this system expect. Times are whole nanoseconds, means decimal; what could not be had is
+//! of this system expect. Times are whole nanoseconds, means decimal; what is not available is
 //! empty, and `infinite` names the percentiles that are empty because packets were lost.
 
 use crate::column::in_order;
-use crate::error::ReportError;
-use crate::options::Options;
-use crate::picture::Picture;
+use crate::picture::{Options, Picture, ReportError};
 use tardy_model::harmless;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
 

@@ -6,7 +6,7 @@ use crate::block::{Block, Table};
 use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::picture::{Facts, Picture};
-use crate::summary;
+use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
@@ -27,10 +27,11 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.extend(list(summary::of_run(results)));
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
     blocks.extend(list(summary::early(picture).into_iter().collect()));
-    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, cell)));
-    for id in summary::not_run(picture) {
+    let cells = Cells::of(picture);
+    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, &cells, cell)));
+    for id in cells.not_run() {
         blocks.push(Block::Heading(2, title(id)));
-        let why = summary::refused(id, picture.manifest).map_or("none finished".to_owned(), |remark| remark.says);
+        let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
         blocks.push(Block::Sentence("not run".to_owned(), why));
     }
     // Behind the run's own: it is other hardware.
@@ -60,7 +61,7 @@ fn list(remarks: Vec<summary::Remark>) -> Option<Block> {
     (!remarks.is_empty()).then(|| Block::List(remarks.into_iter().map(|r| (r.label, r.says)).collect()))
 }
 
-fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
+fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, title(&cell.id))];
     if !cell.valid && cell.not_available.is_none() {
         blocks.push(Block::Sentence("NOT VALID".to_owned(), "do not use these figures".to_owned()));
@@ -79,7 +80,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
     }
     blocks.extend(crate::loads::table(&cell.loads, None).map(Block::Table));
     blocks.extend(classes(cell, None).map(Block::Table));
-    blocks.extend(list(summary::of_cell(cell, picture.manifest)));
+    blocks.extend(list(cells.remarks(cell)));
     if cell.trials.len() > 1 {
         blocks.extend(trials(picture.facts, cell, None).into_iter().map(Block::Table));
     }
@@ -91,7 +92,7 @@ fn of_cell(picture: &Picture<'_>, cell: &CellResult) -> Vec<Block> {
     blocks
 }
 
-/// All metrics of a stream with all figures; the unit stands in the head.
+/// All metrics of a stream with all figures; the unit is in the head.
 pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>) -> Table {
     let mut table = Table::new(1, &[&format!("in {}", unit.sign())]);
     table.head.extend(Column::ALL.iter().map(|column| column.title().to_owned()));
@@ -112,7 +113,7 @@ pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>
     table
 }
 
-/// Why figures are missing or odd; what is said of several metrics is said once.
+/// Why figures are missing or odd; a reason that several metrics share is given once.
 pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
     let mut found: Vec<(Vec<&str>, String)> = Vec::new();
     for (name, metric) in in_order(stream) {

@@ -4,7 +4,7 @@
 
 use tardy_model::time::Nanos;
 
-/// What stands for a figure that could not be had.
+/// Printed in place of a figure that is not available.
 pub const ABSENT: &str = "–";
 /// Why a percentile is absent: an estimate needs more.
 pub const FEW_EVENTS: &str = "fewer than 10 separate events (one stall is one) lie beyond";

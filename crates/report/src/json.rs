@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `results.json`: the contract's own form, indented, fields in the order of the model's structs.
 
-use crate::error::ReportError;
-use crate::options::Options;
-use crate::picture::Picture;
+use crate::picture::{Options, Picture, ReportError};
 use tardy_model::harmless;
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {

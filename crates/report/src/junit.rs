@@ -4,11 +4,10 @@
 //! must not be used are an `error`. What a cell's error leaves open is `skipped`: no test passes
 //! without an answer.
 
-use crate::error::ReportError;
-use crate::options::Options;
-use crate::picture::Picture;
-use crate::summary;
-use crate::xml::{attribute, text};
+use crate::picture::{Options, Picture, ReportError};
+use crate::summary::{self, Cells};
+use crate::xml::{attribute, escape};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tardy_model::result::{CellResult, ExpectationResult};
 use tardy_model::verdict::{Level, Verdict};
@@ -55,7 +54,7 @@ pub(crate) fn file(name: &str, suites: &[Suite]) -> String {
                 Ended::Skipped(why) => ("skipped", why),
             };
             // Some systems show the message, some the text.
-            let _ = writeln!(out, "{head}>\n      <{tag}{}>{}</{tag}>", attribute("message", why), text(why));
+            let _ = writeln!(out, "{head}>\n      <{tag}{}>{}</{tag}>", attribute("message", why), escape(why));
             out += "    </testcase>\n";
         }
         out += "  </testsuite>\n";
@@ -85,19 +84,24 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     let word = (!results.valid && cells_are_valid).then(|| "the run is not valid".to_owned());
     let ended = run.clone().or(nothing).or(word).map_or(Ended::Passed, Ended::Error);
     let mut suites = vec![Suite { name: "run".to_owned(), cases: vec![valid("run", ended)] }];
+    let mut expectations: BTreeMap<&str, Vec<&ExpectationResult>> = BTreeMap::new();
+    for expectation in &results.expectations {
+        expectations.entry(&expectation.cell).or_default().push(expectation);
+    }
+    let limits = |cell: &str, open: bool| -> Vec<Case> {
+        let of_cell = expectations.get(cell).into_iter().flatten();
+        of_cell.map(|expectation| limit(class(cell), expectation, open)).collect()
+    };
     for cell in &results.cells {
         let mut cases = vec![valid(&cell.id, state(cell))];
-        let open = run.is_some() || !cell.valid;
-        let of_cell = results.expectations.iter().filter(|expectation| expectation.cell == cell.id);
-        cases.extend(of_cell.map(|expectation| limit(class(&cell.id), expectation, open)));
+        cases.extend(limits(&cell.id, run.is_some() || !cell.valid));
         suites.push(Suite { name: cell.id.clone(), cases });
     }
-    for cell in summary::not_run(picture) {
-        let why =
-            summary::refused(cell, picture.manifest).map_or_else(|| "no trial was finished".to_owned(), |why| why.says);
+    let cells = Cells::of(picture);
+    for cell in cells.not_run() {
+        let why = cells.refused(cell).map_or_else(|| "no trial was finished".to_owned(), |why| why.says);
         let mut cases = vec![valid(cell, Ended::Error(why))];
-        let of_cell = results.expectations.iter().filter(|expectation| expectation.cell == cell);
-        cases.extend(of_cell.map(|expectation| limit(class(cell), expectation, true)));
+        cases.extend(limits(cell, true));
         suites.push(Suite { name: cell.to_owned(), cases });
     }
     Ok(file(&results.name, &suites))

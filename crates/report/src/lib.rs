@@ -6,13 +6,11 @@
 
 use std::fmt;
 
-mod bins;
 mod block;
 mod column;
 pub mod compare;
 mod csv;
 mod document;
-mod error;
 pub mod export;
 pub mod figure;
 mod guest;
@@ -21,20 +19,16 @@ mod json;
 mod junit;
 mod loads;
 mod markdown;
-mod options;
 mod org;
 mod picture;
 mod reference;
 mod sparkline;
 mod summary;
 mod text;
-mod together;
 pub mod worst;
 mod xml;
 
-pub use error::ReportError;
-pub use options::Options;
-pub use picture::{Bars, Facts, Picture, bars};
+pub use picture::{Bars, Facts, Options, Picture, ReportError, bars};
 pub use sparkline::sparkline;
 
 /// One way to picture a run.

@@ -3,9 +3,7 @@
 
 use crate::block::{Block, Table};
 use crate::document;
-use crate::error::ReportError;
-use crate::options::Options;
-use crate::picture::Picture;
+use crate::picture::{Options, Picture, ReportError};
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
     let mut out = String::new();

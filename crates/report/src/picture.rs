@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every picture of a run is made of.
+//! What every rendering of a run is made of, how it is to look, and why there is none.
 
 use std::collections::BTreeMap;
 use tardy_analyze::envelope::Trace;
@@ -62,4 +62,38 @@ impl Facts {
         streams.sort_by_key(|(name, _)| place(name));
         streams
     }
+}
+
+/// How a picture is to look. Only `text` looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Colour where it means something, by ANSI escapes.
+    pub colour: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { width: 100, colour: false }
+    }
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("`{asked}` is not a format: choose one of {known}")]
+    UnknownFormat {
+        /// What was asked for.
+        asked: String,
+        known: String,
+    },
+    /// The results could not be written as JSON.
+    #[error("the results of `{name}` cannot be written as JSON: {why}; run the analysis again with `tardy report`")]
+    Json {
+        /// The experiment's name.
+        name: String,
+        /// The serialiser's reason.
+        why: serde_json::Error,
+    },
 }

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reference results: tables that engineers measured by hand, on other hardware, set beside a run
-//! that names one. They never judge a run. A table is a constant in [`tables`];
-//! `docs/reference-results.md` tells of each.
+//! Reference results: tables that engineers measured by hand, on other hardware, shown next to a
+//! run that names one. They never judge a run. A table is a constant in [`tables`];
+//! `docs/reference-results.md` describes each.
 
-mod table;
 mod tables;
 
 use crate::block::{Block, Table};
 use crate::column::title;
 use crate::figure;
 use crate::picture::Picture;
-use table::{Reference, Row, Stat};
-use tables::TABLES;
+use tables::{Reference, Row, Stat, TABLES};
 use tardy_model::result::{CellResult, LoadResult, StreamResult};
 use tardy_model::stream::UNDER_TEST;
 
@@ -84,7 +82,7 @@ impl Reference {
     }
 }
 
-/// This run's figures beside those of the reference that it names; `None` if it names none.
+/// This run's figures next to those of the reference that it names; `None` if it names none.
 pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
     let reference = Reference::of(picture)?;
     let id = reference.id;
@@ -100,7 +98,7 @@ pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
         }
     }
     Some(Beside {
-        heading: format!("Beside reference results {id}"),
+        heading: format!("Compared with reference results {id}"),
         says: format!(
             "{}. The figures of {id} come from other hardware and another tool; they stand here to be looked at and judge nothing.{}",
             reference.of_what(),

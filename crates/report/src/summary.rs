@@ -5,9 +5,9 @@
 use crate::column::{Column, Value, cell_unit, lead, point_of, title};
 use crate::figure::{self, Unit};
 use crate::picture::{Facts, Picture};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::RulerRecord;
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::CellEntry;
 use tardy_model::result::{CellResult, CpuPlacement, CpuUser, ExpectationResult, MetricResult, Results, StreamResult};
 use tardy_model::stream::UNDER_TEST;
 use tardy_model::time::Nanos;
@@ -55,8 +55,12 @@ pub(crate) fn failing(results: &Results) -> impl Iterator<Item = &ExpectationRes
 /// The limits on what became of packets that could not be judged although the cell ran. Where
 /// figures are not valid, verdicts say why.
 pub(crate) fn not_judged(results: &Results) -> impl Iterator<Item = &ExpectationResult> {
-    let ran = |e: &ExpectationResult| results.cells.iter().any(|cell| cell.id == e.cell && !cell.trials.is_empty());
-    results.expectations.iter().filter(move |e| e.met.is_none() && e.needs_no_validity() && ran(e))
+    let ran: BTreeSet<&str> =
+        results.cells.iter().filter(|cell| !cell.trials.is_empty()).map(|cell| cell.id.as_str()).collect();
+    results
+        .expectations
+        .iter()
+        .filter(move |e| e.met.is_none() && e.needs_no_validity() && ran.contains(e.cell.as_str()))
 }
 
 /// What was limited: `ctl scheduled..rx_kernel p99.9`, `ctl lost`.
@@ -82,7 +86,7 @@ pub(crate) fn failure(e: &ExpectationResult) -> String {
     failed(e, &limit(e), (e.got_ns.is_some() || e.got.is_some()).then(|| got(e)))
 }
 
-/// The same beside the cell's table: in its unit, with its decimals.
+/// The same for below the cell's table: in its unit, with its decimals.
 pub(crate) fn failure_below(e: &ExpectationResult, results: &Results) -> String {
     let Some(limit_ns) = e.limit_ns else { return failure(e) };
     let unit = results.cells.iter().find(|cell| cell.id == e.cell).map_or(Unit::fit(e.got_ns, e.got_ns), cell_unit);
@@ -94,7 +98,7 @@ fn failed(e: &ExpectationResult, limit: &str, got: Option<String>) -> String {
         (Some(got), None) => format!("got {got}"),
         (Some(got), Some(why)) => format!("got {got}: {why}"),
         (None, Some(why)) => why.clone(),
-        (None, None) => "not to be had".to_owned(),
+        (None, None) => "not available".to_owned(),
     };
     format!("{}: {}, limit {limit}, {got}", title(&e.cell), limited(e))
 }
@@ -203,9 +207,9 @@ pub(crate) fn cpu(of: &CpuPlacement) -> String {
     of.host.as_ref().map_or_else(|| of.cpu.to_string(), |host| format!("{host}:{}", of.cpu))
 }
 
-/// Who used a CPU beside tardy and its loads, the worst first, each with its part of the time. Who
-/// explains less than a tenth of it is left out. Where they ran for longer than that CPU was used,
-/// some of it was elsewhere: then only the names are known.
+/// Who used a CPU apart from tardy and its loads, the worst first, each with its part of the time.
+/// Those that explain less than a tenth of it are left out. If they ran for longer than that CPU
+/// was used, some of it was elsewhere: then only the names are known.
 pub(crate) fn users(cpu: &CpuPlacement) -> Vec<String> {
     let Some(others) = cpu.others_ns else { return Vec::new() };
     let explains = |user: &&CpuUser| user.run_ns > others / 10;
@@ -266,7 +270,7 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
         .collect()
 }
 
-/// All that is to be said about the run itself, beside its cells.
+/// All remarks about the run itself, apart from its cells.
 pub(crate) fn of_run(results: &Results) -> Vec<Remark> {
     let mut remarks = of_verdicts(&results.verdicts);
     remarks.extend(results.fingerprint.as_deref().map(exact));
@@ -277,61 +281,77 @@ fn exact(fingerprint: &str) -> Remark {
     Remark::new("exact", Level::Ok, format!("fingerprint {fingerprint}"))
 }
 
-/// All that is to be said about a cell, the weightiest first.
-pub(crate) fn of_cell(cell: &CellResult, manifest: &Manifest) -> Vec<Remark> {
-    let mut remarks = of_verdicts(&cell.verdicts);
-    if cell.not_available.is_some() {
-        return remarks;
-    }
-    if !cell.valid && !remarks.iter().any(|remark| remark.level == Level::Invalid) {
-        remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
-    }
-    remarks.extend(trials(cell, manifest));
-    // Of a sole cell the run's says as much.
-    remarks.extend(cell.fingerprint.as_deref().filter(|_| manifest.cells.len() > 1).map(exact));
-    let hdr = cell.streams.values().flat_map(|s| s.metrics.values()).any(|m| m.percentiles == "hdr3" && m.count > 0);
-    if hdr {
-        remarks.push(Remark::new(
-            "figures",
-            Level::Note,
-            "percentiles are read from a histogram (hdr3: within 0.1 %), for there are more than 10 million rows",
-        ));
-    }
-    remarks
+/// The cells of a run by id. A manifest may list any number of cells, so nothing searches all of
+/// them for each cell.
+pub(crate) struct Cells<'a> {
+    planned: &'a [CellEntry],
+    by_id: BTreeMap<&'a str, &'a CellEntry>,
+    ran: BTreeSet<&'a str>,
 }
 
-/// Why the machine could not run a cell that is not in the results; one that is has a verdict of
-/// it.
-pub(crate) fn refused(cell: &str, manifest: &Manifest) -> Option<Remark> {
-    let entry = manifest.cells.iter().find(|entry| entry.id == cell)?;
-    entry.refused.as_ref().map(|why| Remark::new("refused", Level::Invalid, why))
-}
+impl<'a> Cells<'a> {
+    pub(crate) fn of(picture: &Picture<'a>) -> Cells<'a> {
+        let planned = &picture.manifest.cells;
+        let ran = picture.results.cells.iter().map(|cell| cell.id.as_str()).collect();
+        // Of several with one id the first one counts.
+        Cells { planned, by_id: planned.iter().rev().map(|entry| (entry.id.as_str(), entry)).collect(), ran }
+    }
 
-/// Cells that were planned and are not in the results.
-pub(crate) fn not_run<'a>(picture: &'a Picture<'_>) -> impl Iterator<Item = &'a str> {
-    let ran = |id: &str| picture.results.cells.iter().any(|cell| cell.id == id);
-    picture.manifest.cells.iter().map(|entry| entry.id.as_str()).filter(move |id| !ran(id))
-}
+    /// All remarks on a cell that is in the results, the most severe first.
+    pub(crate) fn remarks(&self, cell: &CellResult) -> Vec<Remark> {
+        let mut remarks = of_verdicts(&cell.verdicts);
+        if cell.not_available.is_some() {
+            return remarks;
+        }
+        if !cell.valid && !remarks.iter().any(|remark| remark.level == Level::Invalid) {
+            remarks.insert(0, Remark::new("invalid", Level::Invalid, "do not use these figures"));
+        }
+        remarks.extend(self.trials(cell));
+        // If there is only one cell, the run's fingerprint says as much.
+        remarks.extend(cell.fingerprint.as_deref().filter(|_| self.planned.len() > 1).map(exact));
+        let hdr =
+            cell.streams.values().flat_map(|s| s.metrics.values()).any(|m| m.percentiles == "hdr3" && m.count > 0);
+        if hdr {
+            remarks.push(Remark::new(
+                "figures",
+                Level::Note,
+                "percentiles are read from a histogram (hdr3: within 0.1 %), for there are more than 10 million rows",
+            ));
+        }
+        remarks
+    }
 
-/// How many trials the figures are of, where no verdict says it: `left-out` names those that are
-/// not.
-fn trials(cell: &CellResult, manifest: &Manifest) -> Option<Remark> {
-    let finished = cell.trials.len();
-    let asked = manifest.cells.iter().find(|entry| entry.id == cell.id).map_or(finished, |e| e.trials as usize);
-    let valid = cell.trials.iter().filter(|trial| trial.valid).count();
-    let says = match (finished, valid) {
-        (0, _) if cell.verdicts.iter().any(|verdict| verdict.level == Level::Invalid) => return None,
-        (0, _) => "none finished".to_owned(),
-        (_, 0) => format!("none of {finished} is valid"),
-        _ if finished < asked => format!("{finished} of {asked} finished"),
-        _ => return None,
-    };
-    Some(Remark::new("trials", Level::Warning, says))
+    /// Why the machine could not run a cell that is not in the results; one that is has a verdict
+    /// for it.
+    pub(crate) fn refused(&self, cell: &str) -> Option<Remark> {
+        self.by_id.get(cell)?.refused.as_ref().map(|why| Remark::new("refused", Level::Invalid, why))
+    }
+
+    /// Cells that were planned and are not in the results.
+    pub(crate) fn not_run(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.planned.iter().map(|entry| entry.id.as_str()).filter(|id| !self.ran.contains(id))
+    }
+
+    /// How many trials the figures are of, unless the verdict `left-out` names those that they are
+    /// not of.
+    fn trials(&self, cell: &CellResult) -> Option<Remark> {
+        let finished = cell.trials.len();
+        let asked = self.by_id.get(cell.id.as_str()).map_or(finished, |entry| entry.trials as usize);
+        let valid = cell.trials.iter().filter(|trial| trial.valid).count();
+        let says = match (finished, valid) {
+            (0, _) if cell.verdicts.iter().any(|verdict| verdict.level == Level::Invalid) => return None,
+            (0, _) => "none finished".to_owned(),
+            (_, 0) => format!("none of {finished} is valid"),
+            _ if finished < asked => format!("{finished} of {asked} finished"),
+            _ => return None,
+        };
+        Some(Remark::new("trials", Level::Warning, says))
+    }
 }
 
 /// Why cells are early: etf lets packets go before their launch time, and the stamps show it where
-/// no device holds them. Told where several cells stand in one table; below a single one the
-/// verdict on its gates says it.
+/// no device holds them. Reported if several cells are in one table; below a
+/// single one the verdict on its gates reports it.
 pub(crate) fn early(picture: &Picture<'_>) -> Option<Remark> {
     let mut cells: Vec<String> = Vec::new();
     let mut deltas: Vec<String> = Vec::new();
@@ -413,4 +433,41 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
 
 fn words(metric: &str) -> String {
     metric.split_once("..").map_or_else(|| metric.to_owned(), |(a, b)| format!("{a} to {b}"))
+}
+
+/// Cells named in one remark.
+const NAMED: usize = 2;
+
+/// The remarks on all cells that are `wanted`, the most severe first. Those that differ only in
+/// figures become one, with the cells' names and the figures of the first cell.
+pub(crate) fn common_remarks(picture: &Picture<'_>, wanted: impl Fn(&CellResult, &Remark) -> bool) -> Vec<Remark> {
+    let mut told: Vec<(Remark, Vec<&str>)> = Vec::new();
+    let all = Cells::of(picture);
+    for cell in &picture.results.cells {
+        for remark in all.remarks(cell).into_iter().filter(|remark| wanted(cell, remark)) {
+            let alike = |other: &Remark| other.label == remark.label && kind(&other.says) == kind(&remark.says);
+            match told.iter_mut().find(|(other, _)| alike(other)) {
+                Some((_, cells)) => cells.push(&cell.id),
+                None => told.push((remark, vec![&cell.id])),
+            }
+        }
+    }
+    told.sort_by_key(|(remark, _)| std::cmp::Reverse(remark.level));
+    told.into_iter()
+        .map(|(mut remark, cells)| {
+            let named: Vec<String> = cells.iter().take(NAMED).map(|id| title(id)).collect();
+            let more = match cells.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let example = if cells.len() > 1 { ", in the first: " } else { ": " };
+            remark.says = format!("{}{more}{example}{}", named.join("; "), remark.says);
+            remark
+        })
+        .collect()
+}
+
+/// A sentence without its figures, to see that two differ only in those.
+fn kind(says: &str) -> String {
+    says.chars().filter(|c| !c.is_ascii_digit() && !".,  –".contains(*c)).collect()
 }

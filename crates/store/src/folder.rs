@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run folder itself: made, filled, opened, listed.
 
-use crate::held::Held;
-use crate::name::file_name;
-use crate::samples::read::{Batches, SamplesFile};
+use crate::held::{Held, file_name};
+use crate::samples::{Batches, SamplesFile};
 use crate::trial::{RECORD, SAMPLES, TrialFolder};
-use crate::{StoreError, durable};
+use crate::{StoreError, held};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -299,9 +299,11 @@ impl RunFolder {
             }
         }
         // A run that has no manifest yet lists its trials all the same.
-        let cells: Vec<String> =
-            self.manifest().map(|m| m.cells.into_iter().map(|c| c.id).collect()).unwrap_or_default();
-        let place = |trial: &TrialId| cells.iter().position(|cell| *cell == trial.cell).unwrap_or(usize::MAX);
+        let cells = self.manifest().map(|manifest| manifest.cells).unwrap_or_default();
+        // Of several cells with one id the first one counts.
+        let places: BTreeMap<&str, usize> =
+            cells.iter().enumerate().rev().map(|(at, cell)| (cell.id.as_str(), at)).collect();
+        let place = |trial: &TrialId| places.get(trial.cell.as_str()).copied().unwrap_or(usize::MAX);
         for list in [&mut finished, &mut unfinished] {
             list.sort_by_key(|trial| (place(trial), trial.clone()));
         }
@@ -317,13 +319,13 @@ impl RunFolder {
 
     fn text(&self, name: &str) -> Result<String, StoreError> {
         let path = self.path().join(name);
-        String::from_utf8(durable::read(self.folder.file(Path::new(name))?, &path, durable::LARGEST)?).map_err(
-            |error| StoreError::Damaged {
+        String::from_utf8(held::read(self.folder.file(Path::new(name))?, &path, held::LARGEST)?).map_err(|error| {
+            StoreError::Damaged {
                 path,
                 why: error.utf8_error().to_string(),
                 mend: "the file was changed: copy it again from where the run was made",
-            },
-        )
+            }
+        })
     }
 
     fn read_json<T: DeserializeOwned>(&self, below: &Path) -> Result<T, StoreError> {
@@ -332,8 +334,8 @@ impl RunFolder {
             format: u64,
         }
         let path = self.path().join(below);
-        let largest = if below == Path::new(RESULTS) { durable::LARGEST_RESULTS } else { durable::LARGEST };
-        let bytes = durable::read(self.folder.file(below)?, &path, largest)?;
+        let largest = if below == Path::new(RESULTS) { held::LARGEST_RESULTS } else { held::LARGEST };
+        let bytes = held::read(self.folder.file(below)?, &path, largest)?;
         let damaged = |why: serde_json::Error| StoreError::Damaged {
             path: path.clone(),
             why: why.to_string(),

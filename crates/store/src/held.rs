@@ -2,6 +2,9 @@
 //! A folder that is held open. What is written goes into it by its descriptor: files are made
 //! anew, never through a link, and under names that nobody can know before. What is read lies in
 //! it: a link that leads out is refused.
+//!
+//! Samples that lie outside a run folder are opened by their path alone ([`open`]). [`read`] reads
+//! no file that is larger than a run writes.
 
 use crate::{StoreError, way};
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
@@ -11,7 +14,7 @@ use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
@@ -66,7 +69,7 @@ impl Held {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match fs::openat(CWD, path, flags, Mode::empty()) {
             Ok(folder) => Ok(Held { folder, path: path.to_owned() }),
-            // Also what stands in the way of a longer path; the path then does not exist.
+            // Also if a file is where a longer path needs a folder; the path then does not exist.
             Err(Errno::NOTDIR) if path.exists() => Err(StoreError::NotAFolder { path: path.to_owned() }),
             Err(errno) => Err(StoreError::io("open", path)(errno.into())),
         }
@@ -170,7 +173,7 @@ impl Held {
         }
     }
 
-    /// Makes a file of a name that nobody can know before, hidden, beside the one that it is for.
+    /// Makes a hidden file with an unpredictable name, next to the one that it is for.
     pub fn temporary(&self, of: &OsStr) -> Result<(OsString, File), StoreError> {
         let mut tries = 0;
         loop {
@@ -186,7 +189,7 @@ impl Held {
         }
     }
 
-    /// Writes a file at once: a temporary one beside it, fsync, rename, fsync of the folder. So
+    /// Writes a file at once: a temporary one next to it, fsync, rename, fsync of the folder. So
     /// that a kill or a power cut leaves either the old file or the new one, never half of one.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (temporary, mut file) = self.temporary(OsStr::new(name))?;
@@ -306,4 +309,48 @@ impl Held {
         let is_folder = |name: &String| self.beneath(Path::new(name), OFlags::PATH | OFlags::DIRECTORY).is_ok();
         Ok(self.names()?.into_iter().filter_map(|name| name.into_string().ok()).filter(is_folder).collect())
     }
+}
+
+/// A cell's or stream's name, if it can name a file: the characters of cell ids, not hidden, not
+/// `.` or `..`.
+pub(crate) fn file_name(name: &str) -> Result<&str, StoreError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._=,-".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
+        return Err(StoreError::Name { name: name.to_owned() });
+    }
+    Ok(name)
+}
+
+/// The largest text file that is read whole: far beyond what any run writes, and within what a
+/// machine has.
+pub(crate) const LARGEST: u64 = 64 << 20;
+
+/// The same of `results.json`, which has all figures of all cells: of the most that there may be,
+/// some 25 kB each.
+pub(crate) const LARGEST_RESULTS: u64 = 256 << 20;
+
+/// Opens a file to read. What is no regular file is refused unopened: a device may bring bytes
+/// without an end, and a pipe never answers.
+pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
+    let about = std::fs::metadata(path).map_err(StoreError::io("open", path))?;
+    if !about.is_file() {
+        return Err(StoreError::NotAFile { path: path.to_owned() });
+    }
+    File::open(path).map_err(StoreError::io("open", path))
+}
+
+/// A file's bytes, if they are not too many to be one of a run's.
+pub(crate) fn read(file: File, path: &Path, largest: u64) -> Result<Vec<u8>, StoreError> {
+    let length = file.metadata().map_err(StoreError::io("examine", path))?.len();
+    let mut bytes = Vec::new();
+    if length <= largest {
+        // It may still grow.
+        file.take(largest + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
+    }
+    if length.max(bytes.len() as u64) > largest {
+        let why = format!("it has more than {largest} bytes");
+        let mend = "a run writes no such file: copy it again from where the run was made";
+        return Err(StoreError::Damaged { path: path.to_owned(), why, mend });
+    }
+    Ok(bytes)
 }

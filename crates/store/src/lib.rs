@@ -10,12 +10,10 @@
 //! [`RunFolder`] writes and reads it, [`samples`] are its `samples.parquet`, [`hlog`] is the
 //! format of the histograms.
 
-mod durable;
 mod error;
 mod folder;
 mod held;
 pub mod hlog;
-mod name;
 mod output;
 pub mod samples;
 mod trial;
@@ -24,6 +22,5 @@ mod way;
 pub use error::StoreError;
 pub use folder::{RunFolder, TrialId};
 pub use output::{Output, write_output};
-pub use samples::sql::{samples_schema, sql_view};
-pub use samples::write::{encode_samples, write_samples};
+pub use samples::{encode_samples, samples_schema, sql_view, write_samples};
 pub use trial::TrialFolder;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file that the user names for a picture or an export: made anew beside its place and renamed,
-//! so that whoever looks at the wrong moment sees the old one whole, and so that nobody's link is
-//! written through.
+//! A file that the user names for a report or an export: made anew next to its place and renamed,
+//! so that a reader at the wrong moment sees the whole old file, and so that nothing is written
+//! through anybody's link.
 
 use crate::held::Held;
 use crate::{StoreError, way};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The folder of a trial that is being written.
 
-use crate::held::Held;
-use crate::name::file_name;
+use crate::held::{Held, file_name};
 use crate::{StoreError, hlog, samples};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -49,7 +48,7 @@ impl TrialFolder {
     /// # Errors
     /// [`StoreError::Rows`] if a batch contradicts itself, [`StoreError::Io`] if the disk refuses.
     pub fn write_samples(&self, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
-        samples::write::into(self.partial.create(SAMPLES)?, &self.path().join(SAMPLES), streams)
+        samples::write_into(self.partial.create(SAMPLES)?, &self.path().join(SAMPLES), streams)
     }
 
     /// Writes `<stream>.hlog`: the histograms of the trial's results, an interval line for each

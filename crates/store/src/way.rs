@@ -72,7 +72,7 @@ pub(crate) fn check_for_a_file(about: &Stat, path: &Path) -> Result<(), StoreErr
 
 /// Where a way leads.
 pub(crate) struct End {
-    /// The folder that the last name stands in.
+    /// The folder that the last name is in.
     pub folder: OwnedFd,
     /// The last name; `None` if the way ends in the folder itself, as `.` and `/` do.
     pub name: Option<OsString>,
@@ -117,7 +117,7 @@ fn parts(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// Walks to the folder that the last name of `path` stands in, and makes what is missing on the
+/// Walks to the folder that the last name of `path` is in, and makes what is missing on the
 /// way if `makes`. Links on the way are followed if they are root's or the user's own.
 ///
 /// # Errors

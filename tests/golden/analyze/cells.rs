@@ -179,7 +179,7 @@ fn half_or_more_badly_measured_trials_make_the_cell_invalid_and_their_causes_ris
     let full = id(&answer, "recorder").unwrap();
     assert_eq!((full.level, &full.evidence["trials"]), (Level::Invalid, &Figure::List(vec![2i64.into(), 3i64.into()])));
     assert!(
-        full.says.starts_with("trial 2: 20 arrivals") && full.says.ends_with("(alike in trial 3)"),
+        full.says.starts_with("trial 2: 20 arrivals") && full.says.ends_with("(the same in trial 3)"),
         "{}",
         full.says
     );
@@ -273,7 +273,7 @@ fn warnings_and_notes_rise_once_with_their_trials() {
     assert_eq!(foreign.len(), 1);
     assert_eq!(
         foreign[0].says,
-        "trial 2: 2 foreign packets came to the port of ctl and were ignored (alike in trial 3)"
+        "trial 2: 2 foreign packets came to the port of ctl and were ignored (the same in trial 3)"
     );
 }
 

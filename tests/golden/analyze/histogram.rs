@@ -2,7 +2,7 @@
 //! The histogram against sorted values, and the moments against a plain reckoning.
 
 use proptest::prelude::*;
-use tardy_analyze::moments::Moments;
+use tardy_analyze::statistics::Moments;
 use tardy_model::histogram::{Bucket, Histogram};
 
 fn of(values: &[i64]) -> Histogram {

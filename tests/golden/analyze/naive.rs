@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tardy_analyze::clusters::{INFINITE, gap_of};
 use tardy_analyze::digest::{EXACT_ROWS, KEPT_ROWS, MetricDigest};
 use tardy_analyze::distribution::{StreamDigest, Wanted, distribution};
-use tardy_analyze::quantiles::Quantile;
+use tardy_analyze::statistics::Quantile;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, QUANTILES, Quantiles};

@@ -28,13 +28,18 @@ fn more_loss_than_allowed() {
         })
     };
     let replies = answered([0, 7]);
-    assert_is(&replies, "loss", Level::Invalid, "the socket of who asked dropped 7 packets since it was opened");
+    assert_is(
+        &replies,
+        "loss",
+        Level::Invalid,
+        "the socket of the end that asks dropped 7 packets since it was opened",
+    );
     assert_eq!(replies.evidence["reply_socket_drops"], 7i64.into());
     assert_is(
         &answered([2, 7]),
         "loss",
         Level::Invalid,
-        "since they were opened the receiving socket dropped 2 packets and the socket of who asked 7 packets",
+        "since they were opened the receiving socket dropped 2 packets and the socket of the end that asks 7 packets",
     );
     assert_is(&answered([0, 0]), "loss", Level::Invalid, "none of them at a receiving socket, nor their replies");
     // The socket's count holds the warm-up's packets and strangers': it is not a share of those

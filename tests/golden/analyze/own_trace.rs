@@ -2,13 +2,13 @@
 //! Traces of tardy in its own figures: both that earlier versions left are found, and noise of any
 //! kind is taken for none.
 
-use super::fixture::{BASE_NS, CYCLE_NS, record};
+use super::fixture::{BASE_NS, CYCLE_NS, noise, record};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
-use tardy_analyze::own_trace::chance::{binomial_tail, fisher, median};
 use tardy_analyze::own_trace::{MOST_P, Place, judge};
+use tardy_analyze::statistics::{binomial_tail, fisher, median};
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::stream::Side;
@@ -605,4 +605,27 @@ fn tail_probabilities_are_those_of_the_tables() {
     assert_eq!((binomial_tail(10, 5, 0.5), binomial_tail(10, 0, 0.5), fisher(0.0, 5)), (1.0, 1.0, 1.0));
     assert_eq!((median(&mut [3, 1, 2]), median(&mut [4, 1, 2, 3]), median(&mut [])), (Some(2), Some(2), None));
     assert_eq!(median(&mut [i64::MIN, i64::MAX]), Some(0));
+}
+
+#[test]
+fn a_metric_that_a_condition_added_counted_as_a_test() {
+    let late = |n: u32| noise(u64::from(n), 600).into_iter().map(Some).collect::<Vec<_>>();
+    let trials: Vec<_> = (1..=5).map(|n| cyclic(n, &late(n), Vec::new())).collect();
+    let with = |more: Vec<Metric>| {
+        let asked = [("ctl".to_owned(), vec![Metric::Delta])].into();
+        let cell = CellAnalysis::new("one", BTreeMap::new(), asked, Vec::new());
+        let mut cell = cell.adding([("ctl".to_owned(), more)].into());
+        for (record, batch) in &trials {
+            cell.trial(record, [("ctl", batch)]);
+        }
+        cell.finish()
+    };
+    let (without, with) = (with(Vec::new()), with(vec![ONE_WAY, Metric::Delta]));
+    let tests = |cell: &CellAnswer| cell.own_trace.tests().map(|(_, metric, ..)| metric).collect::<Vec<_>>();
+    assert!(tests(&cell("asked", &[ONE_WAY], &trials)).contains(&ONE_WAY), "it could be tested");
+    assert_eq!(tests(&with), tests(&without));
+    // It has figures, and the verdict on repeatability is that of the metrics that were requested.
+    let figures = |cell: &CellAnswer| cell.result.streams["ctl"].metrics.get(&ONE_WAY.to_string()).map(|of| of.count);
+    assert_eq!((figures(&without), figures(&with)), (None, Some(3_000)));
+    assert_eq!(with.result.verdicts, without.result.verdicts);
 }

@@ -2,7 +2,7 @@
 //! Trials whose blocks hang together, drawn from one seeded process, and how often `repeats` warns
 //! of them. The example `repeats` makes the tables of docs/method/repeats.md of it.
 
-use tardy_analyze::repeats::blocks::Blocks;
+use tardy_analyze::repeats::Blocks;
 use tardy_analyze::repeats::{TrialBlocks, judge};
 use tardy_model::point::{Metric, Point};
 use tardy_model::verdict::Level;

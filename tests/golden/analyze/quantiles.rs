@@ -3,11 +3,11 @@
 
 use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, noise, not_sent, received};
 use proptest::prelude::*;
-use tardy_analyze::clusters::starts::Starts;
+use tardy_analyze::clusters::Starts;
 use tardy_analyze::clusters::{Beyond, INFINITE, gap_of, separate};
 use tardy_analyze::digest::MetricDigest;
 use tardy_analyze::distribution::{Wanted, distribution};
-use tardy_analyze::quantiles::{Quantile, packets_for, rank_of};
+use tardy_analyze::statistics::{Quantile, packets_for, rank_of};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, Outcomes, QUANTILES};
 use tardy_model::sample::Flags;

@@ -6,10 +6,9 @@ use super::fixture::{LEAD, noise};
 use super::process::Process;
 use tardy_analyze::clusters::INFINITE;
 use tardy_analyze::repeats::apart::apart;
-use tardy_analyze::repeats::blocks::{BLOCKS, BlockPass, Blocks};
-use tardy_analyze::repeats::scores::{normal_quantile, scores};
-use tardy_analyze::repeats::student::Student;
+use tardy_analyze::repeats::{BLOCKS, BlockPass, Blocks};
 use tardy_analyze::repeats::{TrialBlocks, judge};
+use tardy_analyze::statistics::{Student, normal_quantile, scores};
 use tardy_model::verdict::{Figure, Level};
 
 #[test]
@@ -249,7 +248,7 @@ fn a_p99_that_one_trial_does_not_have_does_not_hide_that_its_tails_are_others() 
     assert_eq!(verdict.level, Level::Warning, "{}", verdict.says);
     assert!(verdict.says.contains(" at p99 apart"), "{}", verdict.says);
     assert!(
-        verdict.says.ends_with("(p99 is not resolved in every trial: the medians of its blocks stand in)"),
+        verdict.says.ends_with("(p99 is not resolved in every trial: the medians of its blocks are used instead)"),
         "{}",
         verdict.says
     );

@@ -232,8 +232,15 @@ fn what_is_missing_never_lets_a_condition_pass() {
     // A cell that is not valid, a figure that is not resolved, a metric, a stream or a cell that
     // B lost.
     type Change = fn(&mut sample::Run);
-    let spoils: [(Change, &str); 6] = [
+    let spoils: [(Change, &str); 7] = [
         (|run| run.results.cells[0].valid = false, "B is not valid"),
+        (
+            |run| {
+                let cell = &mut run.results.cells[0];
+                (cell.valid, cell.not_available) = (false, Some("no netdevsim".to_owned()));
+            },
+            "B is not available",
+        ),
         (|run| run.results.verdicts.push(invalid()), "B is not valid"),
         (
             |run| of_trials(run).for_each(|metric| metric.figures.quantiles.p50_ns = None),

@@ -104,8 +104,7 @@ fn a_percentile_that_a_run_does_not_have_is_told_with_its_reason() {
 
 #[test]
 fn figures_of_all_trials_are_told_from_those_of_single_ones() {
-    let line =
-        "A and B below are figures of all trials of a cell together; what stands behind them is of single trials";
+    let line = "A and B below are figures of all trials of a cell together; what follows them is of single trials";
     let two = |print: &str| {
         side(|run, _| {
             run.results.fingerprint = Some(print.into());
@@ -124,8 +123,7 @@ fn figures_of_all_trials_are_told_from_those_of_single_ones() {
 
 #[test]
 fn exact_runs_without_a_phase_in_common_say_so() {
-    let says =
-        "no valid trial has the same number and the same phase in both, so nothing is said of these differences\n";
+    let says = "no valid trial has the same number and the same phase in both, so tardy draws no conclusion from these differences\n";
     let unlike = |run: &mut sample::Run| {
         // As if nothing could be had of trials with the same number.
         run.results.cells[0].trials.iter_mut().for_each(|trial| trial.n += 10);
@@ -151,4 +149,22 @@ fn exact_runs_without_a_phase_in_common_say_so() {
     assert!(!said.contains(says) && said.contains("by phase, 1 of them"), "{said}");
     // Noisy runs are not looked at by phase.
     assert!(!text(&super::compared(&side(|_, _| ()), &side(|_, _| ()))).contains(says));
+}
+
+#[test]
+fn a_cell_that_is_not_available_was_called_not_valid() {
+    let missing = |run: &mut sample::Run| {
+        let cell = &mut run.results.cells[1];
+        (cell.valid, cell.not_available) = (false, Some("no netdevsim".to_owned()));
+    };
+    let (a, b) = (side(|_, _| ()), side(|run, _| missing(run)));
+    let one = compared(&a, &b);
+    assert_eq!((&one.cells[1].a_not_available, one.cells[1].b_not_available.as_deref()), (&None, Some("no netdevsim")));
+    let said = text(&one);
+    assert!(said.contains("rx.wait=spin (not available in B)\n") && !said.contains("not valid in"), "{said}");
+    let both = text(&compared(&side(|run, _| missing(run)), &b));
+    assert!(both.contains("(not available in A and B)\n"), "{both}");
+    // A cell that has figures which must not be used is still not valid.
+    let said = text(&compared(&side(|run, _| run.results.cells[1].valid = false), &b));
+    assert!(said.contains("(not available in B; not valid in A: do not use these figures)\n"), "{said}");
 }

@@ -4,6 +4,8 @@
 use super::same;
 use super::sample::{Run, limit, lost, many, odd, run};
 use crate::xml::{Tag, tags};
+use std::time::{Duration, Instant};
+use tardy_model::manifest::CellEntry;
 use tardy_model::result::ExpectationResult;
 use tardy_model::verdict::{Level, Verdict};
 
@@ -62,4 +64,30 @@ fn no_test_passes_that_nothing_is_known_of() {
     nothing.results.cells.clear();
     assert_eq!(counts(&read(&nothing)), [4, 0, 2, 0]);
     assert_eq!(counts(&read(&many()))[2], 2, "a cell of eight, and a limit of one that is valid");
+}
+
+#[test]
+fn a_manifest_of_many_cells_took_minutes() {
+    let mut run = run(&["all"]);
+    let refused =
+        |n: u32| CellEntry { id: format!("cell-{n}"), refused: Some("no device".into()), ..CellEntry::default() };
+    run.manifest.cells.extend((0..150_000).map(refused));
+    let began = Instant::now();
+    for format in ["junit", "md"] {
+        assert!(run.draw(format, 100).contains("cell-149999"), "{format}");
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
+fn the_page_and_junit_escape_alike() {
+    let mut run = run(&["all"]);
+    let evil = "<a'\"&\u{fffe}\u{202e}\u{1b}\t>";
+    run.results.verdicts.push(Verdict::new("failed", Level::Invalid, evil));
+    let plain = "&lt;a&#39;&quot;&amp;\u{fffd}  \t&gt;";
+    for format in ["junit", "html"] {
+        let drawn = run.draw(format, 100);
+        assert!(drawn.contains(plain) && !drawn.contains(evil), "{format}");
+    }
 }

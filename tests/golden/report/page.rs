@@ -68,7 +68,7 @@ fn a_run_that_is_not_valid_says_first_which_cells_and_why() {
         "rx.wait = poll; rx.wait = spin, in the first: trial 1: ctl.rx was stopped for up to 7 ms",
         "scheduled..rx_kernel, in µs",
         "<h2>rx.wait = block",
-        "<h2>Beside reference results R1",
+        "<h2>Compared with reference results R1",
         "<h2>What made these figures",
     ]
     .map(|text| page.find(text).unwrap_or_else(|| panic!("no {text}")));

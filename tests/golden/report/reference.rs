@@ -17,7 +17,7 @@ fn naming(id: &str, cells: &[&str]) -> Run {
 /// The rows of the table below the run's heading of it.
 fn beside(run: &Run, id: &str) -> Vec<Vec<String>> {
     let text = run.draw("md", 100);
-    let (_, text) = text.split_once(&format!("## Beside reference results {id}\n")).expect("its heading");
+    let (_, text) = text.split_once(&format!("## Compared with reference results {id}\n")).expect("its heading");
     table(text)
 }
 

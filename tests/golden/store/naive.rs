@@ -9,7 +9,7 @@ use std::fs;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_store::encode_samples;
-use tardy_store::samples::read::SamplesFile;
+use tardy_store::samples::SamplesFile;
 use tardy_store::samples::{BATCH_ROWS, PAGE_ROWS};
 
 /// Rows that are alike: how many, what they lack, and how many bytes their stages need.

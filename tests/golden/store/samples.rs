@@ -9,7 +9,7 @@ use std::fs;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_store::samples::BATCH_ROWS;
-use tardy_store::samples::read::SamplesFile;
+use tardy_store::samples::SamplesFile;
 use tardy_store::{StoreError, encode_samples, write_samples};
 
 /// Everything a file holds, by stream, joined from its batches.

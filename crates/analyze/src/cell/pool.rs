@@ -3,8 +3,7 @@
 
 use crate::digest::MetricDigest;
 use crate::distribution::{Dropped, StreamDigest};
-use crate::gates;
-use crate::outcomes;
+use crate::{gates, outcomes};
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
@@ -169,7 +168,7 @@ fn rx_kernel_at_of(record: &StreamRecord) -> Option<String> {
     (record.launching.launch.is_some() || at.is_moved()).then(|| at.name().to_owned())
 }
 
-/// A metric that was asked for and is not to be had.
+/// A metric that was requested and is not available.
 pub(super) fn absent(why: &str) -> MetricResult {
     MetricResult {
         clock: "tai".to_owned(),

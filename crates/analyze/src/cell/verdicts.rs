@@ -1,15 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cell's verdicts from its trials': what spoilt it, what was left out, what is worth knowing.
+//! Which trials belong to their cell's figures, and a cell's verdicts from its trials': what spoilt
+//! it, what was left out, what is worth knowing.
 
-use super::counting::counts;
 use crate::says;
-use crate::validity::{RULES, competing_cpu};
+use crate::validity::{RULES, competing_cpu, path_failed, was_measured_well};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use tardy_model::result::TrialResult;
+use tardy_model::result::{CellResult, TrialResult};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-/// What a verdict is about. Two verdicts of one rule about two CPUs are not alike.
+/// The trials whose rows a cell's figures are of.
+pub fn counted(trials: &[TrialResult]) -> Vec<u32> {
+    in_figures(trials).map(|trial| trial.n).collect()
+}
+
+/// True if the trial belongs to its cell's figures: it is valid, or what made it invalid is the
+/// path's doing.
+pub(super) fn counts(trial: &TrialResult) -> bool {
+    trial.valid || path_failed(&trial.verdicts)
+}
+
+/// True if the measuring was sound in a strict majority of the trials.
+pub(crate) fn most_were_measured_well(trials: &[TrialResult]) -> bool {
+    2 * trials.iter().filter(|trial| was_measured_well(&trial.verdicts)).count() > trials.len()
+}
+
+/// The trials that a cell's figures are of.
+pub fn pooled(cell: &CellResult) -> impl Iterator<Item = &TrialResult> {
+    in_figures(&cell.trials)
+}
+
+/// Those that count; all of them where none does.
+pub(super) fn in_figures(trials: &[TrialResult]) -> impl Iterator<Item = &TrialResult> {
+    let some_count = trials.iter().any(counts);
+    trials.iter().filter(move |trial| counts(trial) == some_count)
+}
+
+/// What a verdict is about. Two verdicts of one rule about two CPUs are not the same.
 const SUBJECTS: [&str; 9] = ["stream", "cpu", "thread", "threads", "load", "station", "point", "metric", "device"];
 
 /// How much of it there is, by which the worst trial of several speaks.
@@ -38,8 +65,8 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     let carried = groups.into_iter().filter_map(|seen| carried(&seen, trials.len()));
     let mut verdicts: Vec<Verdict> = left_out.into_iter().chain(carried).collect();
     let rule = |verdict: &Verdict| RULES.iter().position(|rule| rule.id == verdict.id).map_or(-1, |at| at as i64);
-    // The gravest first; those of equal weight in the rules' order, and of one rule the one of
-    // which there is most.
+    // The most severe first; those of equal weight in the rules' order, and of one rule the one
+    // with the greatest measure.
     verdicts.sort_by(|a, b| (b.level, rule(a)).cmp(&(a.level, rule(b))).then_with(|| more(b, a)));
     verdicts
 }
@@ -52,14 +79,14 @@ fn alike(a: &Verdict, b: &Verdict) -> bool {
     if a.id == competing_cpu::ID {
         return a.evidence.get("cpu") == b.evidence.get("cpu");
     }
-    // A warning in one trial is not "alike" to what made another invalid. Nor are two things that
-    // a rule tells of with other figures: threads beside each other and packets taken in, both of
-    // `shared-cpu`.
+    // A warning in one trial is not the same as what made another invalid. Nor are two findings of
+    // one rule that have different figures: `shared-cpu` reports threads on one CPU as well as
+    // packets that were received there.
     let about = |verdict: &Verdict| SUBJECTS.map(|subject| verdict.evidence.get(subject).cloned());
     a.level == b.level && a.evidence.keys().eq(b.evidence.keys()) && about(a) == about(b)
 }
 
-/// How much there is of what a verdict tells of, by each measure; 0 where it has none.
+/// How much of its cause a verdict reports, by each measure; 0 for a measure that it lacks.
 fn measure(verdict: &Verdict) -> [f64; MEASURES.len()] {
     MEASURES.map(|name| match verdict.evidence.get(name) {
         Some(Figure::Float(x)) => *x,
@@ -74,8 +101,8 @@ fn more(a: &Verdict, b: &Verdict) -> Ordering {
     pairs.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// One verdict for those that are alike: the trial speaks in which it weighs most, and of equal
-/// weight the one in which there is most of it.
+/// One verdict for those that are the same: that of the trial in which it is most severe, and of
+/// equally severe ones that with the greatest measure.
 fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
     let mut worst = seen.first()?;
     for other in seen {
@@ -97,7 +124,7 @@ fn carried(seen: &[(u32, &Verdict)], of: usize) -> Option<Verdict> {
     if of > 1 {
         verdict.says = match others.as_slice() {
             others if others.is_empty() || is_use_of_cpu => format!("trial {n}: {}", verdict.says),
-            others => format!("trial {n}: {} (alike in {})", verdict.says, says::trials(others)),
+            others => format!("trial {n}: {} (the same in {})", verdict.says, says::trials(others)),
         };
     }
     let numbers = Figure::List(numbers.into_iter().map(Figure::from).collect());
@@ -118,7 +145,7 @@ fn left_out(trials: &[TrialResult], majority: bool) -> Option<Verdict> {
         }
     }
     let be = if numbers.len() == 1 { "is" } else { "are" };
-    // Where they are no minority, their verdicts stand beside this one and tell the causes.
+    // If they are no minority, their own verdicts are in the list too and name the causes.
     let why = if majority {
         format!(": {}", causes.values().map(|verdict| verdict.says.as_str()).collect::<Vec<_>>().join("; "))
     } else {

@@ -31,7 +31,7 @@ pub struct Condition {
     pub cell: Option<Word>,
     /// The stream it is about; each one that has such a figure if it names none.
     pub stream: Option<Word>,
-    /// What of it is looked at.
+    /// The figure or count that is compared.
     pub what: What,
     /// True for `>`, B is greater than A by more; false for `<`, B is less by more.
     pub above: bool,
@@ -62,11 +62,11 @@ pub enum What {
 /// By how much B has to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// By so many ns.
+    /// By a number of ns.
     Ns(i64),
     /// By so much of A's figure, in millionths of one per cent.
     Share(i64),
-    /// By so many packets.
+    /// By a number of packets.
     Packets(u64),
 }
 
@@ -105,7 +105,7 @@ pub fn figures() -> impl Iterator<Item = &'static str> {
     QUANTILES.iter().map(|(_, name, _)| *name).chain(["max", "min", "mean"])
 }
 
-/// Counts that may stand in a condition: those that no clock has a part in.
+/// Counts that a condition may name: those that depend on no clock.
 pub fn counts() -> impl Iterator<Item = Count> {
     Count::ALL.into_iter().filter(|count| count.needs_no_validity())
 }
@@ -173,7 +173,7 @@ fn words(chars: &[char], within: Range<usize>) -> Vec<Word> {
     words
 }
 
-/// What stands behind the `>` or `<` at this place.
+/// The limit that follows the `>` or `<` at this place.
 fn limit(text: &str, chars: &[char], sign: usize, what: &What) -> Result<Limit, ConditionError> {
     let end = chars.len() - chars.iter().rev().take_while(|c| c.is_whitespace()).count();
     let fault = |at: Range<usize>, says: &str| Err(ConditionError::new(text, at, says));

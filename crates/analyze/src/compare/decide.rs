@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What two runs come to by conditions on their difference: met, not met, or not told. Of exact
-//! runs the phases decide, as they do for a claim (`phases.rs`), with the limit set off first; of
-//! noisy ones nothing is told. What is missing or not valid makes no condition look better: it is
-//! told as such. The rules: `docs/compare.md`.
+//! What two runs come to by conditions on their difference: met, not met, or undecided. For
+//! exact runs the phases decide, as they do for a claim (`phases.rs`), after the limit is
+//! subtracted. For noisy runs nothing is decided. Missing or invalid figures make no condition look
+//! better: they are reported as what they are. The rules: `docs/compare.md`.
 
 use super::Run;
 use super::condition::{Condition, ConditionError, What, Word};
 use super::figures::UNRESOLVED;
 use super::phases::{LEAST, rank};
 use crate::clusters::NEEDED;
-use crate::quantiles::packets_for;
+use crate::outcomes::counted;
 use crate::says;
+use crate::statistics::packets_for;
 use std::collections::BTreeSet;
 use tardy_model::comparison::{
     CellComparison, Comparison, ConditionResult, Decision, FigureComparison, INFINITE, PhaseComparison, is_infinite,
@@ -154,18 +155,23 @@ impl Asked<'_> {
 
     /// Why the figures of a cell must not be used, if they must not.
     fn not_valid(&self, cells: [&CellResult; 2]) -> Option<String> {
-        let bad = |n: usize| {
+        let state = |n: usize| {
+            if cells[n].not_available.is_some() {
+                return Some("not available");
+            }
             let results = self.runs[n].results;
             // A run that is not valid for no reason in its cells is not for one of its own.
             let of_its_own =
                 !results.valid && results.cells.iter().all(|cell| cell.valid || cell.not_available.is_some());
-            !cells[n].valid || of_its_own || !crate::validity::is_valid(&results.verdicts)
+            let bad = !cells[n].valid || of_its_own || !crate::validity::is_valid(&results.verdicts);
+            bad.then_some("not valid")
         };
-        match (bad(0), bad(1)) {
-            (false, false) => None,
-            (true, false) => Some("A is not valid".to_owned()),
-            (false, true) => Some("B is not valid".to_owned()),
-            (true, true) => Some("A and B are not valid".to_owned()),
+        match (state(0), state(1)) {
+            (None, None) => None,
+            (Some(a), None) => Some(format!("A is {a}")),
+            (None, Some(b)) => Some(format!("B is {b}")),
+            (Some(a), Some(b)) if a == b => Some(format!("A and B are {a}")),
+            (Some(a), Some(b)) => Some(format!("A is {a} and B is {b}")),
         }
     }
 
@@ -173,14 +179,7 @@ impl Asked<'_> {
     /// may be too many, but it is only few enough where everything was looked at.
     fn count(&self, count: Count, stream: &str, cells: [&CellResult; 2], not_valid: Option<&str>) -> Found {
         let [a, b] = cells.map(|cell| total(cell, stream));
-        let got = |outcomes: &Outcomes| match count {
-            Count::Lost => outcomes.lost,
-            Count::NotSent => outcomes.not_sent,
-            Count::Early => outcomes.early,
-            Count::Late => outcomes.late,
-            Count::Duplicate => outcomes.duplicate,
-            Count::Reordered => outcomes.reordered,
-        };
+        let got = |outcomes: &Outcomes| counted(outcomes, count);
         let name = count.name();
         let told = format!("{name} is {} in A and {} in B", got(&a), got(&b));
         // Of more packets as large a share may be lost.
@@ -237,7 +236,7 @@ impl Asked<'_> {
         if let Some(same) = same {
             return match has(a, of) && has(b, of) {
                 true => Some(Found::new(Decision::NotMet, same)),
-                false => no_data(&format!("{same}, and {of} is not to be had of them")),
+                false => no_data(&format!("{same}, and they have no {of}")),
             };
         }
         let compared = cell.streams.get(stream).and_then(|compared| compared.metrics.get(metric));

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What differed in the machine, the programs and the experiment: the manifest leaf by leaf, and
-//! the experiment key by key.
+//! What differed in the machine, the programs and the experiment: the manifest leaf by leaf, the
+//! queue disciplines as they were read back, and the experiment key by key.
 
-use super::leaves::flatten;
 use super::run::Run;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::comparison::{Difference, Group};
+use tardy_model::json::Json;
+use tardy_model::manifest::{Manifest, QdiscsOf};
 
-/// Leaves of the manifest that tell when and where a run was made, or what it measured, not what
-/// the machine is. The names of namespaces follow from a slot; what was read back holds counters
-/// and numbers that every run has anew: of it the queue disciplines are looked at by themselves.
+/// Leaves of the manifest that say when and where a run was made, or what it measured, not what
+/// the machine is. The names of namespaces follow from a slot. What was read back contains counters
+/// and numbers that differ in every run, so only its queue disciplines are compared, separately.
 const PASSING: [&str; 13] = [
     "format",
     "started_utc",
@@ -32,10 +34,10 @@ const ARCHIVE: &str = "initramfs_sha256";
 /// How many facts there are, and those that differ.
 pub(super) fn differences(a: &Run<'_>, b: &Run<'_>) -> (u64, Vec<Difference>) {
     let (mut of_a, mut of_b) = (facts(a), facts(b));
-    // The experiment is packed into what a guest boots. Where it differs the sum differs of
-    // necessity, whatever else is in there: its row would look like a finding and be none. Where
-    // the experiment is the same the row stays. It may then be all that tells of another build of
-    // tardy, or of a library, for those have no row of their own.
+    // The experiment is packed into what a guest boots. If it differs, the sum necessarily differs,
+    // whatever else is in there: its row would look like a finding and be none. If the experiment
+    // is the same, the row stays. It may then be the only sign of another build of tardy, or of a
+    // library, because those have no row of their own.
     let archive = (Group::Guest, ARCHIVE.to_owned());
     let both = of_a.contains_key(&archive) && of_b.contains_key(&archive);
     if both && experiment(&of_a).ne(experiment(&of_b)) {
@@ -70,7 +72,7 @@ fn facts(run: &Run<'_>) -> Facts {
             || key.starts_with("stations.") && key.ends_with(".netns")
     };
     let of_manifest = leaves.into_iter().filter(|(key, _)| !passing(key)).map(|(key, value)| (placed(&key), value));
-    let of_manifest = of_manifest.chain(super::qdiscs::facts(run.manifest));
+    let of_manifest = of_manifest.chain(of_qdiscs(run.manifest));
     let of_experiment = run.keys.iter().map(|(key, value)| ((Group::Experiment, key.clone()), value.clone()));
     of_manifest.chain(of_experiment).collect()
 }
@@ -89,5 +91,83 @@ fn placed(key: &str) -> (Group, String) {
         // As the key of the experiment, which a file may leave out.
         "seed" => (Group::Experiment, key.to_owned()),
         _ => found.unwrap_or_else(|| (Group::Machine, key.to_owned())),
+    }
+}
+
+/// Each option of each queue discipline, by station, device and place.
+fn of_qdiscs(manifest: &Manifest) -> Vec<((Group, String), String)> {
+    let mut facts = Vec::new();
+    for read in &manifest.read_back {
+        let Some(QdiscsOf { station, device }) = read.qdiscs_of.clone().or_else(|| of_older(&read.command)) else {
+            continue;
+        };
+        let cell = read.cell.iter().map(|cell| format!("{cell} ")).collect::<String>();
+        let Some(says) = tree(&read.says) else {
+            let name = format!("{cell}{station} {device}");
+            facts.push(((Group::Qdisc, name), format!("an answer of {} bytes", read.says.text().len())));
+            continue;
+        };
+        for qdisc in says.as_array().into_iter().flatten() {
+            let place = qdisc["parent"].as_str().unwrap_or("root");
+            let kind = qdisc["kind"].as_str().unwrap_or_default();
+            let name = format!("{cell}{station} {device} {place} {kind}");
+            facts.push(((Group::Qdisc, name.clone()), "set".to_owned()));
+            let mut options = BTreeMap::new();
+            flatten("options".to_owned(), &qdisc["options"], &mut options);
+            aligned(&mut options);
+            facts.extend(options.into_iter().map(|(key, value)| ((Group::Qdisc, format!("{name} {key}")), value)));
+        }
+    }
+    facts
+}
+
+/// What `tc` says, read. Its answers have some thousand bytes, and a tree of any JSON takes two
+/// hundred times its text.
+fn tree(says: &Json) -> Option<Value> {
+    const LARGEST: usize = 256 << 10;
+    Some(says.text()).filter(|text| text.len() <= LARGEST).and_then(|text| serde_json::from_str(text).ok())
+}
+
+/// Whose queue disciplines a command asks for, of a run whose manifest does not say it: those of
+/// its time had namespaces and links with a slot's number in their names (`tardy-3-a`, `tardy3-0`),
+/// which differs where two runs were under way at once.
+fn of_older(command: &str) -> Option<QdiscsOf> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let behind = |word: &str| words.iter().position(|known| *known == word).and_then(|at| words.get(at + 1).copied());
+    if words.first() != Some(&"tc") || behind("qdisc") != Some("show") {
+        return None;
+    }
+    let namespace = behind("-n").unwrap_or_default();
+    let station =
+        namespace.strip_prefix("tardy-").and_then(|rest| rest.split_once('-')).map_or(namespace, |(_, name)| name);
+    let device = behind("dev")?;
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let own = device.strip_prefix("tardy").and_then(|rest| rest.split_once('-'));
+    let device = if own.is_some_and(|(slot, end)| number(slot) && number(end)) { QdiscsOf::MADE } else { device };
+    Some(QdiscsOf { station: station.to_owned(), device: device.to_owned() })
+}
+
+/// A base time lies in the future of each run: what stays of it is where in the cycle it begins.
+fn aligned(options: &mut BTreeMap<String, String>) {
+    let number = |name: &str| options.get(name).and_then(|text| text.parse::<i64>().ok());
+    if let (Some(base), Some(cycle)) =
+        (number("options.base_time"), number("options.cycle_time").filter(|cycle| *cycle > 0))
+    {
+        options.insert("options.base_time".to_owned(), format!("{} in the cycle", base.rem_euclid(cycle)));
+    }
+}
+
+/// Leaves by dotted name. A list is one leaf.
+fn flatten(name: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(rows) => {
+            for (key, value) in rows {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(name, value, leaves);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => _ = leaves.insert(name, text.clone()),
+        other => _ = leaves.insert(name, other.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use tardy_model::comparison::{Claim, FigureComparison, INFINITE, MetricCompariso
 use tardy_model::point::Metric;
 use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResult};
 
-/// Why a percentile is not told: too few packets lie beyond it.
+/// Why a percentile is missing: too few packets lie beyond it.
 pub(super) const UNRESOLVED: &str = "not resolved";
 
 /// Compares the stream. `pairs` are trials of the same phase, where both runs are exact; `judged`
@@ -79,8 +79,8 @@ fn metric(
     let row = |((of, a_ns), (_, b_ns)): (Named, Named)| {
         let phases = pairs.and_then(|pairs| {
             let both = |pair: &Pair<'_>| {
-                // A mean is of what was received: it may not be set beside one of more packets, or
-                // of fewer.
+                // A mean is of the received packets: it must not be compared with one of more
+                // packets, or of fewer.
                 let missing = pair.trials.map(|trial| trial.streams.get(stream).map(|of| missing(&of.outcomes)));
                 if of == "mean" && missing[0] != missing[1] {
                     return None;
@@ -90,8 +90,7 @@ fn metric(
             };
             phases::judge(&pairs.iter().filter_map(both).collect::<Vec<_>>(), judged)
         });
-        // Of exact runs without a trial to set beside another nothing more is known than of too
-        // few.
+        // If exact runs have no two trials to compare, no more is known than if they have too few.
         let claim = match (&phases, pairs) {
             (Some(phases), _) => phases.claim,
             (None, Some(_)) if judged => Claim::TooFew,
@@ -137,7 +136,7 @@ fn absent(metric: &MetricResult, of: &str) -> &'static str {
     match () {
         () if is_infinite(metric, of) => "falls on a lost packet",
         () if named(&metric.unresolved, of) => UNRESOLVED,
-        () => "not to be had",
+        () => "not available",
     }
 }
 

@@ -55,8 +55,7 @@ pub struct Drawn {
     pub figures_ns: [i64; 2],
 }
 
-/// Trials of one cell that can be set beside each other: valid ones in which the stream has the
-/// same phase.
+/// Trials of one cell that can be compared: valid ones in which the stream has the same phase.
 pub(super) fn pairs<'a>(stream: &str, [(a, in_a), (b, in_b)]: [(&Phases, &'a CellResult); 2]) -> Vec<Pair<'a>> {
     let phase = |phases: &Phases, n: u32| phases.of(&in_a.id, n, stream);
     let other = |trial: &'a TrialResult| {

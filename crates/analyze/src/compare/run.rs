@@ -8,7 +8,7 @@ use tardy_model::comparison::Compared;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, Results};
 
-/// All that is looked at of one run.
+/// All that a comparison uses of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// Its folder, as it was named.

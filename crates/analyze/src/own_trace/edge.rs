@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first or the last packet of each trial against those beside it.
+//! The first or the last packet of each trial compared with its neighbours.
 //!
 //! A packet's rank among values that hang together is not what chance makes of independent ones: a
 //! trial that begins in a slow stretch has many slow packets at its beginning. So the neighbours
-//! are taken so far apart that they no longer hang together, and where they do at every distance
-//! that is tried, nothing is told.
+//! are taken so far apart that they no longer hang together, and if they do at every distance
+//! that is tried, tardy reports nothing.
 
-use super::chance::{fisher, median};
 use super::{Difference, KEPT};
+use crate::statistics::{fisher, median};
 use tardy_model::sample::MaybeNanos;
 
 /// Neighbours that a packet is ranked among, at most.
 pub const NEIGHBOURS: usize = 256;
 /// Fewer than this cannot be called its neighbourhood.
 const LEAST_NEIGHBOURS: usize = 31;
-/// Trials below which nothing is told.
+/// With fewer trials nothing is reported.
 pub const LEAST_TRIALS: u32 = 5;
 /// Distances between neighbours that are tried, in packets.
 const SPACINGS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Rows that are looked at: the packet, and neighbours at the greatest distance.
+/// Rows that are examined: the packet, and neighbours at the greatest distance.
 pub const ROWS: usize = NEIGHBOURS * SPACINGS[SPACINGS.len() - 1] + 1;
 /// Neighbours whose ranks correlate by more than this hang together.
 const MOST_CORRELATED: f64 = 0.1;

@@ -6,8 +6,8 @@
 //! packet counts as affected if an interval lies within the time that packets of the trial usually
 //! take, however long it took itself.
 
-use super::chance::{binomial_tail, median};
 use super::{Difference, KEPT};
+use crate::statistics::{binomial_tail, median};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tardy_model::point::{Metric, Point};
@@ -16,13 +16,13 @@ use tardy_model::trial::{Between, OwnReason, OwnWork, TrialRecord};
 
 /// Unaffected packets on each side that affected ones are compared with.
 const BESIDE: usize = 8;
-/// So many intervals between packets are looked at; tardy itself writes no more of a trial.
+/// The most intervals between packets that are examined; tardy itself writes no more for a trial.
 const MOST_BETWEEN: usize = 1 << 20;
 /// Neighbours of which fewer have a value leave a comparison out.
 const LEAST_BESIDE: usize = 12;
 /// Packets from which the usual time under way is taken.
 const USUAL_OF: usize = 64;
-/// It is taken anew after so many packets.
+/// It is updated after this many packets.
 const USUAL_EVERY: usize = 32;
 /// Affected packets in a row of which values are kept.
 const GROUP: usize = 256;
@@ -30,13 +30,13 @@ const GROUP: usize = 256;
 /// may be somewhat more.
 const CHANCE: f64 = 0.6;
 
-/// What a group of affected packets came to in one metric: its median, and that of the packets
-/// beside it, ns.
+/// The result of a group of affected packets in one metric: its median, and that of the packets
+/// next to it, ns.
 #[derive(Clone, Copy, Debug)]
 struct Comparison {
     affected_ns: i64,
     beside_ns: i64,
-    /// Greater than most of those beside it, or less.
+    /// Greater than most of its neighbours, or less.
     above: bool,
     below: bool,
 }
@@ -76,7 +76,7 @@ impl IntervalPool {
         other.ends_ns.into_iter().for_each(|ends| self.reach(ends));
     }
 
-    /// What was found, of so many affected packets; `None` where there was nothing to compare.
+    /// What was found for a number of affected packets; `None` if there was nothing to compare.
     pub fn test(&self, packets: u64) -> Option<Difference> {
         let (least_ns, greatest_ns) = self.ends_ns?;
         let chance = |count| binomial_tail(self.comparisons, count, CHANCE);
@@ -177,10 +177,10 @@ pub struct Pass {
     found: Intervals,
 }
 
-/// What a trial's packets, or a cell's, came to beside recorded work.
+/// The results of a trial's packets, or a cell's, that were under way during recorded work.
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
-    /// By metric: beside work of tardy's own choice, and beside work that something else made
+    /// By metric: during work that tardy chose to do, and during work that something else made
     /// necessary.
     pub metrics: Vec<[IntervalPool; 2]>,
     /// Packets under way at work of either kind.

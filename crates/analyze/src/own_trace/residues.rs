@@ -6,16 +6,16 @@
 //! number later each time, so that every class stands once at every place in a block, and a drift
 //! within the blocks favours none.
 
-use super::chance::{binomial_tail, median};
 use super::{Difference, KEPT};
+use crate::statistics::{binomial_tail, median};
 use tardy_model::sample::MaybeNanos;
 
-/// Rows of a trial that are looked at.
+/// Rows of a trial that are examined.
 pub const ROWS: usize = 65_536;
 /// Batch sizes that are tried, each with the packets of a class in a block; 8 is also twice the
 /// requests between two pauses.
 pub const MODULI: [(usize, usize); 3] = [(8, 8), (16, 8), (64, 4)];
-/// Blocks below which nothing is told.
+/// With fewer blocks nothing is reported.
 const LEAST_BLOCKS: u64 = 16;
 
 /// One metric of one cell by one modulus.
@@ -53,7 +53,8 @@ impl ResiduePool {
             }
         }
         let length = self.modulus * self.each;
-        // The places go on from trial to trial, or short trials would all begin alike.
+        // The places continue from trial to trial; otherwise short trials would all begin at the
+        // same one.
         let mut first = (self.blocks % self.modulus as u64) as usize;
         while let Some(block) = values.get(first..first + length) {
             self.block(first, block);

@@ -2,17 +2,17 @@
 //! Does one of several trials lie apart from the others by more than the changes within a trial
 //! explain?
 //!
-//! Blocks of a trial that follow each other are alike where something lasts longer than a block: a
-//! throttled CPU, a busy neighbour. A test that takes them as independent then finds differences
-//! that are none. How much blocks hang together is not known, so the test is made for many degrees
-//! of it, each exact by generalised least squares, and the chances are averaged by how well each
-//! degree fits the blocks (the restricted likelihood: Patterson and Thompson 1971, Harville 1974).
+//! Blocks of a trial that follow each other resemble each other if something lasts longer than a
+//! block: a throttled CPU, a busy neighbour. A test that takes them as independent then finds
+//! differences that are none. How much blocks hang together is not known, so the test is made for
+//! many degrees of it, each exact by generalised least squares, and the chances are averaged by how
+//! well each degree fits the blocks (the restricted likelihood: Patterson and Thompson 1971,
+//! Harville 1974).
 //!
 //! A degree is a pair: what is slow falls off by `rho` from block to block, and a share `noise` of
-//! the variance is each block's own. `docs/method/repeats.md` says what comes of it.
+//! the variance is each block's own. `docs/method/repeats.md` shows the results.
 
-use super::scores::scores;
-use super::student::Student;
+use crate::statistics::{Student, scores};
 
 /// Correlation of the slow part from block to block. An even prior over these: each weighs as much
 /// as the stretch around it.
@@ -27,7 +27,7 @@ pub const LEAST_FOR_NOISE: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Apart {
     /// The chance that the trial that is farthest out lies so far out, or farther, if all are
-    /// alike.
+    /// from one distribution.
     pub p_value: f64,
     /// The correlation of neighbouring blocks, as far as it is known.
     pub correlation: f64,
@@ -122,7 +122,7 @@ pub fn apart(trials: &[&[i64]]) -> Option<Apart> {
     }
     let scores = scores(&trials);
     if scores.iter().flatten().all(|score| *score == scores[0][0]) {
-        // All are equal: nothing speaks against their being alike.
+        // All are equal: nothing suggests that one differs.
         return Some(Apart { p_value: 1.0, correlation: 0.0 });
     }
     let degrees = (blocks - trials.len()) as u32;

@@ -19,7 +19,7 @@ const NOTED: f64 = 0.02;
 /// From this part of the limit on it is a warning. With the default limit that is 1 % of the time,
 /// and p99.
 const WARNS: f64 = 0.1;
-/// So many tasks are named in the sentence.
+/// The sentence names at most this many tasks.
 const NAMED: usize = 3;
 /// If the tasks that are named explain less than this part, the rest is named too.
 const MOST: f64 = 0.75;

@@ -15,9 +15,9 @@ use tardy_model::result::CpuUser;
 pub(crate) struct CpuUse {
     /// Time between the two readings, ns.
     pub elapsed_ns: i64,
-    /// Time in interrupts, whoever's, ns.
+    /// Time in interrupts, anybody's, ns.
     pub irq_ns: i64,
-    /// Time in softirqs, whoever's, ns.
+    /// Time in softirqs, anybody's, ns.
     pub softirq_ns: i64,
     /// Time that measuring threads ran there, at most, ns.
     pub ours_ns: i64,

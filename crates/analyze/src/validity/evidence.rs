@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rules look at, and the questions that several of them ask of it.
 
-use crate::coverage::{Bursts, CoverageByBurst};
-use crate::delta::delta_of;
+use crate::arrival::delta_of;
+use crate::outcomes::{Bursts, CoverageByBurst};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
 use tardy_model::point::{Metric, Point};
@@ -22,7 +22,7 @@ pub struct Evidence<'a> {
     pub coverage: &'a BTreeMap<String, CoverageByBurst>,
     /// What the experiment set of the rules.
     pub settings: &'a Validity,
-    /// Whose threads and states are looked at.
+    /// Whose threads and states are checked.
     pub of: Of<'a>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Thread<'a> {
         match self.end {
             "rx" => self.of.spin_gaps,
             "reply" => waits_for_replies(),
-            // Who asks spins while it waits for replies, if no other thread does.
+            // The end that asks spins while it waits for replies, if no other thread does.
             _ if self.of.reply.as_ref().is_some_and(|reply| reply.thread.is_none()) => waits_for_replies(),
             _ => self.of.tx_spin_gaps,
         }
@@ -141,7 +141,7 @@ impl<'a> Evidence<'a> {
         self.states()[0]
     }
 
-    /// The state of the machine behind the trial.
+    /// The state of the machine after the trial.
     pub(super) fn after(&self) -> &'a MachineState {
         self.states()[1]
     }
@@ -216,8 +216,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// What a lack of stamps of a point weighs, and how that is said: it spoils the figures that
-    /// are made of them, and where there are none, it spoils nothing.
+    /// How severe a lack of stamps of a point is, and the words for it: it spoils the figures that
+    /// are made of them. If there are no such figures, it spoils nothing.
     pub(super) fn lack(&self, stream: &str, point: Point) -> (Level, &'static str) {
         let of = |result: &StreamResult| {
             let delta_of = self.record.streams.get(stream).map(delta_of);
@@ -230,9 +230,9 @@ impl<'a> Evidence<'a> {
         let is_scheduled = self.record.streams.get(stream).is_some_and(|record| record.cycle_ns > 0);
         match self.results.get(stream).is_none_or(of) {
             true => (Level::Invalid, ""),
-            // Without it the later stamp of the application stands in.
+            // Without it the later stamp of the application is used instead.
             false if is_scheduled && [Point::RxKernel, Point::ReplyRxKernel].contains(&point) => {
-                (Level::Warning, "; whether a packet was early is told by it")
+                (Level::Warning, "; tardy uses it to decide whether a packet was early")
             }
             false => (Level::Note, "; no figure is made of it"),
         }

@@ -19,7 +19,7 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     evidence.record.loads.iter().filter_map(|(name, record)| of_load(name, record)).collect()
 }
 
-/// One verdict a load: of its instances the first one's fault is told, with how many have one.
+/// One verdict for each load: the fault of its first faulty instance, with how many have one.
 fn of_load(name: &str, record: &LoadRecord) -> Option<Verdict> {
     let faults: Vec<(usize, Fault)> =
         record.instances.iter().enumerate().filter_map(|(n, instance)| Some((n, fault(record, instance)?))).collect();
@@ -27,7 +27,7 @@ fn of_load(name: &str, record: &LoadRecord) -> Option<Verdict> {
     let which = if record.instances.len() > 1 { format!(", instance {}", n + 1) } else { String::new() };
     let others = match faults.len() - 1 {
         0 => String::new(),
-        others => format!("; so or alike {others} more of its {} instances", record.instances.len()),
+        others => format!("; {others} more of its {} instances have a fault too", record.instances.len()),
     };
     let says = format!("load {name} ({}{which}) {}{others}", record.kind.name(), first.says);
     let verdict = Verdict::new(RULE.id, Level::Invalid, says)

@@ -20,8 +20,8 @@ const PART_OF_LIMIT: f64 = 0.5;
 /// The fair server stops a thread for 50 ms (`fair_server/runtime` in debugfs), give or take what
 /// runs before and after: a gap so long is one of its stops, ns.
 const FAIR_STOP_NS: std::ops::RangeInclusive<i64> = 30_000_000..=60_000_000;
-/// Its period is a second (`fair_server/period`): there must be one such stop at least in so many,
-/// ns.
+/// Its period is a second (`fair_server/period`): there must be at least one such stop in this
+/// time, ns.
 const FAIR_STOP_EACH_NS: i64 = 2_000_000_000;
 
 /// Whose stops they are.

@@ -2,58 +2,55 @@
 //! All rules, and what they come to in a trial.
 
 use super::evidence::{Evidence, Of};
-use super::{Rule, SPOILS, Spoils};
 use super::{
-    advance, after_silence, causality, clock_step, competing_cpu, coverage, failed, foreign, interrupted, late_stamps,
-    late_start, launch_drops, launch_ignored, load, loss, moved_point, narrow_windows, no_gates, other_runs, pm_qos,
-    policy, queue_overflow, rate, receiver_broke, recorder, recorder_delay, rt_bandwidth, send_errors, shaper,
-    shared_cpu, softirq, steal, tai_offset, vlan_pcp, vlan_tags, warmup,
+    Rule, SPOILS, Spoils, broken, clocks, competing_cpu, cpus, launching, load, packets, rt_bandwidth, shared_cpu,
+    stamps,
 };
-use crate::coverage::CoverageByBurst;
+use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
 use tardy_model::result::StreamResult;
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-/// All rules, in the order in which their verdicts are told: the gravest causes first.
+/// All rules, in the order in which their verdicts are reported: the most severe causes first.
 pub const RULES: [Rule; 36] = [
-    failed::RULE,
-    late_start::RULE,
-    receiver_broke::RULE,
-    interrupted::RULE,
-    tai_offset::RULE,
-    clock_step::RULE,
-    causality::RULE,
-    policy::RULE,
-    shaper::RULE,
-    no_gates::RULE,
+    broken::FAILED,
+    broken::LATE_START,
+    broken::RECEIVER_BROKE,
+    broken::INTERRUPTED,
+    clocks::TAI_OFFSET,
+    clocks::CLOCK_STEP,
+    clocks::CAUSALITY,
+    cpus::POLICY,
+    launching::SHAPER,
+    launching::NO_GATES,
     load::RULE,
-    softirq::RULE,
-    rate::RULE,
-    send_errors::RULE,
-    launch_drops::RULE,
-    loss::RULE,
-    after_silence::RULE,
-    vlan_tags::RULE,
-    vlan_pcp::RULE,
-    recorder::RULE,
-    recorder_delay::RULE,
-    queue_overflow::RULE,
-    late_stamps::RULE,
-    coverage::RULE,
-    warmup::RULE,
-    advance::RULE,
-    narrow_windows::RULE,
+    cpus::SOFTIRQ,
+    packets::RATE,
+    packets::SEND_ERRORS,
+    launching::LAUNCH_DROPS,
+    packets::LOSS,
+    packets::AFTER_SILENCE,
+    packets::VLAN_TAGS,
+    packets::VLAN_PCP,
+    stamps::RECORDER,
+    stamps::RECORDER_DELAY,
+    stamps::QUEUE_OVERFLOW,
+    stamps::LATE_STAMPS,
+    stamps::COVERAGE,
+    stamps::WARMUP,
+    launching::ADVANCE,
+    launching::NARROW_WINDOWS,
     rt_bandwidth::RULE,
-    steal::RULE,
+    cpus::STEAL,
     competing_cpu::RULE,
     shared_cpu::RULE,
-    other_runs::RULE,
-    pm_qos::RULE,
-    launch_ignored::RULE,
-    moved_point::RULE,
-    foreign::RULE,
+    cpus::OTHER_RUNS,
+    cpus::PM_QOS,
+    launching::LAUNCH_IGNORED,
+    launching::MOVED_POINT,
+    packets::FOREIGN,
 ];
 
 /// Judges one trial by every rule, as `settings` have it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `shared-cpu`: a thread was asked to have another CPU than somebody else, and in truth one was
-//! shared.
+//! `shared-cpu`: a thread was to have another CPU than somebody else, and actually they shared
+//! one.
 
 use super::{Evidence, Of, Rule, Spoils};
 use crate::{placement, says};
@@ -12,11 +12,11 @@ pub(super) const RULE: Rule = Rule { id: "shared-cpu", spoils: Spoils::Measuring
 
 /// A CPU that took in fewer packets of others than this was not disturbed by them.
 const FEW: u64 = 1_000;
-/// What is beside the streams' own packets is theirs too, up to this share of them: what TCP sends
-/// again, a router's message.
+/// Packets other than the streams' own count as theirs too, up to this share of them: TCP's
+/// retransmissions, a router's message.
 const OWN_SHARE: u64 = 10;
 
-/// Whose CPUs are looked at: name, CPUs seen.
+/// Whose CPUs are checked: name, CPUs seen.
 fn placed(evidence: &Evidence<'_>) -> BTreeMap<String, BTreeSet<u32>> {
     let mut placed: BTreeMap<String, BTreeSet<u32>> =
         evidence.threads().map(|thread| (thread.name(), thread.cpus())).collect();

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use tardy_analyze::compare::condition::{self, Condition, ConditionError, What, Word};
 use tardy_analyze::compare::phases::Phases;
 use tardy_analyze::compare::{self, Run, decide};
+use tardy_judge::Added;
 use tardy_model::comparison::{Comparison, Decision};
 use tardy_model::manifest::Manifest;
 use tardy_model::point::{Metric, Point};
@@ -35,9 +36,9 @@ fn unreadable(error: StoreError) -> Failure {
     Failure::new(Exit::Usage, error.to_string())
 }
 
-/// Adds the metrics that conditions are about: the samples have every stage, so a metric need not
-/// have been asked for when the run was made.
-fn add_metrics(experiment: &mut Experiment, conditions: &[Condition]) {
+/// The metrics that conditions are about and the experiment does not name: the samples have every
+/// stage, so a metric need not have been requested when the run was made.
+fn added(experiment: &Experiment, conditions: &[Condition]) -> Added {
     let can = |stream: &Stream, metric: Metric| {
         let scheduled = metric.points().contains(&Point::Scheduled);
         let answered = metric == Metric::Transit || metric.points().iter().any(|point| point.is_of_reply());
@@ -47,15 +48,20 @@ fn add_metrics(experiment: &mut Experiment, conditions: &[Condition]) {
         What::Figure { metric, .. } => Some((condition, metric.text.parse::<Metric>().ok()?)),
         What::Count(_) => None,
     });
+    let mut added = Added::new();
     for (condition, metric) in wanted {
         let is = |word: &Option<Word>, name: &str| word.as_ref().is_none_or(|word| word.text == name);
-        let cells = experiment.cells.iter_mut().filter(|cell| is(&condition.cell, &cell.id));
-        for stream in cells.flat_map(|cell| &mut cell.setup.streams) {
-            if is(&condition.stream, &stream.name) && can(stream, metric) && !stream.metrics.contains(&metric) {
-                stream.metrics.push(metric);
+        for cell in experiment.cells.iter().filter(|cell| is(&condition.cell, &cell.id)) {
+            let streams = cell.setup.streams.iter().filter(|stream| is(&condition.stream, &stream.name));
+            for stream in streams.filter(|stream| can(stream, metric) && !stream.metrics.contains(&metric)) {
+                let metrics = added.entry(cell.id.clone()).or_default().entry(stream.name.clone()).or_default();
+                if !metrics.contains(&metric) {
+                    metrics.push(metric);
+                }
             }
         }
     }
+    added
 }
 
 fn read(path: &Path, conditions: &[Condition]) -> Result<Read> {
@@ -63,9 +69,9 @@ fn read(path: &Path, conditions: &[Condition]) -> Result<Read> {
     let manifest = run.manifest()?;
     let name = path.join("experiment.toml").display().to_string();
     let source = Source { name, text: run.experiment().map_err(unreadable)? };
-    let mut experiment = tardy_spec::load(&source, &[])?;
-    add_metrics(&mut experiment, conditions);
-    let mut results = tardy_judge::folder(&run, &experiment, &manifest)?.results;
+    let experiment = tardy_spec::load(&source, &[])?;
+    let added = added(&experiment, conditions);
+    let mut results = tardy_judge::folder_with(&run, &experiment, &manifest, added)?.results;
     if let Some(written) = tardy_judge::written(&run)? {
         // The run itself gives its fingerprints, whatever this version would compute from its
         // samples.

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::IsTerminal;
 use tardy_analyze::worst::Worst;
-use tardy_judge::traces::Traces;
+use tardy_judge::Traces;
 use tardy_model::manifest::Manifest;
 use tardy_model::point::Metric;
 use tardy_model::sample::Batch;

@@ -5,9 +5,7 @@
 
 use super::dictionary::{Dictionary, Room, outcome, small};
 use super::footer::Footer;
-use super::page::hybrid::{self, Numbers};
-use super::page::split::Split;
-use super::page::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Opened, delta};
+use super::page::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Numbers, Opened, Split, decode_delta, levels};
 use super::source::Source;
 use crate::error::{CodecError, damaged};
 use crate::layout::StreamLayout;
@@ -54,7 +52,7 @@ struct Column {
     /// Where the values begin in the page.
     values: usize,
     split: Split,
-    /// What all levels are, or `None` if each stands in `levels`.
+    /// The level that all rows have, or `None` if each is in `levels`.
     all: Option<u8>,
     levels: Vec<u8>,
     /// Values that were taken.
@@ -152,10 +150,10 @@ impl Batches {
     fn open_page(&mut self, rows: usize) -> Result<(), CodecError> {
         let (room, page) = (&mut self.room, &mut self.page);
         self.seq.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
-        delta::decode(&room.page, rows, &mut page.seq)?;
+        decode_delta(&room.page, rows, &mut page.seq)?;
         self.last = last_of(self.last, &page.seq).map_err(damaged)?;
         self.scheduled.chunk.data(rows, DELTA_BINARY_PACKED, &mut room.page)?;
-        delta::decode(&room.page, rows, &mut page.scheduled_ns)?;
+        decode_delta(&room.page, rows, &mut page.scheduled_ns)?;
         self.outcome.read(rows, room, &mut page.outcome)?;
         self.flags.read(rows, room, &mut page.flags)?;
         if self.stream.pcp {
@@ -183,7 +181,7 @@ fn replace<T: Clone>(old: &mut Vec<T>, new: &[T]) {
 }
 
 impl Span {
-    /// The columns are told by their places.
+    /// `stage` and `full` are the places of the columns.
     pub fn new(before: Point, at: Point, stage: usize, full: Option<usize>) -> Self {
         Span { before, at, stage: Column::new(stage), full: full.map(Column::new) }
     }
@@ -224,7 +222,7 @@ impl Column {
 
     fn open_page(&mut self, rows: usize) -> Result<(), CodecError> {
         self.opened.chunk.data(rows, BYTE_STREAM_SPLIT, &mut self.page)?;
-        let (levels, values) = hybrid::levels(&self.page, rows, &mut self.levels)?;
+        let (levels, values) = levels(&self.page, rows, &mut self.levels)?;
         self.split = Split::of(values)?;
         self.values = self.page.len() - values.len();
         let (said, there) = (levels.ones(rows), self.split.len());

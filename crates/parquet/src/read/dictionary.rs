@@ -2,8 +2,7 @@
 //! Columns of a few values, read page by page.
 
 use super::footer::Group;
-use super::page::hybrid::{self, Numbers};
-use super::page::{Opened, RLE_DICTIONARY};
+use super::page::{Numbers, Opened, RLE_DICTIONARY, levels, places};
 use super::source::Source;
 use crate::error::{CodecError, damaged};
 use tardy_model::sample::Outcome;
@@ -49,7 +48,7 @@ impl<V: Copy> Dictionary<V> {
     pub fn read(&mut self, rows: usize, room: &mut Room, out: &mut Vec<V>) -> Result<(), CodecError> {
         out.clear();
         self.column.chunk.data(rows, RLE_DICTIONARY, &mut room.page)?;
-        match hybrid::places(&room.page, rows, &mut room.places)? {
+        match places(&room.page, rows, &mut room.places)? {
             Numbers::All(place) => out.resize(rows, value_at(&self.values, place)?),
             Numbers::Each(places) => {
                 for place in places {
@@ -64,13 +63,13 @@ impl<V: Copy> Dictionary<V> {
     pub fn read_nullable(&mut self, rows: usize, room: &mut Room, out: &mut Vec<Option<V>>) -> Result<(), CodecError> {
         out.clear();
         self.column.chunk.data(rows, RLE_DICTIONARY, &mut room.page)?;
-        let (levels, page) = hybrid::levels(&room.page, rows, &mut room.levels)?;
+        let (levels, page) = levels(&room.page, rows, &mut room.levels)?;
         let values = levels.ones(rows);
         if values == 0 {
             out.resize(rows, None);
             return Ok(());
         }
-        let places = hybrid::places(page, values, &mut room.places)?;
+        let places = places(page, values, &mut room.places)?;
         let mut next = 0;
         for row in 0..rows {
             let value = match places {

@@ -2,8 +2,8 @@
 //! The footer of a samples file: a `FileMetaData` in Thrift's compact protocol
 //! (apache/parquet-format, `parquet.thrift`).
 //!
-//! Read without the library, which makes room for as many row groups and columns as a footer says
-//! it has, nests as deep as it says, and walks lists of nothing to their end. Here every list is
+//! Read without the library, which allocates memory for as many row groups and columns as a footer
+//! claims, nests as deep as it claims, and walks lists of nothing to their end. Here every list is
 //! as long as its bytes, and a schema is flat.
 
 use super::source::Source;

@@ -45,7 +45,7 @@ impl Reader {
         let layout = read_layout(&footer)?;
         check_chunks(&footer).map_err(CodecError::Damaged)?;
         let chunks = sum_of_chunks(&source, footer.begins).map_err(CodecError::Io)?;
-        // A fuzzer would never get past the sum; what stands behind it must hold without.
+        // A fuzzer would never get past the sum; the checks that follow must hold without it.
         if layout.sum(chunks).map_err(CodecError::refused)? != layout.crc32 && !cfg!(fuzzing) {
             return Err(CodecError::Damaged("its bytes do not have their check sum".to_owned()));
         }
@@ -201,8 +201,8 @@ fn check_chunks(footer: &Footer) -> Result<(), String> {
                 && chunk.values == group.rows
                 && chunk.length <= longest;
             let end = at.checked_add(chunk.length as u64).filter(|end| fits && *end <= footer.begins);
-            at = end.ok_or_else(|| format!("column `{}` is not where its footer says", column.name))?;
+            at = end.ok_or_else(|| format!("column `{}` is not where its footer puts it", column.name))?;
         }
     }
-    if at == footer.begins { Ok(()) } else { Err("it has more columns than its footer says".to_owned()) }
+    if at == footer.begins { Ok(()) } else { Err("it has more columns than its footer lists".to_owned()) }
 }

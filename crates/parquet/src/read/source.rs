@@ -18,7 +18,7 @@ pub trait Source: Send + Sync {
     /// said there is.
     ///
     /// # Errors
-    /// [`ErrorKind::UnexpectedEof`] if there are fewer, which is told as damage; others as the
+    /// [`ErrorKind::UnexpectedEof`] if there are fewer, which is reported as damage; others as the
     /// source has them.
     fn read_exact_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()>;
 }

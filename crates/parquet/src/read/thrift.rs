@@ -78,7 +78,7 @@ pub(super) fn fields<'a>(
 }
 
 /// Calls back for each value of a list, which are of one kind. A callback takes a byte at least,
-/// so that a list ends with its bytes, whatever length it says it has.
+/// so that a list ends with its bytes, whatever length it claims.
 pub(super) fn list<'a>(
     bytes: &mut &'a [u8],
     of: u8,

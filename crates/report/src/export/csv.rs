@@ -5,8 +5,7 @@
 //! columns and in the SQL view of `tardy schema samples`. Where something decides when packets are
 //! to leave, five columns more tell it of each packet.
 
-use super::error::ExportError;
-use super::source::Source;
+use super::source::{ExportError, Source};
 use crate::csv::quoted;
 use std::collections::BTreeSet;
 use std::io::Write;

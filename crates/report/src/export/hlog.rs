@@ -8,8 +8,7 @@
 //! rank; where there are such, `…/received` holds the others alone. A negative value is counted at
 //! 0. Comments, and the notes that come back, say how many.
 
-use super::error::ExportError;
-use super::source::Source;
+use super::source::{ExportError, Source};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;

@@ -2,17 +2,15 @@
 //! A run for other people's tools, written as it is read, so that a run of any length needs little
 //! memory.
 //!
-//! An exporter is one file here and one line in [`EXPORTERS`]. What each writes, and what it
-//! loses, stands in `docs/export.md`.
+//! An exporter is one file here and one line in [`EXPORTERS`]. `docs/export.md` says what each
+//! writes, and what it loses.
 
 mod csv;
-mod error;
 mod hlog;
 mod prometheus;
 mod source;
 
-pub use error::ExportError;
-pub use source::Source;
+pub use source::{ExportError, Source};
 use std::fmt;
 use std::io::Write;
 

@@ -4,10 +4,9 @@
 //! files of several experiments can lie side by side.
 //!
 //! A percentile that falls on a lost packet is `+Inf`; one that is not resolved, or a figure that
-//! could not be had, is `NaN`.
+//! is not available, is `NaN`.
 
-use super::error::ExportError;
-use super::source::Source;
+use super::source::{ExportError, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use tardy_model::harmless;
@@ -100,7 +99,11 @@ fn judgements(results: &Results) -> String {
         "1 if all expectations were met, 0 if one was broken, NaN if there are none or one could not be judged.",
     );
     met.add(&[experiment], results.expectations_met.map_or("NaN", truth));
-    let mut cells = Family::new("tardy_cell_valid", "gauge", "1 if the cell's figures may be used.");
+    let mut cells = Family::new(
+        "tardy_cell_valid",
+        "gauge",
+        "1 if the cell's figures may be used, NaN if the cell is not available.",
+    );
     let mut trials = Family::new("tardy_trials", "gauge", "Finished trials.");
     let mut verdicts =
         Family::new("tardy_verdicts", "gauge", "Verdicts that are more than ok; those of the run have no cell.");
@@ -115,7 +118,7 @@ fn judgements(results: &Results) -> String {
     };
     for cell in &results.cells {
         let label = ("cell", cell.id.as_str());
-        cells.add(&[experiment, label], truth(cell.valid));
+        cells.add(&[experiment, label], if cell.not_available.is_some() { "NaN" } else { truth(cell.valid) });
         for valid in [true, false] {
             let n = cell.trials.iter().filter(|trial| trial.valid == valid).count();
             trials.add(&[experiment, label, ("valid", if valid { "true" } else { "false" })], n.to_string());

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every export is made of.
+//! What every export is made of, and why a run was not exported.
 
-use super::error::ExportError;
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, io};
 use tardy_analyze::cell::{delta_of, pooled};
 use tardy_analyze::packets::{Packets, Reach};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
 use tardy_model::trial::StreamRecord;
-use tardy_store::{RunFolder, TrialId};
+use tardy_store::{RunFolder, StoreError, TrialId};
 
 pub struct Source<'a> {
     /// The run's samples.
@@ -53,4 +52,28 @@ impl Source<'_> {
         }
         packets.finish(&mut each)
     }
+}
+
+/// Why a run was not exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error("`{asked}` is not something to export to: choose one of {known}")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        known: String,
+    },
+    /// One that a later version has.
+    #[error("this version cannot export to `{asked}` yet: choose one of {known}")]
+    Later {
+        /// What was asked for.
+        asked: String,
+        known: String,
+    },
+    /// The run cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The export cannot be written.
+    #[error("{0}")]
+    Write(#[from] io::Error),
 }

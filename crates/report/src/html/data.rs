@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the page's script draws from, as JSON: bins and envelopes, never samples, so that its size
 //! does not grow with the run's packets.
+//!
+//! For figures over time it says where buckets begin, what loads moved, and how many values lie
+//! where.
 
-use super::share::share;
-use super::timed;
 use crate::column::{in_order, lead_of, point_of, title};
 use crate::picture::{Facts, Picture};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;
-use tardy_analyze::envelope::{Line, Shape, Trace, bins};
+use tardy_analyze::envelope::{Grid, Line, Shape, Trace, bins};
 use tardy_model::gates::Window;
+use tardy_model::load::Series;
 use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult, TrialResult};
 
@@ -26,7 +28,7 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
     let pooled: usize = cells.iter().flat_map(|cell| cell.streams.values()).map(metrics).sum();
     let trials = cells.iter().flat_map(|cell| &cell.trials);
     let single: usize = trials.flat_map(|trial| trial.streams.values()).map(metrics).sum();
-    let stretches = timed::stretches(cells);
+    let stretches = stretches(cells);
     let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single), stretches };
     let cells: Vec<Value> = cells.iter().map(|cell| maker.cell(cell)).collect();
     let text = json!({ "lead": leading(picture), "cells": cells }).to_string();
@@ -97,7 +99,7 @@ impl Maker<'_> {
     fn cell(&self, cell: &CellResult) -> Value {
         let streams = self.picture.facts.in_order(&cell.streams);
         let streams = streams.into_iter().map(|(name, stream)| self.stream(cell, name, stream));
-        let loads = cell.trials.iter().map(|trial| (trial.n.to_string(), timed::loads(trial, self.stretches).into()));
+        let loads = cell.trials.iter().map(|trial| (trial.n.to_string(), loads(trial, self.stretches).into()));
         let loads: Map<String, Value> = loads.filter(|(_, loads)| loads != &json!([])).collect();
         let streams: Vec<Value> = streams.collect();
         let mut value = json!({ "title": title(&cell.id), "valid": cell.valid, "streams": streams, "loads": loads });
@@ -171,14 +173,14 @@ impl Maker<'_> {
                 "envelope": envelope(line, trace.packets_each),
             });
             if hot.contains(metric) {
-                of["heat"] = timed::heat(&line.grid);
+                of["heat"] = heat(&line.grid);
             }
             (name, of)
         });
         let missing: Vec<u64> = trace.missing.iter().flat_map(|(at, count)| [u64::from(*at), *count]).collect();
         json!({
             "n": trial.n, "counted": counted, "packets": trace.packets, "each": trace.packets_each,
-            "starts": timed::starts(trace), "end": trace.end_ns, "missing": missing, "metrics": metrics.collect::<Map<_, _>>(),
+            "starts": starts(trace), "end": trace.end_ns, "missing": missing, "metrics": metrics.collect::<Map<_, _>>(),
         })
     }
 }
@@ -191,12 +193,12 @@ pub(super) fn of_stream<'a>(traces: &'a [Trace], cell: &CellResult, stream: &str
     found
 }
 
-/// The metrics that have so many values, over a stream's traces, that there is a heat map of them.
+/// The metrics that have enough values, over a stream's traces, for a heat map.
 pub(super) fn hot(traces: &[&Trace]) -> Vec<Metric> {
     let mut counts: BTreeMap<Metric, u64> = BTreeMap::new();
     let lines = traces.iter().flat_map(|trace| &trace.metrics);
     lines.for_each(|(metric, line)| *counts.entry(*metric).or_default() += line.shape.count);
-    counts.into_iter().filter(|(_, count)| *count >= timed::HEAT_FROM).map(|(metric, _)| metric).collect()
+    counts.into_iter().filter(|(_, count)| *count >= HEAT_FROM).map(|(metric, _)| metric).collect()
 }
 
 /// The stages over the trials that the cell's figures are of, in causal order.
@@ -247,4 +249,78 @@ fn envelope(line: &Line, packets_each: u64) -> Vec<i64> {
         None => [0, 0, -1, 0],
     };
     line.buckets.iter().enumerate().flat_map(four).collect()
+}
+
+/// The least number of values of a stream, in all its trials together, for which there is a heat
+/// map.
+pub(super) const HEAT_FROM: u64 = 20_000;
+/// Stretches of all loads in all trials together, and the most and least of one.
+const STRETCHES: (usize, usize, usize) = (20_000, 400, 10);
+
+/// How many stretches each load may have in each of these cells' trials.
+pub(super) fn stretches(cells: &[CellResult]) -> usize {
+    let trials = cells.iter().flat_map(|cell| &cell.trials);
+    share(STRETCHES, trials.map(|trial| timed(trial).count()).sum())
+}
+
+/// The loads of a trial of which it is known what they moved when.
+fn timed(trial: &TrialResult) -> impl Iterator<Item = (&String, &str, &Series)> {
+    let some = |series: &&Series| series.every_ns > 0 && series.bytes.iter().any(|bytes| *bytes > 0);
+    trial
+        .loads
+        .iter()
+        .filter_map(move |(name, load)| Some((name, load.kind.as_str(), load.series.as_ref().filter(some)?)))
+}
+
+/// What a trial's loads moved: bytes in equal stretches, at most `most` of each load.
+pub(super) fn loads(trial: &TrialResult, most: usize) -> Vec<Value> {
+    let each = |(name, kind, series): (&String, &str, &Series)| {
+        let join = series.bytes.len().div_ceil(most.max(1)).max(1);
+        let sum = |part: &[u64]| part.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+        let bytes: Vec<u64> = series.bytes.chunks(join).map(sum).collect();
+        let every = series.every_ns.saturating_mul(i64::try_from(join).unwrap_or(i64::MAX));
+        // What a load copies in memory is no traffic.
+        json!({ "name": name, "copies": kind == "memory", "first": series.first_ns, "every": every, "bytes": bytes })
+    };
+    timed(trial).map(each).collect()
+}
+
+/// The gaps between the beginnings of a trace's buckets, ns; null where each begins by its
+/// packets' schedule.
+pub(super) fn starts(trace: &Trace) -> Value {
+    let each = i64::try_from(trace.packets_each).unwrap_or(i64::MAX).saturating_mul(trace.cycle_ns);
+    let as_scheduled = |(i, start): (usize, &i64)| *start == (i as i64).saturating_mul(each);
+    if trace.cycle_ns > 0 && trace.starts_ns.iter().enumerate().all(as_scheduled) {
+        return Value::Null;
+    }
+    let mut at = 0;
+    trace.starts_ns.iter().map(|start| start - std::mem::replace(&mut at, *start)).collect()
+}
+
+/// A column's length; its rows as pairs of the gap from the last one's end and the height; then
+/// for each column how many of its rows hold something, and for each of these the gap from the
+/// last one's number and the count.
+pub(super) fn heat(grid: &Grid) -> Value {
+    let mut at = 0i64;
+    let mut rows = Vec::new();
+    for (low, high) in grid.rows() {
+        let end = high.saturating_add(1);
+        rows.extend([low.saturating_sub(at), end.saturating_sub(low)]);
+        at = end;
+    }
+    let mut spots = Vec::new();
+    for column in grid.columns() {
+        spots.push(column.len() as u64);
+        let mut next = 0;
+        for (row, count) in column {
+            spots.extend([(row - next) as u64, count]);
+            next = row + 1;
+        }
+    }
+    json!({ "every": grid.every_ns, "rows": rows, "spots": spots })
+}
+
+/// How many bins each of `many` may have.
+fn share((all, most, least): (usize, usize, usize), many: usize) -> usize {
+    (all / many.max(1)).clamp(least, most)
 }

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One page that needs nothing but itself: verdict first, then each cell's figures and pictures,
-//! then what made them. Tables and words stand in the page; the pictures are drawn by its own
-//! script from [`data`], and nothing is fetched.
+//! then what made them. The page contains tables and text; its own script draws the
+//! plots from [`data`], and fetches nothing.
 
 mod data;
-mod share;
-mod timed;
 
 use crate::block::{Block, Table};
 use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
-use crate::document;
-use crate::error::ReportError;
-use crate::figure::{self, THIN};
-use crate::options::Options;
-use crate::picture::Picture;
-use crate::{summary, together};
+use crate::figure::THIN;
+use crate::picture::{Options, Picture, ReportError};
+use crate::summary::{self, Cells};
+use crate::xml::escape;
+use crate::{document, figure};
 use tardy_model::result::{CellResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -45,11 +42,12 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     head(picture, &mut out);
     bar(picture, &mut out);
     side_by_side(picture, &mut out);
+    let cells = Cells::of(picture);
     for (i, cell) in results.cells.iter().enumerate() {
-        of_cell(picture, i, cell, &mut out);
+        of_cell(picture, &cells, i, cell, &mut out);
     }
-    for id in summary::not_run(picture) {
-        let why = summary::refused(id, picture.manifest).map_or("none finished".to_owned(), |remark| remark.says);
+    for id in cells.not_run() {
+        let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
         out += &format!(
             "<section class=\"cell\"><h2>{}</h2><p class=\"bad\">not run: {}</p></section>\n",
             escape(&title(id)),
@@ -88,7 +86,7 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     // all the others.
     let is_reason = |remark: &summary::Remark| remark.level == Level::Invalid;
     let (mut reasons, others): (Vec<_>, Vec<_>) = summary::of_run(results).into_iter().partition(is_reason);
-    reasons.extend(together::remarks(picture, |_, remark| is_reason(remark)));
+    reasons.extend(summary::common_remarks(picture, |_, remark| is_reason(remark)));
     remarks(reasons, out);
     leading(picture, out);
     remarks(others, out);
@@ -192,14 +190,14 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     *out += "</div>\n</section>\n";
 }
 
-fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String) {
+fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult, out: &mut String) {
     let state = match (cell.valid, &cell.not_available) {
         (true, _) => "",
         (false, None) => " <span class=\"bad\">not valid</span>",
         (false, Some(_)) => " <small>not available</small>",
     };
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
-    remarks(summary::of_cell(cell, picture.manifest), out);
+    remarks(cells.remarks(cell), out);
     // Rows without a single trial would only say so over and over; the remark says why once.
     let ran = !cell.trials.is_empty();
     for (k, (name, stream)) in picture.facts.in_order(&cell.streams).into_iter().enumerate().filter(|_| ran) {
@@ -239,7 +237,7 @@ fn of_cell(picture: &Picture<'_>, i: usize, cell: &CellResult, out: &mut String)
             more += &table(&cpus, "what the CPUs did while the trials ran: packets taken in, softirqs, interrupts");
         }
     }
-    // What stands above and has no evidence is not told again.
+    // A verdict that is printed above and has no evidence is not repeated.
     let told =
         |verdict: &&Verdict| !matches!(&*verdict.id, "refused" | "not-available") || !verdict.evidence.is_empty();
     let verdicts: Vec<Verdict> = cell.verdicts.iter().filter(told).cloned().collect();
@@ -351,7 +349,7 @@ fn made_by(picture: &Picture<'_>, out: &mut String) {
     *out += &table(&document::machine(picture.manifest), "machine");
     let dir = picture.run_dir.map_or("the run folder".to_owned(), |dir| dir.trim_end_matches('/').to_owned());
     *out += &format!(
-        "<p>Every command that built and removed the set-up stands in <code>{}/commands.sh</code>.</p>\n",
+        "<p>Every command that built and removed the set-up is in <code>{}/commands.sh</code>.</p>\n",
         escape(&dir)
     );
     for (heading, text) in [("commands", picture.commands), ("effective experiment", picture.experiment)] {
@@ -383,7 +381,7 @@ fn remarks(remarks: Vec<summary::Remark>, out: &mut String) {
 }
 
 /// A table in a box of its own. Of more than three columns, each row becomes a card on a narrow
-/// window, in which every figure bears its column's name.
+/// window, in which every figure has its column's name.
 fn table(table: &Table, caption: &str) -> String {
     let class = |i: usize| if i < table.words { " class=\"w\"" } else { "" };
     let mut out = String::from("<div class=\"box\" tabindex=\"0\">");
@@ -414,22 +412,4 @@ fn table(table: &Table, caption: &str) -> String {
         out += "</tr>\n";
     }
     out + "</tbody>\n</table></div>\n"
-}
-
-/// Text that stays text, in an element and in a quoted attribute.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            '\n' | '\t' => out.push(c),
-            c if tardy_model::harmless::acts(c) => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -2,14 +2,100 @@
 //! The figures of the reference results, as `docs/reference-results.md` has them. Whoever adds a
 //! table adds it to [`TABLES`].
 
-use super::table::{Bulk, Reference, Row, STATS, Stat};
+use crate::column::title;
+use crate::figure;
 use crate::figure::Unit;
+use crate::picture::Picture;
+use tardy_model::result::{CellResult, MetricResult};
+
+pub(super) struct Reference {
+    /// As `reference` names it.
+    pub(super) id: &'static str,
+    /// What it is of.
+    pub(super) about: &'static str,
+    pub(super) unit: Unit,
+    /// The metrics that its times are of.
+    pub(super) metrics: &'static [&'static str],
+    /// What it has of each metric.
+    pub(super) stats: &'static [Stat],
+    /// Figures that are no times and that no run has, by title.
+    pub(super) others: &'static [&'static str],
+    pub(super) rows: &'static [Row],
+}
+
+/// A figure of a metric.
+#[derive(Clone, Copy)]
+pub(super) enum Stat {
+    Min,
+    Mean,
+    Max,
+    Stddev,
+}
+
+/// What most tables have.
+pub(super) const STATS: [Stat; 4] = [Stat::Min, Stat::Mean, Stat::Max, Stat::Stddev];
+
+impl Stat {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Stat::Min => "min",
+            Stat::Mean => "avg",
+            Stat::Max => "max",
+            Stat::Stddev => "stddev",
+        }
+    }
+
+    pub(super) fn show(self, metric: &MetricResult, unit: Unit) -> Option<String> {
+        let figures = &metric.figures;
+        match self {
+            Stat::Min => figures.min_ns.map(|ns| unit.fixed(ns)),
+            Stat::Max if metric.is_unbounded() => Some(figure::INFINITE.to_owned()),
+            Stat::Max => figures.max_ns.map(|ns| unit.fixed(ns)),
+            Stat::Mean => figures.mean_ns.map(|ns| unit.fixed_f64(ns)),
+            Stat::Stddev => figures.stddev_ns.map(|ns| unit.fixed_f64(ns)),
+        }
+    }
+}
+
+pub(super) struct Row {
+    /// The cell that is run for it; what else a cell may be called that is.
+    pub(super) cells: &'static [&'static str],
+    /// Each metric's, then the others.
+    pub(super) figures: &'static [f64],
+    pub(super) transactions_s: Option<f64>,
+    pub(super) load: Option<Bulk>,
+}
+
+impl Row {
+    pub(super) const fn of(cells: &'static [&'static str], figures: &'static [f64]) -> Row {
+        Row { cells, figures, transactions_s: None, load: None }
+    }
+
+    pub(super) fn title(&self) -> String {
+        self.cells.first().map_or_else(String::new, |name| title(name))
+    }
+
+    pub(super) fn cell<'a>(&self, picture: &Picture<'a>) -> Option<&'a CellResult> {
+        let cells: &'a [CellResult] = &picture.results.cells;
+        cells.iter().find(|cell| self.cells.contains(&cell.id.as_str()))
+    }
+}
+
+/// What the bulk traffic did meanwhile.
+pub(super) struct Bulk {
+    pub(super) mbit_s: f64,
+    pub(super) bytes: u64,
+    pub(super) receives: u64,
+    pub(super) bytes_a_receive: f64,
+    pub(super) sends: u64,
+    pub(super) bytes_a_send: f64,
+}
 
 pub(super) static TABLES: [Reference; 6] = [R1, R2, R2_LOAD, R3, R4, R5];
 
 const R1: Reference = Reference {
     id: "R1",
-    about: "launch time to receive time at the driver, every 500 µs, host to host; all but the first beside 3 netperf",
+    about: "launch time to receive time at the driver, every 500 µs, host to host; all but the first with 3 netperf",
     unit: Unit::Us,
     metrics: &["scheduled..rx_kernel", "delta"],
     stats: &STATS,
@@ -44,7 +130,7 @@ const R2: Reference = Reference {
 
 const R2_LOAD: Reference = Reference {
     id: "R2-load",
-    about: "netperf TCP_RR beside TCP_MAERTS, host to host, 5 s",
+    about: "netperf TCP_RR with TCP_MAERTS, host to host, 5 s",
     unit: Unit::Us,
     metrics: &["send..reply_receive"],
     stats: &STATS,
@@ -82,7 +168,7 @@ const R2_LOAD: Reference = Reference {
 
 const R3: Reference = Reference {
     id: "R3",
-    about: "mqprio with etf beside 3 netperf, one way between two hosts and into a VM, NIC i225",
+    about: "mqprio with etf, with 3 netperf, one way between two hosts and into a VM, NIC i225",
     unit: Unit::Us,
     metrics: &["scheduled..rx_kernel"],
     stats: &STATS,

@@ -3,33 +3,32 @@
 //! to be said.
 
 use super::layout::{Layout, indent};
-use super::outcomes::outcomes;
-use super::page::{Ink, Page, columns, wrap};
-use super::remark::remark;
+use super::page::{Ink, Page, columns, remark, wrap};
 use crate::column::{Column, cell_unit, in_order, lead, received_only, title};
-use crate::figure::{self, SPACE, Unit};
-use crate::loads;
+use crate::figure::{SPACE, Unit};
 use crate::picture::Picture;
 use crate::sparkline::sparkline;
-use crate::summary;
-use tardy_model::result::{CellResult, LoadResult, MetricResult, QUANTILES, StreamResult};
+use crate::summary::Cells;
+use crate::{column, figure, loads, summary};
+use tardy_model::result::{CellResult, ClassResult, LoadResult, MetricResult, Outcomes, QUANTILES, StreamResult};
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
 const SPARK: usize = 40;
-/// Less than this beside the outcomes shows no shape: it gets a line of its own.
+/// With less than this next to the outcomes no shape is visible: it gets a line of its own.
 const LEAST_SPARK: usize = 16;
 const LABEL: usize = 11;
 
 pub(super) fn draw(picture: &Picture<'_>, layout: &Layout, page: &mut Page) {
+    let cells = Cells::of(picture);
     for cell in &picture.results.cells {
         page.blank();
-        block(picture, cell, layout, page);
+        block(picture, &cells, cell, layout, page);
     }
     super::placement::legend(&picture.results.cells, page);
 }
 
-fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut Page) {
+fn block(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, layout: &Layout, page: &mut Page) {
     let unit = cell_unit(cell);
     let heading = title(&cell.id);
     let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), unit.sign());
@@ -63,10 +62,10 @@ fn block(picture: &Picture<'_>, cell: &CellResult, layout: &Layout, page: &mut P
         of_load(name, load, page);
     }
     if rows {
-        super::classes::draw(cell, page);
+        draw_classes(cell, page);
         super::placement::draw(cell, page);
     }
-    let remarks = summary::of_cell(cell, picture.manifest);
+    let remarks = cells.remarks(cell);
     if !remarks.is_empty() && rows {
         page.blank();
     }
@@ -119,7 +118,7 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
 /// Why a percentile in sight is a dash, once for all rows of a stream, which it names.
 fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut Page) {
     let measured: Vec<_> = in_order(stream).into_iter().filter(|(_, metric)| metric.count > 0).collect();
-    // Percentiles that are dashes in the same rows are told together.
+    // Percentiles that are dashes in the same rows are reported together.
     let mut told: Vec<(Vec<&str>, String)> = Vec::new();
     for (i, (stem, name, _)) in QUANTILES.into_iter().enumerate() {
         if !layout.columns.iter().any(|(column, _)| *column == Column::Quantile(i)) {
@@ -177,8 +176,8 @@ fn without_stamp(stream: &StreamResult, indent: usize, layout: &Layout, page: &m
     }
 }
 
-/// A metric that cannot be had: a dash under the first title and the reason beside it, or below
-/// where that is too narrow.
+/// A metric that is not available: a dash under the first title and the reason next to it, or below
+/// if that is too narrow.
 fn absent(label: &str, why: &str, indent: usize, layout: &Layout, page: &mut Page) {
     let first = layout.columns.first().map_or(0, |column| column.1);
     let dash = format!("{label:<0$}{1:>first$}", layout.label, figure::ABSENT);
@@ -219,4 +218,77 @@ fn shape(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamRe
     } else {
         parts.iter().for_each(|part| page.labelled(indent, "", 0, part, Ink::Plain));
     }
+}
+
+/// What became of the packets, and how many of them have their stamps.
+fn outcomes(stream: &StreamResult) -> [String; 2] {
+    let Outcomes { lost, not_sent, early, late, duplicate, reordered, .. } = stream.outcomes;
+    // Three are always shown, for their zero is news; the others when there is something.
+    let counts = [
+        ("lost", lost, true),
+        ("not_sent", not_sent, false),
+        ("early", early, false),
+        ("late", late, true),
+        ("duplicate", duplicate, false),
+        ("reordered", reordered, true),
+    ];
+    let counts: Vec<String> = counts
+        .into_iter()
+        .filter(|(_, n, always)| *always || *n > 0)
+        .map(|(name, n, _)| format!("{name} {}", figure::count(n, SPACE)))
+        .collect();
+    let stamps = match column::least_coverage(stream) {
+        None => figure::ABSENT.to_owned(),
+        Some((share, _)) if share >= 1.0 => figure::share(share),
+        Some((share, metric)) => format!("{} ({metric})", figure::share(share)),
+    };
+    [counts.join("  "), format!("stamps {stamps}")]
+}
+
+/// Verdicts' labels stand as wide.
+const CLASS_LABEL: usize = 11;
+
+fn draw_classes(cell: &CellResult, page: &mut Page) {
+    let (busy, idle): (Vec<&ClassResult>, Vec<&ClassResult>) =
+        cell.classes.iter().partition(|class| class.judged + class.packets + class.drops > 0);
+    for class in busy {
+        let label = class.class.map_or("queue".to_owned(), |class| format!("class {class}"));
+        page.labelled(2, &label, CLASS_LABEL, &parts(class).join("  "), super::page::Ink::Plain);
+    }
+    // A class that nothing came to has nothing else to tell, but that it is one.
+    let idle: Vec<String> = idle.iter().filter_map(|class| class.class).map(|class| class.to_string()).collect();
+    match &idle[..] {
+        [] => {}
+        [one] => page.labelled(2, &format!("class {one}"), CLASS_LABEL, "no packet", super::page::Ink::Dim),
+        several => {
+            page.labelled(
+                2,
+                "classes",
+                CLASS_LABEL,
+                &format!("{}: no packet", several.join(", ")),
+                super::page::Ink::Dim,
+            );
+        }
+    }
+}
+
+fn parts(class: &ClassResult) -> Vec<String> {
+    let count = |n| figure::count(n, SPACE);
+    let mut parts = Vec::new();
+    if class.judged > 0 {
+        parts.push(format!("inside {} of {}", count(class.inside), count(class.judged)));
+        for (what, n) in [("early", class.early), ("late", class.late)] {
+            parts.extend((n > 0).then(|| format!("{what} {}", count(n))));
+        }
+    }
+    if !class.qdiscs.is_empty() {
+        parts.push(format!(
+            "{}: passed {}  dropped {}  overlimits {}",
+            class.qdiscs.join(", "),
+            count(class.packets),
+            count(class.drops),
+            count(class.overlimits)
+        ));
+    }
+    parts
 }

@@ -3,16 +3,13 @@
 
 use super::cell::of_load;
 use super::layout::UNIT;
-use super::page::{Ink, Page, columns};
-use super::remark::remark;
-use crate::bins::Scale;
+use super::page::{Ink, Page, columns, remark};
 use crate::column::{Column, title, unit};
-use crate::document;
-use crate::figure::{self, SPACE};
+use crate::figure::SPACE;
 use crate::picture::{Bars, Picture};
-use crate::sparkline;
-use crate::summary::{self, Remark};
-use crate::together;
+use crate::sparkline::Scale;
+use crate::summary::Remark;
+use crate::{document, figure, sparkline, summary};
 use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
 use tardy_model::verdict::Level;
 
@@ -156,5 +153,5 @@ fn keys(id: &str) -> String {
 
 /// What is more than a note, and why cells are not available.
 fn remarks(picture: &Picture<'_>) -> Vec<Remark> {
-    together::remarks(picture, |cell, remark| remark.level >= Level::Warning || cell.not_available.is_some())
+    summary::common_remarks(picture, |cell, remark| remark.level >= Level::Warning || cell.not_available.is_some())
 }

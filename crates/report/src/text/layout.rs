@@ -19,7 +19,7 @@ const PRIORITY: [Column; 9] = [
     Column::Stddev,
     Column::Quantile(4),
 ];
-/// Room that p99.99 needs beside the others without crowding them.
+/// Room that p99.99 needs next to the others without crowding them.
 const WIDE: usize = 116;
 const GAP: usize = 2;
 /// Three spaces and the unit.

@@ -3,21 +3,16 @@
 //! something.
 
 mod cell;
-mod classes;
 mod compact;
 mod layout;
-mod outcomes;
 mod page;
 mod placement;
-mod remark;
 
-use crate::error::ReportError;
-use crate::figure::{self, SPACE};
-use crate::options::Options;
-use crate::picture::Picture;
-use crate::summary;
-use page::{Ink, Page};
-use remark::remark;
+use crate::figure;
+use crate::figure::SPACE;
+use crate::picture::{Options, Picture, ReportError};
+use crate::summary::{self, Cells};
+use page::{Ink, Page, remark};
 use tardy_model::verdict::Level;
 
 /// More cells than this are compared in one table instead of a block each.
@@ -38,10 +33,11 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
         Some(layout) => cell::draw(picture, layout, &mut page),
         None => compact::draw(picture, &mut page),
     }
-    for cell in summary::not_run(picture) {
+    let all = Cells::of(picture);
+    for cell in all.not_run() {
         page.blank();
         page.line(&crate::column::title(cell));
-        let why = summary::refused(cell, picture.manifest);
+        let why = all.refused(cell);
         remark(&why.unwrap_or(summary::Remark::new("trials", Level::Warning, "none finished")), 2, 11, &mut page);
     }
     if let Some((id, lines)) = crate::reference::told(picture) {
@@ -69,7 +65,7 @@ fn head(picture: &Picture<'_>, page: &mut Page) {
 
 fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Page) {
     let results = picture.results;
-    let said = results.cells.last().is_some_and(|cell| !summary::of_cell(cell, picture.manifest).is_empty());
+    let said = results.cells.last().is_some_and(|cell| !Cells::of(picture).remarks(cell).is_empty());
     if !said || layout.is_none() {
         page.blank();
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines of a given width: wrapping with a hanging indent, right edges, colour.
 
-use crate::options::Options;
+use crate::picture::Options;
+use crate::summary::Remark;
+use tardy_model::verdict::Level;
 
 /// What a colour means. Nothing is coloured for beauty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,4 +165,13 @@ impl Page {
             self.line(&format!("{:indent$}{text}", ""));
         }
     }
+}
+
+pub(super) fn remark(remark: &Remark, indent: usize, label: usize, page: &mut Page) {
+    let ink = match remark.level {
+        Level::Invalid => Ink::Bad,
+        Level::Warning => Ink::Doubtful,
+        Level::Ok | Level::Note => Ink::Plain,
+    };
+    page.labelled(indent, &remark.label, label, &remark.says, ink);
 }

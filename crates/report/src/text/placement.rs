@@ -44,7 +44,7 @@ pub(super) fn legend(cells: &[CellResult], page: &mut Page) {
 /// Below this part of the time others are not told: a fiftieth is what a desktop's services take.
 const TOLD: f64 = 0.02;
 
-/// Who used the CPU beside tardy and its loads; empty where they took little.
+/// Who used the CPU apart from tardy and its loads; empty if they took little.
 fn others(cpu: &CpuPlacement) -> String {
     let took = cpu.others_ns.filter(|ns| cpu.elapsed_ns > 0 && *ns as f64 >= cpu.elapsed_ns as f64 * TOLD);
     let Some(ns) = took else { return String::new() };
@@ -79,7 +79,7 @@ fn thread(placement: &Placement) -> [String; 6] {
     ]
 }
 
-/// What is said of a station's softirq instead of a policy.
+/// What the table shows of a station's softirq in place of a policy.
 fn softirq(softirq: &SoftirqPlacement) -> [String; 6] {
     let by = match (softirq.by.as_str(), softirq.napi_switches) {
         ("napi", Some(switches)) => format!("NAPI threads, {} switches", figure::count(switches, SPACE)),
@@ -112,7 +112,7 @@ fn table(head: [&str; 6], rows: Vec<[String; 6]>, page: &mut Page) {
     }
 }
 
-/// The text within so many columns.
+/// The text within `width` columns.
 fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();

@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
-use tardy_judge::{Judged, traces::Traces};
+use tardy_judge::{Judged, Traces};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_report::export::{self, EXPORTERS, Needs};

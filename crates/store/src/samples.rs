@@ -1,13 +1,141 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tardy schema samples` prints: the columns of `samples.parquet`, and a SQL view with every
-//! metric.
+//! `samples.parquet` as a file: [`tardy_parquet`] packs and reads it; this adds the path to errors,
+//! and describes the columns. Its bytes are a function of the samples alone.
 
+use crate::{StoreError, held};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
-use tardy_model::sample::{Flags, Outcome};
-use tardy_parquet::column_name;
+use tardy_model::sample::{Batch, Flags, Outcome};
+pub use tardy_parquet::{BATCH_ROWS, PAGE_ROWS};
+use tardy_parquet::{CodecError, Reader, column_name};
+
+/// An open `samples.parquet`.
+pub struct SamplesFile {
+    path: PathBuf,
+    reader: Reader,
+}
+
+/// The rows of one stream, batch by batch.
+pub struct Batches {
+    path: PathBuf,
+    batches: tardy_parquet::Batches,
+}
+
+impl SamplesFile {
+    /// Opens a file and reads its footer.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if it is cut short or is not a file of samples,
+    /// [`StoreError::Newer`] if a later tardy wrote it, [`StoreError::Io`] if it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        SamplesFile::of(held::open(path)?, path)
+    }
+
+    /// The same of a file that is open.
+    pub(crate) fn of(file: File, path: &Path) -> Result<Self, StoreError> {
+        let reader = Reader::open(file).map_err(|error| unread(path, error))?;
+        Ok(SamplesFile { path: path.to_owned(), reader })
+    }
+
+    /// The streams' names, in the order of their rows.
+    pub fn streams(&self) -> impl Iterator<Item = &str> {
+        self.reader.streams()
+    }
+
+    /// Rows of a stream: packets intended in this trial.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchStream`].
+    pub fn rows(&self, stream: &str) -> Result<usize, StoreError> {
+        self.reader.rows(stream).map_err(|error| unread(&self.path, error))
+    }
+
+    /// The points of a stream that have a source, in causal order, `scheduled` among them.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchStream`].
+    pub fn points(&self, stream: &str) -> Result<Vec<Point>, StoreError> {
+        self.reader.points(stream).map_err(|error| unread(&self.path, error))
+    }
+
+    /// The rows of a stream, at most [`BATCH_ROWS`] at a time. A stream without rows gives
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] if a column of the stream is missing.
+    pub fn batches(&self, stream: &str) -> Result<Batches, StoreError> {
+        let batches = self.reader.batches(stream).map_err(|error| unread(&self.path, error))?;
+        Ok(Batches { path: self.path.clone(), batches })
+    }
+}
+
+impl Batches {
+    /// Replaces a batch by the next rows, using its memory again; false if there are no more.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`]; no rows come after it.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, StoreError> {
+        self.batches.read(batch).map_err(|error| unread(&self.path, error))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.batches.next()?;
+        Some(next.map_err(|error| unread(&self.path, error)))
+    }
+}
+
+fn unread(path: &Path, error: CodecError) -> StoreError {
+    StoreError::of_samples("read", path, error)
+}
+
+/// The name that samples have in errors while they lie in memory.
+const IN_MEMORY: &str = "samples.parquet";
+
+/// Writes the streams of a trial to `path`, and fsyncs it.
+///
+/// # Errors
+/// [`StoreError::Rows`] if a batch contradicts itself, [`StoreError::Io`] if the disk refuses.
+pub fn write_samples(path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
+    // Before there is a file.
+    tardy_parquet::check(streams).map_err(|error| unwritten(path, error))?;
+    fill(File::create(path).map_err(StoreError::io("create", path))?, path, streams)
+}
+
+/// The same into a file that was made for them, if their numbers are such as a reader takes.
+pub(crate) fn write_into(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
+    tardy_parquet::check_numbers(streams).map_err(|error| unwritten(path, error))?;
+    fill(file, path, streams)
+}
+
+fn fill(file: File, path: &Path, streams: &[(&str, &Batch)]) -> Result<(), StoreError> {
+    let mut to = BufWriter::new(file);
+    tardy_parquet::write(&mut to, streams).map_err(|error| unwritten(path, error))?;
+    let file = to.into_inner().map_err(|e| StoreError::io("write", path)(e.into_error()))?;
+    file.sync_all().map_err(StoreError::io("sync", path))
+}
+
+/// The same bytes, in memory.
+///
+/// # Errors
+/// [`StoreError::Rows`] if a batch contradicts itself.
+pub fn encode_samples(streams: &[(&str, &Batch)]) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    tardy_parquet::write(&mut bytes, streams).map_err(|error| unwritten(Path::new(IN_MEMORY), error))?;
+    Ok(bytes)
+}
+
+fn unwritten(path: &Path, error: CodecError) -> StoreError {
+    StoreError::of_samples("write", path, error)
+}
 
 /// Describes `samples.parquet`: columns, units, and the view.
 pub fn samples_schema() -> Value {
