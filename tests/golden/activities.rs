@@ -136,7 +136,7 @@ fn an_order_about_an_unknown_activity_is_refused_and_touches_no_other() {
         let why = agent.refused(&order);
         assert!(why.contains("activity 3 is a load"), "{why}");
     }
-    // Those behind an unknown one are told all the same, and do what they would have done.
+    // The activities that follow an unknown one get their order all the same, and obey it.
     assert!(agent.refused(&ToAgent::Start { activities: vec![NOBODY, LOAD, END], base }).contains("activity 4"));
     std::thread::sleep(std::time::Duration::from_millis(30));
     assert!(agent.refused(&ToAgent::Stop { activities: vec![NOBODY, LOAD] }).contains("activity 4"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The chapter on bisecting: its script and its commands, run by the shell and by git in a
 //! repository with a history of its own, where `make` builds nothing and `tardy` measures what
-//! the commit says of itself.
+//! is written in the commit.
 
 use crate::ci::{program, snippets};
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A repository `linux`, the folder `bisect` beside it, and the programs.
+/// A repository `linux`, the folder `bisect` next to it, and the programs.
 struct Place {
     dir: TempDir,
 }
@@ -104,7 +104,7 @@ impl Place {
 fn every_code_that_is_no_answer_leaves_a_commit_out() {
     let place = Place::new();
     place.commit(100, true);
-    assert_eq!(place.tried(), Some(0), "the first one is the good one, beside itself");
+    assert_eq!(place.tried(), Some(0), "the first one is the good one, compared with itself");
     assert!(place.path("bisect/good/cost").exists());
     let ends = |verb: &str, code: i32| {
         place.write(&format!("linux/ends.{verb}"), &code.to_string());
@@ -121,7 +121,7 @@ fn every_code_that_is_no_answer_leaves_a_commit_out() {
     place.commit(200, true);
     assert_eq!(place.tried(), Some(1));
     place.commit(100, false);
-    assert_eq!(place.tried(), Some(125), "what cannot be built is not told");
+    assert_eq!(place.tried(), Some(125), "a commit that cannot be built is skipped");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn the_ranks_of_an_interval_are_those_of_the_sign_test() {
         assert!((confidence - sure).abs() < 1e-5, "{n}: {confidence}");
     }
     (0..6).for_each(|n| assert_eq!(phases::rank(n), None, "{n}"));
-    // So many that the first chance is no number: about n/2 − √n.
+    // With this number of phases the first chance is too small for a number: about n/2 − √n.
     let (rank, confidence) = phases::rank(10_000).expect("an interval");
     assert!((4_900..4_903).contains(&rank) && (0.95..0.952).contains(&confidence), "{rank} {confidence}");
 }
@@ -244,7 +244,7 @@ fn noisy_figures_stand_side_by_side_and_are_not_judged() {
     assert!(text.contains("lost 0 → 3") && text.contains("+1.3") && text.contains("B has no such cell"), "{text}");
     assert!(!text.contains("claim") && !text.contains("median"), "{text}");
     let row = text.lines().find(|line| line.contains("+1.3")).expect("the row of p50");
-    assert!(row.ends_with("not judged"), "each difference bears the mark: {row}");
+    assert!(row.ends_with("not judged"), "each difference has the mark: {row}");
     assert!(!text.contains("by phase"), "{text}");
 }
 
@@ -294,7 +294,7 @@ fn rx_kernel_that_a_launch_time_moved_is_not_set_beside_the_usual_one() {
     let text = text(&compared);
     let (first, second) = text.split_once("rx.wait=spin").expect("two cells");
     assert!(first.contains("by phase: scheduled..wakeup p50"), "{first}");
-    assert!(second.contains("by phase: scheduled..rx_kernel p50"), "the other cell is as ever: {second}");
+    assert!(second.contains("by phase: scheduled..rx_kernel p50"), "the other cell is as usual: {second}");
     // Both moved, or both named: one point.
     let both = self::compared(&b, &side(|run, _| moved(run)));
     assert!(both.cells[0].streams["ctl"].metrics.values().all(|metric| metric.why.is_none()));
@@ -337,7 +337,7 @@ fn a_seed_and_a_queue_discipline_that_differ_are_told() {
     let said =
         ReadBack { qdiscs_of: of("a", QdiscsOf::MADE), ..read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5) };
     assert_eq!(compared(&a, &with(7, said.clone())).differences, []);
-    // What is said counts, whatever the command is called: a namespace need not bear the station's
+    // What the kernel reports counts, and not the command: a namespace need not have the station's
     // name.
     let renamed = ReadBack { command: "tc -n elsewhere -j -s qdisc show dev eth7".to_owned(), ..said.clone() };
     assert_eq!(compared(&a, &with(7, renamed)).differences, []);
@@ -379,7 +379,7 @@ fn exact_runs_are_identical_by_their_fingerprints_alone() {
     assert_eq!((half.cells[0].streams.len(), half.cells[1].pairs), (0, 5));
     let said = text(&half);
     assert!(said.contains("rx.wait=block: identical") && said.contains("equal in all 5"), "{said}");
-    // Two phases of five differ: that is told, and nothing is claimed.
+    // Two phases of five differ: tardy reports that, and claims nothing.
     let few = compared(
         &a,
         &side(|run, _| {
@@ -581,7 +581,7 @@ fn trials_that_are_judged_side_by_side_come_to_what_the_run_itself_said() {
     let dir = tempfile::tempdir().expect("a folder");
     let out = dir.path().join("run");
     let mut command = Command::new(tardy());
-    // So many packets that each trial gets a thread where there is a CPU for it.
+    // Enough packets for each trial to get a thread where there is a CPU for it.
     command.args(["run", "--trials", "5", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=60000"]);
     command.args(["--set", "stream.ctl.sim.jitter=2us", "--set", "stream.ctl.sim.loss=0.0001"]);
     let output = command.arg("--out").arg(&out).stdin(Stdio::null()).output().expect("tardy starts");

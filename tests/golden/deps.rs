@@ -56,7 +56,7 @@ fn crates_depend_in_one_direction() {
             }
         }
     }
-    assert_eq!(seen, may.into_keys().collect(), "every crate is looked at");
+    assert_eq!(seen, may.into_keys().collect(), "every crate is checked");
 }
 
 #[test]

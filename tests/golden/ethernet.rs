@@ -38,7 +38,7 @@ fn the_bytes_before_a_payload_are_those_of_the_standards() {
     assert_eq!(head, b"\x02\x74\x64\0\0\x01\x02\x74\x64\0\0\0\x81\x00\x60\x64\x88\xb5");
     assert_eq!(ethernet::head(TO, FROM, None, 0x1234), b"\x02\x74\x64\0\0\x01\x02\x74\x64\0\0\0\x12\x34");
     assert_eq!(Tag { vlan: 4_094, pcp: 7 }.tci(), 0xeffe);
-    assert_eq!(Tag { vlan: 0, pcp: 1 }.tci(), 0x2000, "a tag that bears a priority alone");
+    assert_eq!(Tag { vlan: 0, pcp: 1 }.tci(), 0x2000, "a tag that has only a priority");
     assert_eq!(ethernet::mac("02:74:64:00:0f:ff"), Some([0x02, 0x74, 0x64, 0, 0x0f, 0xff]));
     for wrong in ["", "02:74:64:00:0f", "02:74:64:00:0f:ff:00", "2:74:64:00:0f:ff", "02:74:64:00:0f:fg"] {
         assert_eq!(ethernet::mac(wrong), None, "{wrong}");

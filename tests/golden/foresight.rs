@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is told of a run before it begins. The machine is an argument here: nothing rests on that
-//! of the test.
+//! What tardy reports of a run before it begins. The machine is an argument here: nothing depends
+//! on the machine that runs the test.
 
 use tardy_judge::foresight::{Machine, estimate, foresee};
 use tardy_model::machine::RtLimit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is shown while a trial runs, and what is said of a socket that the kernel refuses.
+//! What tardy shows while a trial runs, and what it says of a socket that the kernel refuses.
 
 use std::collections::BTreeSet;
 use tardy_engine::agent::advice;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One name, one thing: within a crate no two types that others can see are called alike.
+//! One name, one thing: within a crate no two types that others can see have the same name.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -7,7 +7,7 @@
 //! So a parent does not import its child by `mod child;`, nor by giving its names on (a facade)
 //! without naming them itself. A child may take what its parent declares, unless the parent
 //! imports the child, in whatever number of steps. Where the parent does, as one that has the list
-//! of all kinds does, what the children need stands in a file of its own beside them, and they
+//! of all kinds does, what the children need is in a file of its own next to them, and they
 //! take it from there: a child that takes it by way of its parent depends on its parent too.
 //!
 //! A type may have methods in other files than the one that declares it. That one imports such a
@@ -34,7 +34,7 @@ fn files(folder: &Path, prefix: &str, found: &mut Files) {
     }
 }
 
-/// The rings of a crate as they are told, a line each.
+/// The rings of a crate as they are reported, a line each.
 fn told(graph: &Graph) -> Vec<String> {
     let ring = |ring: &Vec<graph::Import>| ring.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     graph.rings().iter().map(ring).collect()
@@ -115,7 +115,7 @@ fn a_ring_is_found_wherever_it_begins_and_however_it_is_written() {
     let ring =
         "a.rs imports b.rs (`b::two`), b.rs imports c.rs (`super::c::THREE`), c.rs imports a.rs (`crate::a::one`)";
     assert_eq!(told(&graph), [ring]);
-    assert!(!graph.has("a.rs", "x/mod.rs"), "the name of a module is not yet an import of what stands in it");
+    assert!(!graph.has("a.rs", "x/mod.rs"), "the name of a module is not yet an import of what is in it");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one place that starts programs: what it tells of them.
+//! The one place that starts programs: what it reports of them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

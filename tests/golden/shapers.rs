@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue disciplines: what is planned, what a schedule means, and what of the kernel's word
-//! differs from what was asked. The files beside this one are what iproute2 6.1 printed on Linux
+//! differs from what was asked. The data files are what iproute2 6.1 printed on Linux
 //! 6.12, byte for byte.
 
 mod entries;

@@ -137,7 +137,7 @@ fn listed(key: &str) -> Vec<String> {
 fn is_met(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ");
     let inner = expression.replace(['(', ')'], " ");
-    // `AND` binds what stands beside brackets in the only such expression: (MIT OR Apache-2.0) AND
+    // `AND` is next to brackets in the only such expression: (MIT OR Apache-2.0) AND
     // Unicode-3.0.
     inner.split(" AND ").all(|part| part.split(" OR ").any(|one| allowed.iter().any(|known| known == one.trim())))
 }

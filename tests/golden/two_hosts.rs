@@ -197,7 +197,7 @@ impl OffsetSource for Known {
     }
 }
 
-/// Nothing is looked at.
+/// A machine that must not be read.
 struct NoMachine;
 
 impl Outside for NoMachine {
@@ -245,7 +245,7 @@ fn run(mut stations: Stations) -> Ran {
     Ran { streams: ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases: bases.iter().collect() }
 }
 
-/// The halves as they would be had the second host's clock agreed with the first one's.
+/// The halves as they would be if the second host's clock agreed with the first one's.
 fn as_on_one_host(halves: &Halves) -> Halves {
     let mut one = halves.clone();
     one.offsets = EndOffsets::default();
@@ -291,7 +291,7 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
         // Its base time was ordered in its own clock.
         assert!(bases.contains(&(ran.base + Nanos(AHEAD_NS))), "{}: {bases:?}", stream.name);
         // A figure of one host's clock is in the record's JSON as before; that of two has its
-        // offset beside it.
+        // offset next to it.
         let json = serde_json::to_value(&record).expect("JSON");
         let end = if rx.is_some() { "rx" } else { "tx" };
         assert_eq!(json["offsets"][end]["first"]["bound_ns"], BOUND_NS);

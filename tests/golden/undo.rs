@@ -156,7 +156,7 @@ fn a_journal_of_commands_is_shown_and_never_run() {
     assert!(first.to_string().contains("written by another version of tardy (form 1"), "{first}");
     assert_eq!(first.shown(), ["kill -KILL 77", "sh -c 'id > /tmp/pwned'"]);
     assert!(later.to_string().contains("form 3"), "{later}");
-    assert_eq!(later.shown(), ["{\"v\":3,\"undo_by\":\"magic\\u{1b}[2J\"}"], "no terminal is told anything");
+    assert_eq!(later.shown(), ["{\"v\":3,\"undo_by\":\"magic\\u{1b}[2J\"}"], "no terminal gets a command");
     assert!(dir.join("journal.jsonl").exists(), "nothing is thrown away");
 }
 
@@ -282,7 +282,7 @@ fn after_a_reboot_an_interrupts_number_is_somebody_elses() {
         "a file outlives a boot, nothing else does"
     );
     let told: Vec<_> = done.undone.iter().map(|(slot, put)| (*slot, put.steps, put.of_another_boot)).collect();
-    assert_eq!(told, [(4038, 1, 2), (4039, 0, 1)], "what was dropped is said");
+    assert_eq!(told, [(4038, 1, 2), (4039, 0, 1)], "what was dropped is reported");
     assert!(is_empty(state.path()));
 }
 

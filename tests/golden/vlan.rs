@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! VLANs of a path as they are planned: devices that write tags, receive queues by priority, and
-//! what the ends of a tagged stream are told.
+//! the orders to the ends of a tagged stream.
 
 use std::collections::BTreeSet;
 use tardy_engine::order::EndOrder;

@@ -28,7 +28,7 @@ use tardy_sys::nic::TsInfo;
 const CAN: TsInfo = TsInfo { flags: 0x45, phc: 1, rx_filters: 0b11 };
 const OFF: HwStamp = HwStamp { flags: 0, tx: 0, rx: 0 };
 
-/// A machine with two cards beside the one that it is reached by.
+/// A machine with two cards in addition to the one that it is reached by.
 fn machine() -> nic::NicTables {
     let link = |name: &str, mac: &str, flags: &[&str]| {
         json!({"ifname": name, "flags": flags, "mtu": 1500, "min_mtu": 68, "max_mtu": 9216, "operstate": "DOWN",

@@ -96,7 +96,7 @@ fn the_verb_lists_the_worst_packets_and_draws_one_trial_alone() {
     let one: Value = serde_json::from_str(&one).expect("JSON");
     assert_eq!(one["cells"][0]["trials"].as_array().map(Vec::len), Some(1));
     let alone = &all["cells"][0]["trials"][1]["streams"]["ctl"]["metrics"]["scheduled..receive"];
-    assert_eq!(max(&one, "p50_ns"), alone["p50_ns"], "as it stands in the whole run");
+    assert_eq!(max(&one, "p50_ns"), alone["p50_ns"], "as it is in the whole run");
     for format in ["text", "md", "org", "html"] {
         let (code, text, said) = report(&run, &["--trial", "2", "--format", format]);
         assert_eq!(code, Some(0), "{said}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// An element, and the text that stands in it alone.
+/// An element, and the text that is in it alone.
 pub struct Tag {
     pub name: String,
     pub attributes: BTreeMap<String, String>,

@@ -336,7 +336,7 @@ fn a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing() {
 
 const NONCE: u64 = 99;
 
-/// How an asking end and a reflecting end on loopback are told to work.
+/// The orders to a requester and a reflector on loopback.
 pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
     let local = IpAddr::from(Ipv4Addr::LOCALHOST);
     let thread = ThreadOrder { cpu: None, policy: Policy::Other };

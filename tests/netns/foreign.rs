@@ -244,8 +244,8 @@ fn a_flood_that_overflows_the_socket_is_told_and_accounted_for() {
     let flooded = flooded(&["--set", "stream.ctl.max_loss=0"], |place| {
         let receiver = place.agent("b");
         let netns = place.netns("b");
-        // While the receiver stands still nothing is taken out of its buffer; when it goes on, it
-        // runs beside the flood.
+        // While the receiver is stopped nothing is taken out of its buffer. When it goes on, it
+        // runs at the same time as the flood.
         signal(receiver, libc::SIGSTOP).expect("stopped");
         let thrower = std::thread::spawn(move || flood(&netns, None));
         let full = wait(Duration::from_secs(20), || dropped(&place.netns("b")).then_some(()));
@@ -264,7 +264,7 @@ fn a_flood_that_overflows_the_socket_is_told_and_accounted_for() {
     let told = format!("{drops} of all packets to that port were dropped at the receiving socket");
     let grouped: String = flooded.run.stdout.chars().filter(|c| !c.is_whitespace()).collect();
     let told: String = told.chars().filter(|c| !c.is_whitespace()).collect();
-    assert!(grouped.contains(&told), "the overflow is told: {}", flooded.run.stdout);
+    assert!(grouped.contains(&told), "the overflow is reported: {}", flooded.run.stdout);
 }
 
 /// True once datagrams were dropped at a socket in the namespace: field `drops` of /proc/net/udp.

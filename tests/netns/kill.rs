@@ -16,8 +16,8 @@ fn sigkill_at_random_moments_leaves_nothing_after_undo() {
         return;
     }
     let before = machine();
-    // Any moment may be the bad one, so each run of this test draws others; the seed is told if it
-    // fails.
+    // Any moment may be the bad one, so each run of this test draws others. It prints the seed if
+    // it fails.
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     for moment in 0..moments {

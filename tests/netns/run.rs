@@ -184,7 +184,7 @@ fn the_slack_of_a_measuring_threads_timer_is_recorded() {
     run.ran();
     // Threads inherit it from the one that started them: that of this test, unless somebody has
     // set another.
-    let own = std::fs::read_to_string("/proc/self/timerslack_ns").expect("the kernel says it");
+    let own = std::fs::read_to_string("/proc/self/timerslack_ns").expect("the kernel reports it");
     let own: u64 = own.trim().parse().expect("a number");
     let record = std::fs::read(place.out().join("trials/all/1/trial.json")).expect("a record");
     let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
@@ -315,7 +315,7 @@ fn a_record_names_no_task_that_slept_through_the_trial() {
         for (tid, task) in &record.after.tasks {
             let earlier = record.before.tasks.get(tid).map_or(0, |earlier| earlier.run_ns);
             assert!(task.run_ns > earlier, "{task:?} slept");
-            assert!(cpus.contains(&task.cpu), "{task:?} ran beside {cpus:?}");
+            assert!(cpus.contains(&task.cpu), "{task:?} ran on none of {cpus:?}");
         }
         assert!(record.before.tasks.keys().all(|tid| record.after.tasks.contains_key(tid)));
         // All of the machine's are more: this test's own process runs, and sleeps.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue disciplines on this machine's kernel: what it refuses is refused in its own words before
-//! any packet, and launch times that nothing looks at are told.
+//! any packet, and launch times that nothing enforces are reported.
 
 use crate::command::{Finished, Place, SHORT, can_run, machine, same};
 use std::process::Command;
@@ -34,7 +34,7 @@ fn a_kernel_without_the_queue_discipline_says_so_before_any_packet() {
         return;
     }
     let (place, before) = (Place::new(), machine());
-    // A cell that could run beside it: the refusal comes before its packets too.
+    // Another cell could run: the refusal comes before its packets too.
     let both = format!("{TAPRIO}[[case]]\nname='none'\nset={{'shaper.kind'='none'}}\n[[case]]\nname='taprio'\n");
     let refused = run(&place, &both, &[]);
     same(&before);
@@ -52,7 +52,7 @@ fn a_kernel_without_the_queue_discipline_says_so_before_any_packet() {
         refused.stderr
     );
     for mend in ["modprobe", "--in guest:exact"] {
-        assert!(refused.stderr.contains(mend), "and the mend: {}", refused.stderr);
+        assert!(refused.stderr.contains(mend), "and how to fix it: {}", refused.stderr);
     }
     assert_eq!(trials(&refused), 0);
     assert!(!place.events().iter().any(|event| event["event"] == "trial"), "no trial was begun");

@@ -28,7 +28,7 @@ fn file(path: &str) -> String {
 }
 
 /// All that a run could leave on the machine, by where it would lie. Others may be at work on it:
-/// only what bears tardy's name or lies in this test's own folders counts.
+/// only what has tardy's name or is in this test's own folders counts.
 fn left_behind(place: &Place) -> BTreeMap<&'static str, BTreeSet<String>> {
     let tardy = |line: &str| line.contains("tardy");
     let state = place.state();

@@ -338,7 +338,7 @@ fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
         return;
     }
     let (place, before) = (Place::new(), machine());
-    // The kernel is told to abort the requester's side of it, by which it resets the connection.
+    // `ss -K` has the kernel abort the requester's side, and so reset the connection.
     let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
                 to = \"b\"\ncount = 400_000\n[load.cut]\nkind = \"command\"\nfrom = \"a\"\nstart = \"300ms\"\n\
                 command = [\"ss\", \"-K\", \"-t\", \"state\", \"established\", \"dport\", \"=\", \"5800\"]\n";

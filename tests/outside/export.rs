@@ -31,7 +31,7 @@ fn a_folder_that_is_no_run_is_refused() {
     }
     std::fs::write(run.out().join("results.json"), "{").expect("a file");
     let ended = run.export("csv");
-    assert_eq!(ended.status.code(), Some(2), "damaged results are told, not passed over");
+    assert_eq!(ended.status.code(), Some(2), "damaged results are reported, not passed over");
 }
 
 #[test]

@@ -44,7 +44,7 @@ struct Axes {
     kind: String,
     caption: String,
     whole: f64,
-    /// What stands below the ticks of the x axis.
+    /// The labels below the ticks of the x axis.
     names: Vec<Word>,
     x: Vec<Word>,
     y: Vec<Word>,
@@ -73,7 +73,7 @@ impl Word {
 
 const UNITS: [&str; 5] = ["ns", "µs", "ms", "s", "%"];
 
-/// How often a unit stands in a text as a word of its own.
+/// The units that are words of their own in a text.
 fn units(text: &str) -> Vec<&str> {
     text.split([' ', ',', '\u{202f}']).filter(|word| UNITS.contains(word)).collect()
 }
@@ -98,7 +98,7 @@ fn decades(what: &str, ticks: &[(f64, f64)], room: f64) -> usize {
         // And where a logarithm has it; an axis through zero is one only far from there.
         for (number, px) in inside.into_iter().filter(|_| ticks[0].0 > 0.0) {
             let expected = at + (end - at) * (number / low).log10();
-            assert!((px - expected).abs() < 1.5, "{what}: {number} stands at {px}, not at {expected}");
+            assert!((px - expected).abs() < 1.5, "{what}: {number} is at {px}, not at {expected}");
         }
     }
     roomy
@@ -110,7 +110,7 @@ fn numbers(what: &str, words: &[Word], px: impl Fn(&Word) -> f64) -> Vec<(f64, f
         .map(|word| (word.number().unwrap_or_else(|| panic!("{what}: {:?} is no bare number", word.text)), px(word)))
         .collect();
     ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    assert!(ticks.windows(2).all(|pair| pair[0].0 < pair[1].0), "{what}: two ticks are named alike: {ticks:?}");
+    assert!(ticks.windows(2).all(|pair| pair[0].0 < pair[1].0), "{what}: two ticks have one name: {ticks:?}");
     let onward = |way: f64| ticks.windows(2).all(|pair| (pair[1].1 - pair[0].1) * way > 0.0);
     assert!(onward(1.0) || onward(-1.0), "{what}: not in order: {ticks:?}");
     ticks

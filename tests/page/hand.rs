@@ -153,7 +153,7 @@ fn keys_do_what_the_manual_says() {
         let closer = view(&mut browser, n);
         let span = whole.1 - whole.0;
         assert!((closer.0 - whole.0).abs() < span * 1e-6 && closer.1 < whole.1, "{kind}: {whole:?}, then {closer:?}");
-        // What is said is of what is under the cursor now.
+        // The readout is of what is under the cursor now.
         browser.press("End");
         let near = said(&mut browser, n);
         browser.press("Escape");

@@ -38,7 +38,7 @@ const LOOK: &str = "(async () => {
 })()";
 
 /// What the looks use, and what keeps the words and strokes of each canvas since it was last
-/// cleared. It stands in the page before its own script.
+/// cleared. It is in the page before the page's own script.
 const WATCH: &str = "(() => {
   const drawn = new WeakMap();
   const of = (canvas) => drawn.get(canvas) ?? drawn.set(canvas, { words: [], points: 0 }).get(canvas);
@@ -118,7 +118,7 @@ pub fn place(browser: &mut Browser, n: usize) -> ((f64, f64), f64) {
     ((of(0), of(1)), of(2))
 }
 
-/// What stands below the plot.
+/// The text below the plot.
 pub fn said(browser: &mut Browser, n: usize) -> String {
     browser.eval(&format!("{PLOTS}[{n}].querySelector('output').textContent")).as_str().unwrap_or("").to_owned()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs whose pages are looked at: on the simulated port, so that they are exact and need no root.
+//! Runs whose pages the tests open: on the simulated port, so that they are exact and need no root.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -52,8 +52,8 @@ impl Run {
         Run::of(2, 5_000, sim, "[matrix]\n\"stream.ctl.sim.loss\" = [0.0, 0.0005]")
     }
 
-    /// The page once these loads stand in what was recorded of a trial: the simulated port runs
-    /// beside none.
+    /// The page after these loads were added to the record of a trial: the simulated port runs
+    /// without any.
     pub fn with_loads(&self, trial: u32, loads: &BTreeMap<String, LoadRecord>) -> PathBuf {
         let file = self.out().join(format!("trials/all/{trial}/trial.json"));
         let text = std::fs::read_to_string(&file).expect("the trial was recorded");

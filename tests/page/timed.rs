@@ -68,7 +68,7 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
     browser.open(&run.with_loads(1, &steps([1, 4, 0, 2])));
     let with = look(&mut browser)[time].clone();
     loads_hide_no_packet(&mut browser, time);
-    assert!(with.1 > without.1 && with.2 != without.2, "{without:?} alone, {with:?} beside loads");
+    assert!(with.1 > without.1 && with.2 != without.2, "{without:?} alone, {with:?} with loads");
     let caption = browser.eval(&format!("{PLOTS}[{time}].querySelector('.says').textContent"));
     assert_eq!(caption.as_str().unwrap_or("").matches("Mbit/s").count(), 1, "{caption}");
     let key = browser.eval(&format!("{PLOTS}[{time}].querySelector('.key').textContent"));
@@ -109,7 +109,7 @@ fn loads_stand_behind_the_packets_on_one_time_axis() {
     browser.close();
 }
 
-/// All marks of the loads' axes stand in the lowest quarter, where no packet is.
+/// All marks of the loads' axes are in the lowest quarter, where no packet is.
 fn loads_hide_no_packet(browser: &mut Browser, time: usize) {
     let heights = browser.eval(&format!(
         "(() => {{ const figure = {PLOTS}[{time}]; const {{ left, top, width, height }} = within(figure); \

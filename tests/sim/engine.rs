@@ -130,7 +130,7 @@ fn a_held_packet_is_reordered_and_a_doubled_one_counts_once() {
     assert!((20..90).contains(&flagged(Flags::DUPLICATE)), "{}", flagged(Flags::DUPLICATE));
     assert_eq!(record.counters.duplicates, flagged(Flags::DUPLICATE));
     assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received));
-    // One that was held arrives a cycle late, just behind its successor.
+    // One that was held arrives a cycle late, directly after its successor.
     for row in (0..999).filter(|row| batch.flags[*row].has(Flags::REORDERED)) {
         let behind = batch.stamp_ns(row, Point::RxKernel).zip(batch.stamp_ns(row + 1, Point::RxKernel));
         assert!(behind.is_some_and(|(held, next)| held > next), "packet {row}: {behind:?}");

@@ -63,7 +63,7 @@ impl Timer for Clock {
     }
 }
 
-/// Brings the trial's packets, and so many foreign ones before each and after the last.
+/// Brings the trial's packets, and a number of foreign ones before each and after the last.
 struct Crowded {
     now: Rc<Cell<i64>>,
     packets: Vec<(i64, u32)>,

@@ -177,7 +177,7 @@ fn answered(requests: Vec<u32>) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shar
     until_reset(requests, usize::MAX)
 }
 
-/// The same with a connection that is reset after so many answers.
+/// The same with a connection that is reset after this number of answers.
 fn until_reset(requests: Vec<u32>, answers: usize) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shared) {
     let (mut reflector, mut clock, mut answers) = (reflector(), Reads::default(), Answers(Vec::new(), answers));
     let shared = Shared::default();
@@ -213,7 +213,7 @@ fn a_packet_of_the_lead_in_is_counted_among_none_of_the_trials_when_it_comes_twi
 
 #[test]
 fn a_reset_that_an_answer_met_was_not_told_by_the_reflector() {
-    // The kernel says it once, to the call that comes next; what received then found the end of a
+    // The kernel reports it once, to the next call. The receive call after that found the end of a
     // connection and no reason.
     for requests in [vec![LEAD, 0, 1, 2], vec![LEAD, 0, 1, LEAD]] {
         let (reflector, answers, ..) = until_reset(requests, 3);

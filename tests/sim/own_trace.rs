@@ -42,7 +42,7 @@ impl Sink for Cells {
     }
 }
 
-/// What a run of five trials says of itself, and the tests that it made.
+/// The verdicts on a run of five trials, and the number of tests behind them.
 fn judged(stream: &str, shaper: &str, count: u32) -> (Vec<String>, usize) {
     let text = format!(
         "trials = 5\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = {count}\n\

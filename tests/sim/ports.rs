@@ -95,8 +95,8 @@ fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
     }
 }
 
-/// A socket whose kernel counts the keys itself, with room for so many stamps; some sends are
-/// refused, each using a key up.
+/// A socket whose kernel counts the keys itself, with room for a number of stamps. It refuses some
+/// sends, and each of those uses a key up.
 struct Socket {
     room: usize,
     queue: VecDeque<TxStamp>,
@@ -113,10 +113,10 @@ struct Socket {
     device: bool,
     /// There is a VLAN device before it, which stamps too.
     vlan: bool,
-    /// A queue discipline holds the last packets, so many: their stamps come later.
+    /// A queue discipline holds this number of the last packets: their stamps come later.
     holds: usize,
     held: Vec<TxStamp>,
-    /// The room that it says it has.
+    /// The room that it claims to have.
     said: usize,
     /// Packets of the lead-in and the lead-out: how many of the trial's had been sent by then.
     leads: Vec<u32>,
@@ -202,8 +202,8 @@ impl SendPort for Socket {
         for (n, key) in keys.iter_mut().enumerate() {
             match self.send(&payloads[n * size..][..size], *key, None) {
                 Ok(stamped) => *key = stamped,
-                // As sendmmsg does: what went out is told, and the refusal, which used a key up,
-                // when it is tried again.
+                // As sendmmsg does: it reports what went out, and the refusal, which used a key up,
+                // when the caller tries again.
                 Err(errno) => return if n == 0 { Err(errno) } else { Ok(n) },
             }
         }

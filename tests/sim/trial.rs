@@ -193,8 +193,8 @@ fn a_stop_at_any_moment_ends_the_trial_with_what_was_sent() {
         let sent: Vec<usize> = world.packets.values().map(|packets| *packets as usize).collect();
         assert_eq!(rows(&halves), sent, "stopped at {at}");
         cut += usize::from(sent.iter().any(|sent| *sent < COUNT as usize));
-        // Who was told to send is told to stop, behind the order to start, unless all have sent
-        // everything by then.
+        // An activity that got the order to send gets the order to stop after it, unless all have
+        // sent everything by then.
         let all: Vec<(StationId, &str)> = world.told.iter().map(|(of, order)| (*of, world.phase(order))).collect();
         let stops: Vec<usize> = (0..all.len()).filter(|n| all[*n].1 == "stop sending").collect();
         let told: BTreeSet<StationId> = stops.iter().map(|n| all[*n].0).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guests that break, and runs that are ended: it is told with the console's last words, what was
-//! measured stays, and no QEMU outlives tardy.
+//! Guests that break, and runs that are ended: tardy reports the console's last words, keeps what
+//! was measured, and no QEMU outlives it.
 
 use crate::command::{Place, wait};
 use crate::guest::{SHORT, can_run, exact, is_gone, qemu_of, qemus};

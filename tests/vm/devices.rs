@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices that a guest has beyond those of every kernel: netdevsim, which is built for one, and
 //! igb, which newer QEMUs have. Building takes minutes and a large package from the archive: it is
-//! done in the soak; elsewhere what is missing is refused, which is looked at.
+//! done in the soak. Elsewhere tardy refuses what is missing, and the tests check that.
 
 use crate::command::{Finished, Place};
 use crate::exact::{manifest, print};

@@ -187,7 +187,7 @@ fn the_manifest_says_what_ran() {
     let release = guest["kernel_release"].as_str().expect("a release");
     let version = guest["proc_version"].as_str().expect("/proc/version");
     assert!(version.starts_with(&format!("Linux version {release} ")), "{version}");
-    // The facts are the guest's; the host's stand beside them.
+    // The facts are the guest's, and those of the host are next to them.
     assert_eq!(manifest["machine"]["kernel.release"], release);
     assert_ne!(guest["host"]["kernel.release"], release);
     assert!(guest["qemu"].as_str().is_some_and(|qemu| qemu.contains("QEMU")), "{guest}");
@@ -204,8 +204,8 @@ fn the_manifest_says_what_ran() {
     eprintln!("boot to the first packet: {:.1} s of processor time", boot as f64 / 1e9);
     let booted = events.iter().find(|line| line["event"] == "guest_booted").expect("an event");
     assert_eq!(booted["boot_cpu_ns"], boot);
-    // Not the trial's beginning, behind which agents make ready and packets warm up, but the end
-    // of that.
+    // Not the trial's beginning, after which agents prepare and packets warm up, but the end of
+    // that.
     let at = |event: &str| events.iter().position(|line| line["event"] == event).expect("an event");
     assert!(at("trial") < at("guest_booted") && at("guest_booted") < at("trial_kept"), "{events:?}");
     // What was built there was put back there, and told as on any machine.

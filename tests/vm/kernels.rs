@@ -23,7 +23,7 @@ fn a_kernel_named_by_its_file_is_that_kernel() {
     let image = kernel::find(&kernel::cache(), KERNEL).expect("it was fetched").image;
     let (place, by_file) = run(&image.display().to_string());
     assert_eq!(manifest(&place)["guest"]["kernel"], image.display().to_string());
-    // Its modules were found beside it, and nothing else of the name gets in.
+    // Its modules were found next to it, and nothing else of that name gets in.
     assert_eq!(print(&by_file.results), print(&first().run.results));
 }
 

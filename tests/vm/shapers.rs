@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue disciplines, launch times and VLAN devices in a kernel that has them, in exact time:
-//! gates are kept, etf lets packets go its delta early, what it drops is told, and what was asked
-//! for is what is read back.
+//! gates are kept, etf lets packets go its delta early, what it drops is reported, and what tardy
+//! reads back is what it asked for.
 
 use crate::command::{Finished, Place};
 use crate::exact::print;
@@ -246,8 +246,8 @@ fn what_tc_prints_of_a_shaper_is_what_its_file_says() {
     if !can_run("what_tc_prints_of_a_shaper_is_what_its_file_says") {
         return;
     }
-    // The comparison of what was read back could pass over what tc does not print: here it is
-    // looked at in tc's own words.
+    // The comparison of what was read back could pass over what tc does not print, so here the
+    // test checks tc's own words.
     let assist = EACH.iter().find(|(id, ..)| *id == "assist").expect("it is one of them");
     let (place, run) = own(&cases(&[*assist]));
     assert_eq!(run.code, Some(0), "{}", run.stderr);

@@ -126,7 +126,7 @@ fn losing_more_packets_never_costs_less() {
     }
 }
 
-/// Who asks hears nothing more from packet `at` on: that one is lost, the others are never asked.
+/// The requester gets no reply from packet `at` on: that one is lost, the others are never sent.
 fn silent(record: &mut TrialRecord, packets: &mut [Packet], at: usize, errno: i32) {
     let counters = Counters { receive_errno: errno, ..Counters::default() };
     ctl(record).reply = Some(ReplyRecord { counters, ..ReplyRecord::default() });

@@ -471,7 +471,7 @@ fn the_kernels_caches_of_packet_heads_were_called_tardys_own_trace() {
     };
     // What a C loop shows; what each 16th takes longer shows in each 8th too.
     assert_eq!((told_by(8, 640), told_by(16, 1_500), told_by(64, 1_500)), (0, 0, 0));
-    // What it takes to fetch the stamps of so many packets.
+    // What it takes to fetch the stamps of that number of packets.
     assert_eq!((told_by(8, 5_200), told_by(16, 10_400), told_by(64, 41_600)), (1, 1, 1));
     assert_eq!((told_by(16, 3_200), told_by(64, 12_800)), (1, 1), "on a machine that is three times as fast");
 }

@@ -122,7 +122,7 @@ fn packets_without_a_stamp_are_not_taken_for_fast_ones() {
     let between = |name: &str| result.between_ns[name];
     assert!(between("p99.99")[1].is_none() && between("p99.99")[0] < whole.p99_99_ns);
     assert!(between("p99.9")[0] <= whole.p99_9_ns && between("p99.9")[1] >= whole.p99_9_ns);
-    // What they cannot change is told.
+    // Percentiles that they cannot change have a value.
     assert!(found.p50_ns.is_some() && found.p90_ns.is_some() && found.p99_ns.is_some(), "{found:?}");
 }
 

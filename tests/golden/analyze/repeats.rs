@@ -81,12 +81,12 @@ fn the_correlation_of_neighbours_is_seen() {
     }
 }
 
-/// Of 1,000 seeded cells whose trials are alike, at most 30 are warned of; of as many in which one
-/// trial of five is shifted by one standard deviation of a block, at least 800 are.
+/// Of 1,000 seeded cells whose trials are equal, at most 30 get a warning. Of 1,000 in which one
+/// trial of five is shifted by one standard deviation of a block, at least 800 do.
 #[track_caller]
 fn assert_rates(process: Process, is_found: bool) {
-    let alike = process.warnings([0.0, 0.0]);
-    assert!(alike <= 30, "{process:?}: {alike} of 1,000 cells whose trials are alike");
+    let equal = process.warnings([0.0, 0.0]);
+    assert!(equal <= 30, "{process:?}: {equal} of 1,000 cells whose trials are equal");
     if is_found {
         let shifted = process.warnings([1.0, 1.0]);
         assert!(shifted >= 800, "{process:?}: {shifted} of 1,000 cells with a shifted trial");
@@ -102,8 +102,8 @@ fn blocks_that_hang_together_are_not_taken_for_trials_that_differ() {
 
 #[test]
 fn few_blocks_that_hang_together_are_not_taken_for_trials_that_differ() {
-    // What chance leaves to be found where blocks hang together stands in docs/method/repeats.md:
-    // no test finds 80 %.
+    // docs/method/repeats.md says how much can be found at all where blocks are correlated: no test
+    // finds 80 %.
     for rho in [0.0, 0.3, 0.5, 0.7] {
         assert_rates(Process { blocks: 20, rho, noise: 0.0 }, rho == 0.0);
         assert_rates(Process { blocks: 5, rho, noise: 0.0 }, false);
@@ -114,8 +114,8 @@ fn few_blocks_that_hang_together_are_not_taken_for_trials_that_differ() {
 fn a_slow_disturbance_below_noise_is_not_taken_for_trials_that_differ() {
     for (rho, noise) in [(0.7, 0.5), (0.9, 0.5), (0.95, 0.8)] {
         let process = Process { blocks: BLOCKS as usize, rho, noise };
-        let alike = process.warnings([0.0, 0.0]);
-        assert!(alike <= 40, "{process:?}: {alike} of 1,000 cells whose trials are alike");
+        let equal = process.warnings([0.0, 0.0]);
+        assert!(equal <= 40, "{process:?}: {equal} of 1,000 cells whose trials are equal");
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trials against the ruler: where the two disagree it is said, and a guest whose emulator is
-//! late is not valid.
+//! The trials against the ruler: tardy reports where the two disagree, and a guest whose emulator
+//! is late is not valid.
 
 use tardy_analyze::ruler::{Sender, judge};
 use tardy_model::machine::RulerRecord;
@@ -107,7 +107,7 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     assert!(told_in(3_000_000, &[record("ctl.tx", 1, false, 40_000)], true).contains(&invalid));
     assert!(told_in(40_000, &late, true).contains(&invalid));
     assert_eq!(told_in(900_000, &[record("ctl.tx", 1, false, 800_000)], true), []);
-    // A ping-pong has no schedule: the ruler alone says it.
+    // A ping-pong has no schedule, so only the ruler shows that the timer is late.
     let of_none = judge(&cell(None), &[sender()], &late, true, &Validity::default());
     assert_eq!(of_none.len(), 1);
     let mut settings = Validity::default();

@@ -101,7 +101,7 @@ fn a_limit_is_one_of_the_difference_and_what_never_arrived_is_beyond_it() {
     assert!(read("lost > +10%").counts_beyond(0, 1));
 }
 
-/// An exact run of one cell with so many trials, changed.
+/// An exact run of one cell with `trials` trials, changed.
 fn exact(print: &str, trials: u32, change: impl FnOnce(&mut sample::Run)) -> Side {
     side(|run, _| {
         run.results.fingerprint = Some(print.into());
@@ -122,7 +122,7 @@ fn of_trials(run: &mut sample::Run) -> impl Iterator<Item = &mut MetricResult> {
         .map(|trial| trial.streams.get_mut("ctl").expect("the stream").metrics.get_mut(LEAD).expect("the metric"))
 }
 
-/// B's median is higher by 1 µs in so many trials.
+/// B's median is higher by 1 µs in the first `n` trials.
 fn higher(n: usize) -> impl FnOnce(&mut sample::Run) {
     move |run| of_trials(run).take(n).for_each(|metric| metric.figures.quantiles.p50_ns = Some(15_000))
 }
@@ -472,12 +472,12 @@ fn the_verb_fails_by_its_conditions_and_only_by_them() {
         assert_eq!(said.is_empty(), wanted == 2, "{said}");
         assert_eq!(error.starts_with("tardy: --fail-if: "), wanted == 2, "{error}");
     }
-    // One that is met outweighs one that is not told.
+    // A condition that is met outweighs one that cannot be decided.
     let both = ["--fail-if", "scheduled..receive p99.99 > +1us", "--fail-if", WAKE];
     assert_eq!(call(&before, &slower, &both).0, Some(1));
     assert_eq!(call(&before, &again, &["--fail-if", WAKE]).0, Some(0));
     assert_eq!(call(&before, &slower, &[]).0, Some(0), "a difference by itself is no failure");
-    // A slip is told before anything is read.
+    // A mistake in a condition is reported before anything is read.
     let (code, _, error) = call(Path::new("/nowhere"), &slower, &["--fail-if", "p50"]);
     assert!(code == Some(2) && error.contains("neither `>` nor `<`"), "{error}");
     // What a log says where the tables go elsewhere.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in the table of two runs beside the figures: one unit, and a reason wherever
+//! What the table of two runs has in addition to the figures: one unit, and a reason wherever
 //! something is missing.
 
 use super::{Side, compared, sample, side, text};
@@ -45,11 +45,11 @@ fn one_unit_holds_for_a_table_and_for_what_stands_beside_its_figures() {
     let said = text(&compared(&a, &b));
     let (_, table) = said.split_once("rx.wait=block").expect("the cell");
     let (table, _) = table.split_once("by phase: ").expect("a table by phase");
-    assert_eq!(table.matches(" ns").count(), 1, "its unit is told once: {table}");
+    assert_eq!(table.matches(" ns").count(), 1, "its unit is printed once: {table}");
     assert!(!table.contains("µs") && !table.contains("ms "), "{table}");
     let max = row(&said, "max");
     assert!(max.contains("915 000     918 025      +3 025   median 0, higher in 2, lower in 0 of 5"), "{max}");
-    // Of four the median lies between two, and is told by its half.
+    // The median of four values lies between two of them, and is printed with its half.
     let four = |run: &mut sample::Run| {
         let cell = &mut run.results.cells[0];
         cell.trials.pop();
@@ -127,7 +127,7 @@ fn exact_runs_without_a_phase_in_common_say_so() {
     let says =
         "no valid trial has the same number and the same phase in both, so nothing is said of these differences\n";
     let unlike = |run: &mut sample::Run| {
-        // As if nothing could be had of trials with the same number.
+        // No trial of the one run has the number of a trial of the other.
         run.results.cells[0].trials.iter_mut().for_each(|trial| trial.n += 10);
     };
     let compared = compared(&exact("aa", |_| ()), &exact("bb", unlike));
@@ -135,7 +135,7 @@ fn exact_runs_without_a_phase_in_common_say_so() {
     let said = text(&compared);
     assert_eq!(said.matches(says).count(), 1, "{said}");
     assert!(said.contains("run both with the same ones") && !said.contains("by phase"), "{said}");
-    assert!(row(&said, "p50").trim_end().ends_with('0'), "nothing stands behind the difference: {said}");
+    assert!(row(&said, "p50").trim_end().ends_with('0'), "nothing follows the difference: {said}");
     // Trials that are not valid are another reason, for which no seed is to blame.
     let spoilt = |run: &mut sample::Run| {
         run.results.cells[0].valid = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The archive, read back by a reader of the format that knows nothing of its writer; and what is
-//! said of programs.
+//! The archive, read back by a reader of the format that knows nothing of its writer; and what
+//! tardy says of programs.
 
 use std::process::Command;
 use tardy_lab::guest::elf::Elf;

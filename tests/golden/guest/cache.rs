@@ -87,7 +87,7 @@ fn an_unpacked_kernel_that_was_cut_short_or_changed_was_booted_for_ever() {
         assert_eq!(unpack::bootable(cache.path(), &kernel), boots, "it is made again");
         assert_eq!(fs::read(&boots.path).expect("it is there"), plain());
     }
-    // One that an earlier version wrote has no sum beside it.
+    // One that an earlier version wrote has no sum next to it.
     let sum = boots.path.with_extension("sha256");
     fs::remove_file(&sum).expect("removed");
     fs::write(&boots.path, b"anything").expect("written");

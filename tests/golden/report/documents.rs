@@ -26,7 +26,7 @@ fn documents_and_page_do_not_keep_silent_about_the_guest() {
     let mut run = run(&["all"]);
     let formats = ["md", "org", "html"];
     for format in formats {
-        assert!(!run.draw(format, 100).contains("guest: "), "{format} tells of a guest that there was not");
+        assert!(!run.draw(format, 100).contains("guest: "), "{format} reports a guest, and there was none");
     }
     run.manifest.guest = Some(GuestEntry {
         mode: "guest:exact".into(),

@@ -11,8 +11,8 @@ fn read(run: &Run) -> Vec<Tag> {
     tags(&run.draw("junit", 100))
 }
 
-/// How many tests, failures, errors and skipped ones the whole file says it has; they are those
-/// that it has.
+/// How many tests, failures, errors and skipped ones the whole file claims to have. Checks that it
+/// has them.
 fn counts(tags: &[Tag]) -> [usize; 4] {
     let said =
         ["tests", "failures", "errors", "skipped"].map(|name| tags[0].attributes[name].parse().expect("a number"));
@@ -27,8 +27,8 @@ fn validity_and_each_expectation_are_test_cases() {
     same(&run(&["rx.wait=block", "rx.wait=poll"]).draw("junit", 100), include_str!("good.xml"));
     same(&odd().draw("junit", 100), include_str!("odd.xml"));
     assert_eq!(counts(&read(&run(&["all"]))), [4, 0, 0, 0]);
-    // A limit and a count that are broken, one that could not be had, a cell that is not valid,
-    // one that was refused.
+    // A limit and a count that are broken, a limit whose figure is missing, a cell that is not
+    // valid, one that was refused.
     assert_eq!(counts(&read(&odd())), [8, 3, 2, 0]);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reference results beside a run: every table can be named, its figures are the document's, and
-//! cells stand where they belong.
+//! Reference results next to a run's: every table can be named, its figures are the document's, and
+//! cells are where they belong.
 
 use super::sample::{Run, run};
 use tardy_spec::{Source, load};

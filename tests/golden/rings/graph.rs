@@ -74,7 +74,7 @@ impl Graph {
         }
     }
 
-    /// A type whose methods stand in several files: the one that declares it must not call those
+    /// A type whose methods are in several files: the one that declares it must not call those
     /// of another one. A method is known by its name alone, so one that several types have is not
     /// followed.
     fn methods(&mut self, names: &Names<'_>, at: usize) {
@@ -153,7 +153,7 @@ impl Names<'_> {
     }
 
     /// The paths by which a module imports. To give a name on without naming it is no import, nor
-    /// is the name of a module by itself: what stands behind it is.
+    /// is the name of a module by itself: what follows it is.
     fn imports(&self, at: usize) -> Vec<Vec<String>> {
         let module = &self.modules[at];
         let is_import = |used: &&Use| match &used.name {

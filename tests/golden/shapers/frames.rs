@@ -89,7 +89,7 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     let kernels = "`tc qdisc replace`: Error: not supported.";
     let mend = "; hw-tc-offload of enp1s0 is off, and its driver may ask for it: ethtool -K enp1s0 hw-tc-offload on";
     assert_eq!(refused(false, true), format!("{kernels}{mend}"), "of the device that streams leave by alone");
-    // What is on, or cannot be switched, is not the mend.
+    // A feature that is on, or cannot be switched, is not the way to fix it.
     assert_eq!([refused(true, true), refused(false, false)], [kernels, kernels]);
     let silent = wire::found(|nic| nic.tc_offload = None);
     let says = with_the_kernels_refusal(&setup, &silent, "tc qdisc replace", "Error: not supported.");

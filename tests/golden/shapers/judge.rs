@@ -150,7 +150,7 @@ fn told(packets: &[fixture::Packet], spoil: impl FnOnce(&mut StreamRecord)) -> V
     let mut cell = CellAnalysis::new("all", [].into(), [("ctl".to_owned(), vec![fixture::LEAD])].into(), Vec::new());
     cell.trial(&record, [("ctl", fixture::batch(0, packets))]);
     let found = cell.finish().result.verdicts.into_iter().find(|verdict| verdict.id == "gates");
-    found.expect("it is told")
+    found.expect("it is reported")
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_device_that_keeps_no_gates_gives_no_figure() {
     }
 }
 
-/// What is said of a sound trial that is changed so.
+/// The verdicts on a sound trial after this change.
 fn said(change: impl FnOnce(&mut TrialRecord)) -> Vec<Verdict> {
     let mut record = fixture::record(1, 400);
     change(&mut record);

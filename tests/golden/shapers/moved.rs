@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where `rx_kernel` is taken of packets that bear launch times: by path, port and the kernel's
-//! release; and what is said of it.
+//! Where the kernel takes `rx_kernel` of packets that have launch times: by path, port and the
+//! kernel's release; and what tardy says of it.
 
 use super::setup;
 use crate::analyze::fixture;

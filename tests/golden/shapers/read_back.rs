@@ -103,7 +103,7 @@ fn a_root_that_looks_at_no_launch_time_is_known() {
     assert_eq!((software.root(), software.honours_launch(Some(1))), ("taprio", false));
     let mqprio = json(include_str!("mqprio.json"));
     let mqprio = record(&setup(MQPRIO).shaper, "va", Ok(&mqprio), Ok(&mqprio));
-    assert!(mqprio.honours_launch(Some(0)) && !mqprio.honours_launch(Some(2)), "etf stands below class 0 only");
+    assert!(mqprio.honours_launch(Some(0)) && !mqprio.honours_launch(Some(2)), "etf is under class 0 only");
 }
 
 #[test]

@@ -12,8 +12,8 @@ fn a_stamp_that_the_file_names_and_the_path_cannot_give_is_refused() {
     assert!(says.contains("there is no `tx_hw` here: path veth joins virtual links"), "{says}");
     let says = wrong(&format!("{hardware}\nport = \"sim\""), &[]);
     assert!(says.contains("port sim has no network device"), "{says}");
-    // Not named, they are taken where they can be had, and the effective file names them no more
-    // than the file did.
+    // If the file does not name them, they are taken where they are available, and the effective
+    // file does not name them either.
     let usual = good("metrics = [\"send..tx_hw\"]", &[]);
     assert!(usual.cells[0].setup.streams[0].stamps.contains(&Point::TxHw));
     assert!(usual.effective.contains("stamps = \"default\""), "{}", usual.effective);

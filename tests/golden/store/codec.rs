@@ -50,7 +50,7 @@ fn rows_outlive_the_reader_that_they_are_of() {
     assert!(rows.next().unwrap().unwrap() == batch && rows.next().is_none());
 }
 
-/// Bytes of which the last cannot be had, for this reason.
+/// Bytes whose end cannot be read, for this reason.
 struct Failing(Vec<u8>, ErrorKind);
 
 impl Source for Failing {
@@ -76,7 +76,7 @@ fn a_source_that_fails_is_not_called_damaged_unless_it_is_too_short() {
     assert_eq!(none.to_string(), "there is no stream `other`; there is ctl");
 }
 
-/// Takes so many bytes, and no more.
+/// Takes that number of bytes, and no more.
 struct Full(usize);
 
 impl Write for Full {

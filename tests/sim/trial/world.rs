@@ -61,7 +61,7 @@ from = "b"
 duty = 0.1
 "#;
 
-/// What a sender that takes long says of itself.
+/// What a sender that takes long reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {
     Stuck,
@@ -87,16 +87,16 @@ pub(super) const NOBODY: ActivityId = ActivityId(1_000);
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Faults {
-    /// Of a thousand messages so many never arrive.
+    /// How many of a thousand messages never arrive.
     pub(super) lost: u32,
-    /// Of a thousand so many arrive twice.
+    /// How many of a thousand arrive twice.
     pub(super) doubled: u32,
-    /// Of a thousand so many arrive up to half a minute later, and with them all that their
-    /// station says behind them.
+    /// How many of a thousand arrive up to half a minute later, and with them all that their
+    /// station says after them.
     pub(super) late: u32,
     /// The connection to this station breaks with the order of this number.
     pub(super) broken: Option<(usize, u32)>,
-    /// Of a thousand orders so many are answered by a failure.
+    /// How many of a thousand orders are answered by a failure.
     pub(super) failing: u32,
     /// The user stops the run at this input.
     pub(super) stop: Option<u32>,
@@ -109,7 +109,7 @@ pub(super) struct Faults {
     pub(super) experiment: Option<&'static str>,
     /// The trial has the experiment's loads and none of its streams.
     pub(super) only_loads: bool,
-    /// Of a thousand messages about an activity so many name one that is nobody's or another
+    /// How many of a thousand messages about an activity name one that is nobody's or another
     /// station's instead.
     pub(super) misnamed: u32,
 }
@@ -160,7 +160,7 @@ impl World {
         self.sent += 1;
     }
 
-    /// True so many times in a thousand.
+    /// True `of_1000` times in a thousand.
     pub(super) fn chance(&mut self, of_1000: u32) -> bool {
         self.random.random_range(0..1_000) < of_1000
     }
