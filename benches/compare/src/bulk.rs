@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the loads move, beside iperf3 on the same CPUs.
+//! What the loads transfer, compared with iperf3 on the same CPUs.
 
 use crate::raw::Raw;
 use crate::row::{Bound, Row};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run takes beside its packets: building and taking down a cell, and the way from the
+//! What a run takes in addition to its packets: building and taking down a cell, and the way from the
 //! command to the first packet.
 
 use crate::raw::Raw;

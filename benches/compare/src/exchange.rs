@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Round trips: beside sockperf without kernel stamps, beside a C loop with them, and TCP's
+//! Round trips: compared with sockperf without kernel stamps, with a C loop with them, and TCP's
 //! transactions a second.
 
 use crate::raw::Raw;
@@ -218,8 +218,8 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     // What a ratio is worth here: the same program on both sides, in the same rounds.
     let hold = awake()?;
     for (name, what, of, beside) in [
-        ("udp-itself", "round trip, UDP, sockperf beside itself, p50", Of::MedianUs, doubled(&udp)),
-        ("tcp-itself", "transactions/s, TCP, sockperf beside itself", Of::Rate, over_tcp(&tcp)),
+        ("udp-itself", "round trip, UDP, sockperf against itself, p50", Of::MedianUs, doubled(&udp)),
+        ("tcp-itself", "transactions/s, TCP, sockperf against itself", Of::Rate, over_tcp(&tcp)),
     ] {
         let mut pairs = Vec::new();
         for pair in 0..bench.pairs {

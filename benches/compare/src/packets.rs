@@ -160,7 +160,7 @@ fn side_by_side(
     Ok((pairs, command))
 }
 
-/// Rates beside the C loop's, with stamps and without, and beside sockperf's and iperf3's.
+/// Rates compared with the C loop's, with stamps and without, and with sockperf's and iperf3's.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = peer::compile(bench, "bare")?;
     let bare_command = |stamps: u32| {
@@ -230,7 +230,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What all stamps cost a packet, beside none.
+/// What all stamps cost a packet, compared with none.
 pub fn recorder(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     const ALL: &str =
         "stream.ctl.stamps=[\"wakeup\", \"send\", \"tx_sched\", \"tx_kernel\", \"rx_kernel\", \"receive\"]";

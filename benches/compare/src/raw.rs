@@ -15,7 +15,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Made anew: results of an earlier run don't stand beside new ones.
+    /// Made anew, so that no results of an earlier run are next to new ones.
     pub fn create(folder: PathBuf) -> Result<Raw> {
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be emptied", folder.display()))?;
