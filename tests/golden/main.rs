@@ -4,7 +4,6 @@
 mod activities;
 mod analyze;
 mod answered;
-mod bisect;
 mod ci;
 mod compare;
 mod crates;
