@@ -38,7 +38,6 @@ mod steward;
 mod store;
 mod two_hosts;
 mod undo;
-mod vlan;
 mod wire;
 mod worst;
 mod xml;
