@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Golden layer: bytes and text, no machine needed.
 
-mod activities;
+mod agents;
 mod analyze;
 mod answered;
 mod ci;
@@ -33,7 +33,6 @@ mod script;
 mod shapers;
 mod simulated;
 mod spec;
-mod steward;
 mod store;
 mod two_hosts;
 mod undo;
