@@ -36,5 +36,4 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
-mod wire;
 mod xml;

@@ -200,10 +200,10 @@ fn a_device_whose_queues_nobody_counted_had_one() {
     let setup = setup(
         "port = \"packet\"\nvlan = 9\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\npcp_queues = true\n",
     );
-    let error = plan(&setup, Names::FIRST, &super::wire::found(|_| ())).expect_err("nobody counted them");
+    let error = plan(&setup, Names::FIRST, &super::devices::found(|_| ())).expect_err("nobody counted them");
     assert_eq!(error, PlanError::Path(PathError::Unread { device: "enp2s0".to_owned() }));
     let mut unnamed = setup;
     unnamed.path.named = None;
-    let error = plan(&unnamed, Names::FIRST, &super::wire::found(|_| ())).expect_err("it names none").to_string();
+    let error = plan(&unnamed, Names::FIRST, &super::devices::found(|_| ())).expect_err("it names none").to_string();
     assert_eq!(error, "wire joins two network devices, and the experiment names none: write path.a and path.b");
 }

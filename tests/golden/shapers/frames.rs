@@ -2,7 +2,7 @@
 //! How long frames are on the wire, and a wire of another rate than the windows were written for.
 
 use super::R1;
-use crate::wire;
+use crate::devices;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::shaper::{check, offload_refusal, with_the_kernels_refusal};
 use tardy_model::shaper::{frame_time, wire_bytes};
