@@ -16,7 +16,6 @@ mod guest;
 mod help;
 mod hostile;
 mod hostile_run;
-mod live;
 mod loads;
 mod manual;
 mod not_found;
