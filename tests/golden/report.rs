@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pictures of a run, character by character.
 
-#[path = "report/classes.rs"]
-mod classes;
 #[path = "report/documents.rs"]
 mod documents;
 #[path = "report/figures.rs"]
@@ -13,8 +11,6 @@ mod junit;
 mod leads;
 #[path = "report/page.rs"]
 mod page;
-#[path = "report/reference.rs"]
-mod reference;
 #[path = "report/sample.rs"]
 pub(crate) mod sample;
 #[path = "report/schema.rs"]
