@@ -35,4 +35,3 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
-mod xml;

@@ -2,11 +2,9 @@
 //! The pictures of a run, character by character.
 
 #[path = "report/documents.rs"]
-mod documents;
+pub(crate) mod documents;
 #[path = "report/figures.rs"]
 mod figures;
-#[path = "report/junit.rs"]
-mod junit;
 #[path = "report/leads.rs"]
 mod leads;
 #[path = "report/page.rs"]

@@ -425,7 +425,7 @@ fn foreign_text_does_not_break_out_of_the_xml() {
         })
     };
     let xml = junit(&judged(&evil("aa"), &evil("bb"), &["delta p50 > +2%", "lost > +0"]).expect("two"));
-    let tags = crate::xml::tags(&xml);
+    let tags = crate::report::documents::tags(&xml);
     let count = |name: &str| tags.iter().filter(|tag| tag.name == name).count();
     assert_eq!((count("testsuites"), count("testsuite"), count("testcase")), (1, 2, 4), "{xml}");
     let shown = "</testsuite>\"' & <x>  [2J \u{fffd} ]]>  ";
@@ -486,6 +486,6 @@ fn the_verb_fails_by_its_conditions_and_only_by_them() {
     let (code, said, error) = call(&before, &slower, &["--fail-if", WAKE, "--format", "junit", "-o", &place]);
     assert_eq!((code, said.as_str()), (Some(1), ""));
     assert!(error.starts_with("tardy: met: scheduled..wakeup p50 > +2% (all, ctl): B is higher by 2000 ns"), "{error}");
-    let tags = crate::xml::tags(&std::fs::read_to_string(file).expect("XML"));
+    let tags = crate::report::documents::tags(&std::fs::read_to_string(file).expect("XML"));
     assert_eq!(tags.iter().filter(|tag| tag.name == "failure").count(), 1);
 }
