@@ -3,9 +3,7 @@
 //! simulated path. A folder becomes that of an exact run by a fingerprint in its results.
 
 mod conditions;
-mod facts;
-mod marked;
-mod words;
+mod table;
 
 use crate::help::tardy;
 use crate::report::sample;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the table of two runs has in addition to the figures: one unit, and a reason wherever
-//! something is missing.
+//! What the table of two runs has in addition to the figures: one unit, a reason wherever something
+//! is missing, and the facts that differ, with the words that differ in them marked.
 
 use super::{Side, compared, sample, side, text};
+use tardy_model::comparison::Group;
+use tardy_model::manifest::GuestEntry;
 use tardy_model::result::MetricResult;
+use tardy_model::verdict::Figure;
 
 /// An exact run whose samples have this fingerprint, changed.
 fn exact(print: &str, change: impl FnOnce(&mut sample::Run)) -> Side {
@@ -151,4 +154,127 @@ fn exact_runs_without_a_phase_in_common_say_so() {
     assert!(!said.contains(says) && said.contains("by phase, 1 of them"), "{said}");
     // Noisy runs are not looked at by phase.
     assert!(!text(&super::compared(&side(|_, _| ()), &side(|_, _| ()))).contains(says));
+}
+
+fn with(value: &str) -> Side {
+    side(|run, _| _ = run.manifest.machine.insert("tuning".into(), Figure::Text(value.into())))
+}
+
+/// The two lines of the fact.
+fn rows(a: &str, b: &str) -> [String; 2] {
+    let said = text(&compared(&with(a), &with(b)));
+    let (_, rows) = said.split_once("  machine tuning\n").unwrap_or_else(|| panic!("no long row: {said}"));
+    let mut rows = rows.lines().map(|line| line.trim_start().to_owned());
+    [rows.next().expect("A"), rows.next().expect("B")]
+}
+
+/// Arguments of QEMU as the manifest has them.
+fn arguments(kernel: &str, more: &str) -> String {
+    let words = [
+        "-machine",
+        "q35,hpet=on",
+        "-cpu",
+        "qemu64,-erms",
+        "-m",
+        "512M",
+        "-smp",
+        "1",
+        "-nodefaults",
+        "-display",
+        "none",
+    ];
+    let (head, tail) =
+        (words.join("\",\""), "-serial\",\"file:console.log\",\"-no-reboot\",\"-icount\",\"shift=1,sleep=off");
+    format!("[\"{head}\",\"-kernel\",\"{kernel}\",\"-initrd\",\"initramfs\",\"{tail}\"{more}]")
+}
+
+#[test]
+fn of_two_long_lists_only_what_differs_is_shown_and_marked() {
+    let [a, b] = rows(&arguments("/cache/debian-6.12/vmlinuz", ""), &arguments("/cache/debian-6.12-rt/vmlinuz", ""));
+    assert_eq!(
+        a,
+        "A  …\"-display\",\"none\",\"-kernel\",[-\"/cache/debian-6.12/vmlinuz\"-],\"-initrd\",\"initramfs\"…"
+    );
+    assert_eq!(
+        b,
+        "B  …\"-display\",\"none\",\"-kernel\",{+\"/cache/debian-6.12-rt/vmlinuz\"+},\"-initrd\",\"initramfs\"…"
+    );
+    // Two places, and one that A does not have.
+    let [a, b] = rows(&arguments("/a", ""), &arguments("/b", ",\"-snapshot\""));
+    assert_eq!(a, "A  …\"-display\",\"none\",\"-kernel\",[-\"/a\"-],\"-initrd\",\"initramfs\"…,\"shift=1,sleep=off\"]");
+    assert_eq!(
+        b,
+        "B  …\"-display\",\"none\",\"-kernel\",{+\"/b\"+},\"-initrd\",\"initramfs\"…,\"shift=1,sleep=off\"{+,\"-snapshot\"+}]"
+    );
+}
+
+#[test]
+fn a_short_text_of_several_words_is_whole_and_marked() {
+    let [a, b] = rows("quiet isolcpus=1 nohz_full=1 threadirqs", "quiet isolcpus=1,2 nohz_full=1 threadirqs");
+    assert_eq!(a, "A  quiet isolcpus=1 nohz_full=1 threadirqs");
+    assert_eq!(b, "B  quiet isolcpus=1{+,2+} nohz_full=1 threadirqs");
+}
+
+#[test]
+fn facts_as_large_as_a_file_may_be_take_a_line_each() {
+    let long = |word: &str| vec![word; 40_000].join(" ");
+    let [a, b] = rows(&long("one"), &long("two"));
+    assert!(a.chars().count() < 300 && b.chars().count() < 300, "{a}\n{b}");
+    assert!(a.starts_with("A  [-one one") && b.starts_with("B  {+two two"), "{a}\n{b}");
+    // Many small differences.
+    let many = |word: &str| {
+        (0..50).map(|n| format!("{word}{n} same same same same same same same")).collect::<Vec<_>>().join(" ")
+    };
+    let [a, _] = rows(&many("x"), &many("y"));
+    assert!(a.chars().count() < 3_000 && a.ends_with("… (more differs)"), "{a}");
+    // What has no counterpart.
+    let alone = side(|run, _| _ = run.manifest.machine.insert("tuning".into(), Figure::Text(long("one"))));
+    let said = text(&compared(&alone, &side(|_, _| ())));
+    let row = said.lines().find(|line| line.contains("A  one one")).expect("a row");
+    assert!(row.ends_with("… (159999 characters)") && row.chars().count() < 200, "{row}");
+}
+
+#[test]
+fn the_figures_stood_below_a_screen_of_facts() {
+    let said = text(&compared(&with("a"), &with("b")));
+    let at = |piece: &str| said.find(piece).unwrap_or_else(|| panic!("{piece} in {said}"));
+    let line = "what differs: 1 of ";
+    assert!(
+        at(line) < at("scheduled..rx_kernel") && at("scheduled..rx_kernel") < at("\nfacts that differ\n"),
+        "{said}"
+    );
+    assert!(said.contains("facts, which stand below the figures\n"), "{said}");
+}
+
+/// A run in a guest that booted what has this sum, of an experiment with this cycle.
+fn in_guest(sum: &str, cycle: &str) -> Side {
+    side(|run, keys| {
+        run.manifest.guest = Some(GuestEntry { initramfs_sha256: sum.to_owned(), ..GuestEntry::default() });
+        keys.insert("stream.ctl.cycle".to_owned(), cycle.to_owned());
+    })
+}
+
+fn told(a: &Side, b: &Side) -> Vec<(Group, String)> {
+    compared(a, b).differences.into_iter().map(|row| (row.group, row.key)).collect()
+}
+
+#[test]
+fn the_experiment_that_a_guest_boots_is_not_told_as_a_second_difference() {
+    let archive = (Group::Guest, "initramfs_sha256".to_owned());
+    let cycle = (Group::Experiment, "stream.ctl.cycle".to_owned());
+    let a = in_guest("aa", "\"500us\"");
+    assert_eq!(told(&a, &in_guest("bb", "\"1ms\"")), std::slice::from_ref(&cycle));
+    // The same for a seed, which is in the manifest.
+    let mut seed = in_guest("bb", "\"500us\"");
+    seed.0.manifest.seed += 1;
+    assert_eq!(told(&a, &seed), [(Group::Experiment, "seed".to_owned())]);
+    // The same experiment: the sum may be the only sign of another build.
+    assert_eq!(told(&a, &in_guest("bb", "\"500us\"")), std::slice::from_ref(&archive));
+    let mut newer = in_guest("bb", "\"500us\"");
+    newer.0.manifest.tardy = "0.2.0".into();
+    assert_eq!(told(&a, &newer), [archive, (Group::Programs, "tardy".to_owned())]);
+    // A run compared with one that was in no guest: that it has a sum is one of its guest's facts.
+    let bare = side(|_, keys| _ = keys.insert("stream.ctl.cycle".to_owned(), "\"1ms\"".to_owned()));
+    let rows = told(&a, &bare);
+    assert!(rows.contains(&(Group::Guest, "initramfs_sha256".to_owned())) && rows.contains(&cycle), "{rows:?}");
 }
