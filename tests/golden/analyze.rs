@@ -7,7 +7,6 @@ mod delta;
 mod envelope;
 pub(crate) mod fixture;
 mod harm;
-mod histogram;
 mod hosts;
 mod loads;
 mod loss;
