@@ -11,7 +11,6 @@ mod hosts;
 mod loads;
 mod loss;
 mod naive;
-mod outcomes;
 mod own_trace;
 mod placement;
 mod process;
