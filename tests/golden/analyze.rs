@@ -3,11 +3,10 @@
 //! against its injected cause.
 
 mod cells;
-mod delta;
-mod envelope;
 pub(crate) mod fixture;
 mod harm;
 mod hosts;
+mod in_order;
 mod loads;
 mod loss;
 mod naive;
