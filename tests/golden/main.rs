@@ -19,7 +19,6 @@ mod hostile_run;
 mod loads;
 mod manual;
 mod not_found;
-mod observer;
 mod open_kinds;
 mod optional;
 mod placement;
