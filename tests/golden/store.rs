@@ -2,7 +2,6 @@
 //! The run folder: what is written is read back exactly, costs no more than it may, and breaks
 //! with a clear error.
 
-mod codec;
 mod folder;
 mod hlog;
 mod naive;
