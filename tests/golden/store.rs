@@ -3,10 +3,8 @@
 //! with a clear error.
 
 mod folder;
-mod hlog;
 mod naive;
 mod samples;
-mod schema;
 
 use rand::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
