@@ -3,11 +3,8 @@
 //! differs from what was asked. The data files are what iproute2 6.1 printed on Linux
 //! 6.12, byte for byte.
 
-mod entries;
-mod frames;
 mod gates;
 mod judge;
-mod moved;
 mod read_back;
 
 use std::collections::BTreeMap;
