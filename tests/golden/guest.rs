@@ -2,10 +2,8 @@
 //! Guests, as far as they are pure: the archive that one boots, the frames that it sends, what its
 //! console means, where Debian's kernels come from, QEMU's arguments.
 
-mod archive;
 mod cache;
 mod frames;
-mod removed;
 
 use tardy_lab::guest::apt::{deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
