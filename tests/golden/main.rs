@@ -3,7 +3,6 @@
 
 mod agents;
 mod analyze;
-mod answered;
 mod ci;
 mod compare;
 mod crates;

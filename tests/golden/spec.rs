@@ -3,7 +3,7 @@
 //! keeps.
 
 mod all_at_once;
-mod stamps;
+mod streams;
 
 use proptest::prelude::*;
 use std::fs;
