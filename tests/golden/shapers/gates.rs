@@ -235,7 +235,7 @@ const WIRE: &str = "priority = 3\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \
 #[test]
 fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     let setup = |rate: &str| stream(&format!("{WIRE}[shaper]\n{R1}{rate}"));
-    let at = |speed: Option<i64>| wire::found(|nic| nic.speed_mbit = speed);
+    let at = |speed: Option<i64>| devices::found(|nic| nic.speed_mbit = speed);
     let refused = |setup: &Setup, speed| check(setup, &at(speed)).err().map(|error| error.to_string());
     assert_eq!(refused(&setup(""), Some(1_000)), None);
     let slow = refused(&setup(""), Some(100)).expect("refused");
@@ -249,13 +249,13 @@ fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     assert_eq!(refused(&setup(""), None), None);
     assert_eq!(refused(&stream(WIRE), Some(100)), None);
     // veth says 10 Gbit/s, whatever it does.
-    let virtual_one = wire::found(|nic| (nic.speed_mbit, nic.kind) = (Some(10_000), Some("veth".to_owned())));
+    let virtual_one = devices::found(|nic| (nic.speed_mbit, nic.kind) = (Some(10_000), Some("veth".to_owned())));
     assert_eq!(check(&setup(""), &virtual_one), Ok(()));
 }
 
 #[test]
 fn credits_are_kept_without_a_clock_and_gates_are_not() {
-    let without = wire::found(|nic| {
+    let without = devices::found(|nic| {
         if let Ok(can) = &mut nic.can {
             can.phc = -1;
         }
@@ -274,7 +274,7 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     let credits = "kind = \"cbs\"\nclasses = 2\ncbs.classes = [0]\ncbs.idleslope = \"20Mbit\"\ncbs.offload = true\n";
     let setup = stream(&format!("{WIRE}[shaper]\n{credits}"));
     let refused = |on, switchable| {
-        let found = wire::found(|nic| nic.tc_offload = Some(Feature { on, switchable }));
+        let found = devices::found(|nic| nic.tc_offload = Some(Feature { on, switchable }));
         with_the_kernels_refusal(&setup, &found, "tc qdisc replace", "Error: not supported.").expect("it is there")
     };
     let kernels = "`tc qdisc replace`: Error: not supported.";
@@ -282,10 +282,10 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     assert_eq!(refused(false, true), format!("{kernels}{mend}"), "of the device that streams leave by alone");
     // A feature that is on, or cannot be switched, is not the way to fix it.
     assert_eq!([refused(true, true), refused(false, false)], [kernels, kernels]);
-    let silent = wire::found(|nic| nic.tc_offload = None);
+    let silent = devices::found(|nic| nic.tc_offload = None);
     let says = with_the_kernels_refusal(&setup, &silent, "tc qdisc replace", "Error: not supported.");
     assert_eq!(says.as_deref(), Ok(kernels));
-    let clockless = wire::found(|nic| {
+    let clockless = devices::found(|nic| {
         nic.can = Err("not asked".to_owned());
         nic.tc_offload = Some(Feature { on: false, switchable: true });
     });
