@@ -20,7 +20,6 @@ mod ready_made;
 mod run;
 mod shapers;
 mod soak;
-mod state;
 mod steward;
 mod truth;
 mod wire;
