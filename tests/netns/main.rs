@@ -16,7 +16,6 @@ mod packet;
 mod placement;
 mod poke;
 mod program;
-mod ready_made;
 mod run;
 mod shapers;
 mod soak;
