@@ -14,7 +14,6 @@ mod other_user;
 mod own_trace;
 mod packet;
 mod placement;
-mod poke;
 mod program;
 mod run;
 mod shapers;
