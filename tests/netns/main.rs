@@ -9,7 +9,6 @@ mod lab;
 mod leftovers;
 mod loads;
 mod messages;
-mod one_socket;
 mod other_user;
 mod own_trace;
 mod packet;
