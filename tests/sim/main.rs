@@ -4,7 +4,6 @@
 mod answered;
 mod engine;
 mod foreign;
-mod lead_in;
 mod ports;
 mod shapers;
 mod soak;
