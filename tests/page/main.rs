@@ -4,7 +4,6 @@
 
 mod axes;
 mod browser;
-mod fit;
 mod gates;
 mod hand;
 mod large;
