@@ -4,12 +4,10 @@
 
 mod axes;
 mod browser;
-mod gates;
 mod hand;
 mod large;
 mod look;
 mod runs;
-mod several;
 mod timed;
 
 use browser::{Browser, can_browse};
