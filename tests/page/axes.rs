@@ -4,8 +4,8 @@
 //! wide screen, in light and dark.
 
 use crate::browser::{Browser, can_browse};
+use crate::look::Run;
 use crate::look::{PLOTS, choose, kinds, look, place, view};
-use crate::runs::Run;
 use serde_json::Value;
 
 /// Of each plot, after it is shown: kind, what the caption says, words below and left of the axes'

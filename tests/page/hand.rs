@@ -2,8 +2,8 @@
 //! What a hand does to a plot: hover, drag, wheel, keys.
 
 use crate::browser::{Browser, can_browse};
+use crate::look::Run;
 use crate::look::{PLOTS, cursor, kinds, look, place, said, view};
-use crate::runs::Run;
 
 #[test]
 fn hovering_reads_out_value_percentile_and_packet() {

@@ -6,8 +6,8 @@
 //! to the driver, with the windows behind them, and a row for each class.
 
 use crate::browser::{Browser, can_browse};
+use crate::look::Run;
 use crate::look::{PLOTS, choose, kinds, look, place, said, strings};
-use crate::runs::Run;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

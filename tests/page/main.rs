@@ -7,7 +7,6 @@ mod browser;
 mod hand;
 mod large;
 mod look;
-mod runs;
 mod timed;
 
 use browser::{Browser, can_browse};

@@ -3,8 +3,8 @@
 //! true time axis.
 
 use crate::browser::{Browser, can_browse};
+use crate::look::Run;
 use crate::look::{PLOTS, choose, kinds, look, place, said, view};
-use crate::runs::Run;
 use std::collections::BTreeMap;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, Series, SideRecord};
 
