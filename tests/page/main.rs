@@ -4,7 +4,6 @@
 
 mod axes;
 mod browser;
-mod hand;
 mod large;
 mod look;
 mod timed;
