@@ -9,6 +9,5 @@ mod devices;
 mod exact;
 mod guest;
 mod kernels;
-mod moved;
 mod refused;
 mod shapers;
