@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the chapters on CI and on bisecting have a reader paste. The jobs run in the shell with a
-//! `tardy` that only has an exit code. The script for `git bisect` runs in a repository with a history
-//! of its own, where `make` builds nothing and `tardy` measures what is written in the commit.
+//! `tardy` that only has an exit code. The script for `git bisect` runs in a repository with a
+//! history of its own, where `make` builds nothing and `tardy` measures what is written in the
+//! commit.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network devices of a path. Simulated and emulated ones: what is planned for them, who gets them,
-//! and the instants of a device's own clock. And those of path `wire`: what speaks against a device,
-//! what is planned for it, and how it comes back.
+//! and the instants of a device's own clock. And those of path `wire`: what speaks against a
+//! device, what is planned for it, and how it comes back.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `packet`: the bytes of its frames, what it reads out of frames that arrive, and the program of
-//! its filter, run by an interpreter of this test on every kind of frame. And the VLANs of a path as
-//! they are planned: devices that write tags, receive queues by priority, and the orders to the ends
-//! of a tagged stream.
+//! Port `packet`: the bytes of its frames, what it reads out of frames that arrive, and the program
+//! of its filter, run by an interpreter of this test on every kind of frame. And the VLANs of a
+//! path as they are planned: devices that write tags, receive queues by priority, and the orders to
+//! the ends of a tagged stream.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines: what is planned, what a schedule means, and where the answer of the kernel, as tc
-//! printed it, differs from what was asked. The data files are what iproute2 6.1 printed on Linux
-//! 6.12, byte for byte.
+//! Queue disciplines: what is planned, what a schedule means, and where the answer of the kernel,
+//! as tc printed it, differs from what was asked. The data files are what iproute2 6.1 printed on
+//! Linux 6.12, byte for byte.
 
 mod gates;
 mod judge;

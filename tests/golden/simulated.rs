@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The built binary on a simulated path: a run that loses packets on purpose never gets milder, and
-//! `tardy report --worst` and `--trial` show which packets are the worst, where they lost their time,
-//! and one trial alone.
+//! `tardy report --worst` and `--trial` show which packets are the worst, where they lost their
+//! time, and one trial alone.
 
 use crate::analyze::fixture::{BASE_NS, CYCLE_NS, LEAD, Packet, batches, lost, not_sent, received};
 use crate::help::tardy;

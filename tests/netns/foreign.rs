@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Datagrams of strangers. A million are thrown at a running receiver: each is counted, and no sample
-//! is changed. A ping-pong over UDP whose sending nothing stamps goes through one connected socket at
-//! each end: what strangers send never comes to it, and is counted all the same.
+//! Datagrams of strangers. A million are thrown at a running receiver: each is counted, and no
+//! sample is changed. A ping-pong over UDP whose sending nothing stamps goes through one connected
+//! socket at each end: what strangers send never comes to it, and is counted all the same.
 
 use crate::answered::{orders, record, throw_replies};
 use crate::command::{Finished, Place, can_run, wait};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing is left behind. After signals and deaths, nothing that was measured is lost and every change
-//! is undone. Runs in a row, and many trials in one run, leave nothing and take no more as they go on:
-//! no namespace, link, slot, journal, socket, process, mount or temporary file; no descriptor and
-//! no memory in the coordinator and its agents. `make soak` makes 200 runs and one of 200 trials,
-//! `make test` a few.
+//! Nothing is left behind. After signals and deaths, nothing that was measured is lost and every
+//! change is undone. Runs in a row, and many trials in one run, leave nothing and take no more as
+//! they go on: no namespace, link, slot, journal, socket, process, mount or temporary file; no
+//! descriptor and no memory in the coordinator and its agents. `make soak` makes 200 runs and one
+//! of 200 trials, `make test` a few.
 
 use crate::command::{Finished, Place, SHORT, agents, can_run, machine, same, wait};
 use rand::{Rng, SeedableRng};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections and their messages: a message that comes or goes in parts, and bytes that are none, after
-//! which nothing shows where the next one begins. The receive call has no time limit, and its thread a
-//! table of descriptors of its own: what ends the call, and what the table leaves to the rest of the
-//! program.
+//! Connections and their messages: a message that comes or goes in parts, and bytes that are none,
+//! after which nothing shows where the next one begins. The receive call has no time limit, and its
+//! thread a table of descriptors of its own: what ends the call, and what the table leaves to the
+//! rest of the program.
 
 use crate::answered::{orders, request};
 use crate::command::{Place, can_run, wait};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What another user of the machine can do to a run of root: nothing. What he plants in the state folder
-//! is shown and not run, and what he holds stops nobody. His folders and links lead no file of a run
-//! elsewhere. Each attack was shown to work once.
+//! What another user of the machine can do to a run of root: nothing. What he plants in the state
+//! folder is shown and not run, and what he holds stops nobody. His folders and links lead no file
+//! of a run elsewhere. Each attack was shown to work once.
 
 use crate::command::{Finished, Place, SHORT, can_run, machine, same, tardy, wait};
 use std::fs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole runs on the real kernel: the contract's files, the figures in them, nothing left behind. The
-//! ready-made experiments, shortened, have the cells, the figures and the loads that they promise.
+//! Whole runs on the real kernel: the contract's files, the figures in them, nothing left behind.
+//! The ready-made experiments, shortened, have the cells, the figures and the loads that they
+//! promise.
 
 use crate::command::{Finished, Place, SHORT, agents, can_run, machine, same};
 use std::collections::BTreeSet;

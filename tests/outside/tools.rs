@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other people's tools read runs and what `tardy export` writes. Python's packages read HdrHistogram
-//! logs, JSON by jsonschema, samples by DuckDB and Polars, figures by prometheus_client, and XML: each
-//! compares what its tool reads with the results, and prints how many figures it compared. And
-//! `tardy export` as a user calls it: words, files, pipes, folders that are no runs.
+//! Other people's tools read runs and what `tardy export` writes. Python's packages read
+//! HdrHistogram logs, JSON by jsonschema, samples by DuckDB and Polars, figures by
+//! prometheus_client, and XML: each compares what its tool reads with the results, and prints how
+//! many figures it compared. And `tardy export` as a user calls it: words, files, pipes, folders
+//! that are no runs.
 
 use crate::runs::{GATED, LOSSY, PING_PONG, Run, SOUND, output, tardy, text};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Axes as they are drawn, on any screen: ticks with bare numbers, also inside a decade, and each unit
-//! once. The tests judge what was put on the canvas, and where. And the page fits from a phone to a
-//! wide screen, in light and dark.
+//! Axes as they are drawn, on any screen: ticks with bare numbers, also inside a decade, and each
+//! unit once. The tests judge what was put on the canvas, and where. And the page fits from a phone
+//! to a wide screen, in light and dark.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::Run;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs with many packets, cells, streams or gates. The page of a large run stays small, draws no more
-//! than it has room for, and does not stall: what is compared is measured in one browser within one
-//! test, so that a busy machine is busy for both. In plots that compare cells and streams, what has no
-//! value has no row, no curve and no switch. And the plot of gates has the phases at which packets came
-//! to the driver, with the windows behind them, and a row for each class.
+//! Runs with many packets, cells, streams or gates. The page of a large run stays small, draws no
+//! more than it has room for, and does not stall: what is compared is measured in one browser
+//! within one test, so that a busy machine is busy for both. In plots that compare cells and
+//! streams, what has no value has no row, no curve and no switch. And the plot of gates has the
+//! phases at which packets came to the driver, with the windows behind them, and a row for each
+//! class.
 
 use crate::browser::{Browser, can_browse};
 use crate::look::Run;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of the page start from. Runs on the simulated port, so that they are exact and need
-//! no root. And what a plot shows: the pixels of its data, the words and strokes on its canvas, its
-//! readout and its view.
+//! What the tests of the page start from. Runs on the simulated port, so that they are exact and
+//! need no root. And what a plot shows: the pixels of its data, the words and strokes on its
+//! canvas, its readout and its view.
 
 use crate::browser::Browser;
 use serde_json::Value;

@@ -9,8 +9,7 @@ mod look;
 mod timed;
 
 use browser::{Browser, can_browse};
-use look::{PLOTS, choose, look, place, strings};
-use runs::Run;
+use look::{PLOTS, Run, choose, look, place, strings};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

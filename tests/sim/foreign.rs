@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that are not the trial's. A million foreign ones between its packets change no sample: the
-//! same rows, to the nanosecond, as without them. Those of the lead-in are answered by the same code as
-//! the trial's, and leave no trace in what is recorded.
+//! Packets that are not the trial's. A million foreign ones between its packets change no sample:
+//! the same rows, to the nanosecond, as without them. Those of the lead-in are answered by the same
+//! code as the trial's, and leave no trace in what is recorded.
 
 use crate::engine::stream;
 use rand::{Rng, RngCore, SeedableRng};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each fault that a test injects into the simulated machine gives its verdict and no other; without it there
-//! is none. Ordinary simulated trials of all kinds have no verdict `own-trace`, because the simulated
-//! path has no traces of tardy.
+//! Each fault that a test injects into the simulated machine gives its verdict and no other;
+//! without it there is none. Ordinary simulated trials of all kinds have no verdict `own-trace`,
+//! because the simulated path has no traces of tardy.
 
 use crate::engine::stream;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact virtual time: equal runs have equal stamps, to the nanosecond, and different ones do not. And
-//! `tardy compare --fail-if` on such runs, one of which sends larger packets.
+//! Exact virtual time: equal runs have equal stamps, to the nanosecond, and different ones do not.
+//! And `tardy compare --fail-if` on such runs, one of which sends larger packets.
 
 use crate::command::{Finished, Place, wait};
 use crate::guest::{KERNEL, SHORT, can_run, exact, qemu_of};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other kernels than the layer's own: one named by its file, and in the soak each that can be fetched.
-//! And where a kernel takes `rx_kernel` of packets that have launch times, seen in the figures: farther
-//! from the driver than without, except on a kernel that clears launch times on the way.
+//! Other kernels than the layer's own: one named by its file, and in the soak each that can be
+//! fetched. And where a kernel takes `rx_kernel` of packets that have launch times, seen in the
+//! figures: farther from the driver than without, except on a kernel that clears launch times on
+//! the way.
 
 use crate::command::{Finished, Place};
 use crate::exact::{first, manifest, print};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest cannot do is refused before one is started. Guests that break, and runs that are ended,
-//! end as they would on this machine: tardy reports the last words of the console, keeps what was
-//! measured, and no QEMU outlives it.
+//! What a guest cannot do is refused before one is started. Guests that break, and runs that are
+//! ended, end as they would on this machine: tardy reports the last words of the console, keeps
+//! what was measured, and no QEMU outlives it.
 
 use crate::command::{Place, wait};
 use crate::guest::{SHORT, can_run, exact, is_gone, qemu_of, qemus};

@@ -57,7 +57,8 @@ fn key(line: &str) -> Option<(&str, &str)> {
 
 /// The table in Markdown, then the commands.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from("| what | tardy | compared with | its figure | ratio (least–greatest) | pairs | bound |\n");
+    let mut text =
+        String::from("| what | tardy | compared with | its figure | ratio (least–greatest) | pairs | bound |\n");
     text += "| --- | ---: | --- | ---: | ---: | ---: | --- |\n";
     let mut commands: Vec<String> = Vec::new();
     for row in rows {

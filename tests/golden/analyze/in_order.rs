@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What follows the order of packets: `delta` in arrival order, whatever order the rows come in, and
-//! envelopes and grids over time, which are bounded, true to the rows, and the same however the rows
-//! are cut.
+//! What follows the order of packets: `delta` in arrival order, whatever order the rows come in,
+//! and envelopes and grids over time, which are bounded, true to the rows, and the same however the
+//! rows are cut.
 
 use super::fixture::{BASE_NS, CYCLE_NS, LEAD, Packet, batch, batches, healthy_packets, lost, noise, received, record};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantiles, coverage, outcomes, clusters, the histogram and the moments against plain computations
-//! of them.
+//! Quantiles, coverage, outcomes, clusters, the histogram and the moments against plain
+//! computations of them.
 
 use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, noise, not_sent, received};
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of guests. The cache of kernels: what is used of it is what was written, where it comes from,
-//! and what killed programs leave in it. The archive, read back by a reader of the format that knows
-//! nothing of its writer. And what `undo` removes of the guest of a killed run: no link leads it
-//! elsewhere.
+//! Files of guests. The cache of kernels: what is used of it is what was written, where it comes
+//! from, and what killed programs leave in it. The archive, read back by a reader of the format
+//! that knows nothing of its writer. And what `undo` removes of the guest of a killed run: no link
+//! leads it elsewhere.
 
 use super::fetched;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Markdown, Org, CSV, JSON and JUnit XML, with a strict reader of XML that fails on whatever a parser
-//! would refuse.
+//! Markdown, Org, CSV, JSON and JUnit XML, with a strict reader of XML that fails on whatever a
+//! parser would refuse.
 
 use super::same;
 use super::sample::{Run, limit, lost, many, odd, run};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Single figures and sparklines, traffic classes, and reference results next to those of a run: every
-//! table can be named, its figures are the document's, and cells are where they belong.
+//! Single figures and sparklines, traffic classes, and reference results next to those of a run:
+//! every table can be named, its figures are the document's, and cells are where they belong.
 
 use super::sample::{Run, run};
 use tardy_model::histogram::Histogram;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gates and frames. The arithmetic of gates is compared with a check of every instant. Entries that
-//! follow each other are one window for a packet that waits, and two for a launch time. How long
-//! frames are on the wire, also on a wire of another rate. And where the kernel takes `rx_kernel` of
-//! packets that have launch times, and what tardy says of it.
+//! Gates and frames. The arithmetic of gates is compared with a check of every instant. Entries
+//! that follow each other are one window for a packet that waits, and two for a launch time. How
+//! long frames are on the wire, also on a wire of another rate. And where the kernel takes
+//! `rx_kernel` of packets that have launch times, and what tardy says of it.
 
 use super::{R1, setup};
 use crate::analyze::fixture;

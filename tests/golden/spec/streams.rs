@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Streams in experiment files: what each kind of answered stream means, which keys belong to it, what
-//! is refused; and which points a stream stamps: those that the file names, else those that something
-//! needs.
+//! Streams in experiment files: what each kind of answered stream means, which keys belong to it,
+//! what is refused; and which points a stream stamps: those that the file names, else those that
+//! something needs.
 
 use super::{good, wrong};
 use tardy_model::point::{Metric, Point};

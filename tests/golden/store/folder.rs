@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run folder's files and trials, also after a kill, on a full disk, or made by a newer tardy.
-//! `<stream>.hlog` is read back by the HdrHistogram library, to three digits, and is the same as the
-//! results. And what `tardy schema samples` prints.
+//! `<stream>.hlog` is read back by the HdrHistogram library, to three digits, and is the same as
+//! the results. And what `tardy schema samples` prints.
 
 use super::samples::columns_of;
 use super::{FOUR, empty_batch, new_run, realistic, stamps};

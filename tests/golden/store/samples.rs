@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `samples.parquet`: exact, small, the same bytes for the same samples, and never read wrongly. The
-//! codec reads bytes in memory as it reads a file, and its errors say whose they are.
+//! `samples.parquet`: exact, small, the same bytes for the same samples, and never read wrongly.
+//! The codec reads bytes in memory as it reads a file, and its errors say whose they are.
 
 use super::{empty_batch, push, realistic, stamps};
 use parquet::file::reader::{FileReader, SerializedFileReader};
