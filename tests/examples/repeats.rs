@@ -48,7 +48,7 @@ fn main() {
     ] {
         for rho in rhos {
             let process = Process { blocks, rho: *rho, noise: 0.0 };
-            let [alike, both, p50] =
+            let [equal, both, p50] =
                 [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]].map(|shifts| percent(process.warnings(shifts)));
             println!("| {blocks} | {rho} | {equal} | {both} | {p50} | {:.0} % |", 100.0 * attainable(&process));
         }

@@ -10,6 +10,7 @@ mod in_order;
 mod loads;
 mod loss;
 mod naive;
+mod noise;
 mod own_trace;
 mod placement;
 mod process;

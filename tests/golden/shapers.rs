@@ -17,6 +17,7 @@ use tardy_model::shaper::Shaper;
 use tardy_model::time::{Instant, Nanos};
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 use tardy_spec::{Source, load, ready_made};
+use tardy_tests::section;
 
 /// An experiment whose shaper is the text, on two stations and a stream of priority 3.
 pub fn experiment(shaper: &str) -> Experiment {
@@ -202,33 +203,30 @@ fn a_shaper_that_is_pinned_leaves_what_others_need_aside() {
     assert_eq!(setups(&again), setups(&pinned));
 }
 
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("what tc printed")
-}
-
-fn taprio() -> Value {
-    json(include_str!("taprio.json"))
+/// What tc printed of a shaper of this kind.
+fn printed(kind: &str) -> Value {
+    serde_json::from_str(section(include_str!("shapers/tc.txt"), kind)).expect("what tc printed")
 }
 
 #[test]
 fn what_was_asked_for_and_granted_differs_in_nothing() {
-    assert_eq!(differs(&setup(R1).shaper, &taprio()), [""; 0]);
+    assert_eq!(differs(&setup(R1).shaper, &printed("taprio")), [""; 0]);
     let assist = setup(&format!("{R1}{ASSIST}")).shaper;
-    assert_eq!(differs(&assist, &json(include_str!("assist.json"))), [""; 0]);
-    assert_eq!(differs(&setup(MQPRIO).shaper, &json(include_str!("mqprio.json"))), [""; 0]);
-    assert_eq!(differs(&setup("kind = \"none\"").shaper, &json(include_str!("none.json"))), [""; 0]);
+    assert_eq!(differs(&assist, &printed("assist")), [""; 0]);
+    assert_eq!(differs(&setup(MQPRIO).shaper, &printed("mqprio")), [""; 0]);
+    assert_eq!(differs(&setup("kind = \"none\"").shaper, &printed("none")), [""; 0]);
     let cbs = MQPRIO
         .replace("\"mqprio\"", "\"cbs\"")
         .replace("etf.classes = [0]\netf.delta = \"500us\"", "cbs.classes = [1]\ncbs.idleslope = \"98688kbit\"");
-    assert_eq!(differs(&setup(&cbs).shaper, &json(include_str!("mqprio.json"))), [""; 0]);
+    assert_eq!(differs(&setup(&cbs).shaper, &printed("mqprio")), [""; 0]);
     let etf = "kind = \"etf\"\netf.delta = \"300us\"\netf.skip_sock_check = true\netf.deadline_mode = true";
-    assert_eq!(differs(&setup(etf).shaper, &json(include_str!("etf.json"))), ["etf: skip_sock_check is off, not on"]);
+    assert_eq!(differs(&setup(etf).shaper, &printed("etf")), ["etf: skip_sock_check is off, not on"]);
 }
 
 #[test]
 fn every_figure_that_is_another_is_told() {
     let shaper = setup(R1).shaper;
-    let mut spoilt = taprio();
+    let mut spoilt = printed("taprio");
     let options = &mut spoilt[0]["options"];
     options["map"][3] = 2.into();
     options["queues"][1] = serde_json::json!({"offset": 2, "count": 2});
@@ -247,8 +245,8 @@ fn every_figure_that_is_another_is_told() {
             "entry 5's length is 90000, not 100000",
         ]
     );
-    assert_eq!(differs(&shaper, &json(include_str!("none.json"))), ["the root is noqueue, not taprio"]);
-    let mut childless = json(include_str!("assist.json"));
+    assert_eq!(differs(&shaper, &printed("none")), ["the root is noqueue, not taprio"]);
+    let mut childless = printed("assist");
     childless.as_array_mut().expect("a list").pop();
     let assist = setup(&format!("{R1}{ASSIST}")).shaper;
     assert_eq!(differs(&assist, &childless), ["nothing stands at 100:4"]);
@@ -259,7 +257,7 @@ fn every_figure_that_is_another_is_told() {
 #[test]
 fn counters_are_kept_by_class_and_count_from_the_trials_beginning() {
     let shaper = setup(&format!("{R1}{ASSIST}")).shaper;
-    let before = json(include_str!("assist.json"));
+    let before = printed("assist");
     let mut after = before.clone();
     for qdisc in after.as_array_mut().expect("a list") {
         let is_of_stream = qdisc["parent"] == "100:2";
@@ -289,23 +287,18 @@ fn counters_are_kept_by_class_and_count_from_the_trials_beginning() {
 
 #[test]
 fn a_root_that_looks_at_no_launch_time_is_known() {
-    let none = record(
-        &setup("kind = \"none\"").shaper,
-        "va",
-        Ok(&json(include_str!("none.json"))),
-        Ok(&json(include_str!("none.json"))),
-    );
+    let none = record(&setup("kind = \"none\"").shaper, "va", Ok(&printed("none")), Ok(&printed("none")));
     assert_eq!((none.root(), none.honours_launch(None)), ("noqueue", false));
-    let software = record(&setup(R1).shaper, "va", Ok(&taprio()), Ok(&taprio()));
+    let software = record(&setup(R1).shaper, "va", Ok(&printed("taprio")), Ok(&printed("taprio")));
     assert_eq!((software.root(), software.honours_launch(Some(1))), ("taprio", false));
-    let mqprio = json(include_str!("mqprio.json"));
+    let mqprio = printed("mqprio");
     let mqprio = record(&setup(MQPRIO).shaper, "va", Ok(&mqprio), Ok(&mqprio));
     assert!(mqprio.honours_launch(Some(0)) && !mqprio.honours_launch(Some(2)), "etf is under class 0 only");
 }
 
 #[test]
 fn what_tc_does_not_tell_is_not_as_it_was_asked_for() {
-    let mut silent = taprio();
+    let mut silent = printed("taprio");
     let options = silent[0]["options"].as_object_mut().expect("options");
     for key in ["tc", "map", "queues", "clockid", "base_time", "cycle_time"] {
         options.remove(key).expect("tc told it");
@@ -328,7 +321,7 @@ fn what_tc_does_not_tell_is_not_as_it_was_asked_for() {
     );
     let etf =
         setup("kind = \"etf\"\netf.delta = \"300us\"\netf.deadline_mode = true\netf.skip_sock_check = true").shaper;
-    let mut silent = json(include_str!("etf.json"));
+    let mut silent = printed("etf");
     silent[0]["options"] = serde_json::json!({});
     assert_eq!(
         differs(&etf, &silent),
@@ -345,11 +338,15 @@ fn what_tc_does_not_tell_is_not_as_it_was_asked_for() {
 #[test]
 fn a_reading_that_failed_is_told_and_not_passed_over() {
     let shaper = setup(R1).shaper;
-    let failed = record(&shaper, "va", Ok(&taprio()), Err("Cannot find device \"va\""));
+    let failed = record(&shaper, "va", Ok(&printed("taprio")), Err("Cannot find device \"va\""));
     assert_eq!(failed.differs, ["it could not be read back (Cannot find device \"va\")"]);
     assert_eq!((failed.root(), failed.drops(), failed.asked.as_str()), ("", 0, "taprio"));
-    assert_eq!(record(&shaper, "va", Err("killed"), Ok(&taprio())).differs, ["it could not be read back (killed)"]);
+    assert_eq!(
+        record(&shaper, "va", Err("killed"), Ok(&printed("taprio"))).differs,
+        ["it could not be read back (killed)"]
+    );
     // Where nothing was asked for, what is there must still be known.
-    let nothing = record(&setup("kind = \"none\"").shaper, "va", Ok(&json("[]")), Ok(&json("[]")));
+    let nothing =
+        record(&setup("kind = \"none\"").shaper, "va", Ok(&serde_json::json!([])), Ok(&serde_json::json!([])));
     assert_eq!(nothing.differs, ["it could not be read back (tc tells of none)"]);
 }

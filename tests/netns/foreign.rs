@@ -3,8 +3,9 @@
 //! sample is changed. A ping-pong over UDP whose sending nothing stamps goes through one connected
 //! socket at each end: what strangers send never comes to it, and is counted all the same.
 
-use crate::answered::{orders, record, throw_replies};
+use crate::answered::{record, throw_replies};
 use crate::command::{Finished, Place, can_run, wait};
+use crate::peers::orders;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::UdpSocket;

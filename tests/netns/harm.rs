@@ -3,8 +3,8 @@
 //! what they weigh follows from how long the threads waited. No test knows how fast this machine
 //! is: each holds the verdict against its own evidence.
 
-use crate::answered::orders;
 use crate::command::{Finished, Place, can_run, wait};
+use crate::peers::orders;
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};

@@ -12,6 +12,7 @@ mod messages;
 mod other_user;
 mod own_trace;
 mod packet;
+mod peers;
 mod placement;
 mod program;
 mod run;

@@ -4,8 +4,8 @@
 //! thread a table of descriptors of its own: what ends the call, and what the table leaves to the
 //! rest of the program.
 
-use crate::answered::{orders, request};
 use crate::command::{Place, can_run, wait};
+use crate::peers::{orders, request};
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::net::{TcpListener, TcpStream};

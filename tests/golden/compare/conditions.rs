@@ -391,7 +391,7 @@ fn each_condition_is_a_test_case_of_junit() {
     let conditions =
         ["scheduled..rx_kernel p50 > +2%", "lost > +0", "delta p99.99 > +1us", "scheduled..tx_hw p50 > +2%"];
     let compared = judged(&a, &b, &conditions).expect("four");
-    crate::report::same(&junit(&compared), include_str!("conditions.xml"));
+    crate::report::same(&junit(&compared), crate::report::documents::junit("conditions"));
     // Few phases are skipped, a run that is not valid is an error of its own and of each
     // condition.
     let few = junit(&judged(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), &conditions[..1]).expect("one"));

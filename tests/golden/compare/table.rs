@@ -2,11 +2,15 @@
 //! What the table of two runs has in addition to the figures: one unit, a reason wherever something
 //! is missing, and the facts that differ, with the words that differ in them marked.
 
-use super::{Side, compared, sample, side, text};
-use tardy_model::comparison::Group;
-use tardy_model::manifest::GuestEntry;
+use super::{Side, compared, side, text};
+use crate::report::sample;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tardy_model::comparison::{Claim, Group};
+use tardy_model::manifest::{GuestEntry, QdiscsOf, ReadBack};
 use tardy_model::result::MetricResult;
 use tardy_model::verdict::Figure;
+use tardy_report::Options;
 
 /// An exact run whose samples have this fingerprint, changed.
 fn exact(print: &str, change: impl FnOnce(&mut sample::Run)) -> Side {
@@ -277,4 +281,128 @@ fn the_experiment_that_a_guest_boots_is_not_told_as_a_second_difference() {
     let bare = side(|_, keys| _ = keys.insert("stream.ctl.cycle".to_owned(), "\"1ms\"".to_owned()));
     let rows = told(&a, &bare);
     assert!(rows.contains(&(Group::Guest, "initramfs_sha256".to_owned())) && rows.contains(&cycle), "{rows:?}");
+}
+
+#[test]
+fn what_differed_in_the_machine_is_told_and_passing_things_are_left_out() {
+    let a = side(|_, _| ());
+    let b = side(|run, keys| {
+        run.manifest.machine.insert("kernel.release".into(), Figure::Text("6.12.0-rt-amd64\u{1b}[2J".into()));
+        run.manifest.machine.insert("load.one_minute".into(), Figure::Float(7.5));
+        run.manifest.started_utc = "2026-11-22T00:00:00Z".into();
+        run.manifest.command = vec!["tardy".into(), "run".into(), "--out".into(), "/tmp/b".into()];
+        run.manifest.programs.insert("tc".into(), "iproute2-6.1.0".into());
+        keys.insert("stream.ctl.cycle".into(), "\"1ms\"".into());
+    });
+    let compared = compared(&a, &b);
+    let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.a.as_deref())).collect();
+    assert_eq!(
+        rows,
+        [
+            (Group::Kernel, "release", Some("6.12.0-amd64")),
+            (Group::Programs, "tc", None),
+            (Group::Experiment, "stream.ctl.cycle", Some("\"500us\"")),
+        ]
+    );
+    assert_eq!(compared.identical, None, "no fingerprint: noisy");
+    let text = text(&compared);
+    assert!(text.contains("what differs: 3 of ") && text.contains("not judged"), "{text}");
+    assert!(!text.contains('\u{1b}'), "what a program printed moves no cursor");
+    assert!(text.find("kernel release") > text.find("scheduled..rx_kernel"), "{text}");
+    assert!(text.contains("  programs tc                         –  "), "{text}");
+    // On a terminal no word is broken, and nothing is lost.
+    for width in [80, 120] {
+        let narrow = tardy_report::compare::text(&compared, &Options { width, ..Options::default() });
+        assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
+        assert!(narrow.split_whitespace().eq(text.split_whitespace()), "{narrow}");
+    }
+    let same = self::compared(&a, &a);
+    assert!(self::text(&same).contains("nothing differs in machine, programs and experiment"), "{}", self::text(&same));
+}
+
+#[test]
+fn noisy_figures_stand_side_by_side_and_are_not_judged() {
+    let a = side(|_, _| ());
+    let b = side(|run, _| {
+        let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+        stream.outcomes.lost = 3;
+        stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric").figures.quantiles.p50_ns = Some(15_250);
+        stream.metrics.get_mut("delta").expect("the metric").source = "hardware".into();
+        run.results.cells.remove(1);
+    });
+    let compared = compared(&a, &b);
+    let cell = &compared.cells[0];
+    let ctl = &cell.streams["ctl"];
+    assert_eq!(ctl.outcomes, BTreeMap::from([("lost".to_owned(), [0, 3])]));
+    let p50 = &ctl.metrics["scheduled..rx_kernel"].figures[0];
+    assert_eq!(
+        (p50.of.as_str(), p50.a_ns, p50.b_ns, p50.difference_ns),
+        ("p50", Some(14_000), Some(15_250), Some(1_250))
+    );
+    assert!(p50.phases.is_none());
+    let metrics = ctl.metrics.values().flat_map(|metric| &metric.figures);
+    assert!(metrics.clone().count() > 20 && metrics.clone().all(|figure| figure.claim == Claim::NotJudged));
+    let json: Value = serde_json::from_str(&tardy_report::compare::json(&compared).expect("JSON")).expect("JSON");
+    let figure = &json["cells"][0]["streams"]["ctl"]["metrics"]["scheduled..rx_kernel"]["figures"][0];
+    assert_eq!(figure["claim"], "not-judged", "{figure}");
+    let why = ctl.metrics["delta"].why.as_deref().expect("another point");
+    assert!(why.starts_with("stamped by ") && why.ends_with(" in B"), "{why}");
+    assert_eq!((compared.cells[1].a_valid, compared.cells[1].b_valid), (Some(true), None));
+    let text = text(&compared);
+    assert!(text.contains("lost 0 → 3") && text.contains("+1.3") && text.contains("B has no such cell"), "{text}");
+    assert!(!text.contains("claim") && !text.contains("median"), "{text}");
+    let row = text.lines().find(|line| line.contains("+1.3")).expect("the row of p50");
+    assert!(row.ends_with("not judged"), "each difference has the mark: {row}");
+    assert!(!text.contains("by phase"), "{text}");
+}
+
+#[test]
+fn a_seed_and_a_queue_discipline_that_differ_are_told() {
+    let read = |namespace: &str, delta: u64, base: u64, sent: u64| ReadBack {
+        cell: Some("all".to_owned()),
+        qdiscs_of: None,
+        command: format!(
+            "tc -n {namespace} -j -s qdisc show dev {}-0",
+            namespace.replacen('-', "", 1).trim_end_matches("-a")
+        ),
+        says: serde_json::from_value(json!([
+            {"kind": "taprio", "handle": "100:", "root": true, "packets": sent, "refcnt": 9,
+                "options": {"base_time": base, "cycle_time": 1_000_000, "map": [3, 1]}},
+            {"kind": "etf", "handle": "8001:", "parent": "100:2", "drops": sent, "options": {"delta": delta}}
+        ]))
+        .expect("JSON"),
+    };
+    let with = |seed: u64, read_back: ReadBack| {
+        side(|run, _| {
+            run.manifest.seed = seed;
+            run.manifest.read_back = vec![read_back];
+        })
+    };
+    let a = with(7, read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5));
+    // Counters, the handle that the kernel gives, and whole cycles of the base time are every
+    // run's own.
+    let again = with(7, read("tardy-3-a", 200_000, 1_700_000_000_005_000_000, 9));
+    assert_eq!(compared(&a, &again).differences, []);
+    // A run that says whose they are is like an older one, whose commands alone tell it.
+    let of = |station: &str, device: &str| Some(QdiscsOf { station: station.to_owned(), device: device.to_owned() });
+    let said =
+        ReadBack { qdiscs_of: of("a", QdiscsOf::MADE), ..read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5) };
+    assert_eq!(compared(&a, &with(7, said.clone())).differences, []);
+    // What the kernel reports counts, and not the command: a namespace need not have the station's
+    // name.
+    let renamed = ReadBack { command: "tc -n elsewhere -j -s qdisc show dev eth7".to_owned(), ..said.clone() };
+    assert_eq!(compared(&a, &with(7, renamed)).differences, []);
+    let moved = ReadBack { qdiscs_of: of("b", QdiscsOf::MADE), ..said };
+    assert!(compared(&a, &with(7, moved)).differences.iter().any(|row| row.key.starts_with("all b link root taprio")));
+    let b = with(8, read("tardy-0-a", 150_000, 1_700_000_000_000_200_000, 5));
+    let compared = compared(&a, &b);
+    let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.b.as_deref())).collect();
+    assert_eq!(
+        rows,
+        [
+            (Group::Qdisc, "all a link 100:2 etf options.delta", Some("150000")),
+            (Group::Qdisc, "all a link root taprio options.base_time", Some("200000 in the cycle")),
+            (Group::Experiment, "seed", Some("8")),
+        ]
+    );
 }

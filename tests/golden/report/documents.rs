@@ -8,6 +8,12 @@ use std::collections::BTreeMap;
 use tardy_model::manifest::GuestEntry;
 use tardy_model::result::{ExpectationResult, Results};
 use tardy_model::verdict::{Level, Verdict};
+use tardy_tests::section;
+
+/// A document of the file of JUnit XML.
+pub fn junit(name: &str) -> &'static str {
+    section(include_str!("junit.txt"), name)
+}
 
 #[test]
 fn markdown_as_written() {
@@ -179,8 +185,8 @@ fn counts(tags: &[Tag]) -> [usize; 4] {
 
 #[test]
 fn validity_and_each_expectation_are_test_cases() {
-    same(&run(&["rx.wait=block", "rx.wait=poll"]).draw("junit", 100), include_str!("good.xml"));
-    same(&odd().draw("junit", 100), include_str!("odd.xml"));
+    same(&run(&["rx.wait=block", "rx.wait=poll"]).draw("junit", 100), junit("good"));
+    same(&odd().draw("junit", 100), junit("odd"));
     assert_eq!(counts(&read(&run(&["all"]))), [4, 0, 0, 0]);
     // A limit and a count that are broken, a limit whose figure is missing, a cell that is not
     // valid, one that was refused.

@@ -355,7 +355,7 @@ fn launch_times_in_a_class_without_etf_are_told_as_ignored_below_mqprio_too() {
         setup.streams[0].priority = priority;
         let launching = launching::record(&setup, &setup.streams[0], None, Some("6.12.0"));
         let class = launching.class;
-        let is: serde_json::Value = serde_json::from_str(include_str!("mqprio.json")).expect("what tc printed");
+        let is = super::printed("mqprio");
         let verdicts = said(|trial| {
             *launch(trial) = launching;
             trial.shapers.insert("a".to_owned(), record(&setup.shaper, "va", Ok(&is), Ok(&is)));
