@@ -197,8 +197,7 @@ fn a_release_stands_in_the_image() {
     }
 }
 
-/// `tardy plan … --in …` with an empty cache.
-/// `tardy plan` on a machine whose QEMU is of this version, if it has one.
+/// `tardy plan` with an empty cache, on a machine whose QEMU is of this version, if it has one.
 fn plan_with(qemu: Option<&str>, arguments: &[&str]) -> (Option<i32>, String, String) {
     let cache = tempfile::tempdir().expect("a folder");
     let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), std::path::PathBuf::from);

@@ -24,16 +24,16 @@ fn python(test: &str) -> Option<PathBuf> {
     ready.then_some(python)
 }
 
-/// Runs a script; fails with what it says, or if it compared fewer figures than `least`.
-fn check(python: &Path, script: &str, args: &[OsString], least: u32) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside").join(script);
+/// Has a package read something; fails with what it says, or if it compared fewer figures than `least`.
+fn check(python: &Path, what: &str, args: &[OsString], least: u32) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside/read.py");
     // A debugger's or a user's own packages have no say here; nor does it write into the
     // repository.
-    let ended = output(Command::new(python).arg("-B").arg(&script).args(args).env_remove("PYTHONPATH"));
+    let ended = output(Command::new(python).arg("-B").arg(&script).arg(what).args(args).env_remove("PYTHONPATH"));
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success(), "{}: {out}{err}", script.display());
+    assert!(ended.status.success(), "{what}: {out}{err}");
     let compared = out.trim().strip_prefix("compared ").and_then(|n| n.parse::<u32>().ok());
-    assert!(compared.is_some_and(|n| n >= least), "{}: {out}, at least {least} wanted", script.display());
+    assert!(compared.is_some_and(|n| n >= least), "{what}: {out}, at least {least} wanted");
 }
 
 fn args<const N: usize>(paths: [PathBuf; N]) -> [OsString; N] {
@@ -46,19 +46,19 @@ fn hdrhistogram_decodes_the_percentiles_of_the_results() {
     let sound = Run::simulated("sound", SOUND, 0);
     let (log, told) = sound.exported("hlog");
     assert_eq!(told, "", "nothing to be told of a sound run");
-    check(&python, "hlog.py", &args([sound.results(), log, sound.out()]), 100);
+    check(&python, "hlog", &args([sound.results(), log, sound.out()]), 100);
 
     let lossy = Run::simulated("lossy", LOSSY, 1);
     let (log, told) = lossy.exported("hlog");
     assert!(told.contains("packets were lost or not sent: each is counted at 3600 s"), "{told}");
     assert!(told.contains("values are below 0, which an HdrHistogram cannot hold: counted at 0"), "{told}");
-    check(&python, "hlog.py", &args([lossy.results(), log, lossy.out()]), 300);
+    check(&python, "hlog", &args([lossy.results(), log, lossy.out()]), 300);
 
     let killed = Run::killed();
-    check(&python, "hlog.py", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
+    check(&python, "hlog", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
 
     let closed = Run::simulated("closed", PING_PONG, 0);
-    check(&python, "hlog.py", &args([closed.results(), closed.exported("hlog").0, closed.out()]), 50);
+    check(&python, "hlog", &args([closed.results(), closed.exported("hlog").0, closed.out()]), 50);
 }
 
 /// The upper edge of the bucket that a log with five digits counts this value in.
@@ -127,7 +127,7 @@ fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
         }
     }
     assert_eq!(all.len(), 1 + 4 * runs.len() - 1);
-    check(&python, "schema.py", &all, 500);
+    check(&python, "schema", &all, 500);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn duckdb_and_polars_read_the_samples_as_the_results_say() {
         let schema = run.path("samples.json");
         std::fs::write(&schema, output(&mut tardy(&["schema", "samples"])).stdout).expect("a file");
         let (csv, _) = run.exported("csv");
-        check(&python, "samples.py", &args([run.results(), schema, csv, run.out()]), least);
+        check(&python, "samples", &args([run.results(), schema, csv, run.out()]), least);
     }
 }
 
@@ -163,7 +163,7 @@ fn a_parser_reads_the_junit_of_runs_and_comparisons() {
         compare.args([run.out(), run.out()]).args(conditions).arg("-o").arg(out("compare.xml"));
         let compared = output(&mut compare);
         assert!(matches!(compared.status.code(), Some(0 | 4)), "{}", String::from_utf8_lossy(&compared.stderr));
-        check(&python, "junit.py", &args([run.results(), out("run.xml"), out("compare.xml")]), least);
+        check(&python, "junit", &args([run.results(), out("run.xml"), out("compare.xml")]), least);
     }
 }
 
@@ -181,7 +181,7 @@ fn prometheus_parses_every_figure() {
         runs.push(Run::refused());
     }
     for run in runs {
-        check(&python, "prometheus.py", &args([run.results(), run.exported("prometheus").0]), 150);
+        check(&python, "prometheus", &args([run.results(), run.exported("prometheus").0]), 150);
     }
 }
 
