@@ -29,3 +29,8 @@ pub fn section<'a>(text: &'a str, name: &str) -> &'a str {
     }
     panic!("there is no section `{name}`");
 }
+
+/// An experiment of `data/experiments.txt`.
+pub fn experiment(name: &str) -> &'static str {
+    section(include_str!("data/experiments.txt"), name)
+}

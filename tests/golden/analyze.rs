@@ -16,6 +16,5 @@ mod placement;
 mod process;
 mod quantiles;
 mod repeats;
-mod ruler;
 mod settings;
 mod validity;

@@ -108,7 +108,7 @@ fn the_corpus_of_fuzz_target_samples_holds() {
 fn the_corpus_of_fuzz_target_samples_does_not_stay_behind_the_format() {
     let write = "cargo build --release --locked --workspace --example seeds, and run it";
     let inputs = inputs("samples");
-    for (seeds, is_whole) in [(samples::seeds::whole(), true), (samples::seeds::broken(), false)] {
+    for (seeds, is_whole) in [(samples::whole(), true), (samples::broken(), false)] {
         for (name, bytes) in seeds {
             assert!(inputs.get(name) == Some(&bytes), "{name} is not what the codec would write: {write}");
             assert_eq!(samples::input(&bytes), is_whole, "{name}");

@@ -38,28 +38,6 @@ const COUNT: usize = 100;
 const VERSION: &str = "two hosts";
 const OTHER: HostId = HostId::numbered(1);
 
-const EXPERIMENT: &str = r#"
-name = "two-hosts"
-[station.a]
-[station.b]
-[stream.there]
-from = "a"
-to = "b"
-reflect = true
-count = 100
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-reply = { cpu = "any", policy = "other" }
-[stream.back]
-from = "b"
-to = "a"
-count = 100
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-"#;
-
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 /// An agent that is a thread of this process, and ends with its orders.
@@ -217,7 +195,8 @@ struct Ran {
 }
 
 fn run(mut stations: Stations) -> Ran {
-    let source = tardy_spec::Source { name: "two-hosts.toml".into(), text: EXPERIMENT.to_owned() };
+    let source =
+        tardy_spec::Source { name: "two-hosts.toml".into(), text: tardy_tests::experiment("two-hosts").to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let found = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");

@@ -19,7 +19,7 @@ use tardy_lab::trial::{Broken, StreamHalves, TrialError};
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos};
 use world::*;
-use world::{EXPERIMENT, Faults, STEPS, World, trial};
+use world::{Faults, STEPS, World, trial};
 
 fn rows(halves: &[StreamHalves]) -> Vec<usize> {
     halves.iter().map(|halves| halves.halves.sent.len()).collect()
@@ -349,7 +349,8 @@ struct Ended {
 }
 
 fn run(seed: u64, faults: Faults) -> Ended {
-    let (mut streams, mut loads, stations) = trial(faults.experiment.unwrap_or(EXPERIMENT));
+    let (mut streams, mut loads, stations) =
+        trial(faults.experiment.unwrap_or_else(|| tardy_tests::experiment("orderings")));
     if faults.only_loads {
         streams.clear();
     }

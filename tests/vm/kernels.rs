@@ -56,11 +56,6 @@ fn every_kernel_of_debians_boots_repeats_and_shapes() {
     assert_eq!(prints.len(), all, "no two kernels take the same number of instructions");
 }
 
-const BOTH: &str = "name='m'\ntrials=1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=200\n\
-rx.cpu='same'\nmetrics=['tx_kernel..rx_kernel']\n[[case]]\nname='udp'\n[[case]]\nname='udp-strict'\nset={'stream.ctl.launch'='strict'}\n\
-[[case]]\nname='packet'\nset={'stream.ctl.port'='packet'}\n[[case]]\nname='packet-strict'\n\
-set={'stream.ctl.port'='packet','stream.ctl.launch'='strict'}\n";
-
 #[test]
 fn the_point_that_is_told_is_the_one_that_the_figures_show() {
     if !can_run("the_point_that_is_told_is_the_one_that_the_figures_show") {
@@ -70,7 +65,7 @@ fn the_point_that_is_told_is_the_one_that_the_figures_show() {
     for debian in kernel::DEBIAN.iter().filter(|debian| soak || debian.name == KERNEL) {
         let place = Place::new();
         let file = place.path("moved.toml");
-        std::fs::write(&file, BOTH).expect("a file");
+        std::fs::write(&file, tardy_tests::experiment("moved")).expect("a file");
         let run = place.call(place.run(&["--in", "guest:exact", "--kernel", debian.name, "--json"]).arg(&file));
         let kernel = debian.name;
         assert_eq!(run.code, Some(0), "{kernel}: {}", run.stderr);

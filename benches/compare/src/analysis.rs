@@ -3,8 +3,7 @@
 //! and on all, with DuckDB and numpy; and how many bytes a row takes, compared with the entropy of
 //! what it holds.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
+use crate::row::{Bound, Raw, Row};
 use crate::{Bench, child};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

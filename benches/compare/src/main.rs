@@ -10,16 +10,13 @@ mod child;
 mod exchange;
 mod packets;
 mod page;
-mod peer;
-mod raw;
 mod row;
 mod samples;
 mod timer;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use raw::Raw;
-use row::Row;
+use row::{Raw, Row};
 use std::path::PathBuf;
 
 /// What a comparison needs.

@@ -36,32 +36,6 @@ pub(super) const CYCLE_NS: i64 = 1_000_000;
 /// least every 50 ms.
 pub(super) const STEPS: u32 = 4_000;
 
-pub(super) const EXPERIMENT: &str = r#"
-name = "orderings"
-[station.a]
-[station.b]
-[stream.one]
-from = "a"
-to = "b"
-count = 10
-cycle = "1ms"
-[stream.two]
-reflect = true
-from = "b"
-to = "a"
-count = 10
-cycle = "1ms"
-[stream.three]
-kind = "pingpong"
-from = "a"
-to = "b"
-count = 10
-[load.busy]
-kind = "cpu"
-from = "b"
-duty = 0.1
-"#;
-
 /// What a sender that takes long reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {
@@ -106,7 +80,7 @@ pub(super) struct Faults {
     /// Senders take 40 s, and say every quarter of a second how many packets are out: always as
     /// many, or one more each time.
     pub(super) slow: Option<Slow>,
-    /// Another experiment than [`EXPERIMENT`].
+    /// Another experiment than `orderings`.
     pub(super) experiment: Option<&'static str>,
     /// The trial has the experiment's loads and none of its streams.
     pub(super) only_loads: bool,
