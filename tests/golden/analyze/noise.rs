@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdict `own-trace` on noise: whatever kind of noise is in the figures of a trial, it is a trace
-//! of tardy not more often than once in a thousand runs.
+//! The verdict `own-trace` on noise: whatever kind of noise is in the figures of a trial, it is a
+//! trace of tardy not more often than once in a thousand runs.
 
 use super::fixture::{BASE_NS, CYCLE_NS};
 use super::own_trace::{ONE_WAY, ROUND_TRIP, cell, cyclic, pingpong, seeded, told};

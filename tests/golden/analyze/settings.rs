@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdicts that depend on more than a trial. `[validity]`: what it may set, what it makes of verdicts,
-//! and that nothing that it sets is hidden. And the ruler: tardy reports where the trials and the
-//! ruler disagree, and a guest whose emulator is late is not valid.
+//! Verdicts that depend on more than a trial. `[validity]`: what it may set, what it makes of
+//! verdicts, and that nothing that it sets is hidden. And the ruler: tardy reports where the trials
+//! and the ruler disagree, and a guest whose emulator is late is not valid.
 
 use super::fixture::{batch, healthy_packets, record};
 use super::validity::ctl;
