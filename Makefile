@@ -14,7 +14,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARD
 help:
 	@echo 'make demo   build, then the main job: a stream between two stations, measured and judged'
 	@echo 'make test   build, then all tests; the first time it fetches a kernel for guests'
-	@echo 'make bench  build, then time tardy beside its peers; writes docs/performance.md (an hour, on a quiet machine)'
+	@echo 'make bench  build, then compare tardy with its peers; writes docs/performance.md (an hour, on a quiet machine)'
 	@echo 'make soak   build, then the slow tests and a minute of each fuzz target'
 	@echo 'make build  the static binary at dist/tardy, man pages and completions beside it'
 	@echo 'make book   build, then the manual as a book at $(TARDY_CACHE)/book'

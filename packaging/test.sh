@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped and why. More skips
 # than packaging/skips.txt lists fail the run: a machine that cannot test is not a green machine.
-# TARDY_ONLY="soak:: kill::" runs only the tests of these names. Only the layers that build paths and look for what a killed guest leaves
+# TARDY_ONLY="leftovers:: lab::" runs only the tests of these names. Only the layers that build paths and look for what a killed guest leaves
 # run as root, and root gets sudo's own PATH.
 set -eu
 

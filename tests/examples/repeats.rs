@@ -10,7 +10,7 @@ use tardy_analyze::statistics::normal_quantile;
 
 /// What any test could find at most, of trials that are shifted at their medians alone: one that
 /// knows which trial is shifted, which way, by how much, and how blocks hang together, and warns
-/// of 3 % of the cells whose trials are alike (Neyman and Pearson 1933).
+/// of 3 % of the cells whose trials are equal (Neyman and Pearson 1933).
 fn attainable(process: &Process) -> f64 {
     let (n, rho) = (process.blocks as f64, process.rho);
     // What a trial's blocks of deviation 1 tell of its mean, and that against the mean of the
@@ -48,9 +48,9 @@ fn main() {
     ] {
         for rho in rhos {
             let process = Process { blocks, rho: *rho, noise: 0.0 };
-            let [alike, both, p50] =
+            let [equal, both, p50] =
                 [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]].map(|shifts| percent(process.warnings(shifts)));
-            println!("| {blocks} | {rho} | {alike} | {both} | {p50} | {:.0} % |", 100.0 * attainable(&process));
+            println!("| {blocks} | {rho} | {equal} | {both} | {p50} | {:.0} % |", 100.0 * attainable(&process));
         }
     }
     println!("\n| blocks a trial | ρ | noise | warned of, all equal | found, p50 and p99 shifted |");
@@ -58,8 +58,8 @@ fn main() {
     for blocks in [128, 64, 40, 20] {
         for (rho, noise) in [(0.7, 0.5), (0.9, 0.5), (0.95, 0.8)] {
             let process = Process { blocks, rho, noise };
-            let [alike, both] = [[0.0, 0.0], [1.0, 1.0]].map(|shifts| percent(process.warnings(shifts)));
-            println!("| {blocks} | {rho} | {noise} | {alike} | {both} |");
+            let [equal, both] = [[0.0, 0.0], [1.0, 1.0]].map(|shifts| percent(process.warnings(shifts)));
+            println!("| {blocks} | {rho} | {noise} | {equal} | {both} |");
         }
     }
 }

@@ -3,21 +3,18 @@
 //! against its injected cause.
 
 mod cells;
-mod delta;
-mod envelope;
 pub(crate) mod fixture;
 mod harm;
-mod histogram;
 mod hosts;
+mod in_order;
 mod loads;
 mod loss;
 mod naive;
-mod outcomes;
+mod noise;
 mod own_trace;
 mod placement;
 mod process;
 mod quantiles;
 mod repeats;
-mod ruler;
 mod settings;
 mod validity;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The jobs of the chapter on CI, run by the shell with a `tardy` that only has an exit code.
+//! What the chapters on CI and on bisecting have a reader paste. The jobs run in the shell with a
+//! `tardy` that only has an exit code. The script for `git bisect` runs in a repository with a
+//! history of its own, where `make` builds nothing and `tardy` measures what is written in the
+//! commit.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
 
 /// Every exit code of the contract.
 const CODES: [i32; 7] = [0, 1, 2, 3, 4, 5, 130];
@@ -97,4 +101,141 @@ fn a_job_that_compares_ends_with_the_first_code_that_is_no_success() {
             }
         }
     }
+}
+
+/// A repository `linux`, the folder `bisect` next to it, and the programs.
+struct Place {
+    dir: TempDir,
+}
+
+/// What a kernel's `make` is asked for.
+const MAKE: &str = "[ ! -e unbuildable ] || exit 2
+for word; do
+  [ \"$word\" != bzImage ] || { mkdir -p arch/x86/boot && cp cost arch/x86/boot/bzImage; }
+done";
+
+/// A run is what the kernel costs, or a code that says why there is none; compared are the two
+/// costs.
+const TARDY: &str = "verb=$1
+case $verb in
+run)
+  while [ $# -gt 0 ]; do
+    case $1 in --kernel) kernel=$2 ;; --out) out=$2 ;; esac
+    shift
+  done
+  code=$(cat ends.run 2>/dev/null || echo 0)
+  [ \"$code\" -gt 1 ] || { mkdir \"$out\" && cp \"$kernel\" \"$out/cost\"; }
+  exit \"$code\" ;;
+compare)
+  code=$(cat ends.compare 2>/dev/null)
+  [ -z \"$code\" ] || exit \"$code\"
+  [ \"$(cat \"$3/cost\")\" -le $(($(cat \"$2/cost\") + 50)) ] ;;
+esac";
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { dir: TempDir::with_prefix("tardy-bisect-").expect("a folder") };
+        for folder in ["linux", "bisect", "bin"] {
+            fs::create_dir(place.path(folder)).expect("a folder");
+        }
+        program(&place.path("bin"), "make", MAKE);
+        program(&place.path("bin"), "tardy", TARDY);
+        let script = snippets("bisect.md").into_iter().find(|code| code.starts_with("#!/bin/sh")).expect("try.sh");
+        place.write("bisect/try.sh", &script);
+        place.write("bisect/config", "CONFIG_VETH=y\n");
+        place.sh("git init -q . && printf '.config\\n/arch\\n/ends.*\\n' > .gitignore && git add .gitignore");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("written");
+    }
+
+    /// Runs a piece of shell in the repository.
+    fn call(&self, code: &str) -> Output {
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", code]).current_dir(self.path("linux")).env("PATH", path);
+        // Nobody's own settings have a say.
+        for (name, value) in
+            [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null"), ("GIT_CEILING_DIRECTORIES", "/")]
+        {
+            shell.env(name, value);
+        }
+        for who in ["AUTHOR", "COMMITTER"] {
+            shell.env(format!("GIT_{who}_NAME"), "nobody").env(format!("GIT_{who}_EMAIL"), "nobody@example.org");
+        }
+        shell.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").output().expect("a shell")
+    }
+
+    fn sh(&self, code: &str) -> String {
+        let output = self.call(code);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{code}: {out}{err}");
+        out.into_owned()
+    }
+
+    /// Commits a kernel whose packets cost so much.
+    fn commit(&self, cost: u32, builds: bool) -> String {
+        self.write("linux/cost", &cost.to_string());
+        let extra = if builds { "rm -f unbuildable" } else { "touch unbuildable" };
+        self.sh(&format!("{extra} && git add -A && git commit -q --allow-empty -m 'cost {cost}' && git rev-parse HEAD"))
+            .trim()
+            .to_owned()
+    }
+
+    /// What the script says of what is checked out.
+    fn tried(&self) -> Option<i32> {
+        self.call("sh ../bisect/try.sh \"$(realpath ../bisect)\"").status.code()
+    }
+}
+
+#[test]
+fn every_code_that_is_no_answer_leaves_a_commit_out() {
+    let place = Place::new();
+    place.commit(100, true);
+    assert_eq!(place.tried(), Some(0), "the first one is the good one, compared with itself");
+    assert!(place.path("bisect/good/cost").exists());
+    let ends = |verb: &str, code: i32| {
+        place.write(&format!("linux/ends.{verb}"), &code.to_string());
+        let tried = place.tried();
+        fs::remove_file(place.path(&format!("linux/ends.{verb}"))).expect("removed");
+        tried
+    };
+    for (code, wanted) in [(0, 0), (1, 1), (2, 125), (3, 125), (4, 125), (5, 125), (130, 130)] {
+        assert_eq!(ends("compare", code), Some(wanted), "compare ends with {code}");
+        // An expectation that is broken is not what is looked for.
+        let wanted = if code == 1 { 0 } else { wanted };
+        assert_eq!(ends("run", code), Some(wanted), "run ends with {code}");
+    }
+    place.commit(200, true);
+    assert_eq!(place.tried(), Some(1));
+    place.commit(100, false);
+    assert_eq!(place.tried(), Some(125), "a commit that cannot be built is skipped");
+}
+
+#[test]
+fn git_finds_the_commit_by_the_chapters_commands() {
+    let place = Place::new();
+    place.commit(100, true);
+    place.sh("git tag v6.12");
+    let mut commits = Vec::new();
+    // Twenty more; the twelfth makes each packet dearer, and some cannot be built.
+    for n in 0..20u32 {
+        let cost = 101 + n + if n >= 12 { 60 } else { 0 };
+        commits.push(place.commit(cost, n != 5 && n != 9 && n != 14));
+    }
+    place.sh("git tag v6.13");
+    let all = snippets("bisect.md");
+    let [_, good, bad, bisection] = &all[..] else { panic!("four snippets: {all:?}") };
+    assert!(place.sh(good).ends_with("code 0\n"));
+    assert!(place.sh(bad).ends_with("code 1\n"));
+    let said = place.sh(bisection);
+    assert!(said.contains(&format!("{} is the first bad commit", commits[12])), "{said}");
+    assert!(place.sh("git status --porcelain").is_empty(), "and leaves nothing in the tree");
+    assert!(place.path("bisect/good/cost").exists());
 }

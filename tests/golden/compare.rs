@@ -3,9 +3,7 @@
 //! simulated path. A folder becomes that of an exact run by a fingerprint in its results.
 
 mod conditions;
-mod facts;
-mod marked;
-mod words;
+mod table;
 
 use crate::help::tardy;
 use crate::report::sample;
@@ -13,10 +11,10 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tardy_analyze::compare::phases::{self, Drawn, Phases};
-use tardy_analyze::compare::{Run, compare};
-use tardy_model::comparison::{Claim, Comparison, Group, INFINITE, PhaseComparison};
-use tardy_model::manifest::{Manifest, QdiscsOf, ReadBack};
+use tardy_analyze::compare::phases::{Drawn, Phases};
+use tardy_analyze::compare::{Run, compare, phases};
+use tardy_model::comparison::{Claim, Comparison, INFINITE, PhaseComparison};
+use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_model::verdict::Figure;
 use tardy_report::Options;
@@ -31,7 +29,7 @@ fn the_ranks_of_an_interval_are_those_of_the_sign_test() {
         assert!((confidence - sure).abs() < 1e-5, "{n}: {confidence}");
     }
     (0..6).for_each(|n| assert_eq!(phases::rank(n), None, "{n}"));
-    // So many that the first chance is no number: about n/2 − √n.
+    // With this number of phases the first chance is too small for a number: about n/2 − √n.
     let (rank, confidence) = phases::rank(10_000).expect("an interval");
     assert!((4_900..4_903).contains(&rank) && (0.95..0.952).contains(&confidence), "{rank} {confidence}");
 }
@@ -118,7 +116,7 @@ fn drawn(differences: Vec<i64>) -> Vec<Drawn> {
 }
 
 /// A side with the figures of the report's samples.
-fn side(change: impl FnOnce(&mut sample::Run, &mut BTreeMap<String, String>)) -> Side {
+pub(super) fn side(change: impl FnOnce(&mut sample::Run, &mut BTreeMap<String, String>)) -> Side {
     let mut run = sample::run(&["rx.wait=block", "rx.wait=spin"]);
     let mut keys = BTreeMap::from([
         ("trials".to_owned(), "5".to_owned()),
@@ -135,7 +133,7 @@ fn side(change: impl FnOnce(&mut sample::Run, &mut BTreeMap<String, String>)) ->
 
 type Side = (sample::Run, BTreeMap<String, String>);
 
-fn compared(a: &Side, b: &Side) -> Comparison {
+pub(super) fn compared(a: &Side, b: &Side) -> Comparison {
     let phases = phases_of(a);
     let (a, b) = (Of::new("/tmp/a", a), Of::new("/tmp/b", b));
     compare(&a.run(&phases), &b.run(&phases))
@@ -171,81 +169,8 @@ impl Of {
     }
 }
 
-fn text(compared: &Comparison) -> String {
+pub(super) fn text(compared: &Comparison) -> String {
     tardy_report::compare::text(compared, &Options { width: 1_000, ..Options::default() })
-}
-
-#[test]
-fn what_differed_in_the_machine_is_told_and_passing_things_are_left_out() {
-    let a = side(|_, _| ());
-    let b = side(|run, keys| {
-        run.manifest.machine.insert("kernel.release".into(), Figure::Text("6.12.0-rt-amd64\u{1b}[2J".into()));
-        run.manifest.machine.insert("load.one_minute".into(), Figure::Float(7.5));
-        run.manifest.started_utc = "2026-11-22T00:00:00Z".into();
-        run.manifest.command = vec!["tardy".into(), "run".into(), "--out".into(), "/tmp/b".into()];
-        run.manifest.programs.insert("tc".into(), "iproute2-6.1.0".into());
-        keys.insert("stream.ctl.cycle".into(), "\"1ms\"".into());
-    });
-    let compared = compared(&a, &b);
-    let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.a.as_deref())).collect();
-    assert_eq!(
-        rows,
-        [
-            (Group::Kernel, "release", Some("6.12.0-amd64")),
-            (Group::Programs, "tc", None),
-            (Group::Experiment, "stream.ctl.cycle", Some("\"500us\"")),
-        ]
-    );
-    assert_eq!(compared.identical, None, "no fingerprint: noisy");
-    let text = text(&compared);
-    assert!(text.contains("what differs: 3 of ") && text.contains("not judged"), "{text}");
-    assert!(!text.contains('\u{1b}'), "what a program printed moves no cursor");
-    assert!(text.find("kernel release") > text.find("scheduled..rx_kernel"), "{text}");
-    assert!(text.contains("  programs tc                         –  "), "{text}");
-    // On a terminal no word is broken, and nothing is lost.
-    for width in [80, 120] {
-        let narrow = tardy_report::compare::text(&compared, &Options { width, ..Options::default() });
-        assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
-        assert!(narrow.split_whitespace().eq(text.split_whitespace()), "{narrow}");
-    }
-    let same = self::compared(&a, &a);
-    assert!(self::text(&same).contains("nothing differs in machine, programs and experiment"), "{}", self::text(&same));
-}
-
-#[test]
-fn noisy_figures_stand_side_by_side_and_are_not_judged() {
-    let a = side(|_, _| ());
-    let b = side(|run, _| {
-        let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
-        stream.outcomes.lost = 3;
-        stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric").figures.quantiles.p50_ns = Some(15_250);
-        stream.metrics.get_mut("delta").expect("the metric").source = "hardware".into();
-        run.results.cells.remove(1);
-    });
-    let compared = compared(&a, &b);
-    let cell = &compared.cells[0];
-    let ctl = &cell.streams["ctl"];
-    assert_eq!(ctl.outcomes, BTreeMap::from([("lost".to_owned(), [0, 3])]));
-    let p50 = &ctl.metrics["scheduled..rx_kernel"].figures[0];
-    assert_eq!(
-        (p50.of.as_str(), p50.a_ns, p50.b_ns, p50.difference_ns),
-        ("p50", Some(14_000), Some(15_250), Some(1_250))
-    );
-    assert!(p50.phases.is_none());
-    let metrics = ctl.metrics.values().flat_map(|metric| &metric.figures);
-    assert!(metrics.clone().count() > 20 && metrics.clone().all(|figure| figure.claim == Claim::NotJudged));
-    let json: Value = serde_json::from_str(&tardy_report::compare::json(&compared).expect("JSON")).expect("JSON");
-    let figure = &json["cells"][0]["streams"]["ctl"]["metrics"]["scheduled..rx_kernel"]["figures"][0];
-    assert_eq!(figure["claim"], "not-judged", "{figure}");
-    let why = ctl.metrics["delta"].why.as_deref().expect("another point");
-    assert!(why.starts_with("stamped by ") && why.ends_with(" in B"), "{why}");
-    assert_eq!((compared.cells[1].a_valid, compared.cells[1].b_valid), (Some(true), None));
-    let text = text(&compared);
-    assert!(text.contains("lost 0 → 3") && text.contains("+1.3") && text.contains("B has no such cell"), "{text}");
-    assert!(!text.contains("claim") && !text.contains("median"), "{text}");
-    let row = text.lines().find(|line| line.contains("+1.3")).expect("the row of p50");
-    assert!(row.ends_with("not judged"), "each difference bears the mark: {row}");
-    assert!(!text.contains("by phase"), "{text}");
 }
 
 #[test]
@@ -294,7 +219,7 @@ fn rx_kernel_that_a_launch_time_moved_is_not_set_beside_the_usual_one() {
     let text = text(&compared);
     let (first, second) = text.split_once("rx.wait=spin").expect("two cells");
     assert!(first.contains("by phase: scheduled..wakeup p50"), "{first}");
-    assert!(second.contains("by phase: scheduled..rx_kernel p50"), "the other cell is as ever: {second}");
+    assert!(second.contains("by phase: scheduled..rx_kernel p50"), "the other cell is as usual: {second}");
     // Both moved, or both named: one point.
     let both = self::compared(&b, &side(|run, _| moved(run)));
     assert!(both.cells[0].streams["ctl"].metrics.values().all(|metric| metric.why.is_none()));
@@ -303,57 +228,6 @@ fn rx_kernel_that_a_launch_time_moved_is_not_set_beside_the_usual_one() {
     });
     let usual = self::compared(&a, &named);
     assert!(usual.cells[0].streams["ctl"].metrics.values().all(|metric| metric.why.is_none()));
-}
-
-#[test]
-fn a_seed_and_a_queue_discipline_that_differ_are_told() {
-    let read = |namespace: &str, delta: u64, base: u64, sent: u64| ReadBack {
-        cell: Some("all".to_owned()),
-        qdiscs_of: None,
-        command: format!(
-            "tc -n {namespace} -j -s qdisc show dev {}-0",
-            namespace.replacen('-', "", 1).trim_end_matches("-a")
-        ),
-        says: serde_json::from_value(json!([
-            {"kind": "taprio", "handle": "100:", "root": true, "packets": sent, "refcnt": 9,
-                "options": {"base_time": base, "cycle_time": 1_000_000, "map": [3, 1]}},
-            {"kind": "etf", "handle": "8001:", "parent": "100:2", "drops": sent, "options": {"delta": delta}}
-        ]))
-        .expect("JSON"),
-    };
-    let with = |seed: u64, read_back: ReadBack| {
-        side(|run, _| {
-            run.manifest.seed = seed;
-            run.manifest.read_back = vec![read_back];
-        })
-    };
-    let a = with(7, read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5));
-    // Counters, the handle that the kernel gives, and whole cycles of the base time are every
-    // run's own.
-    let again = with(7, read("tardy-3-a", 200_000, 1_700_000_000_005_000_000, 9));
-    assert_eq!(compared(&a, &again).differences, []);
-    // A run that says whose they are is like an older one, whose commands alone tell it.
-    let of = |station: &str, device: &str| Some(QdiscsOf { station: station.to_owned(), device: device.to_owned() });
-    let said =
-        ReadBack { qdiscs_of: of("a", QdiscsOf::MADE), ..read("tardy-0-a", 200_000, 1_700_000_000_000_000_000, 5) };
-    assert_eq!(compared(&a, &with(7, said.clone())).differences, []);
-    // What is said counts, whatever the command is called: a namespace need not bear the station's
-    // name.
-    let renamed = ReadBack { command: "tc -n elsewhere -j -s qdisc show dev eth7".to_owned(), ..said.clone() };
-    assert_eq!(compared(&a, &with(7, renamed)).differences, []);
-    let moved = ReadBack { qdiscs_of: of("b", QdiscsOf::MADE), ..said };
-    assert!(compared(&a, &with(7, moved)).differences.iter().any(|row| row.key.starts_with("all b link root taprio")));
-    let b = with(8, read("tardy-0-a", 150_000, 1_700_000_000_000_200_000, 5));
-    let compared = compared(&a, &b);
-    let rows: Vec<_> = compared.differences.iter().map(|row| (row.group, row.key.as_str(), row.b.as_deref())).collect();
-    assert_eq!(
-        rows,
-        [
-            (Group::Qdisc, "all a link 100:2 etf options.delta", Some("150000")),
-            (Group::Qdisc, "all a link root taprio options.base_time", Some("200000 in the cycle")),
-            (Group::Experiment, "seed", Some("8")),
-        ]
-    );
 }
 
 #[test]
@@ -379,7 +253,7 @@ fn exact_runs_are_identical_by_their_fingerprints_alone() {
     assert_eq!((half.cells[0].streams.len(), half.cells[1].pairs), (0, 5));
     let said = text(&half);
     assert!(said.contains("rx.wait=block: identical") && said.contains("equal in all 5"), "{said}");
-    // Two phases of five differ: that is told, and nothing is claimed.
+    // Two phases of five differ: tardy reports that, and claims nothing.
     let few = compared(
         &a,
         &side(|run, _| {
@@ -581,7 +455,7 @@ fn trials_that_are_judged_side_by_side_come_to_what_the_run_itself_said() {
     let dir = tempfile::tempdir().expect("a folder");
     let out = dir.path().join("run");
     let mut command = Command::new(tardy());
-    // So many packets that each trial gets a thread where there is a CPU for it.
+    // Enough packets for each trial to get a thread where there is a CPU for it.
     command.args(["run", "--trials", "5", "--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=60000"]);
     command.args(["--set", "stream.ctl.sim.jitter=2us", "--set", "stream.ctl.sim.loss=0.0001"]);
     let output = command.arg("--out").arg(&out).stdin(Stdio::null()).output().expect("tardy starts");

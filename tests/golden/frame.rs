@@ -147,7 +147,7 @@ fn cpus_are_chosen_as_asked_or_it_is_told() {
     assert_eq!(both(Different, Number(1), &[0, 1]), Ok((Some(0), Some(1))));
     assert_eq!(both(Any, Different, &[0, 1]), Ok((None, Some(1))));
     let one = pick(Auto, Different, &[5]).expect("one CPU serves both");
-    assert_eq!((one.tx, one.rx, one.short.len()), (Some(5), Some(5), 1), "and it is told");
+    assert_eq!((one.tx, one.rx, one.short.len()), (Some(5), Some(5), 1), "and it is reported");
     assert_eq!(
         pick(Number(9), Any, &[0, 1]).map_err(|e| e.to_string()).err().as_deref(),
         Some("CPU 9 was asked for and this process may use only 0, 1: choose one of those, or `auto`",)

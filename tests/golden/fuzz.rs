@@ -3,8 +3,8 @@
 //! in one error. So a change that breaks a target, or falls back into an old fault, is seen
 //! without a fuzzer. Its lock file, which nothing else reads, is held too.
 //!
-//! The check sum of samples is looked at here, and not under fuzzing: `fuzz/run.sh 0` goes behind
-//! it.
+//! These tests verify the check sum of samples. Fuzzing ignores it, so `fuzz/run.sh 0` also reads
+//! what follows a wrong one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -56,8 +56,8 @@ fn the_corpus_of_fuzz_target_message_does_not_stay_behind_the_protocol() {
         kinds.extend(bytes.first().filter(|_| !broken).copied());
     }
     assert_eq!(kinds, BTreeSet::from([0, 2, 3, 4]), "answers, orders, orders behind a greeting, a guest");
-    // What a fuzzer found beside them is mostly broken, as it should be; but if nothing of it
-    // reaches a message any more, it was found on the way to an older protocol.
+    // What a fuzzer found in addition is mostly broken, as it should be. But if none of it
+    // reaches a message any more, it was found with an older protocol.
     let heard = inputs.values().filter(|input| message::input(input) > 0).count();
     assert!(
         heard >= 40,
@@ -108,7 +108,7 @@ fn the_corpus_of_fuzz_target_samples_holds() {
 fn the_corpus_of_fuzz_target_samples_does_not_stay_behind_the_format() {
     let write = "cargo build --release --locked --workspace --example seeds, and run it";
     let inputs = inputs("samples");
-    for (seeds, is_whole) in [(samples::seeds::whole(), true), (samples::seeds::broken(), false)] {
+    for (seeds, is_whole) in [(samples::whole(), true), (samples::broken(), false)] {
         for (name, bytes) in seeds {
             assert!(inputs.get(name) == Some(&bytes), "{name} is not what the codec would write: {write}");
             assert_eq!(samples::input(&bytes), is_whole, "{name}");

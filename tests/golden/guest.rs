@@ -2,10 +2,8 @@
 //! Guests, as far as they are pure: the archive that one boots, the frames that it sends, what its
 //! console means, where Debian's kernels come from, QEMU's arguments.
 
-mod archive;
 mod cache;
 mod frames;
-mod removed;
 
 use tardy_lab::guest::apt::{deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
@@ -199,8 +197,7 @@ fn a_release_stands_in_the_image() {
     }
 }
 
-/// `tardy plan … --in …` with an empty cache.
-/// `tardy plan` on a machine whose QEMU is of this version, if it has one.
+/// `tardy plan` with an empty cache, on a machine whose QEMU is of this version, if it has one.
 fn plan_with(qemu: Option<&str>, arguments: &[&str]) -> (Option<i32>, String, String) {
     let cache = tempfile::tempdir().expect("a folder");
     let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), std::path::PathBuf::from);

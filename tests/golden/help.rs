@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the binary says of itself: help texts, man pages, completions. They come from one
+//! What the binary says about itself: help texts, man pages, completions. They come from one
 //! definition, so what holds for one verb is held for all.
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub fn verbs() -> BTreeMap<String, Vec<String>> {
     verbs
 }
 
-/// Flags of a page of the reference, each with what is said of it.
+/// The flags on a page of the reference, each with its description.
 fn options(page: &str) -> Vec<(Vec<String>, String)> {
     let Some((_, options)) = page.split_once("\n## Options\n") else { return Vec::new() };
     let lines = options.split("\n## ").next().unwrap_or_default().lines().filter(|line| line.starts_with("- "));

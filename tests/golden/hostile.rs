@@ -71,8 +71,8 @@ fn a_false_length_of_a_message_costs_no_memory() {
         }
         assert!(from.most <= 64 << 10, "{} bytes were made ready for {length} that never came", from.most);
     }
-    // A list inside a message that says it is longer than the message: 2^32 − 1 entries, and none
-    // there.
+    // A list inside a message that claims to be longer than the message: 2^32 − 1 entries, and
+    // none there.
     for body in [[0, 0xff, 0xff, 0xff, 0xff, 0x0f], [7, 0xff, 0xff, 0xff, 0xff, 0x0f]] {
         let bytes = [&(body.len() as u32).to_le_bytes()[..], &body].concat();
         assert!(matches!(message::receive::<ToAgent>(&mut &*bytes), Err(MessageError::Garbled(_))));
@@ -229,7 +229,7 @@ fn points_out_of_their_order_are_damage_and_no_other_figures() {
     let at = bytes.windows(chain.len()).position(|window| window == chain).expect("the chain is in the footer");
     for instead in [turned, br#"["rx_kernel","rx_kernel"]"#, br#"["scheduled","rx_kernel"]"#] {
         let changed = [&bytes[..at], instead, &bytes[at + chain.len()..]].concat();
-        // What is wrong is found before the sum is looked at, which whoever means harm would have
+        // The reader finds what is wrong before it checks the sum, which an attacker would have
         // made fit.
         assert!(damage(&changed).contains("its points are not in their order"), "{}", damage(&changed));
     }

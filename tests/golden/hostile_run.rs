@@ -37,16 +37,12 @@ struct Run {
     keep: TempDir,
 }
 
-const GATED: &str = "name = \"gated\"\ntrials = 1\n[station.a]\n[station.b]\n[shaper]\nkind = \"taprio\"\nclasses = 2\n\
-    map = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\nentries = [\"0 250us\", \"1 250us\"]\n\
-    [stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = 40\npriority = 3\n";
-
 impl Run {
     fn new() -> Run {
         let keep = tempfile::tempdir().expect("a folder");
         let run = Run { keep };
         let file = run.keep.path().join("gated.toml");
-        fs::write(&file, GATED).expect("a file");
+        fs::write(&file, tardy_tests::experiment("gated")).expect("a file");
         let output =
             Command::new(tardy()).arg("run").arg(&file).arg("--out").arg(run.path()).output().expect("tardy starts");
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", String::from_utf8_lossy(&output.stderr));

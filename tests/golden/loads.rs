@@ -225,7 +225,7 @@ fn the_table_tells_of_a_load_what_it_has() {
         ],
         "{text}"
     );
-    assert!(!run(&["all"]).draw("text", 100).contains("load "), "without a load nothing is said of one");
+    assert!(!run(&["all"]).draw("text", 100).contains("load "), "without a load no row names one");
 }
 
 #[test]

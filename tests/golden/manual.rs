@@ -81,7 +81,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// Where the links of prose lead.
 fn links(prose: &str) -> Vec<String> {
-    // What stands in backquotes is no link.
+    // Text in backquotes is no link.
     let plain: String = prose.split('`').step_by(2).collect();
     plain.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
@@ -353,7 +353,7 @@ fn a_shortening_that_a_ready_made_experiment_suggests_shortens_every_stream() {
 
 #[test]
 fn no_document_calls_a_wakeup_late_that_is_ahead_by_the_advance() {
-    // Where it is said what the row is; that it is so, layer sim holds
+    // The places that say what the row is. Layer sim checks that it is so
     // (`advance_and_spin_aim_before_the_instant`).
     for (path, row) in [
         ("README.md", "| `scheduled..wakeup` |"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and numbers that nothing stands behind: each is an error that says which, and never the
+//! Names and numbers of things that do not exist: each is an error that says which, and never the
 //! first one, this machine, or no address.
 
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ fn a_host_that_nobody_looked_at_broke_the_coordinator() {
     assert_eq!(hosts.at(OTHER).err(), Some(NotFound::Host(OTHER)));
     let step = Step::new(&Place::of(OTHER), "a step for nobody", vec![Command::new("true", &[])]);
     assert_eq!(hosts.apply(&[step]).expect_err("nobody carries it out").to_string(), NotFound::Host(OTHER).to_string());
-    let error = hosts.look(BTreeMap::new()).expect_err("nothing is said for this machine").to_string();
+    let error = hosts.look(BTreeMap::new()).expect_err("there is no answer for this machine").to_string();
     assert!(error.starts_with("this machine is asked for"), "{error}");
 }
 
@@ -174,7 +174,7 @@ fn a_stream_without_cpus_chosen_was_left_out() {
     let steered = self::setup("[path]\nnapi = true\n");
     assert_eq!(meant(&steered, &[], &found()).map(drop), Err(PlaceError::NotFound(none.clone())));
     let loaded = self::setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
-    let error = tardy_lab::loads::place(&loaded, &[], &found()).expect_err("nothing to be beside").to_string();
+    let error = tardy_lab::loads::place(&loaded, &[], &found()).expect_err("no place next to anything").to_string();
     assert_eq!(error, none.to_string());
 }
 
@@ -200,10 +200,10 @@ fn a_device_whose_queues_nobody_counted_had_one() {
     let setup = setup(
         "port = \"packet\"\nvlan = 9\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\npcp_queues = true\n",
     );
-    let error = plan(&setup, Names::FIRST, &super::wire::found(|_| ())).expect_err("nobody counted them");
+    let error = plan(&setup, Names::FIRST, &super::devices::found(|_| ())).expect_err("nobody counted them");
     assert_eq!(error, PlanError::Path(PathError::Unread { device: "enp2s0".to_owned() }));
     let mut unnamed = setup;
     unnamed.path.named = None;
-    let error = plan(&unnamed, Names::FIRST, &super::wire::found(|_| ())).expect_err("it names none").to_string();
+    let error = plan(&unnamed, Names::FIRST, &super::devices::found(|_| ())).expect_err("it names none").to_string();
     assert_eq!(error, "wire joins two network devices, and the experiment names none: write path.a and path.b");
 }

@@ -46,27 +46,6 @@ use tardy_spec::experiment::{Experiment, Setup, Station};
 
 const VERSION: &str = "two hosts";
 
-const EXPERIMENT: &str = r#"
-name = "open-kinds"
-trials = 1
-[station.a]
-[station.b]
-[stream.near]
-from = "a"
-to = "b"
-count = 40
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-[stream.far]
-from = "b"
-to = "a"
-kind = "pingpong"
-count = 40
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-"#;
-
 /// A station that is a thread of this process.
 const STATION: StationMethods = StationMethods {
     traits: StationTraits { name: "thread", life: Life::SetUp },
@@ -315,7 +294,7 @@ fn experiment_of(text: &str) -> Experiment {
 }
 
 fn experiment() -> Experiment {
-    experiment_of(EXPERIMENT)
+    experiment_of(tardy_tests::experiment("open-kinds"))
 }
 
 #[test]
@@ -365,7 +344,7 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle::new(&did);
     // Two set-ups that cannot share a path.
-    let text = EXPERIMENT.to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
+    let text = tardy_tests::experiment("open-kinds").to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
     let experiment = experiment_of(&text.replace("trials = 1", "trials = 2"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };
@@ -434,7 +413,7 @@ fn a_station_has_an_end_on_each_path_that_leads_to_it() {
 
 #[test]
 fn each_of_many_ends_knows_all_others_in_a_vlan() {
-    let text = EXPERIMENT.replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
+    let text = tardy_tests::experiment("open-kinds").replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
     let experiment = experiment_of(&text);
     let only_first: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError> =
         |_, stations, names, _| {

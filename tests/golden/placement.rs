@@ -93,7 +93,7 @@ fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
         let nic = tardy_host::nic::Nic {
             name: name.to_owned(),
             mac: "02:00:00:00:00:01".to_owned(),
-            ..super::wire::found(|_| ()).here().nics["enp1s0"].clone()
+            ..super::devices::found(|_| ()).here().nics["enp1s0"].clone()
         };
         (name.to_owned(), nic)
     };

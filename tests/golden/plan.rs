@@ -5,23 +5,22 @@
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 use tardy_lab::command::{Batch, Command};
-use tardy_lab::host::ApplyError;
-use tardy_lab::host::HostId;
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
+use tardy_lab::host::{ApplyError, HostId};
 use tardy_lab::inverse::{Action, Inverse};
-use tardy_lab::journal::{self, JournalError};
+use tardy_lab::journal;
+use tardy_lab::journal::JournalError;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::{LinkNumber, Names, SLOTS};
 use tardy_lab::path::PathError;
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::process::Identity;
-use tardy_lab::slot::{Slot, other_runs};
+use tardy_lab::slot::Slot;
 use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
 use tardy_model::path::PathKind;
@@ -468,51 +467,4 @@ fn a_recycled_process_number_is_never_killed() {
     // Ended and not waited for: /proc still knows it.
     assert!(Path::new(&format!("/proc/{}", agent.pid)).exists());
     sleeper.wait().unwrap();
-}
-
-#[test]
-fn a_slot_belongs_to_one_and_goes_with_it() {
-    let (state, elsewhere) = (folder(), folder());
-    let slots = [state.path(), state.path(), elsewhere.path()].map(|state| Slot::claim(state).unwrap());
-    let numbers: BTreeSet<u16> = slots.iter().map(Slot::number).collect();
-    assert_eq!(numbers.len(), 3, "also with another state folder: the names are the machine's");
-    assert_eq!(other_runs(state.path()), 0, "this process's own");
-    assert!(leftovers(state.path()).unwrap().is_empty());
-    let live = undo_all(state.path(), &mut Recorder::fine(), &mut quiet).unwrap();
-    assert_eq!((live.live, live.undone.len()), (2, 0));
-    drop(slots);
-    assert!(is_empty(state.path()) && is_empty(elsewhere.path()));
-
-    // Signed by another process, and held: another run.
-    let slot = Slot::claim(state.path()).unwrap();
-    let lock = state.path().join(format!("slots/{}/lock", slot.number()));
-    let init = serde_json::to_string(&Identity::of(1).unwrap()).unwrap();
-    fs::write(&lock, init + "\n").unwrap();
-    assert_eq!(other_runs(state.path()), 1);
-}
-
-#[test]
-fn a_leftover_is_not_claimed_and_an_empty_folder_is() {
-    let state = folder();
-    for slot in 0..64 {
-        killed(state.path(), slot, &steps());
-    }
-    let slot = Slot::claim(state.path()).unwrap();
-    assert!(slot.number() >= 64);
-    let stale = state.path().join(format!("slots/{}", slot.number()));
-    drop(slot);
-    assert!(!stale.exists());
-    for slot in 64..128 {
-        killed(state.path(), slot, "");
-    }
-    let slot = Slot::claim(state.path()).unwrap();
-    assert!((64..128).contains(&slot.number()));
-    assert_eq!(leftovers(state.path()).unwrap().len(), 64);
-}
-
-#[test]
-fn a_state_folder_that_cannot_be_made_is_named() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let error = Slot::claim(file.path()).expect_err("a file is no folder").to_string();
-    assert!(error.contains(file.path().to_str().unwrap()), "{error}");
 }

@@ -195,8 +195,8 @@ fn comments_and_messages_take_to_plainer_phrases() {
 #[test]
 fn what_is_code_and_where_a_link_leads_is_no_prose() {
     assert_eq!(plain("It `tells` [of\n  it](of/tells.md) here"), "it [of it] here");
-    assert_eq!(occurrences("amend the mend, the mender", "the mend"), 1);
-    assert_eq!(words_of("/// The mend\nlet a = \"x y\" + \"z\";"), "the mend x y");
+    assert_eq!(occurrences("untie the tie, the tied", "the tie"), 1);
+    assert_eq!(words_of("/// The tie\nlet a = \"x y\" + \"z\";"), "the tie x y");
     assert_eq!(prose("a\n```\nb\n```\n| c |\n# d\ne"), ["a", "e"]);
     assert!(is_wide(&"ab ".repeat(40)) && !is_wide(&"ab".repeat(60)));
 }

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pictures of a run, character by character.
 
-#[path = "report/classes.rs"]
-mod classes;
 #[path = "report/documents.rs"]
-mod documents;
+pub(crate) mod documents;
 #[path = "report/figures.rs"]
 mod figures;
-#[path = "report/junit.rs"]
-mod junit;
 #[path = "report/leads.rs"]
 mod leads;
 #[path = "report/page.rs"]
 mod page;
-#[path = "report/reference.rs"]
-mod reference;
 #[path = "report/sample.rs"]
 pub(crate) mod sample;
 #[path = "report/schema.rs"]
@@ -24,6 +18,7 @@ use sample::{Run, many, odd, run};
 use tardy_model::result::{MetricResult, Quantiles, Results};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::{FORMATS, Options, ReportError, format};
+use tardy_tests::section;
 
 /// Fails with the first line that differs, then the whole text.
 pub(crate) fn same(got: &str, wanted: &str) {
@@ -36,6 +31,11 @@ pub(crate) fn same(got: &str, wanted: &str) {
         got.lines().nth(line),
         wanted.lines().nth(line)
     );
+}
+
+/// A table of the file of tables.
+fn table(name: &str) -> &'static str {
+    section(include_str!("report/tables.txt"), name)
 }
 
 fn width(line: &str) -> usize {
@@ -55,31 +55,31 @@ rx.wait = block                    p50      p99    p99.9      max  at packet    
   delta                          500.0    512.9    588.1  1 398.6     #4 211     96.0    500.0     10.2
 ";
     assert!(text.contains(drawn), "{text}");
-    same(&text, include_str!("report/design.txt"));
+    same(&text, table("design"));
 }
 
 #[test]
 fn one_cell_at_the_usual_width() {
-    same(&run(&["all"]).draw("text", 100), include_str!("report/one.txt"));
+    same(&run(&["all"]).draw("text", 100), table("one"));
 }
 
 #[test]
 fn nulls_infinite_streams_and_broken_limits() {
-    same(&odd().draw("text", 100), include_str!("report/odd.txt"));
+    same(&odd().draw("text", 100), table("odd"));
 }
 
 #[test]
 fn narrow_terminal_leaves_columns_out_and_says_so() {
     let text = odd().draw("text", 60);
     assert!(text.contains("at packet, min, mean, stddev left out"), "{text}");
-    same(&text, include_str!("report/narrow.txt"));
+    same(&text, table("narrow"));
 }
 
 #[test]
 fn many_cells_are_compared_in_one_table() {
     let text = many().draw("text", 100);
     assert!(text.lines().count() < 24, "{text}");
-    same(&text, include_str!("report/many.txt"));
+    same(&text, table("many"));
     let narrow = many().draw("text", 64);
     for values in ["udp, block", "xdp, busypoll"] {
         assert!(narrow.contains(values), "{narrow}");

@@ -128,7 +128,7 @@ fn what_a_guest_says_it_ran_is_nothing_for_this_machine() {
     let said = Event::now(What::Commands { commands, took_ns: Nanos(1), failed: Vec::new(), elsewhere: false });
     let (mut any, mut told) = (Expected::of(&experiment("")), Told::default());
     relay::deliver(FrameKind::Event, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told)
-        .expect("it is told");
+        .expect("it is reported");
     assert_eq!(told.0, [(vec!["rm -rf /".to_owned()], true)]);
 }
 

@@ -3,23 +3,20 @@
 //! keeps.
 
 mod all_at_once;
-mod stamps;
+mod streams;
 
 use proptest::prelude::*;
 use std::fs;
 use std::io::Write as _;
-use tardy_model::expect::{Count, Limit, Of};
+use tardy_model::expect::{Count, Limit};
 use tardy_model::path::PathKind;
 use tardy_model::path::StationKind;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::Side;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Experiment, Path as Joined, Shaper, Station};
-use tardy_spec::experiment::{clash, spins_realtime};
 use tardy_spec::schema::{KEYS, show_duration};
-use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError};
-use tardy_spec::{json_schema, load, read, ready_made, resolve};
+use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError, json_schema, load, read, ready_made, resolve};
 
 const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
 
@@ -27,14 +24,14 @@ fn source(text: &str) -> Source {
     Source { name: "x.toml".into(), text: text.into() }
 }
 
-fn try_load(body: &str, set: &[&str]) -> Result<Experiment, SpecError> {
+pub(super) fn try_load(body: &str, set: &[&str]) -> Result<Experiment, SpecError> {
     let set: Vec<String> = set.iter().map(|argument| (*argument).to_owned()).collect();
     load(&source(&format!("{HEAD}{body}")), &set)
 }
 
 /// Loads what must be right, and holds that its effective file gives the same experiment again.
 #[track_caller]
-fn good(body: &str, set: &[&str]) -> Experiment {
+pub(super) fn good(body: &str, set: &[&str]) -> Experiment {
     let experiment = try_load(body, set).unwrap_or_else(|error| panic!("{body}\n{}", error.one_line()));
     let again = load(&source(&experiment.effective), &[])
         .unwrap_or_else(|error| panic!("{}\n{}", experiment.effective, error.one_line()));
@@ -43,7 +40,7 @@ fn good(body: &str, set: &[&str]) -> Experiment {
 }
 
 #[track_caller]
-fn wrong(body: &str, set: &[&str]) -> String {
+pub(super) fn wrong(body: &str, set: &[&str]) -> String {
     match try_load(body, set) {
         Ok(_) => panic!("accepted: {body} {set:?}"),
         Err(error) => error.one_line(),
@@ -138,55 +135,6 @@ fn a_path_is_an_axis_like_any_other() {
 }
 
 #[test]
-fn units_are_exact() {
-    let cycle = |text: &str| good(&format!("warmup = \"{text}\""), &[]).cells[0].setup.streams[0].warmup.0;
-    for (text, ns) in [
-        ("100ns", 100),
-        ("500us", 500_000),
-        ("500µs", 500_000),
-        ("1.5ms", 1_500_000),
-        ("0.000_000_001s", 1),
-        ("10_000us", 10_000_000),
-        ("2s", 2_000_000_000),
-        ("1.5min", 90_000_000_000),
-        ("1h", 3_600_000_000_000),
-        ("0s", 0),
-    ] {
-        assert_eq!(cycle(text), ns, "{text}");
-    }
-    let size = |text: &str| good(&format!("size = \"{text}\""), &[]).cells[0].setup.streams[0].size;
-    assert_eq!((size("24B"), size("1KiB"), size("1kB"), size("1_472B"), size("0.5KiB")), (24, 1024, 1000, 1472, 512));
-    let loss = |text: &str| good(&format!("max_loss = {text}"), &[]).cells[0].setup.streams[0].max_loss;
-    assert_eq!((loss("\"0.1%\""), loss("0.25"), loss("0"), loss("1"), loss("\"100%\"")), (0.001, 0.25, 0.0, 1.0, 1.0));
-    let shown = [0, 1, 1_500, 500_000, 1_000_000, 2_000_000_000, -5_000].map(|ns| show_duration(Nanos(ns)));
-    assert_eq!(shown, ["0us", "1ns", "1500ns", "500us", "1ms", "2s", "-5us"]);
-}
-
-#[test]
-fn policies_and_cpus() {
-    let stream = |body: &str| good(body, &[]).cells[0].setup.streams[0].clone();
-    assert_eq!(stream("tx.policy = \"rr:50\"").tx.policy, Policy::Rr(50));
-    let deadline = stream("rx = { cpu = \"any\", policy = \"deadline:200us/0.5ms/1ms\" }");
-    let (runtime, until, period) = (Nanos::from_micros(200), Nanos::from_micros(500), Nanos::from_millis(1));
-    assert_eq!(deadline.rx.policy, Policy::Deadline { runtime, deadline: until, period });
-    assert_eq!(stream("tx.cpu = 3\nrx.cpu = \"same\"").tx.cpu, CpuChoice::Number(3));
-    assert_eq!(stream("tx.cpu = \"different\"\nrx.cpu = \"auto\"").tx.cpu, CpuChoice::Different);
-}
-
-#[test]
-fn count_follows_from_duration_and_cycle() {
-    let count = |body: &str| good(body, &[]).cells[0].setup.streams[0].count;
-    assert_eq!(count("duration = \"5s\""), 10_000);
-    assert_eq!(count("duration = \"1.9ms\"\ncycle = \"1ms\""), 1);
-    assert_eq!(count("duration = \"1us\"\ncycle = \"1ms\""), 1);
-    // The key that is set later displaces the one that says the same.
-    let cells = good("count = 7\n[matrix]\n\"stream.ctl.duration\" = [\"1ms\", \"1s\"]", &[]);
-    assert_eq!(cells.cells.iter().map(|cell| cell.setup.streams[0].count).collect::<Vec<_>>(), [2, 2_000]);
-    assert_eq!(good("duration = \"5s\"", &["stream.ctl.count=3"]).cells[0].setup.streams[0].count, 3);
-    assert_eq!(good("count = 7", &["stream.ctl.duration=1ms"]).cells[0].setup.streams[0].count, 2);
-}
-
-#[test]
 fn cells_are_cases_times_axes_with_short_unique_ids() {
     let wait = "[matrix]\n\"stream.ctl.rx.wait\" = [\"block\", \"poll\"]";
     let experiment = good(wait, &[]);
@@ -273,65 +221,6 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
 }
 
 #[test]
-fn expectations_are_read_and_ask_for_their_metric() {
-    let body = "metrics = [\"delta\"]\n[expect.ctl]\nlate = 3\nlost = 0\n\
-                \"scheduled..rx_kernel\" = [\"p99.9 < 80us\", \"min <= -1.5us\"]\ndelta = \"max<=1ms\"";
-    let cell = &good(body, &[]).cells[0];
-    let (path, delta) = (Metric::Span(Point::Scheduled, Point::RxKernel), Metric::Delta);
-    let metric = |metric, of, limit_ns, inclusive| Limit::Metric { metric, of, limit_ns, inclusive };
-    let limits: Vec<Limit> = cell.expect.iter().map(|expectation| expectation.limit).collect();
-    assert_eq!(
-        limits,
-        [
-            Limit::Count { count: Count::Lost, at_most: 0 },
-            Limit::Count { count: Count::Late, at_most: 3 },
-            metric(path, Of::Quantile(3), 80_000, false),
-            metric(path, Of::Min, -1_500, true),
-            metric(delta, Of::Max, 1_000_000, true),
-        ]
-    );
-    assert!(cell.expect.iter().all(|expectation| expectation.stream == "ctl"));
-    assert_eq!(cell.setup.streams[0].metrics, [delta, path]);
-
-    let by_case = "[expect.ctl]\nlost = 0\n[[case]]\nname = \"idle\"\n[[case]]\nname = \"loss\"\n\
-                   set = { \"expect.ctl.lost\" = 5, \"expect.ctl.tx_kernel..rx_kernel\" = \"p50 < 1us\" }";
-    let cells = good(by_case, &[]).cells;
-    assert_eq!((cells[0].expect.len(), cells[1].expect.len()), (1, 2));
-    assert_eq!(cells[1].expect[0].limit, Limit::Count { count: Count::Lost, at_most: 5 });
-}
-
-#[test]
-fn what_a_file_expects_first_of_a_latency_leads_unless_it_says_another() {
-    let lead = |body: &str, set: &[&str]| good(body, set).cells[0].setup.streams[0].lead.map(|lead| lead.to_string());
-    assert_eq!(lead("", &[]), None);
-    assert_eq!(lead("[expect.ctl]\nlost = 0\ndelta = \"max < 1ms\"", &[]), None, "counts and distances are none");
-    // In the order of the file, not of the points.
-    let two = "[expect.ctl]\n\"scheduled..receive\" = \"p99 < 1ms\"\n\"scheduled..wakeup\" = \"p99 < 1ms\"";
-    assert_eq!(lead(two, &[]).as_deref(), Some("scheduled..receive"));
-    let named = good(two, &["stream.ctl.lead=scheduled..send"]);
-    assert!(named.effective.contains("lead = \"scheduled..send\""), "{}", named.effective);
-    let stream = &named.cells[0].setup.streams[0];
-    assert_eq!(stream.lead, Some(Metric::Span(Point::Scheduled, Point::Send)));
-    assert!(stream.metrics.contains(&Metric::Span(Point::Scheduled, Point::Send)), "it is measured");
-    // Where cells expect different things, each has its own.
-    let by_case = "[[case]]\nname = \"x\"\nset = { \"expect.ctl.scheduled..wakeup\" = \"p50 < 1s\" }\n[[case]]\nname = \"y\"\n\
-                   set = { \"expect.ctl.scheduled..send\" = \"p50 < 1s\", \"expect.ctl.rx_kernel..receive\" = \"p50 < 1s\" }";
-    let cells = good(by_case, &[]).cells;
-    let leads: Vec<_> = cells.iter().map(|cell| cell.setup.streams[0].lead.map(|lead| lead.to_string())).collect();
-    assert_eq!(leads, [Some("scheduled..wakeup".to_owned()), Some("scheduled..send".to_owned())]);
-    for (body, set, says) in [
-        ("", "stream.ctl.lead=delta", "`delta` is no latency"),
-        ("", "stream.ctl.lead=scheduled..recieve", "did you mean `scheduled..receive`?"),
-        ("", "stream.ctl.lead=3", "a metric in quotes"),
-        ("stamps = [\"receive\"]", "stream.ctl.lead=scheduled..rx_kernel", "`rx_kernel`, which is not stamped"),
-        ("kind = \"pingpong\"", "stream.ctl.lead=scheduled..reply_receive", "no schedule"),
-    ] {
-        let said = wrong(body, &[set]);
-        assert!(said.contains(says), "{said}");
-    }
-}
-
-#[test]
 fn a_case_says_whether_a_machine_may_lack_it() {
     let body = "[[case]]\nname = \"x\"\noptional = true\n[[case]]\nname = \"y\"\n[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]";
     let optional: Vec<bool> = good(body, &[]).cells.iter().map(|cell| cell.optional).collect();
@@ -362,26 +251,6 @@ fn effective_keeps_what_depends_on_the_cell() {
     let streams = good("[stream.z]\nfrom = \"b\"\nto = \"a\"\n[stream.a1]\nfrom = \"b\"\nto = \"a\"", &[]);
     let names: Vec<_> = streams.cells[0].setup.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["ctl", "z", "a1"], "in the order of the file");
-}
-
-#[test]
-fn two_realtime_spinners_never_share_a_cpu() {
-    let spin = "[stream.b1]\nfrom = \"a\"\nto = \"b\"\nrx = { cpu = 1, wait = \"spin\", policy = \"fifo:80\" }\n";
-    let second = |rx: &str| format!("{spin}[stream.b2]\nfrom = \"a\"\nto = \"b\"\n{rx}\n");
-    assert!(try_load(&second("rx = { cpu = 1, wait = \"spin\", policy = \"rr:1\" }"), &[]).is_err());
-    assert!(try_load(&second("rx = { cpu = \"same\", wait = \"spin\", policy = \"rr:1\" }\ntx.cpu = 1"), &[]).is_err());
-    for fine in
-        ["rx = { cpu = 2, wait = \"spin\", policy = \"fifo:80\" }", "rx = { cpu = 1, wait = \"spin\" }", "rx.cpu = 1"]
-    {
-        good(&second(fine), &[]);
-    }
-    let streams = good(&second("rx = { wait = \"spin\", policy = \"fifo:80\" }"), &[]).cells[0].setup.streams.clone();
-    assert!(spins_realtime(&streams[1], Side::Rx) && !spins_realtime(&streams[1], Side::Tx));
-    let numbered = || streams.iter().zip(0..);
-    let one_cpu = clash(numbered(), |_, _: &u32, _| Some(7));
-    assert_eq!(one_cpu, Some((7, (&streams[1], Side::Rx), (&streams[2], Side::Rx))));
-    assert_eq!(clash(numbered(), |_, number: &u32, _| Some(*number)), None);
-    assert_eq!(clash(numbered(), |_, _: &u32, _| None::<u32>), None);
 }
 
 #[test]

@@ -2,12 +2,9 @@
 //! The run folder: what is written is read back exactly, costs no more than it may, and breaks
 //! with a clear error.
 
-mod codec;
 mod folder;
-mod hlog;
 mod naive;
 mod samples;
-mod schema;
 
 use rand::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;

@@ -38,28 +38,6 @@ const COUNT: usize = 100;
 const VERSION: &str = "two hosts";
 const OTHER: HostId = HostId::numbered(1);
 
-const EXPERIMENT: &str = r#"
-name = "two-hosts"
-[station.a]
-[station.b]
-[stream.there]
-from = "a"
-to = "b"
-reflect = true
-count = 100
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-reply = { cpu = "any", policy = "other" }
-[stream.back]
-from = "b"
-to = "a"
-count = 100
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-"#;
-
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 /// An agent that is a thread of this process, and ends with its orders.
@@ -197,7 +175,7 @@ impl OffsetSource for Known {
     }
 }
 
-/// Nothing is looked at.
+/// A machine that must not be read.
 struct NoMachine;
 
 impl Outside for NoMachine {
@@ -217,7 +195,8 @@ struct Ran {
 }
 
 fn run(mut stations: Stations) -> Ran {
-    let source = tardy_spec::Source { name: "two-hosts.toml".into(), text: EXPERIMENT.to_owned() };
+    let source =
+        tardy_spec::Source { name: "two-hosts.toml".into(), text: tardy_tests::experiment("two-hosts").to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let found = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");
@@ -245,7 +224,7 @@ fn run(mut stations: Stations) -> Ran {
     Ran { streams: ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases: bases.iter().collect() }
 }
 
-/// The halves as they would be had the second host's clock agreed with the first one's.
+/// The halves as they would be if the second host's clock agreed with the first one's.
 fn as_on_one_host(halves: &Halves) -> Halves {
     let mut one = halves.clone();
     one.offsets = EndOffsets::default();
@@ -291,7 +270,7 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
         // Its base time was ordered in its own clock.
         assert!(bases.contains(&(ran.base + Nanos(AHEAD_NS))), "{}: {bases:?}", stream.name);
         // A figure of one host's clock is in the record's JSON as before; that of two has its
-        // offset beside it.
+        // offset next to it.
         let json = serde_json::to_value(&record).expect("JSON");
         let end = if rx.is_some() { "rx" } else { "tx" };
         assert_eq!(json["offsets"][end]["first"]["bound_ns"], BOUND_NS);

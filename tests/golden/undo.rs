@@ -3,19 +3,20 @@
 
 use crate::plan::{Recorder, delete, folder, head, is_empty, killed, line, quiet, steps, two};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command as Program, Stdio};
 use tardy_host::nic::Address;
-use tardy_lab::host::ApplyError;
-use tardy_lab::host::HostId;
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
+use tardy_lab::host::{ApplyError, HostId};
 use tardy_lab::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic};
-use tardy_lab::journal::{self, JournalError};
+use tardy_lab::journal;
+use tardy_lab::journal::JournalError;
 use tardy_lab::process::Identity;
 use tardy_lab::returned::{find, find_back};
-use tardy_lab::slot::Slot;
+use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::undo::{UndoError, leftovers, undo_all};
 
 fn nic() -> TakenNic {
@@ -156,7 +157,7 @@ fn a_journal_of_commands_is_shown_and_never_run() {
     assert!(first.to_string().contains("written by another version of tardy (form 1"), "{first}");
     assert_eq!(first.shown(), ["kill -KILL 77", "sh -c 'id > /tmp/pwned'"]);
     assert!(later.to_string().contains("form 3"), "{later}");
-    assert_eq!(later.shown(), ["{\"v\":3,\"undo_by\":\"magic\\u{1b}[2J\"}"], "no terminal is told anything");
+    assert_eq!(later.shown(), ["{\"v\":3,\"undo_by\":\"magic\\u{1b}[2J\"}"], "no terminal gets a command");
     assert!(dir.join("journal.jsonl").exists(), "nothing is thrown away");
 }
 
@@ -282,7 +283,7 @@ fn after_a_reboot_an_interrupts_number_is_somebody_elses() {
         "a file outlives a boot, nothing else does"
     );
     let told: Vec<_> = done.undone.iter().map(|(slot, put)| (*slot, put.steps, put.of_another_boot)).collect();
-    assert_eq!(told, [(4038, 1, 2), (4039, 0, 1)], "what was dropped is said");
+    assert_eq!(told, [(4038, 1, 2), (4039, 0, 1)], "what was dropped is reported");
     assert!(is_empty(state.path()));
 }
 
@@ -346,4 +347,51 @@ fn a_renamed_device_is_known_by_its_number_and_its_address() {
     assert_eq!((name(&stranger).as_deref(), find_back(&nic(), &stranger)), (Some("enp1s0"), None));
     let other_address = [link("enp1s0", 7, "52:54:00:12:34:56", "")];
     assert_eq!(find_back(&nic(), &other_address).as_deref(), Some("enp1s0"));
+}
+
+#[test]
+fn a_slot_belongs_to_one_and_goes_with_it() {
+    let (state, elsewhere) = (folder(), folder());
+    let slots = [state.path(), state.path(), elsewhere.path()].map(|state| Slot::claim(state).unwrap());
+    let numbers: BTreeSet<u16> = slots.iter().map(Slot::number).collect();
+    assert_eq!(numbers.len(), 3, "also with another state folder: the names are the machine's");
+    assert_eq!(other_runs(state.path()), 0, "this process's own");
+    assert!(leftovers(state.path()).unwrap().is_empty());
+    let live = undo_all(state.path(), &mut Recorder::fine(), &mut quiet).unwrap();
+    assert_eq!((live.live, live.undone.len()), (2, 0));
+    drop(slots);
+    assert!(is_empty(state.path()) && is_empty(elsewhere.path()));
+
+    // Signed by another process, and held: another run.
+    let slot = Slot::claim(state.path()).unwrap();
+    let lock = state.path().join(format!("slots/{}/lock", slot.number()));
+    let init = serde_json::to_string(&Identity::of(1).unwrap()).unwrap();
+    fs::write(&lock, init + "\n").unwrap();
+    assert_eq!(other_runs(state.path()), 1);
+}
+
+#[test]
+fn a_leftover_is_not_claimed_and_an_empty_folder_is() {
+    let state = folder();
+    for slot in 0..64 {
+        killed(state.path(), slot, &steps());
+    }
+    let slot = Slot::claim(state.path()).unwrap();
+    assert!(slot.number() >= 64);
+    let stale = state.path().join(format!("slots/{}", slot.number()));
+    drop(slot);
+    assert!(!stale.exists());
+    for slot in 64..128 {
+        killed(state.path(), slot, "");
+    }
+    let slot = Slot::claim(state.path()).unwrap();
+    assert!((64..128).contains(&slot.number()));
+    assert_eq!(leftovers(state.path()).unwrap().len(), 64);
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_made_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = Slot::claim(file.path()).expect_err("a file is no folder").to_string();
+    assert!(error.contains(file.path().to_str().unwrap()), "{error}");
 }

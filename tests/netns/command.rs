@@ -49,7 +49,7 @@ impl Place {
     pub fn state(&self) -> PathBuf {
         self.dir.path().join("state")
     }
-    /// Any file beside them.
+    /// Any file next to them.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

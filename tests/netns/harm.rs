@@ -3,8 +3,8 @@
 //! what they weigh follows from how long the threads waited. No test knows how fast this machine
 //! is: each holds the verdict against its own evidence.
 
-use crate::answered::orders;
 use crate::command::{Finished, Place, can_run, wait};
+use crate::peers::orders;
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -102,7 +102,7 @@ fn a_busy_task_on_each_cpu_is_named_and_weighs_what_the_realtime_threads_waited(
     let told = told(&run);
     for (cpu, hog, thread) in [(cpus[0], "hog-of-tx", "ctl.tx"), (cpus[1], "hog-of-rx", "ctl.rx")] {
         let verdict = told.iter().find(|verdict| verdict["evidence"]["cpu"] == cpu);
-        let verdict = verdict.unwrap_or_else(|| panic!("nothing is said of CPU {cpu}: {told:?}"));
+        let verdict = verdict.unwrap_or_else(|| panic!("no verdict names CPU {cpu}: {told:?}"));
         assert!(names(verdict).contains(&hog), "{verdict}");
         assert_eq!(verdict["evidence"]["thread"], thread, "{verdict}");
         let policy = verdict["evidence"]["policy"].as_str().unwrap_or_default();
@@ -165,7 +165,7 @@ fn a_task_that_makes_a_realtime_thread_wait_invalidates_the_trial() {
     }
     let told = self::told(&run);
     // The sender's CPU is gone half of the time: nothing on this machine makes that a small wait.
-    let verdict = told.first().unwrap_or_else(|| panic!("nothing is said: {}", run.stdout));
+    let verdict = told.first().unwrap_or_else(|| panic!("there is no verdict: {}", run.stdout));
     assert_eq!((&verdict["evidence"]["cpu"], &verdict["level"]), (&cpus[0].into(), &"invalid".into()), "{verdict}");
     assert_eq!(verdict["evidence"]["thread"], "ctl.tx", "{verdict}");
     assert!(names(verdict).contains(&"above-tx"), "{verdict}");
@@ -202,7 +202,7 @@ fn tasks_that_have_ended_are_named_where_the_kernel_tells_of_them() {
     drop(parent);
     let told = told(&run);
     let verdict = told.iter().find(|verdict| verdict["evidence"]["cpu"] == cpus[0]);
-    let verdict = verdict.unwrap_or_else(|| panic!("nothing is said of CPU {}: {told:?}", cpus[0]));
+    let verdict = verdict.unwrap_or_else(|| panic!("no verdict names CPU {}: {told:?}", cpus[0]));
     let at = names(verdict).iter().position(|name| *name == "short-lived");
     let at = at.unwrap_or_else(|| panic!("those that ended are not named: {verdict}"));
     assert!(verdict["evidence"]["tasks_ended"][at].as_u64() > Some(1), "{verdict}");

@@ -71,8 +71,8 @@ fn says(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The host's own links and qdiscs. Other tests' namespaces come and go meanwhile, so those are
-/// looked at by name.
+/// The host's own links and qdiscs. Other tests' namespaces come and go meanwhile, so the tests
+/// look for their own by name.
 fn as_it_is() -> (String, String) {
     (says("ip", &["-br", "link"]), says("tc", &["qdisc"]))
 }
@@ -144,7 +144,7 @@ fn what_is_built_carries_packets_and_goes_again() {
     let (a, b) = (plan.ends.at("a").expect("an end"), plan.ends.at("b").expect("an end"));
     assert_eq!((received(a), received(b)), (0, 0), "no chatter");
     send_one(a, b);
-    // The port is closed: a port-unreachable comes back. Two packets, no ARP beside them.
+    // The port is closed: a port-unreachable comes back. Two packets, and no ARP.
     assert_eq!((received(a), received(b)), (1, 1));
 
     let put = host.put_back().expect("it can be put back");
@@ -374,7 +374,7 @@ fn undo_waits_for_the_last_command_of_a_killed_run() {
     assert!(namespaces_of(number).is_empty() && slots(state.path()).is_empty());
 }
 
-/// Runs batches until so many are done, then ends its own process, as the kernel would at that
+/// Runs batches until this number is done, then ends its own process, as the kernel would at that
 /// moment.
 struct Dies<'a> {
     runner: Processes<'a>,

@@ -162,7 +162,7 @@ fn own_trace_is_silent_whatever_the_port_the_wait_the_kind_the_policy_and_the_cp
     let verdicts = run.results["verdicts"].as_array().expect("verdicts");
     let traces: Vec<&serde_json::Value> = verdicts.iter().filter(|verdict| verdict["id"] == "own-trace").collect();
     assert!(traces.is_empty(), "{traces:#?}");
-    // From the folder it is judged alike.
+    // Judged from the folder, it gets the same verdicts.
     let again = place.call(place.command("report").arg(place.out()).args(["--format", "json"]));
     let again: serde_json::Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
     assert_eq!(again["verdicts"], run.results["verdicts"]);
@@ -198,7 +198,7 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
         assert_eq!(run.own_traces(), Vec::<&serde_json::Value>::new(), "{name}");
         let observed = run.ids("note").into_iter().filter(|id| id == "observer").count();
         let measured = experiment.cells.iter().any(|cell| tardy_lab::observer::can_measure(&cell.setup));
-        assert_eq!(observed == 1, measured, "{name}: what tx stamps add is said: {:?}", run.ids("note"));
+        assert_eq!(observed == 1, measured, "{name}: what tx stamps add is reported: {:?}", run.ids("note"));
     }
     assert!(runs >= 3, "{runs}");
 }

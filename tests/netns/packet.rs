@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `packet` on the real kernel: tags arrive as they were written, and what a switch on the
-//! way does to them is told.
+//! way does to them is reported.
 
 use crate::command::{Finished, Place, can_run, machine, same, tardy};
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ fn foreign_frames_are_counted_and_become_no_sample() {
 }
 
 /// Two cards in a namespace of the test's own, each cabled to a port of a switch, which passes
-/// every frame on as it is told.
+/// every frame on as it is configured.
 struct Switched {
     name: String,
     place: Place,

@@ -119,7 +119,7 @@ fn a_path_is_built_read_watched_and_put_back_on_another_host() {
     let before = hosts.observe(what(Moment::Before)).unwrap_or_else(|(host, away)| panic!("{host}: {away}"));
     let after = hosts.observe(what(Moment::Behind)).unwrap_or_else(|(host, away)| panic!("{host}: {away}"));
     assert_eq!(before.keys().copied().collect::<Vec<_>>(), [HostId::HERE, OTHER]);
-    // This machine is looked at inside of the other one's readings.
+    // This machine is read between the two readings of the other one.
     let read = |of: &std::collections::BTreeMap<HostId, tardy_lab::host::ask::Observed>, host| {
         of[&host].state.clocks.monotonic_ns
     };
@@ -176,7 +176,7 @@ fn a_steward_whose_coordinator_is_gone_puts_everything_back() {
     let names = host.claim().expect("a slot there");
     host.apply(&elsewhere(names).steps).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(namespaces_of(names.slot()).len(), 2);
-    // As when a coordinator is killed, or a line is cut: nothing is said, the stream ends.
+    // As when a coordinator is killed, or a line is cut: the stream ends without a message.
     drop(host);
     assert!(until(|| namespaces_of(names.slot()).is_empty()));
     assert!(until(|| slots(there.path()).is_empty()));

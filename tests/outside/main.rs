@@ -3,6 +3,5 @@
 //! are exact; the tools are Python's, in the environment that `make setup-test` makes of
 //! packaging/requirements.txt.
 
-mod export;
 mod runs;
 mod tools;

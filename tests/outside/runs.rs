@@ -94,7 +94,7 @@ impl Run {
         self.path("run")
     }
 
-    /// Any file beside it.
+    /// Any file next to it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -113,7 +113,7 @@ impl Run {
         output(tardy(&["export", "--to", to]).arg(self.out()))
     }
 
-    /// The same into a file beside the run, with what it told.
+    /// The same into a file next to the run, with what it printed.
     pub fn exported(&self, to: &str) -> (PathBuf, String) {
         let path = self.path(&format!("exported.{to}"));
         let ended = output(tardy(&["export", "--to", to, "-o"]).arg(&path).arg(self.out()));

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Python's packages read runs: HdrHistogram, jsonschema, DuckDB, Polars, prometheus_client, and
-//! its own reader of XML. Each script compares what its tool reads with the results, and prints
-//! how many figures it compared.
+//! Other people's tools read runs and what `tardy export` writes. Python's packages read
+//! HdrHistogram logs, JSON by jsonschema, samples by DuckDB and Polars, figures by
+//! prometheus_client, and XML: each compares what its tool reads with the results, and prints how
+//! many figures it compared. And `tardy export` as a user calls it: words, files, pipes, folders
+//! that are no runs.
 
-use crate::runs::{LOSSY, PING_PONG, Run, SOUND, output, tardy};
+use crate::runs::{GATED, LOSSY, PING_PONG, Run, SOUND, output, tardy, text};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The environment's interpreter; `None`, and counted as skipped, if there is no such environment.
 fn python(test: &str) -> Option<PathBuf> {
@@ -19,16 +24,16 @@ fn python(test: &str) -> Option<PathBuf> {
     ready.then_some(python)
 }
 
-/// Runs a script; fails with what it says, or if it compared fewer figures than `least`.
-fn check(python: &Path, script: &str, args: &[OsString], least: u32) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside").join(script);
+/// Has a package read something; fails with what it says, or if it compared fewer figures than `least`.
+fn check(python: &Path, what: &str, args: &[OsString], least: u32) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside/read.py");
     // A debugger's or a user's own packages have no say here; nor does it write into the
     // repository.
-    let ended = output(Command::new(python).arg("-B").arg(&script).args(args).env_remove("PYTHONPATH"));
+    let ended = output(Command::new(python).arg("-B").arg(&script).arg(what).args(args).env_remove("PYTHONPATH"));
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success(), "{}: {out}{err}", script.display());
+    assert!(ended.status.success(), "{what}: {out}{err}");
     let compared = out.trim().strip_prefix("compared ").and_then(|n| n.parse::<u32>().ok());
-    assert!(compared.is_some_and(|n| n >= least), "{}: {out}, at least {least} wanted", script.display());
+    assert!(compared.is_some_and(|n| n >= least), "{what}: {out}, at least {least} wanted");
 }
 
 fn args<const N: usize>(paths: [PathBuf; N]) -> [OsString; N] {
@@ -41,19 +46,19 @@ fn hdrhistogram_decodes_the_percentiles_of_the_results() {
     let sound = Run::simulated("sound", SOUND, 0);
     let (log, told) = sound.exported("hlog");
     assert_eq!(told, "", "nothing to be told of a sound run");
-    check(&python, "hlog.py", &args([sound.results(), log, sound.out()]), 100);
+    check(&python, "hlog", &args([sound.results(), log, sound.out()]), 100);
 
     let lossy = Run::simulated("lossy", LOSSY, 1);
     let (log, told) = lossy.exported("hlog");
     assert!(told.contains("packets were lost or not sent: each is counted at 3600 s"), "{told}");
     assert!(told.contains("values are below 0, which an HdrHistogram cannot hold: counted at 0"), "{told}");
-    check(&python, "hlog.py", &args([lossy.results(), log, lossy.out()]), 300);
+    check(&python, "hlog", &args([lossy.results(), log, lossy.out()]), 300);
 
     let killed = Run::killed();
-    check(&python, "hlog.py", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
+    check(&python, "hlog", &args([killed.results(), killed.exported("hlog").0, killed.out()]), 50);
 
     let closed = Run::simulated("closed", PING_PONG, 0);
-    check(&python, "hlog.py", &args([closed.results(), closed.exported("hlog").0, closed.out()]), 50);
+    check(&python, "hlog", &args([closed.results(), closed.exported("hlog").0, closed.out()]), 50);
 }
 
 /// The upper edge of the bucket that a log with five digits counts this value in.
@@ -122,7 +127,7 @@ fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
         }
     }
     assert_eq!(all.len(), 1 + 4 * runs.len() - 1);
-    check(&python, "schema.py", &all, 500);
+    check(&python, "schema", &all, 500);
 }
 
 #[test]
@@ -137,7 +142,7 @@ fn duckdb_and_polars_read_the_samples_as_the_results_say() {
         let schema = run.path("samples.json");
         std::fs::write(&schema, output(&mut tardy(&["schema", "samples"])).stdout).expect("a file");
         let (csv, _) = run.exported("csv");
-        check(&python, "samples.py", &args([run.results(), schema, csv, run.out()]), least);
+        check(&python, "samples", &args([run.results(), schema, csv, run.out()]), least);
     }
 }
 
@@ -158,7 +163,7 @@ fn a_parser_reads_the_junit_of_runs_and_comparisons() {
         compare.args([run.out(), run.out()]).args(conditions).arg("-o").arg(out("compare.xml"));
         let compared = output(&mut compare);
         assert!(matches!(compared.status.code(), Some(0 | 4)), "{}", String::from_utf8_lossy(&compared.stderr));
-        check(&python, "junit.py", &args([run.results(), out("run.xml"), out("compare.xml")]), least);
+        check(&python, "junit", &args([run.results(), out("run.xml"), out("compare.xml")]), least);
     }
 }
 
@@ -176,6 +181,132 @@ fn prometheus_parses_every_figure() {
         runs.push(Run::refused());
     }
     for run in runs {
-        check(&python, "prometheus.py", &args([run.results(), run.exported("prometheus").0]), 150);
+        check(&python, "prometheus", &args([run.results(), run.exported("prometheus").0]), 150);
     }
+}
+
+#[test]
+fn an_unknown_word_names_what_there_is() {
+    let run = Run::simulated("sound", SOUND, 0);
+    for (word, says) in [
+        ("pcapng", "cannot export to `pcapng` yet: choose one of hlog, csv, prometheus"),
+        ("perfetto", "cannot export to `perfetto` yet: choose one of hlog, csv, prometheus"),
+        ("excel", "`excel` is not something to export to: choose one of hlog, csv, prometheus"),
+    ] {
+        let ended = run.export(word);
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(2), 0), "{told}");
+        assert!(told.contains(says), "{told}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_run_is_refused() {
+    let run = Run::simulated("sound", SOUND, 0);
+    for folder in [run.path("nowhere"), run.path("."), run.path("experiment-asked.toml")] {
+        let ended = output(tardy(&["export", "--to", "csv"]).arg(&folder));
+        assert_eq!(ended.status.code(), Some(2), "{}: {}", folder.display(), String::from_utf8_lossy(&ended.stderr));
+    }
+    std::fs::write(run.out().join("results.json"), "{").expect("a file");
+    let ended = run.export("csv");
+    assert_eq!(ended.status.code(), Some(2), "damaged results are reported, not passed over");
+}
+
+#[test]
+fn stdout_and_file_hold_the_same_bytes_and_a_file_is_replaced_whole() {
+    let run = Run::simulated("lossy", LOSSY, 1);
+    for (to, extension) in [("hlog", "hlog"), ("csv", "csv"), ("prometheus", "prom")] {
+        let printed = run.export(to);
+        assert_eq!(printed.status.code(), Some(0));
+        let (path, _) = run.exported(to);
+        assert!(std::fs::read(&path).expect("a file") == printed.stdout, "{to}");
+        std::fs::write(&path, "something older, and longer".repeat(1_000_000)).expect("a file");
+        run.exported(to);
+        assert!(std::fs::read(&path).expect("a file") == printed.stdout, "{to} over another file");
+        // Into a folder, under the experiment's name.
+        let ended = output(tardy(&["export", "--to", to, "-o"]).arg(run.path(".")).arg(run.out()));
+        assert_eq!(ended.status.code(), Some(0));
+        let named = std::fs::read(run.path(&format!("lossy.{extension}"))).expect("a file");
+        assert!(named == printed.stdout, "{to} into a folder");
+    }
+    let left = std::fs::read_dir(run.path(".")).expect("a folder").flatten();
+    let left: Vec<_> = left.filter(|entry| entry.file_name().to_string_lossy().ends_with(".tmp")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is_one() {
+    let run = Run::simulated("lossy", LOSSY, 1);
+    for to in ["hlog", "csv", "prometheus"] {
+        let mut command = tardy(&["export", "--to", to]);
+        let mut child =
+            command.arg(run.out()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tardy starts");
+        let mut first = [0; 10];
+        child.stdout.take().expect("a pipe").read_exact(&mut first).expect("ten bytes");
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(0), "{to}: {}", String::from_utf8_lossy(&ended.stderr));
+
+        let full = || File::options().write(true).open("/dev/full").expect("/dev/full");
+        for command in [
+            tardy(&["export", "--to", to]).arg(run.out()).stdout(full()),
+            tardy(&["export", "--to", to, "-o", "/dev/full"]).arg(run.out()),
+        ] {
+            let ended = output(command);
+            let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert_eq!(ended.status.code(), Some(3), "{to}: {told}");
+            assert!(told.contains("No space left"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_run_without_a_finished_trial_has_a_head_and_no_rows() {
+    let run = Run::simulated("sound", SOUND, 0);
+    std::fs::remove_dir_all(run.out().join("trials")).expect("the trials are removed");
+    std::fs::remove_file(run.out().join("results.json")).expect("the results are removed");
+    let csv = text(&run.exported("csv").0);
+    assert_eq!(csv, "cell,trial,in_figures,stream,seq,scheduled_ns,outcome,flags,pcp,delta\n");
+    let log = text(&run.exported("hlog").0);
+    assert!(
+        log.starts_with("#[Histogram log format version 1.3]\n") && log.lines().all(|l| l.starts_with('#')),
+        "{log}"
+    );
+    let figures = text(&run.exported("prometheus").0);
+    assert!(figures.contains("tardy_run_valid{experiment=\"sound\"} 0\n"), "{figures}");
+}
+
+/// By hand: the class is open from 200 to 300 and from 700 to 800 µs of each millisecond.
+fn opened_before(at: i64) -> i64 {
+    let opened = (at - 200_000).rem_euclid(500_000);
+    at - opened
+}
+
+#[test]
+fn each_packet_has_its_window_how_far_outside_it_left_and_its_slip() {
+    let run = Run::simulated("gated", GATED, 0);
+    let csv = text(&run.exported("csv").0);
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().expect("a head");
+    let gates = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
+    assert_eq!(head[head.len() - gates.len()..], gates);
+    let column = |name: &str| head.iter().position(|known| *known == name).expect("a column");
+    let (mut inside, mut slips) = (0, BTreeMap::<i64, u64>::new());
+    for row in rows {
+        let number = |name: &str| row[column(name)].parse::<i64>().unwrap_or_else(|_| panic!("{name}: {row:?}"));
+        let scheduled = number("scheduled_ns");
+        let left = scheduled + number("scheduled..tx_kernel");
+        // Scheduled early in a window, it belongs to that one.
+        let [own, by] = [scheduled, left].map(opened_before);
+        assert!(scheduled - own < 100_000, "{row:?}");
+        assert_eq!(gates.map(number), [own, own + 100_000, 0, (by - own) / 1_000_000, (by - own) / 500_000], "{row:?}");
+        assert!(left - by < 100_000, "{row:?}");
+        inside += 1;
+        *slips.entry((by - own) / 500_000).or_default() += 1;
+    }
+    let results: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.results()).expect("results")).expect("JSON");
+    let told = &results["cells"][0]["streams"]["ctl"]["gates"];
+    assert_eq!(told["inside"], inside);
+    assert_eq!(told["slips_stream_cycles"], serde_json::to_value(&slips).expect("JSON"));
+    assert!(inside == 6_000 && slips[&0] > 4_000 && slips[&1] > 100, "{slips:?}");
 }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Large runs: the page stays small, draws no more than it has room for, and does not stall. What
-//! is compared is measured in one browser within one test: a busy machine is busy for both.
+//! Runs with many packets, cells, streams or gates. The page of a large run stays small, draws no
+//! more than it has room for, and does not stall: what is compared is measured in one browser
+//! within one test, so that a busy machine is busy for both. In plots that compare cells and
+//! streams, what has no value has no row, no curve and no switch. And the plot of gates has the
+//! phases at which packets came to the driver, with the windows behind them, and a row for each
+//! class.
 
 use crate::browser::{Browser, can_browse};
-use crate::look::{PLOTS, kinds, look, place, said};
-use crate::runs::Run;
+use crate::look::Run;
+use crate::look::{PLOTS, choose, kinds, look, place, said, strings};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const SIM: &str = "delay = \"40us\", jitter = \"20us\", late_share = 0.0001, late = \"900us\", wake = \"5us\"";
 
@@ -154,4 +159,165 @@ fn plots_draw_no_more_points_than_they_have_room_for() {
         }
         browser.close();
     }
+}
+
+const JITTER: &str = "sim = { delay = \"40us\", jitter = \"20us\", wake = \"5us\" }";
+
+/// The switches' texts, their colours, and the words in the picture of the rows.
+fn shown(browser: &mut Browser) -> (Vec<String>, BTreeSet<String>, Vec<String>) {
+    let kinds = kinds(browser);
+    let number = |kind: &str| kinds.iter().position(|other| other == kind).expect("the picture");
+    let (rows, curves) = (number("cells"), number("cells-ccdf"));
+    place(browser, rows);
+    let words = browser.eval(&format!("drawnOn({PLOTS}[{rows}]).words.map((word) => word.text)"));
+    place(browser, curves);
+    let buttons = format!("[...{PLOTS}[{curves}].querySelectorAll('.legend button')]");
+    let titles = browser.eval(&format!("{buttons}.map((button) => button.textContent)"));
+    let colours =
+        browser.eval(&format!("{buttons}.map((button) => getComputedStyle(button, '::before').backgroundColor)"));
+    (strings(&titles), strings(&colours).into_iter().collect(), strings(&words))
+}
+
+#[test]
+fn what_has_no_value_has_no_row_no_switch_and_no_colour() {
+    if !can_browse("what_has_no_value_has_no_row_no_switch_and_no_colour") {
+        return;
+    }
+    // Twelve cells of two streams; `brake` comes before `ctl` by the alphabet, and has other
+    // metrics.
+    let sizes: Vec<String> = (1..=12).map(|n| format!("\"{}B\"", 64 * n)).collect();
+    let brake = format!(
+        "[stream.brake]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\nreflect = true\ncycle = \"1ms\"\ncount = 200\n{JITTER}"
+    );
+    let run = Run::of_stream(
+        1,
+        &format!(
+            "cycle = \"100us\"\ncount = 2000\n{JITTER}\n{brake}\n[matrix]\n\"stream.ctl.size\" = [{}]",
+            sizes.join(", ")
+        ),
+    );
+    let mut browser = Browser::watching(1280);
+    browser.open(&run.page());
+    let chosen = browser.eval("document.querySelector('input[name=metric]:checked').value");
+    assert_eq!(chosen, "scheduled..rx_kernel", "of the stream that the file names first");
+    let mut all = |metric: &str, stream: &str| {
+        choose(&mut browser, metric);
+        let (titles, colours, words) = shown(&mut browser);
+        assert_eq!(titles.len(), 12, "{metric}: {titles:?}");
+        assert!(titles.iter().all(|title| title.ends_with(&format!(", {stream}"))), "{metric}: {titles:?}");
+        assert_eq!(colours.len(), 12, "{metric}: a colour each: {colours:?}");
+        for title in &titles {
+            assert!(words.contains(title), "{metric}: {title} has no row: {words:?}");
+        }
+        assert!(!words.iter().any(|word| word.contains("no values")), "{metric}: {words:?}");
+        titles
+    };
+    let ctl = all("scheduled..rx_kernel", "ctl");
+    let brake = all("scheduled..reply_receive", "brake");
+    assert_eq!(all("scheduled..rx_kernel", "ctl"), ctl);
+    assert_ne!(ctl, brake);
+    // What both have stands stream by stream, in the order of the file.
+    choose(&mut browser, "scheduled..wakeup");
+    let (titles, ..) = shown(&mut browser);
+    assert_eq!(titles, [ctl, brake].concat());
+    browser.close();
+}
+
+/// Class 1 is open from 200 to 300 and from 700 to 800 µs of each millisecond.
+const TAPRIO: &str = "[shaper]\nkind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\n\
+gate_cycle = \"1ms\"\n\
+entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
+const ETF: &str = "[shaper]\nkind = \"etf\"\netf.delta = \"200us\"\n";
+
+fn run(stream: &str, shaper: &str) -> Run {
+    let keys = format!(
+        "cycle = \"500us\"\ncount = 2000\npriority = 3\nlaunch = \"strict\"\n{stream}\n[path]\nqueues = 4\n{shaper}"
+    );
+    Run::of_stream(1, &keys)
+}
+
+fn number(browser: &mut Browser) -> usize {
+    kinds(browser).iter().position(|kind| kind == "gates").expect("a picture of gates")
+}
+
+/// What the readout says at a share of the width, and of the height from the top.
+fn said_at(browser: &mut Browser, n: usize, across: f64, down: f64) -> String {
+    let ((x, y), half) = place(browser, n);
+    let tall = browser.eval(&format!("{PLOTS}[{n}].querySelector('.u-over').getBoundingClientRect().height"));
+    let tall = tall.as_f64().expect("a height");
+    browser.mouse("mouseMoved", (x + half * (2.0 * across - 1.0), y + tall * (down - 0.5)));
+    said(browser, n)
+}
+
+#[test]
+fn phases_stand_on_the_windows_of_their_class() {
+    if !can_browse("phases_stand_on_the_windows_of_their_class") {
+        return;
+    }
+    let early = run("sim = { wake = \"5us\" }", TAPRIO);
+    let mut browser = Browser::watching(1280);
+    browser.open(&early.page());
+    let n = number(&mut browser);
+    let (_, lit, sum) = look(&mut browser)[n].clone();
+    assert!(lit > 50, "the phases are drawn: {lit} pixels");
+    // Four rows, class 0 first: class 1's is the second.
+    let closed = said_at(&mut browser, n, 0.05, 0.375);
+    assert!(closed.contains("class 1") && closed.contains("gate closed") && closed.contains(" 0 packets"), "{closed}");
+    let open = said_at(&mut browser, n, 0.25, 0.375);
+    assert!(open.contains("class 1") && open.contains("gate open"), "{open}");
+    let other = said_at(&mut browser, n, 0.05, 0.875);
+    assert!(other.contains("class 3") && other.contains("gate open"), "{other}");
+    // All packets together are those that were sent.
+    let counts = browser.eval(
+        "(() => { const cell = JSON.parse(document.getElementById('run').textContent).cells[0]; return cell.gates.rows.flatMap((row) => row.counts ?? []).reduce((a, b) => a + b, 0); })()"
+    );
+    assert_eq!(counts, 2_000.0);
+
+    // Later in the window it is another picture; so is the dark one.
+    let late = run("sim = { wake = \"40us\" }", TAPRIO);
+    browser.open(&late.page());
+    let second = look(&mut browser)[n].clone();
+    assert!(second.1 > 50 && second.2 != sum, "{second:?} and {sum}");
+    browser.prefer("dark");
+    assert_ne!(look(&mut browser)[n].2, second.2, "follows the theme");
+    for width in [390, 2560] {
+        browser.resize(width);
+        browser.open(&late.page());
+        assert!(look(&mut browser)[n].1 > 20, "{width} px");
+        assert_eq!(
+            browser.eval("document.documentElement.scrollWidth"),
+            width,
+            "{width} px: nothing is wider than the window"
+        );
+    }
+    browser.close();
+}
+
+#[test]
+fn etf_alone_is_drawn_in_the_streams_own_cycle() {
+    if !can_browse("etf_alone_is_drawn_in_the_streams_own_cycle") {
+        return;
+    }
+    let held = run("tx = { advance = \"400us\" }\nsim = { wake = \"5us\", hold = \"20us\" }", ETF);
+    let mut browser = Browser::watching(1280);
+    browser.open(&held.page());
+    let n = number(&mut browser);
+    assert!(look(&mut browser)[n].1 > 10);
+    let told = [0.02, 0.2, 0.4, 0.6, 0.8].map(|share| said_at(&mut browser, n, share, 0.5));
+    assert!(told.iter().any(|text| text.contains("out of time")), "{told:?}");
+    let axis = browser.eval(&format!("{PLOTS}[{n}].textContent"));
+    assert!(!axis.as_str().unwrap_or("").contains("gate open"), "there are no gates: {axis}");
+    browser.close();
+}
+
+#[test]
+fn without_gates_there_is_no_such_picture() {
+    if !can_browse("without_gates_there_is_no_such_picture") {
+        return;
+    }
+    let run = Run::of(1, 1_000, "delay = \"40us\"", "");
+    let mut browser = Browser::watching(1280);
+    browser.open(&run.page());
+    assert!(!kinds(&mut browser).contains(&"gates".to_owned()));
+    browser.close();
 }

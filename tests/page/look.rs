@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a plot shows: its data's own pixels, the words and strokes that were put on its canvas,
-//! its readout and its view.
+//! What the tests of the page start from. Runs on the simulated port, so that they are exact and
+//! need no root. And what a plot shows: the pixels of its data, the words and strokes on its
+//! canvas, its readout and its view.
 
 use crate::browser::Browser;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tardy_model::load::LoadRecord;
+use tempfile::TempDir;
 
 /// The plots by place in the page.
 pub const PLOTS: &str = "[...document.querySelectorAll('figure[data-kind]')]";
@@ -38,7 +44,7 @@ const LOOK: &str = "(async () => {
 })()";
 
 /// What the looks use, and what keeps the words and strokes of each canvas since it was last
-/// cleared. It stands in the page before its own script.
+/// cleared. It is in the page before the page's own script.
 const WATCH: &str = "(() => {
   const drawn = new WeakMap();
   const of = (canvas) => drawn.get(canvas) ?? drawn.set(canvas, { words: [], points: 0 }).get(canvas);
@@ -118,7 +124,7 @@ pub fn place(browser: &mut Browser, n: usize) -> ((f64, f64), f64) {
     ((of(0), of(1)), of(2))
 }
 
-/// What stands below the plot.
+/// The text below the plot.
 pub fn said(browser: &mut Browser, n: usize) -> String {
     browser.eval(&format!("{PLOTS}[{n}].querySelector('output').textContent")).as_str().unwrap_or("").to_owned()
 }
@@ -136,4 +142,85 @@ pub fn cursor(browser: &mut Browser, n: usize) -> f64 {
          {PLOTS}[{n}].querySelector(of).getBoundingClientRect()); return line.x - over.x; }})()"
     ));
     at.as_f64().expect("a place")
+}
+
+pub struct Run {
+    folder: TempDir,
+}
+
+impl Run {
+    /// Runs a simulated stream: trials, packets of each, the simulation's table, anything else at
+    /// the end of the file.
+    pub fn of(trials: u32, count: u32, sim: &str, more: &str) -> Run {
+        Run::of_stream(trials, &format!("cycle = \"100us\"\ncount = {count}\nsim = {{ {sim} }}\n{more}"))
+    }
+
+    /// The same of a stream of any kind: its keys, and anything else at the end of the file.
+    pub fn of_stream(trials: u32, keys: &str) -> Run {
+        let folder = TempDir::with_prefix("tardy-run-").expect("a temporary folder");
+        let experiment = format!(
+            "name = \"seen\"\ntrials = {trials}\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+             port = \"sim\"\n{keys}\n"
+        );
+        let file = folder.path().join("seen.toml");
+        std::fs::write(&file, experiment).expect("the experiment is written");
+        let run = Run { folder };
+        let mut command = tardy();
+        command.arg("run").arg(&file).arg("--out").arg(run.out());
+        let out = command.env("TARDY_STATE", run.folder.path().join("state")).output().expect("tardy starts");
+        // What is not valid has a page too.
+        let code = out.status.code();
+        assert!(matches!(code, Some(0 | 1 | 4)), "{code:?}: {}", String::from_utf8_lossy(&out.stderr));
+        run
+    }
+
+    /// Two cells of two trials, with outliers, losses and a limit.
+    pub fn usual() -> Run {
+        let sim = "delay = \"40us\", jitter = \"20us\", late_share = 0.002, late = \"900us\", wake = \"5us\"";
+        let more = "[matrix]\n\"stream.ctl.sim.loss\" = [0.0, 0.0005]\n[expect.ctl]\n\
+                    \"scheduled..rx_kernel\" = [\"p99 < 2ms\", \"max < 300us\"]";
+        Run::of(2, 5_000, sim, more)
+    }
+
+    /// The same way, another delay.
+    pub fn other() -> Run {
+        let sim = "delay = \"70us\", jitter = \"5us\", late_share = 0.01, late = \"300us\", wake = \"12us\"";
+        Run::of(2, 5_000, sim, "[matrix]\n\"stream.ctl.sim.loss\" = [0.0, 0.0005]")
+    }
+
+    /// The page after these loads were added to the record of a trial: the simulated port runs
+    /// without any.
+    pub fn with_loads(&self, trial: u32, loads: &BTreeMap<String, LoadRecord>) -> PathBuf {
+        let file = self.out().join(format!("trials/all/{trial}/trial.json"));
+        let text = std::fs::read_to_string(&file).expect("the trial was recorded");
+        let mut record: Value = serde_json::from_str(&text).expect("JSON");
+        record["loads"] = serde_json::to_value(loads).expect("a record");
+        std::fs::write(&file, record.to_string()).expect("the record is written");
+        let page = self.folder.path().join(format!("beside-{trial}.html"));
+        std::fs::write(&page, self.drawn_again()).expect("the page is written");
+        page
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// The page that the run wrote.
+    pub fn page(&self) -> PathBuf {
+        self.out().join("report.html")
+    }
+
+    /// The page made again from the folder.
+    pub fn drawn_again(&self) -> String {
+        let out = tardy().args(["report", "--format", "html"]).arg(self.out()).output().expect("tardy starts");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).expect("a page is text")
+    }
+}
+
+fn tardy() -> Command {
+    let program = std::env::var_os("TARDY").map_or_else(|| Path::new("../dist/tardy").into(), PathBuf::from);
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    command
 }

@@ -4,18 +4,12 @@
 
 mod axes;
 mod browser;
-mod fit;
-mod gates;
-mod hand;
 mod large;
 mod look;
-mod runs;
-mod several;
 mod timed;
 
 use browser::{Browser, can_browse};
-use look::{PLOTS, choose, look, place, strings};
-use runs::Run;
+use look::{PLOTS, Run, choose, look, place, strings};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine's loops, matcher and clocks on simulated ones: every figure is known beforehand.
 
+use crate::ports::{Clock, order};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tardy_engine::halves::join;
 use tardy_engine::load::Watch;
-use tardy_engine::port::sim::{self, SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
+use tardy_engine::order::{ReceiveOrder, ThreadOrder};
+use tardy_engine::port::sim::{SEND_CALL_NS, TO_DRIVER_NS, TO_SCHED_NS};
+use tardy_engine::port::{BATCH, Inbox, ReceivePort, Received, Timer, sim};
+use tardy_engine::receiver::{Receiver, Shared};
 use tardy_engine::schedule::{Schedule, base_time, lead_in};
+use tardy_model::frame::{Frame, PacketKind};
 use tardy_model::load::InstanceRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, Outcome};
@@ -130,7 +137,7 @@ fn a_held_packet_is_reordered_and_a_doubled_one_counts_once() {
     assert!((20..90).contains(&flagged(Flags::DUPLICATE)), "{}", flagged(Flags::DUPLICATE));
     assert_eq!(record.counters.duplicates, flagged(Flags::DUPLICATE));
     assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received));
-    // One that was held arrives a cycle late, just behind its successor.
+    // One that was held arrives a cycle late, directly after its successor.
     for row in (0..999).filter(|row| batch.flags[*row].has(Flags::REORDERED)) {
         let behind = batch.stamp_ns(row, Point::RxKernel).zip(batch.stamp_ns(row + 1, Point::RxKernel));
         assert!(behind.is_some_and(|(held, next)| held > next), "packet {row}: {behind:?}");
@@ -279,4 +286,166 @@ fn a_load_that_stalled_at_the_base_time_kept_its_leads_bytes_as_the_trials() {
     let now = clock::now::<Tai>();
     assert_eq!(bytes_in_trial(now + Nanos::from_millis(300)), 0, "no call was made in the trial");
     assert_eq!(bytes_in_trial(now + Nanos::from_secs(3_600)), 4_096, "over before the trial: told as it was");
+}
+
+/// What a receive call brings, one after the other.
+struct Script {
+    steps: VecDeque<Step>,
+    wait: Wait,
+    /// Whether many were asked for, call by call.
+    many: Vec<bool>,
+    inbox: Inbox,
+}
+
+enum Step {
+    Bring(Vec<u8>),
+    Nothing,
+    TimedOut,
+    Break(i32),
+}
+
+impl ReceivePort for Script {
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
+    }
+    fn receive(&mut self, many: bool) -> Result<Received, i32> {
+        self.many.push(many);
+        match self.steps.pop_front() {
+            Some(Step::Bring(payload)) => {
+                self.inbox.put(0, &payload, Some(Instant::from_ns(5)));
+                let mut packets = 1;
+                while many && packets < BATCH && matches!(self.steps.front(), Some(Step::Bring(_))) {
+                    let Some(Step::Bring(payload)) = self.steps.pop_front() else { break };
+                    self.inbox.put(packets, &payload, Some(Instant::from_ns(5)));
+                    packets += 1;
+                }
+                Ok(Received::Packets(packets))
+            }
+            Some(Step::Nothing) => Ok(Received::Nothing),
+            Some(Step::Break(errno)) => Err(errno),
+            Some(Step::TimedOut) | None => Ok(Received::TimedOut),
+        }
+    }
+    fn spins(&self) -> bool {
+        self.wait == Wait::Spin
+    }
+    fn ended(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+fn packet(kind: PacketKind, nonce: u64, seq: u32) -> Step {
+    let mut payload = vec![0; 64];
+    Frame { kind, stream: 1, size: 64, nonce, seq }.write(&mut payload);
+    Step::Bring(payload)
+}
+
+fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
+    let order = ReceiveOrder {
+        order: order(10, 1_000),
+        thread: ThreadOrder { cpu: None, policy: Policy::Other },
+        local: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
+        device: String::new(),
+        wait,
+        replies: false,
+    };
+    let (mut receiver, shared) = (Receiver::new(order), Shared::default());
+    let mut script = Script { steps: steps.into(), wait, many: Vec::new(), inbox: Inbox::new(65) };
+    receiver.run(&mut Clock::default(), &mut script, &shared);
+    (receiver, shared)
+}
+
+#[test]
+fn a_readiness_that_yields_nothing_is_survived_and_counted() {
+    let test = |seq| packet(PacketKind::Test, 77, seq);
+    let steps = || vec![test(0), Step::Nothing, Step::Nothing, test(1), Step::TimedOut, Step::Nothing, test(2)];
+    let (receiver, _) = receive(steps(), Wait::Poll);
+    assert_eq!(receiver.counters.empty_wakeups, 3);
+    assert_eq!(receiver.finish().iter().map(|arrival| arrival.seq).collect::<Vec<_>>(), [0, 1, 2]);
+    let (receiver, _) = receive(steps(), Wait::Spin);
+    assert_eq!(receiver.counters.empty_wakeups, 0, "a spinning loop asks for nothing all the time");
+}
+
+#[test]
+fn strangers_warm_up_and_doubles_are_told_apart() {
+    let long = Step::Bring(vec![7; 1_000]);
+    let steps = vec![
+        packet(PacketKind::WarmUp, 77, 900),
+        packet(PacketKind::WarmUp, 77, u32::MAX),
+        packet(PacketKind::Test, 78, 0),
+        packet(PacketKind::Test, 77, 10),
+        Step::Bring(Vec::new()),
+        long,
+        packet(PacketKind::Test, 77, 3),
+        packet(PacketKind::Test, 77, 3),
+    ];
+    let (receiver, shared) = receive(steps, Wait::Block);
+    assert_eq!(receiver.counters.foreign, 4, "another nonce, a number too high, an empty one, a long one");
+    assert_eq!(shared.warm.load(std::sync::atomic::Ordering::Relaxed), 1, "the probe is no warm-up packet");
+    assert_eq!(shared.live.done(), 1, "a double is not another packet");
+    assert_eq!(receiver.finish().len(), 2, "both arrivals are recorded");
+}
+
+#[test]
+fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one() {
+    /// Packets 500 µs apart.
+    struct Slow(Clock);
+    impl Timer for Slow {
+        fn now(&mut self) -> Instant<Tai> {
+            self.0.0 += 500_000;
+            self.0.now()
+        }
+        fn sleep_until(&mut self, at: Instant<Tai>) {
+            self.0.sleep_until(at);
+        }
+        fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+            self.0.spin_until(at)
+        }
+    }
+    let order = || ReceiveOrder {
+        order: order(200, 1_000),
+        thread: ThreadOrder { cpu: None, policy: Policy::Other },
+        local: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
+        device: String::new(),
+        wait: Wait::Block,
+        replies: false,
+    };
+    let script = || {
+        let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();
+        Script { steps, wait: Wait::Block, many: Vec::new(), inbox: Inbox::new(65) }
+    };
+    let (mut fast, mut behind) = (script(), Receiver::new(order()));
+    behind.run(&mut Clock::default(), &mut fast, &Shared::default());
+    assert_eq!(fast.many[..4], [false, false, true, true], "two packets within 3 µs: the rest was waiting");
+    assert!(fast.many.len() < 12, "200 packets by {} calls", fast.many.len());
+    let (mut slow, mut calm) = (script(), Receiver::new(order()));
+    calm.run(&mut Slow(Clock::default()), &mut slow, &Shared::default());
+    assert!(slow.many.iter().all(|many| !many) && slow.many.len() == 200);
+    let (behind, calm) = (behind.finish(), calm.finish());
+    let packets = |arrivals: &[tardy_engine::receiver::Arrival]| arrivals.iter().map(|a| a.seq).collect::<Vec<_>>();
+    assert_eq!(packets(&behind), (0..200).collect::<Vec<_>>());
+    assert_eq!(packets(&calm), packets(&behind));
+    // Packets of one call share its end.
+    assert_eq!(behind[3].receive_ns, behind[10].receive_ns);
+}
+
+#[test]
+fn a_broken_socket_ends_the_loop_and_is_told() {
+    let steps = vec![packet(PacketKind::Test, 77, 0), Step::Break(9), packet(PacketKind::Test, 77, 1)];
+    let (receiver, _) = receive(steps, Wait::Block);
+    assert_eq!(receiver.counters.broken_errno, 9);
+    assert_eq!(receiver.finish().len(), 1);
+}
+
+#[test]
+fn arrivals_beyond_the_recorder_are_counted() {
+    let many = (0..3_000).map(|n| packet(PacketKind::Test, 77, n % 10)).collect();
+    let (receiver, _) = receive(many, Wait::Block);
+    let dropped = receiver.counters.records_dropped;
+    assert!(dropped > 0, "room is bounded");
+    assert_eq!(dropped + receiver.finish().len() as u64, 3_000, "none is uncounted");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A million foreign packets between those of a trial change no sample: the same rows, to the
-//! nanosecond, as without them.
+//! Packets that are not the trial's. A million foreign ones between its packets change no sample:
+//! the same rows, to the nanosecond, as without them. Those of the lead-in are answered by the same
+//! code as the trial's, and leave no trace in what is recorded.
 
 use crate::engine::stream;
 use rand::{Rng, RngCore, SeedableRng};
@@ -9,14 +10,15 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use tardy_engine::matcher::{Match, Matched};
-use tardy_engine::order::{ReceiveOrder, StreamOrder, ThreadOrder};
-use tardy_engine::port::{Inbox, ReceivePort, Received, Timer, sim};
+use tardy_engine::order::{ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, sim};
 use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
-use tardy_model::frame::{Frame, HEAD, PacketKind};
+use tardy_engine::reflector::Reflector;
+use tardy_model::frame::{Frame, HEAD, LEAD, PacketKind};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Policy, Sim, Stream, Wait};
+use tardy_model::stream::{Overrun, Policy, Sim, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Conversion, Instant, Nanos, Tai};
 
@@ -63,7 +65,7 @@ impl Timer for Clock {
     }
 }
 
-/// Brings the trial's packets, and so many foreign ones before each and after the last.
+/// Brings the trial's packets, and a number of foreign ones before each and after the last.
 struct Crowded {
     now: Rc<Cell<i64>>,
     packets: Vec<(i64, u32)>,
@@ -235,4 +237,230 @@ fn a_million_foreign_packets_change_no_sample() {
     assert_eq!(counters, ReceiverCounters { foreign: thrown, ..ReceiverCounters::default() }, "each one is counted");
     assert_eq!(crowded_done, done, "progress counts the trial's packets");
     assert_eq!(crowded, alone, "every row is the same");
+}
+
+/// A clock that counts how often it is read.
+#[derive(Default)]
+struct Reads(i64);
+
+impl Timer for Reads {
+    fn now(&mut self) -> Instant<Tai> {
+        self.0 += 1;
+        Instant::from_ns(self.0)
+    }
+    fn sleep_until(&mut self, _: Instant<Tai>) {}
+    fn spin_until(&mut self, _: Instant<Tai>) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+/// A clock that requests move on, and that counts how often a thread slept.
+#[derive(Clone, Default)]
+struct Shown {
+    now_ns: Rc<Cell<i64>>,
+    slept: Rc<Cell<u32>>,
+}
+
+impl Timer for Shown {
+    fn now(&mut self) -> Instant<Tai> {
+        Instant::from_ns(self.now_ns.get())
+    }
+    fn sleep_until(&mut self, at: Instant<Tai>) {
+        self.slept.set(self.slept.get() + 1);
+        self.now_ns.set(self.now_ns.get().max(at.ns()));
+    }
+    fn spin_until(&mut self, _: Instant<Tai>) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+/// Brings requests at these instants, ns, or later if the thread slept.
+struct Timed {
+    clock: Shown,
+    at: Vec<i64>,
+    next: u32,
+    inbox: Inbox,
+}
+
+impl ReceivePort for Timed {
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
+    }
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
+        let mut payload = vec![0; 64];
+        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.next }.write(&mut payload);
+        self.next += 1;
+        let at = self.at.remove(0);
+        self.clock.now_ns.set(self.clock.now_ns.get().max(at));
+        self.inbox.put(0, &payload, None);
+        Ok(Received::Packets(1))
+    }
+    fn spins(&self) -> bool {
+        false
+    }
+    fn ended(&self) -> bool {
+        self.at.is_empty()
+    }
+}
+
+/// Brings one request after the other.
+struct Requests {
+    left: Vec<u32>,
+    inbox: Inbox,
+}
+
+impl ReceivePort for Requests {
+    type Lent = Inbox;
+
+    fn lent(&self) -> &Inbox {
+        &self.inbox
+    }
+    fn receive(&mut self, _many: bool) -> Result<Received, i32> {
+        let mut payload = vec![0; 64];
+        Frame { kind: PacketKind::Test, stream: 1, size: 64, nonce: 77, seq: self.left.remove(0) }.write(&mut payload);
+        self.inbox.put(0, &payload, None);
+        Ok(Received::Packets(1))
+    }
+    fn spins(&self) -> bool {
+        false
+    }
+    fn ended(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+/// What was answered, and after how many answers the connection is reset.
+struct Answers(Vec<(PacketKind, u32)>, usize);
+
+impl SendPort for Answers {
+    fn send(&mut self, payload: &[u8], key: u32, _: Option<Instant<Tai>>) -> Result<u32, i32> {
+        let frame = Frame::read(payload).expect("a frame");
+        if self.0.len() == self.1 {
+            return Err(libc::ECONNRESET);
+        }
+        self.0.push((frame.kind, frame.seq));
+        Ok(key)
+    }
+    fn drain(&mut self, _: impl FnMut(TxStamp)) -> usize {
+        0
+    }
+}
+
+fn reflector() -> Reflector {
+    reflector_of(Nanos::ZERO)
+}
+
+fn reflector_of(cycle: Nanos) -> Reflector {
+    let order = StreamOrder {
+        stream: StreamId::numbered(1),
+        nonce: 77,
+        cycle,
+        count: 10,
+        size: 64,
+        reply_size: 64,
+        kind: tardy_model::stream::Kind::Pingpong,
+        port: tardy_model::stream::Port::Udp,
+        nodelay: true,
+        ethertype: tardy_model::ethernet::ETHERTYPE,
+        tag: None,
+        stamps: vec![Point::Receive, Point::ReplySend, Point::ReplyTxKernel],
+        lead: None,
+    };
+    let (thread, local) = (ThreadOrder { cpu: None, policy: Policy::Other }, Ipv4Addr::LOCALHOST.into());
+    let receive = ReceiveOrder {
+        order: order.clone(),
+        thread: thread.clone(),
+        local,
+        port: 1,
+        device: String::new(),
+        wait: Wait::Block,
+        replies: false,
+    };
+    let send = SendOrder {
+        order,
+        thread,
+        local,
+        peer: local,
+        port: 1,
+        device: String::new(),
+        macs: [[0; 6]; 2],
+        priority: 0,
+        advance: Nanos::ZERO,
+        spin: Nanos::ZERO,
+        overrun: Overrun::Burst,
+        replies: true,
+        launch: None,
+    };
+    Reflector::new(ReflectOrder { receive, send })
+}
+
+/// Runs these requests; what was answered, and how often the clock was read.
+fn answered(requests: Vec<u32>) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shared) {
+    until_reset(requests, usize::MAX)
+}
+
+/// The same with a connection that is reset after this number of answers.
+fn until_reset(requests: Vec<u32>, answers: usize) -> (Reflector, Vec<(PacketKind, u32)>, i64, Shared) {
+    let (mut reflector, mut clock, mut answers) = (reflector(), Reads::default(), Answers(Vec::new(), answers));
+    let shared = Shared::default();
+    reflector.run(&mut clock, &mut Requests { left: requests, inbox: Inbox::new(65) }, &mut answers, &shared);
+    (reflector, answers.0, clock.0, shared)
+}
+
+#[test]
+fn the_first_request_of_a_trial_was_answered_by_code_that_nothing_had_warmed() {
+    let (reflector, answers, reads, shared) = answered(vec![LEAD, LEAD, 0, 1, LEAD]);
+    let replies = [LEAD, LEAD, 0, 1, LEAD].map(|seq| (PacketKind::Reply, seq));
+    assert_eq!(answers, replies);
+    // It took the same way: the clock was read as often as for the trial's packets alone.
+    let (_, _, of_trials, _) = answered(vec![0, 1, 2, 3, 4]);
+    assert_eq!(reads, of_trials);
+    // And left nothing behind.
+    assert_eq!((reflector.sender.counters.sent, reflector.sender.counters.refused), (2, 0));
+    assert_eq!((reflector.receiver.counters.foreign, reflector.receiver.counters.records_dropped), (0, 0));
+    assert_eq!((shared.live.done(), shared.warm.load(std::sync::atomic::Ordering::Relaxed)), (2, 0));
+    let half = reflector.sender.finish();
+    assert_eq!(half.sending.iter().filter(|sending| sending.sent()).count(), 2);
+    assert_eq!(half.send.iter().filter(|stamp| stamp.is_some()).count(), 2);
+    let arrivals: Vec<u32> = reflector.receiver.finish().iter().map(|arrival| arrival.seq).collect();
+    assert_eq!(arrivals, [0, 1]);
+}
+
+#[test]
+fn a_packet_of_the_lead_in_is_counted_among_none_of_the_trials_when_it_comes_twice() {
+    let (reflector, answers, ..) = answered(vec![LEAD; 200]);
+    assert_eq!(answers.len(), 200, "each is answered: it is not known as a double");
+    assert_eq!(reflector.sender.counters.sent, 0);
+}
+
+#[test]
+fn a_reset_that_an_answer_met_was_not_told_by_the_reflector() {
+    // The kernel reports it once, to the next call. The receive call after that found the end of a
+    // connection and no reason.
+    for requests in [vec![LEAD, 0, 1, 2], vec![LEAD, 0, 1, LEAD]] {
+        let (reflector, answers, ..) = until_reset(requests, 3);
+        assert_eq!(answers.len(), 3);
+        assert_eq!(reflector.receiver.counters.broken_errno, libc::ECONNRESET);
+    }
+    let (reflector, ..) = answered(vec![LEAD, 0, 1, 2]);
+    assert_eq!(reflector.receiver.counters.broken_errno, 0);
+}
+
+#[test]
+fn a_reflector_slept_half_a_cycle_behind_each_answer_though_the_next_request_was_there() {
+    let slept = |at: Vec<i64>| {
+        let (clock, mut answers) = (Shown::default(), Answers(Vec::new(), usize::MAX));
+        let mut requests = Timed { clock: clock.clone(), at, next: 0, inbox: Inbox::new(65) };
+        reflector_of(Nanos(500_000)).run(&mut clock.clone(), &mut requests, &mut answers, &Shared::default());
+        (answers.0.len(), clock.slept.get())
+    };
+    let cycle = 500_000;
+    // In step with the cycle, stamps are fetched behind all answers but the first.
+    assert_eq!(slept((1..=9).map(|n| n * cycle).collect()), (9, 8));
+    // All at once, in pairs, and late ones: never.
+    assert_eq!(slept(vec![cycle; 9]), (9, 0));
+    assert_eq!(slept((1..=8).map(|n| (n + 1) / 2 * 2 * cycle + n % 2).collect()), (8, 0));
+    assert_eq!(slept((1..=8).map(|n| n * cycle + n * n * 130_000).collect()), (8, 0));
 }

@@ -4,8 +4,6 @@
 mod answered;
 mod engine;
 mod foreign;
-mod lead_in;
-mod own_trace;
 mod ports;
 mod shapers;
 mod soak;

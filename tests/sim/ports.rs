@@ -8,20 +8,19 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use tardy_engine::live::Live;
-use tardy_engine::order::{ReceiveOrder, SendOrder, StreamOrder, ThreadOrder};
-use tardy_engine::port::{BATCH, DRAIN, Inbox, ReceivePort, Received, SendPort, Timer, TxPoint, TxStamp};
-use tardy_engine::receiver::{Receiver, Shared};
+use tardy_engine::order::{SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::sender::Sender;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::stream::{Overrun, Policy, Wait};
+use tardy_model::stream::{Overrun, Policy};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{Between, OwnNotes, OwnReason};
 
 /// A clock that moves by 10 ns a look and sleeps exactly.
 #[derive(Default)]
-struct Clock(i64);
+pub(super) struct Clock(pub(super) i64);
 
 impl Timer for Clock {
     fn now(&mut self) -> Instant<Tai> {
@@ -55,7 +54,7 @@ impl Timer for Shown {
     }
 }
 
-fn order(count: u32, cycle_ns: i64) -> StreamOrder {
+pub(super) fn order(count: u32, cycle_ns: i64) -> StreamOrder {
     StreamOrder {
         stream: StreamId::numbered(1),
         nonce: 77,
@@ -95,8 +94,8 @@ fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
     }
 }
 
-/// A socket whose kernel counts the keys itself, with room for so many stamps; some sends are
-/// refused, each using a key up.
+/// A socket whose kernel counts the keys itself, with room for a number of stamps. It refuses some
+/// sends, and each of those uses a key up.
 struct Socket {
     room: usize,
     queue: VecDeque<TxStamp>,
@@ -113,10 +112,10 @@ struct Socket {
     device: bool,
     /// There is a VLAN device before it, which stamps too.
     vlan: bool,
-    /// A queue discipline holds the last packets, so many: their stamps come later.
+    /// A queue discipline holds this number of the last packets: their stamps come later.
     holds: usize,
     held: Vec<TxStamp>,
-    /// The room that it says it has.
+    /// The room that it claims to have.
     said: usize,
     /// Packets of the lead-in and the lead-out: how many of the trial's had been sent by then.
     leads: Vec<u32>,
@@ -202,8 +201,8 @@ impl SendPort for Socket {
         for (n, key) in keys.iter_mut().enumerate() {
             match self.send(&payloads[n * size..][..size], *key, None) {
                 Ok(stamped) => *key = stamped,
-                // As sendmmsg does: what went out is told, and the refusal, which used a key up,
-                // when it is tried again.
+                // As sendmmsg does: it reports what went out, and the refusal, which used a key up,
+                // when the caller tries again.
                 Err(errno) => return if n == 0 { Err(errno) } else { Ok(n) },
             }
         }
@@ -438,166 +437,4 @@ fn a_stop_ends_the_trial_with_what_was_sent() {
     let base = Instant::from_ns(1_000_000_000);
     sender.run(&mut Clock::default(), &mut Socket::new(100, vec![]), base, &AtomicBool::new(true), &Live::default());
     assert_eq!((sender.counters.sent, sender.finish().len()), (0, 0));
-}
-
-/// What a receive call brings, one after the other.
-struct Script {
-    steps: VecDeque<Step>,
-    wait: Wait,
-    /// Whether many were asked for, call by call.
-    many: Vec<bool>,
-    inbox: Inbox,
-}
-
-enum Step {
-    Bring(Vec<u8>),
-    Nothing,
-    TimedOut,
-    Break(i32),
-}
-
-impl ReceivePort for Script {
-    type Lent = Inbox;
-
-    fn lent(&self) -> &Inbox {
-        &self.inbox
-    }
-    fn receive(&mut self, many: bool) -> Result<Received, i32> {
-        self.many.push(many);
-        match self.steps.pop_front() {
-            Some(Step::Bring(payload)) => {
-                self.inbox.put(0, &payload, Some(Instant::from_ns(5)));
-                let mut packets = 1;
-                while many && packets < BATCH && matches!(self.steps.front(), Some(Step::Bring(_))) {
-                    let Some(Step::Bring(payload)) = self.steps.pop_front() else { break };
-                    self.inbox.put(packets, &payload, Some(Instant::from_ns(5)));
-                    packets += 1;
-                }
-                Ok(Received::Packets(packets))
-            }
-            Some(Step::Nothing) => Ok(Received::Nothing),
-            Some(Step::Break(errno)) => Err(errno),
-            Some(Step::TimedOut) | None => Ok(Received::TimedOut),
-        }
-    }
-    fn spins(&self) -> bool {
-        self.wait == Wait::Spin
-    }
-    fn ended(&self) -> bool {
-        self.steps.is_empty()
-    }
-}
-
-fn packet(kind: PacketKind, nonce: u64, seq: u32) -> Step {
-    let mut payload = vec![0; 64];
-    Frame { kind, stream: 1, size: 64, nonce, seq }.write(&mut payload);
-    Step::Bring(payload)
-}
-
-fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
-    let order = ReceiveOrder {
-        order: order(10, 1_000),
-        thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST.into(),
-        port: 1,
-        device: String::new(),
-        wait,
-        replies: false,
-    };
-    let (mut receiver, shared) = (Receiver::new(order), Shared::default());
-    let mut script = Script { steps: steps.into(), wait, many: Vec::new(), inbox: Inbox::new(65) };
-    receiver.run(&mut Clock::default(), &mut script, &shared);
-    (receiver, shared)
-}
-
-#[test]
-fn a_readiness_that_yields_nothing_is_survived_and_counted() {
-    let test = |seq| packet(PacketKind::Test, 77, seq);
-    let steps = || vec![test(0), Step::Nothing, Step::Nothing, test(1), Step::TimedOut, Step::Nothing, test(2)];
-    let (receiver, _) = receive(steps(), Wait::Poll);
-    assert_eq!(receiver.counters.empty_wakeups, 3);
-    assert_eq!(receiver.finish().iter().map(|arrival| arrival.seq).collect::<Vec<_>>(), [0, 1, 2]);
-    let (receiver, _) = receive(steps(), Wait::Spin);
-    assert_eq!(receiver.counters.empty_wakeups, 0, "a spinning loop asks for nothing all the time");
-}
-
-#[test]
-fn strangers_warm_up_and_doubles_are_told_apart() {
-    let long = Step::Bring(vec![7; 1_000]);
-    let steps = vec![
-        packet(PacketKind::WarmUp, 77, 900),
-        packet(PacketKind::WarmUp, 77, u32::MAX),
-        packet(PacketKind::Test, 78, 0),
-        packet(PacketKind::Test, 77, 10),
-        Step::Bring(Vec::new()),
-        long,
-        packet(PacketKind::Test, 77, 3),
-        packet(PacketKind::Test, 77, 3),
-    ];
-    let (receiver, shared) = receive(steps, Wait::Block);
-    assert_eq!(receiver.counters.foreign, 4, "another nonce, a number too high, an empty one, a long one");
-    assert_eq!(shared.warm.load(std::sync::atomic::Ordering::Relaxed), 1, "the probe is no warm-up packet");
-    assert_eq!(shared.live.done(), 1, "a double is not another packet");
-    assert_eq!(receiver.finish().len(), 2, "both arrivals are recorded");
-}
-
-#[test]
-fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one() {
-    /// Packets 500 µs apart.
-    struct Slow(Clock);
-    impl Timer for Slow {
-        fn now(&mut self) -> Instant<Tai> {
-            self.0.0 += 500_000;
-            self.0.now()
-        }
-        fn sleep_until(&mut self, at: Instant<Tai>) {
-            self.0.sleep_until(at);
-        }
-        fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
-            self.0.spin_until(at)
-        }
-    }
-    let order = || ReceiveOrder {
-        order: order(200, 1_000),
-        thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST.into(),
-        port: 1,
-        device: String::new(),
-        wait: Wait::Block,
-        replies: false,
-    };
-    let script = || {
-        let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();
-        Script { steps, wait: Wait::Block, many: Vec::new(), inbox: Inbox::new(65) }
-    };
-    let (mut fast, mut behind) = (script(), Receiver::new(order()));
-    behind.run(&mut Clock::default(), &mut fast, &Shared::default());
-    assert_eq!(fast.many[..4], [false, false, true, true], "two packets within 3 µs: the rest was waiting");
-    assert!(fast.many.len() < 12, "200 packets by {} calls", fast.many.len());
-    let (mut slow, mut calm) = (script(), Receiver::new(order()));
-    calm.run(&mut Slow(Clock::default()), &mut slow, &Shared::default());
-    assert!(slow.many.iter().all(|many| !many) && slow.many.len() == 200);
-    let (behind, calm) = (behind.finish(), calm.finish());
-    let packets = |arrivals: &[tardy_engine::receiver::Arrival]| arrivals.iter().map(|a| a.seq).collect::<Vec<_>>();
-    assert_eq!(packets(&behind), (0..200).collect::<Vec<_>>());
-    assert_eq!(packets(&calm), packets(&behind));
-    // Packets of one call share its end.
-    assert_eq!(behind[3].receive_ns, behind[10].receive_ns);
-}
-
-#[test]
-fn a_broken_socket_ends_the_loop_and_is_told() {
-    let steps = vec![packet(PacketKind::Test, 77, 0), Step::Break(9), packet(PacketKind::Test, 77, 1)];
-    let (receiver, _) = receive(steps, Wait::Block);
-    assert_eq!(receiver.counters.broken_errno, 9);
-    assert_eq!(receiver.finish().len(), 1);
-}
-
-#[test]
-fn arrivals_beyond_the_recorder_are_counted() {
-    let many = (0..3_000).map(|n| packet(PacketKind::Test, 77, n % 10)).collect();
-    let (receiver, _) = receive(many, Wait::Block);
-    let dropped = receiver.counters.records_dropped;
-    assert!(dropped > 0, "room is bounded");
-    assert_eq!(dropped + receiver.finish().len() as u64, 3_000, "none is uncounted");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue disciplines on the simulated port: when each packet leaves, and what is dropped and how
-//! that is told, to the nanosecond.
+//! Queue disciplines on the simulated port: when each packet leaves, what they drop, and how tardy
+//! reports that, to the nanosecond.
 
 use crate::engine::stream;
 use std::error::Error;
@@ -53,7 +53,7 @@ impl Sink for Kept {
     }
 }
 
-/// The only trial of an experiment, and what is said of it.
+/// The only trial of an experiment, and its verdicts.
 struct Trial {
     record: TrialRecord,
     batch: Batch,
@@ -264,7 +264,7 @@ fn launch_times_outside_every_window_are_dropped_without_a_report_and_not_taken_
     assert_eq!(lost(&batch), 500 + on_the_path);
     let drops = trial.shaper.drops();
     assert!((500..=520).contains(&drops), "the lead-in's too: {drops}");
-    // Counters that own to fewer are no evidence.
+    // Counters that account for fewer are no evidence.
     assert_eq!(unreported(&mut batch.clone(), &mut record.clone(), 499), 0);
     assert_eq!(unreported(&mut batch, &mut record, drops), 500);
     assert_eq!((lost(&batch), record.counters.qdisc_dropped), (on_the_path, 500));

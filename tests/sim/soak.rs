@@ -24,7 +24,7 @@ use tardy_store::write_samples;
 /// count as this one's.
 const ALONE: &str = "TARDY_SOAK_ALONE";
 const NAME: &str = "soak::hours_of_simulated_trials_stay_exact_and_take_no_more_memory";
-/// Kinds of trial, and draws of each: after so many trials every one has been seen.
+/// Kinds of trial, and draws of each: after KINDS × DRAWS trials every one has been seen.
 const KINDS: u32 = 4;
 const DRAWS: u32 = 3;
 /// What resident memory may grow by behind two rounds of all of them: the allocator moves by

@@ -5,15 +5,20 @@
 #[path = "trial/world.rs"]
 mod world;
 
-use std::collections::BTreeSet;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::message::{ActivityId, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_lab::agent::AgentError;
+use tardy_lab::loads::Loads;
 use tardy_lab::station::StationId;
+use tardy_lab::trial::machine::{Input, TrialMachine};
 use tardy_lab::trial::{Broken, StreamHalves, TrialError};
 use tardy_model::stream::Side;
-
+use tardy_model::time::{Instant, Nanos};
 use world::*;
+use world::{Faults, STEPS, World, trial};
 
 fn rows(halves: &[StreamHalves]) -> Vec<usize> {
     halves.iter().map(|halves| halves.halves.sent.len()).collect()
@@ -192,8 +197,8 @@ fn a_stop_at_any_moment_ends_the_trial_with_what_was_sent() {
         let sent: Vec<usize> = world.packets.values().map(|packets| *packets as usize).collect();
         assert_eq!(rows(&halves), sent, "stopped at {at}");
         cut += usize::from(sent.iter().any(|sent| *sent < COUNT as usize));
-        // Who was told to send is told to stop, behind the order to start, unless all have sent
-        // everything by then.
+        // An activity that got the order to send gets the order to stop after it, unless all have
+        // sent everything by then.
         let all: Vec<(StationId, &str)> = world.told.iter().map(|(of, order)| (*of, world.phase(order))).collect();
         let stops: Vec<usize> = (0..all.len()).filter(|n| all[*n].1 == "stop sending").collect();
         let told: BTreeSet<StationId> = stops.iter().map(|n| all[*n].0).collect();
@@ -332,4 +337,68 @@ fn a_station_that_speaks_of_an_unknown_activity_is_never_taken_to_speak_of_anoth
     // The number of nobody, and those of the seven ends and of the load.
     let all: BTreeSet<ActivityId> = (0..8).map(ActivityId).chain([NOBODY]).collect();
     assert_eq!(unknown, all);
+}
+
+/// What a trial came to, and what the world saw of it.
+struct Ended {
+    loads: Loads,
+    result: Result<Vec<StreamHalves>, Broken>,
+    world: World,
+    steps: u32,
+}
+
+fn run(seed: u64, faults: Faults) -> Ended {
+    let (mut streams, mut loads, stations) =
+        trial(faults.experiment.unwrap_or_else(|| tardy_tests::experiment("orderings")));
+    if faults.only_loads {
+        streams.clear();
+    }
+    let mut world = World {
+        random: Pcg64Mcg::seed_from_u64(seed),
+        faults,
+        now_ns: 0,
+        coming: BTreeMap::new(),
+        sent: 0,
+        orders: 0,
+        looks: 0,
+        told: Vec::new(),
+        latest_ns: BTreeMap::new(),
+        activities: BTreeMap::new(),
+        collected: BTreeSet::new(),
+        sending: BTreeMap::new(),
+        packets: BTreeMap::new(),
+        handed: BTreeSet::new(),
+        misnamed: 0,
+        has_failed: false,
+        leftovers_ended: 0,
+        ids: stations.keys().copied().collect(),
+        is_broken: false,
+        broke_at: 0,
+    };
+    let (mut machine, mut outputs) =
+        TrialMachine::begin(&streams, &mut loads, stations, Nanos::from_millis(15), world.now());
+    for steps in 0..STEPS {
+        outputs.into_iter().for_each(|output| world.perform(output));
+        if let Some(result) = machine.result() {
+            assert!(machine.is_over());
+            drop(machine);
+            return Ended { loads, result, world, steps };
+        }
+        let next = world.coming.first_key_value().map(|((at_ns, _), _)| *at_ns);
+        let input = match (next, machine.deadline().map(Instant::ns)) {
+            _ if faults.stop == Some(steps) => Input::Stop,
+            (Some(at_ns), deadline) if deadline.is_none_or(|deadline| at_ns <= deadline) => {
+                world.now_ns = world.now_ns.max(at_ns);
+                world.coming.pop_first().map_or(Input::Tick, |(_, input)| input)
+            }
+            (_, Some(deadline)) => {
+                world.now_ns = world.now_ns.max(deadline + 1);
+                Input::Tick
+            }
+            (None, None) => panic!("seed {seed}: the trial waits for nothing, in step {steps}"),
+            (Some(_), None) => unreachable!("the arm above takes it"),
+        };
+        outputs = machine.handle(world.now(), input);
+    }
+    panic!("seed {seed}: not over after {STEPS} inputs");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices that a guest has beyond those of every kernel: netdevsim, which is built for one, and
 //! igb, which newer QEMUs have. Building takes minutes and a large package from the archive: it is
-//! done in the soak; elsewhere what is missing is refused, which is looked at.
+//! done in the soak. Elsewhere tardy refuses what is missing, and the tests check that.
 
 use crate::command::{Finished, Place};
 use crate::exact::{manifest, print};
@@ -10,40 +10,10 @@ use std::process::Command;
 use tardy_lab::guest::{kernel, qemu};
 use tardy_lab::host::qemu as process;
 
-const OFFLOAD: &str = r#"
-name = "offload"
-trials = 1
-[station.a]
-[station.b]
-[path]
-queues = 4
-[shaper]
-kind = "taprio"
-classes = 2
-map = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
-class_queues = ["1@0", "3@1"]
-entries = ["0 250us", "1 250us"]
-[stream.ctl]
-from = "a"
-to = "b"
-cycle = "500us"
-count = 100
-priority = 3
-rx.cpu = "same"
-[[case]]
-name = "software"
-[[case]]
-name = "offload"
-set = { "shaper.mode" = "offload", "path.kind" = "netdevsim" }
-[[case]]
-name = "plain"
-set = { "shaper.kind" = "none", "path.kind" = "netdevsim" }
-"#;
-
 fn run() -> (Place, Finished) {
     let place = Place::new();
     let file = place.path("offload.toml");
-    std::fs::write(&file, OFFLOAD).expect("a file");
+    std::fs::write(&file, tardy_tests::experiment("offload")).expect("a file");
     let mut command = place.run(&["--in", "guest:exact", "--kernel", KERNEL, "--json"]);
     let run = place.call(command.arg(&file));
     (place, run)

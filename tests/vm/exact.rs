@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact virtual time: what is the same gives the same, to the nanosecond; what is not does not.
+//! Exact virtual time: equal runs have equal stamps, to the nanosecond, and different ones do not.
+//! And `tardy compare --fail-if` on such runs, one of which sends larger packets.
 
 use crate::command::{Finished, Place, wait};
 use crate::guest::{KERNEL, SHORT, can_run, exact, qemu_of};
@@ -187,7 +188,7 @@ fn the_manifest_says_what_ran() {
     let release = guest["kernel_release"].as_str().expect("a release");
     let version = guest["proc_version"].as_str().expect("/proc/version");
     assert!(version.starts_with(&format!("Linux version {release} ")), "{version}");
-    // The facts are the guest's; the host's stand beside them.
+    // The facts are the guest's, and those of the host are next to them.
     assert_eq!(manifest["machine"]["kernel.release"], release);
     assert_ne!(guest["host"]["kernel.release"], release);
     assert!(guest["qemu"].as_str().is_some_and(|qemu| qemu.contains("QEMU")), "{guest}");
@@ -204,8 +205,8 @@ fn the_manifest_says_what_ran() {
     eprintln!("boot to the first packet: {:.1} s of processor time", boot as f64 / 1e9);
     let booted = events.iter().find(|line| line["event"] == "guest_booted").expect("an event");
     assert_eq!(booted["boot_cpu_ns"], boot);
-    // Not the trial's beginning, behind which agents make ready and packets warm up, but the end
-    // of that.
+    // Not the trial's beginning, after which agents prepare and packets warm up, but the end of
+    // that.
     let at = |event: &str| events.iter().position(|line| line["event"] == event).expect("an event");
     assert!(at("trial") < at("guest_booted") && at("guest_booted") < at("trial_kept"), "{events:?}");
     // What was built there was put back there, and told as on any machine.
@@ -248,4 +249,39 @@ fn the_sender_finished_its_trial_before_the_receiver_had_the_last_packet() {
     // Nor does the receiver wait for a sender that fetches stamps.
     let (without, _) = into_the_program(r#"["wakeup","rx_kernel","receive"]"#);
     assert!((with - without).abs() < 500, "{with} ns with tx stamps, {without} ns without");
+}
+
+fn sending(size: &str) -> Place {
+    let place = Place::new();
+    let args =
+        ["--trials", "20", "--set", "stream.ctl.count=200", "--set", &format!("stream.ctl.size={size}"), "--json"];
+    let ran = place.call(&mut exact(&place, &args));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    place
+}
+
+#[test]
+fn packets_that_take_longer_in_each_phase_fail_a_condition_and_a_run_beside_itself_does_not() {
+    if !can_run("packets_that_take_longer_in_each_phase_fail_a_condition_and_a_run_beside_itself_does_not") {
+        return;
+    }
+    let (small, large) = (sending("200B"), sending("1400B"));
+    let compare = |a: &Place, b: &Place, more: &[&str]| -> Finished {
+        small.call(small.command("compare").args([a.out(), b.out()]).args(more))
+    };
+    const SLOWER: [&str; 4] = ["--fail-if", "scheduled..receive p50 > +2%", "--fail-if", "lost > +0"];
+    let met = compare(&small, &large, &SLOWER);
+    assert_eq!(met.code, Some(1), "{}{}", met.stdout, met.stderr);
+    let said = met.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("beyond the limit in 20 of 20 phases not met lost > +0"), "{said}");
+    eprintln!("{}", said.split(" conditions ").last().unwrap_or_default());
+    let itself = compare(&small, &small, &SLOWER);
+    assert_eq!(itself.code, Some(0), "{}{}", itself.stdout, itself.stderr);
+    // A limit that lies beyond all of them, and the other way.
+    for condition in ["scheduled..receive p50 > +1ms", "scheduled..receive p50 < -0%"] {
+        let not = compare(&small, &large, &["--fail-if", condition]);
+        assert_eq!(not.code, Some(0), "{condition}: {}", not.stdout);
+    }
+    // 200 packets have no p99.9 in a trial: that is no pass.
+    assert_eq!(compare(&small, &large, &["--fail-if", "scheduled..receive p99.9 > +2%"]).code, Some(4));
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Guest layer: the built binary runs experiments inside QEMU, on a kernel of Debian's.
 
-mod broken;
 // What a test of the built binary needs, as the layer netns has it.
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
-mod conditions;
 mod devices;
 mod exact;
 mod guest;
 mod kernels;
-mod moved;
 mod refused;
 mod shapers;

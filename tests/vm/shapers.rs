@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue disciplines, launch times and VLAN devices in a kernel that has them, in exact time:
-//! gates are kept, etf lets packets go its delta early, what it drops is told, and what was asked
-//! for is what is read back.
+//! gates are kept, etf lets packets go its delta early, what it drops is reported, and what tardy
+//! reads back is what it asked for.
 
 use crate::command::{Finished, Place};
 use crate::exact::print;
@@ -205,9 +205,7 @@ const LAUNCH: &str = "'stream.ctl.launch'='strict','stream.ctl.tx.advance'='600u
 
 /// An experiment of these cases.
 fn cases(of: &[(&str, &str, &str)]) -> String {
-    let head = "name='read-back'\ntrials=1\n[station.a]\n[station.b]\n[path]\nqueues=4\n[shaper]\nclasses=2\n\
-                map=[1,1,1,0,1,1,1,1,1,1,1,1,1,1,1,1]\nclass_queues=['1@0','3@1']\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='1ms'\n\
-                count=40\npriority=3\nrx.cpu='same'\n";
+    let head = tardy_tests::experiment("read-back");
     let case = |(name, _, set): &(&str, &str, &str)| {
         format!("[[case]]\nname='{name}'\nset={{{}}}\n", set.replace("LAUNCH", LAUNCH))
     };
@@ -246,8 +244,8 @@ fn what_tc_prints_of_a_shaper_is_what_its_file_says() {
     if !can_run("what_tc_prints_of_a_shaper_is_what_its_file_says") {
         return;
     }
-    // The comparison of what was read back could pass over what tc does not print: here it is
-    // looked at in tc's own words.
+    // The comparison of what was read back could pass over what tc does not print, so here the
+    // test checks tc's own words.
     let assist = EACH.iter().find(|(id, ..)| *id == "assist").expect("it is one of them");
     let (place, run) = own(&cases(&[*assist]));
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -275,9 +273,7 @@ fn what_a_kernel_refuses_ends_the_run_in_its_own_words() {
         return;
     }
     // A veth pair shapes nothing by itself, and that is all the run has.
-    let text = "name='r'\ntrials=1\n[station.a]\n[station.b]\n[path]\nqueues=2\n[shaper]\nkind='cbs'\nclasses=2\ncbs.classes=[0]\n\
-                cbs.idleslope='20Mbit'\ncbs.offload=true\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='1ms'\ncount=20\nrx.cpu='same'\n";
-    let (place, refused) = own(text);
+    let (place, refused) = own(tardy_tests::experiment("refused"));
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(refused.stderr.contains("Error: "), "the kernel's own words: {}", refused.stderr);
     assert!(!place.events().iter().any(|event| event["event"] == "trial"), "no packet");

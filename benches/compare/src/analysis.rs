@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From Parquet to the full table: beside a loop that only sums up the columns, on one CPU and on
-//! all, beside DuckDB and numpy; and how many bytes a row takes, beside the entropy of what it
-//! holds.
+//! From Parquet to the full table: compared with a loop that only sums up the columns, on one CPU
+//! and on all, with DuckDB and numpy; and how many bytes a row takes, compared with the entropy of
+//! what it holds.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
+use crate::row::{Bound, Raw, Row};
 use crate::{Bench, child};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -75,8 +74,8 @@ fn bytes_a_row(folder: &Path, rows: u64) -> Result<f64> {
     Ok(bytes as f64 / rows as f64)
 }
 
-/// The two bounds are held at the full size; beside both peers, and in memory, it is a tenth of
-/// it, for they take minutes.
+/// The two bounds are for the full size. The comparison with both peers, and of memory, is made
+/// with a tenth of it, because the peers take minutes.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let tenth = bench.rows / 10;
     let (large, small) = (generated(bench, bench.rows)?, generated(bench, tenth)?);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the loads move, beside iperf3 on the same CPUs.
+//! What the loads transfer, compared with iperf3 on the same CPUs.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
-use crate::{Bench, child, peer, samples};
+use crate::row::{Bound, Raw, Row};
+use crate::{Bench, child, samples};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;
@@ -13,7 +12,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn iperf3(bench: &Bench, args: &[&str]) -> Result<(Value, String)> {
-    peer::joined(bench, "bulk.toml", |a, b| {
+    child::joined(bench, "bulk.toml", |a, b| {
         let (address, program) = (b.address.to_string(), Path::new("iperf3"));
         let mut server = b.command(program);
         let mut server = server.args(["-s", "-1", "-A", "1"]).stdout(Stdio::null()).spawn()?;

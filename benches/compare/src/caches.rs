@@ -3,9 +3,8 @@
 //! each n-th round trip. The kernel fills and empties these caches by sixteen and by sixty-four.
 //! `own-trace` must not take that for tardy.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
-use crate::{Bench, child, peer};
+use crate::row::{Bound, Raw, Row};
+use crate::{Bench, child};
 use anyhow::{Context, Result};
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,12 +15,12 @@ const NTHS: [&str; 3] = ["each_8_ns", "each_16_ns", "each_64_ns"];
 
 /// A row for each use of stamps, where both ends share a CPU.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
-    let program = peer::compile(bench, "pong")?;
+    let program = child::compile(bench, "pong")?;
     let mut rows = Vec::new();
     for stamps in ["none", "fetch", "leave"] {
         let mut of_nths = [const { Vec::new() }; NTHS.len()];
         for pair in 0..bench.pairs {
-            let text = peer::joined(bench, "pingpong.toml", |a, b| {
+            let text = child::joined(bench, "pingpong.toml", |a, b| {
                 let address = b.address.to_string();
                 let mut far = b.command(&program);
                 far.args(["far", &address, "9000", COUNT, "0", stamps]);

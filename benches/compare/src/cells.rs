@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run takes beside its packets: building and taking down a cell, and the way from the
+//! What a run takes in addition to its packets: building and taking down a cell, and the way from the
 //! command to the first packet.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
+use crate::row::{Bound, Raw, Row};
 use crate::{Bench, samples};
 use anyhow::{Context, Result};
 use serde_json::Value;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Round trips: beside sockperf without kernel stamps, beside a C loop with them, and TCP's
+//! Round trips: compared with sockperf without kernel stamps, with a C loop with them, and TCP's
 //! transactions a second.
 
-use crate::raw::Raw;
-use crate::row::{self, Bound, Row};
-use crate::{Bench, child, peer, samples};
+use crate::row::{self, Bound, Raw, Row};
+use crate::{Bench, child, samples};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::Write;
@@ -54,7 +53,7 @@ fn ours(run: &samples::Run, of: Of) -> Result<f64> {
 }
 
 fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
-    peer::joined(bench, "pingpong.toml", |a, b| {
+    child::joined(bench, "pingpong.toml", |a, b| {
         let address = b.address.to_string();
         let mut far = b.command(program);
         far.args(["far", &address, "9000", COUNT, "1"]).stdout(Stdio::null());
@@ -72,7 +71,7 @@ fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
 /// sockperf tells half of a round trip; it is doubled again. Its server runs on `cpu`, its client
 /// on 0.
 fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)> {
-    peer::joined(bench, "pingpong.toml", |a, b| {
+    child::joined(bench, "pingpong.toml", |a, b| {
         let (address, taskset) = (b.address.to_string(), Path::new("taskset"));
         let protocol: &[&str] = if tcp { &["--tcp"] } else { &[] };
         let mut server = b.command(taskset);
@@ -144,7 +143,7 @@ impl Of {
 }
 
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
-    let program = peer::compile(bench, "pong")?;
+    let program = child::compile(bench, "pong")?;
     let (udp, tcp) = (|| sockperf(bench, false, "1", Of::MedianUs), || sockperf(bench, true, "1", Of::Rate));
     let (udp_on_one, tcp_on_one) =
         (|| sockperf(bench, false, "0", Of::MedianUs), || sockperf(bench, true, "0", Of::Rate));
@@ -218,8 +217,8 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     // What a ratio is worth here: the same program on both sides, in the same rounds.
     let hold = awake()?;
     for (name, what, of, beside) in [
-        ("udp-itself", "round trip, UDP, sockperf beside itself, p50", Of::MedianUs, doubled(&udp)),
-        ("tcp-itself", "transactions/s, TCP, sockperf beside itself", Of::Rate, over_tcp(&tcp)),
+        ("udp-itself", "round trip, UDP, sockperf against itself, p50", Of::MedianUs, doubled(&udp)),
+        ("tcp-itself", "transactions/s, TCP, sockperf against itself", Of::Rate, over_tcp(&tcp)),
     ] {
         let mut pairs = Vec::new();
         for pair in 0..bench.pairs {

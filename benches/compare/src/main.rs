@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench`: tardy beside its peers. Each comparison is a file and a line in [`COMPARISONS`]; each
+//! `bench`: tardy compared with its peers. Each comparison is a file and a line in [`COMPARISONS`]; each
 //! measures pairs, one after the other, keeps the raw outputs, and gives rows for the table.
 
 mod analysis;
@@ -10,16 +10,13 @@ mod child;
 mod exchange;
 mod packets;
 mod page;
-mod peer;
-mod raw;
 mod row;
 mod samples;
 mod timer;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use raw::Raw;
-use row::Row;
+use row::{Raw, Row};
 use std::path::PathBuf;
 
 /// What a comparison needs.
@@ -52,7 +49,7 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { name: "analysis", measure: analysis::measure },
 ];
 
-/// Time tardy beside its peers, in pairs. Run it on a quiet machine, as root.
+/// Compare tardy's times with those of its peers, in pairs. Run it on a quiet machine, as root.
 #[derive(Parser)]
 struct Args {
     /// Comparisons to make; all if none is named
@@ -105,7 +102,7 @@ fn main() -> Result<()> {
         match (comparison.measure)(&bench, &raw) {
             Ok(measured) => {
                 raw.rows(&measured)?;
-                // What is kept beside the page is what the page's figures were made of.
+                // The figures that are kept next to the page are those that the page was made of.
                 if args.page.is_some() {
                     raw.keep_pairs(&bench.home.join("results").join(format!("{}.tsv", comparison.name)))?;
                 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets a second of a stream that never pauses, and what recording costs each of them.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
-use crate::{Bench, child, peer, samples};
+use crate::row::{Bound, Raw, Row};
+use crate::{Bench, child, samples};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::time::Duration;
@@ -56,7 +55,7 @@ fn told(text: &str, name: &str) -> Result<f64> {
 
 /// Both ends of a C loop; its packet rate.
 fn bare(bench: &Bench, program: &std::path::Path, stamps: bool) -> Result<(f64, String)> {
-    peer::joined(bench, "flood.toml", |a, b| {
+    child::joined(bench, "flood.toml", |a, b| {
         let args = |cpu: u32| {
             let stamps = if stamps { "1" } else { "0" };
             ["9000".to_owned(), PACKETS.to_string(), SIZE.to_string(), cpu.to_string(), stamps.to_owned()]
@@ -81,7 +80,7 @@ fn bare(bench: &Bench, program: &std::path::Path, stamps: bool) -> Result<(f64, 
 }
 
 fn sockperf(bench: &Bench) -> Result<(f64, String)> {
-    peer::joined(bench, "flood.toml", |a, b| {
+    child::joined(bench, "flood.toml", |a, b| {
         let address = b.address.to_string();
         let program = std::path::Path::new("taskset");
         let mut server = b.command(program);
@@ -102,7 +101,7 @@ fn sockperf(bench: &Bench) -> Result<(f64, String)> {
 }
 
 fn iperf3(bench: &Bench) -> Result<(f64, String)> {
-    peer::joined(bench, "flood.toml", |a, b| {
+    child::joined(bench, "flood.toml", |a, b| {
         let (address, program) = (b.address.to_string(), std::path::Path::new("iperf3"));
         let mut server = b.command(program);
         server.args(["-s", "-1", "-A", "1"]).stdout(std::process::Stdio::null());
@@ -160,9 +159,9 @@ fn side_by_side(
     Ok((pairs, command))
 }
 
-/// Rates beside the C loop's, with stamps and without, and beside sockperf's and iperf3's.
+/// Rates compared with the C loop's, with stamps and without, and with sockperf's and iperf3's.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
-    let program = peer::compile(bench, "bare")?;
+    let program = child::compile(bench, "bare")?;
     let bare_command = |stamps: u32| {
         format!(
             "bare rx ADDRESS 9000 {PACKETS} {SIZE} {} {stamps}; bare tx ADDRESS 9000 {PACKETS} {SIZE} {} {stamps}",
@@ -230,7 +229,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What all stamps cost a packet, beside none.
+/// What all stamps cost a packet, compared with none.
 pub fn recorder(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     const ALL: &str =
         "stream.ctl.stamps=[\"wakeup\", \"send\", \"tx_sched\", \"tx_kernel\", \"rx_kernel\", \"receive\"]";

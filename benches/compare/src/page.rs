@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What stands round the part of the page that is made.
+/// The lines around the generated part of the page.
 const MARKS: [&str; 2] = ["<!-- made by `make bench`: begin -->\n", "<!-- made by `make bench`: end -->\n"];
 
 fn figure(value: Option<f64>, unit: &str) -> String {
@@ -48,7 +48,7 @@ fn line(row: &Row) -> String {
     format!("| {} | {ours} | {peer} | {theirs} | {ratio} | {} | {} |", row.what, row.pairs.len(), bound(row))
 }
 
-/// What tells a row from the others: what was measured, and beside whom.
+/// What distinguishes a row from the others: what was measured, and what it is compared with.
 fn key(line: &str) -> Option<(&str, &str)> {
     let mut cells = line.strip_prefix("| ")?.split(" | ");
     let what = cells.next()?;
@@ -57,7 +57,8 @@ fn key(line: &str) -> Option<(&str, &str)> {
 
 /// The table in Markdown, then the commands.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from("| what | tardy | beside | its figure | ratio (least–greatest) | pairs | bound |\n");
+    let mut text =
+        String::from("| what | tardy | compared with | its figure | ratio (least–greatest) | pairs | bound |\n");
     text += "| --- | ---: | --- | ---: | ---: | ---: | --- |\n";
     let mut commands: Vec<String> = Vec::new();
     for row in rows {

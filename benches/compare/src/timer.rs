@@ -2,8 +2,7 @@
 //! The sender's timer against cyclictest's: the same cycle, policy and CPU, and the same rule for
 //! cycles that were missed.
 
-use crate::raw::Raw;
-use crate::row::{Bound, Row};
+use crate::row::{Bound, Raw, Row};
 use crate::{Bench, child, samples};
 use anyhow::{Context, Result, bail};
 use std::process::Command;

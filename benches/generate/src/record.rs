@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The evidence beside the samples: of a machine on which all was well.
+//! The evidence that goes with the samples: of a machine on which all was well.
 
 use crate::noise::POINTS;
 use std::collections::{BTreeMap, BTreeSet};

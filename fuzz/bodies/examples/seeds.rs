@@ -39,7 +39,7 @@ fn main() -> Result<()> {
     let inputs = write("message", message::seeds::seeds())?;
     let heard = inputs.values().filter(|input| message::input(input) > 0).count();
     println!("{heard} of {} inputs of target message hold a message of this protocol", inputs.len());
-    let inputs = write("samples", [samples::seeds::whole(), samples::seeds::broken()].concat())?;
+    let inputs = write("samples", [samples::whole(), samples::broken()].concat())?;
     let whole = inputs.values().filter(|input| samples::input(input)).count();
     println!("{whole} of {} inputs of target samples are whole files", inputs.len());
     Ok(())

@@ -34,7 +34,7 @@ fn lossy(n: u32, losses: usize) -> (TrialRecord, Vec<Packet>) {
     (record, packets)
 }
 
-/// A trial whose recorder had no room for so many arrivals.
+/// A trial whose recorder had no room for `dropped` of its arrivals.
 fn spoilt(n: u32, dropped: u64) -> (TrialRecord, Vec<Packet>) {
     let (mut record, packets) = healthy(n);
     record.streams.get_mut("ctl").unwrap().counters.records_dropped = dropped;

@@ -3,7 +3,7 @@
 //! the verdict names who they were.
 
 use super::fixture::{BASE_NS, Packet, healthy_packets, record};
-use super::validity::{assert_is, ctl, judge};
+use super::validity::{assert_is, ctl, judge, spin, verdict};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_model::machine::{Ended, EndedTasks, TaskTime};
@@ -312,4 +312,122 @@ fn a_sender_that_was_told_of_its_start_too_late_is_not_valid_however_little_it_w
     (ctl(&mut asks).cycle_ns, ctl(&mut asks).tx.told_ahead_ns) = (0, Some(-273_000_000));
     let told = judge(&asks, &healthy_packets(1, COUNT as usize)).verdicts;
     assert!(!told.iter().any(|verdict| verdict.id == "late-start"), "{told:?}");
+}
+
+fn run_other(record: &mut TrialRecord, ns: i64, task: Option<&str>) {
+    let cpu = record.after.cpus.get_mut(&1).unwrap();
+    cpu.busy_ns += ns;
+    cpu.idle_ns -= ns;
+    if let Some(name) = task {
+        record
+            .after
+            .tasks
+            .insert(900, TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns: ns, realtime: false });
+    }
+}
+
+#[test]
+fn others_on_the_same_cpu() {
+    let hog = verdict(|record, _| run_other(record, 2_000_000_000, Some("hog")));
+    assert_is(&hog, "competing-cpu", Level::Invalid, "CPU 1 also ran hog for 39.8 % of the time");
+    let note = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
+        record.after.tasks.get_mut(&17).unwrap().run_ns += 190_000_000;
+    });
+    assert_is(&note, "competing-cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 4.0 % of the time");
+    let unnamed = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
+    });
+    assert_is(&unnamed, "competing-cpu", Level::Note, "tasks that have ended");
+    let quiet = |spoil: fn(&mut TrialRecord)| {
+        let mut record = record(1, COUNT);
+        spoil(&mut record);
+        judge(&record, &healthy_packets(1, COUNT as usize)).verdicts
+    };
+    let little = |record: &mut TrialRecord| {
+        run_other(record, 90_000_000, Some("hog"));
+        ctl(record).rx.wait_ns = Some(0);
+    };
+    assert_eq!(quiet(little), [], "below 2 %, and nobody waited");
+    // The tick that falls into step with the stream charges it whole ticks; the idle time shows
+    // that nobody ran.
+    assert_eq!(quiet(|record| record.after.cpus.get_mut(&1).unwrap().busy_ns += 4_000_000_000), []);
+    // In 200 ms three ticks are a sixth: no figure.
+    let mut short = super::fixture::record(1, 400);
+    run_other(&mut short, 30_000_000, None);
+    assert!(judge(&short, &healthy_packets(1, 400)).verdicts.is_empty());
+}
+
+#[test]
+fn a_task_is_not_blamed_with_its_lifetime() {
+    // A kernel worker changes its name with its work; it has run for an hour before, and 200 ms in
+    // the trial.
+    let hour = 3_600_000_000_000;
+    let worker = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu: 1, run_ns, realtime: false };
+    let renamed = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
+        record.before.tasks.insert(30, worker("kworker/1:0", hour));
+        record.after.tasks.insert(30, worker("kworker/1:0-events", hour + 5_000_000));
+        record.after.tasks.get_mut(&17).unwrap().run_ns += 195_000_000;
+    });
+    assert_is(&renamed, "competing-cpu", Level::Note, "CPU 1 also ran ksoftirqd/1 for 4.0 % of the time");
+    assert_eq!(renamed.evidence["tasks_ns"], Figure::List(vec![195_000_000i64.into()]));
+    // Its number was given anew: another task, which counts from 0.
+    let reused = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        ctl(record).rx.wait_ns = Some(0);
+        record.before.tasks.insert(30, worker("make", hour));
+        record.after.tasks.insert(30, TaskTime { start: 90, ..worker("cc1", 180_000_000) });
+    });
+    assert_is(&reused, "competing-cpu", Level::Note, "CPU 1 also ran cc1 for 4.0 % of the time");
+    // Nobody ran longer than the time that passed.
+    let clamped = verdict(|record, _| {
+        run_other(record, 200_000_000, None);
+        record.after.tasks.insert(30, worker("kworker/1:0", hour));
+    });
+    let elapsed = record(1, COUNT).after.clocks.monotonic_ns - record(1, COUNT).before.clocks.monotonic_ns;
+    assert_eq!(clamped.evidence["tasks_ns"], Figure::List(vec![elapsed.into()]));
+}
+
+#[test]
+fn several_tasks_are_told_with_the_share_of_each() {
+    let several = verdict(|record, _| {
+        run_other(record, 3_000_000_000, None);
+        let task = |name: &str, run_ns| TaskTime { name: name.to_owned(), start: 80, cpu: 1, run_ns, realtime: false };
+        record.after.tasks.insert(900, task("rustc", 1_000_000_000));
+        record.after.tasks.insert(901, task("rustc", 1_000_000_000));
+        record.after.tasks.insert(902, task("cc1", 600_000_000));
+    });
+    let says = "CPU 1 also ran others for 59.8 % of the time: rustc 39.8 %, cc1 12.0 %";
+    assert_is(&several, "competing-cpu", Level::Invalid, says);
+    let ended = verdict(|record, _| run_other(record, 2_000_000_000, None));
+    assert_is(
+        &ended,
+        "competing-cpu",
+        Level::Invalid,
+        "also ran tasks that have ended for 39.8 % of the time; how long",
+    );
+    let part = verdict(|record, _| {
+        run_other(record, 2_000_000_000, Some("hog"));
+        record.after.tasks.get_mut(&900).unwrap().run_ns = 500_000_000;
+    });
+    let says = "for 39.8 % of the time: hog 10.0 %, tasks that have ended 29.9 %";
+    assert_is(&part, "competing-cpu", Level::Invalid, says);
+}
+
+#[test]
+fn a_thread_of_unknown_running_time_blames_nobody() {
+    let mut unknown = record(1, COUNT);
+    run_other(&mut unknown, 2_000_000_000, Some("hog"));
+    ctl(&mut unknown).rx.run_ns = None;
+    assert_eq!(judge(&unknown, &healthy_packets(1, COUNT as usize)).verdicts, []);
+    // A spinner ran but for its gaps, whatever the kernel says.
+    let spun = verdict(|record, _| {
+        spin(record, 5, 49_800_000);
+        ctl(record).rx.run_ns = None;
+    });
+    assert_is(&spun, "rt-bandwidth", Level::Invalid, "(5 gaps over 1 ms)");
 }

@@ -179,7 +179,7 @@ fn check_quantiles(
             other => panic!("{name}: {other:?}"),
         };
         check_quantile(got, intended, q, holes, n, bounds);
-        // Of those that were received alone no reason is told.
+        // Figures of the received packets alone come without a reason.
         let got = match (received[at], with_holes(only, q, holes)) {
             (Some(ns), _) => Quantile::Value(ns),
             (None, between @ Quantile::Between(_)) if n <= bounds.0 => between,
@@ -249,7 +249,7 @@ fn clusters_above(values: &[i64], limit: i64, gap: usize) -> usize {
     (0..values.len()).filter(|at| starts(*at)).count()
 }
 
-/// A part of a trial whose packets are alike.
+/// A part of a trial whose packets are of one kind.
 fn part(kind: u8, length: usize, seed: u64) -> Vec<Packet> {
     let far = i64::MAX / 4;
     let of = |ns: i64| match kind {

@@ -3,11 +3,12 @@
 //! kind is taken for none.
 
 use super::fixture::{BASE_NS, CYCLE_NS, noise, record};
+use super::noise::{Noise, normal, random_work};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
-use tardy_analyze::own_trace::{MOST_P, Place, judge};
+use tardy_analyze::own_trace::judge;
 use tardy_analyze::statistics::{binomial_tail, fisher, median};
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
@@ -15,13 +16,15 @@ use tardy_model::stream::Side;
 use tardy_model::trial::{Between, OwnReason, OwnWork, ReplyRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
-const ONE_WAY: Metric = Metric::Span(Point::Scheduled, Point::RxKernel);
-const ROUND_TRIP: Metric = Metric::Span(Point::Send, Point::ReplyReceive);
+pub(super) const ONE_WAY: Metric = Metric::Span(Point::Scheduled, Point::RxKernel);
+
+pub(super) const ROUND_TRIP: Metric = Metric::Span(Point::Send, Point::ReplyReceive);
+
 /// What reading the clock costs here.
 const STAMP_NS: i64 = 25;
 
 /// A trial of a cyclic stream: how late each packet is; `None` for one that was lost.
-fn cyclic(n: u32, late: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord, Batch) {
+pub(super) fn cyclic(n: u32, late: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord, Batch) {
     let mut record = record(n, late.len() as u32);
     let ctl = record.streams.get_mut("ctl").unwrap();
     (ctl.own_work, ctl.sources) =
@@ -32,7 +35,7 @@ fn cyclic(n: u32, late: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord,
 }
 
 /// A trial of a ping-pong: how long each round trip takes.
-fn pingpong(n: u32, round_trips: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord, Batch) {
+pub(super) fn pingpong(n: u32, round_trips: &[Option<i64>], own_work: Vec<OwnWork>) -> (TrialRecord, Batch) {
     let mut record = record(n, round_trips.len() as u32);
     let ctl = record.streams.get_mut("ctl").unwrap();
     (ctl.cycle_ns, ctl.own_work, ctl.reply) = (0, own_work, Some(ReplyRecord::default()));
@@ -65,7 +68,7 @@ fn rows(values: &[Option<i64>], scheduled: impl Fn(i64) -> i64) -> Batch {
     }
 }
 
-fn cell(id: &str, metrics: &[Metric], trials: &[(TrialRecord, Batch)]) -> CellAnswer {
+pub(super) fn cell(id: &str, metrics: &[Metric], trials: &[(TrialRecord, Batch)]) -> CellAnswer {
     let mut cell = CellAnalysis::new(id, BTreeMap::new(), [("ctl".to_owned(), metrics.to_vec())].into(), Vec::new());
     for (record, batch) in trials {
         cell.trial(record, [("ctl", batch)]);
@@ -73,182 +76,12 @@ fn cell(id: &str, metrics: &[Metric], trials: &[(TrialRecord, Batch)]) -> CellAn
     cell.finish()
 }
 
-fn told(cells: &[CellAnswer]) -> Vec<Verdict> {
+pub(super) fn told(cells: &[CellAnswer]) -> Vec<Verdict> {
     judge(cells.iter().map(|cell| (&cell.result, &cell.own_trace)), STAMP_NS)
 }
 
-/// How values of a process follow each other.
-#[derive(Clone, Copy, Debug)]
-enum Noise {
-    /// Normal, each with this correlation to the one before.
-    Normal(f64),
-    /// The same with log-normal values: a few are ten times the median.
-    Tailed(f64),
-    /// Pareto shocks (shape 1.5, which has no variance) that die away at this rate.
-    Shocks(f64),
-    /// White, with a slow wave of half the variance beneath.
-    Wandering,
-    /// Quiet and loud stretches of some 30 packets.
-    Bursts,
-    /// Each eighth packet of a trial meets the tick, at a phase of its trial.
-    Tick,
-    /// Each value is against the one before.
-    Swinging,
-}
-
-/// With how many runs of each are judged.
-const NOISES: [(Noise, u64); 12] = [
-    (Noise::Normal(0.9), 500),
-    (Noise::Tailed(0.5), 500),
-    (Noise::Normal(0.0), 50),
-    (Noise::Normal(0.5), 50),
-    (Noise::Normal(0.99), 50),
-    (Noise::Tailed(0.0), 50),
-    (Noise::Tailed(0.9), 50),
-    (Noise::Shocks(0.7), 50),
-    (Noise::Wandering, 50),
-    (Noise::Bursts, 50),
-    (Noise::Tick, 50),
-    (Noise::Swinging, 50),
-];
-
-fn normal(random: &mut Pcg64Mcg) -> f64 {
-    // Box and Muller 1958.
-    let (a, b): (f64, f64) = (random.random(), random.random());
-    (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-}
-
-impl Noise {
-    /// Latencies around 30 µs.
-    fn values(self, random: &mut Pcg64Mcg, count: usize) -> Vec<i64> {
-        let mut ar = |rho: f64| {
-            let mut x = normal(random);
-            let step = (1.0 - rho * rho).sqrt();
-            let mut next = || {
-                x = rho * x + step * normal(random);
-                x
-            };
-            (0..count).map(|_| next()).collect::<Vec<f64>>()
-        };
-        let values: Vec<f64> = match self {
-            Noise::Normal(rho) => ar(rho).into_iter().map(|x| 30_000.0 + 5_000.0 * x).collect(),
-            Noise::Tailed(rho) => ar(rho).into_iter().map(|x| 15_000.0 + 15_000.0 * x.exp()).collect(),
-            Noise::Shocks(rho) => {
-                let mut x = 0.0;
-                let mut next = || {
-                    x = rho * x + 2_000.0 * (1.0 - random.random::<f64>()).powf(-1.0 / 1.5);
-                    20_000.0 + x
-                };
-                // Its own past comes first, or each trial would begin quiet.
-                (0..count + 200).map(|_| next()).skip(200).collect()
-            }
-            Noise::Wandering => {
-                let (slow, white) = (ar(0.995), ar(0.0));
-                slow.into_iter().zip(white).map(|(slow, white)| 30_000.0 + 3_500.0 * (slow + white)).collect()
-            }
-            Noise::Bursts => {
-                let mut loud = random.random::<bool>();
-                let mut next = || {
-                    loud ^= random.random_ratio(1, 30);
-                    30_000.0 + normal(random) * if loud { 12_000.0 } else { 1_000.0 }
-                };
-                (0..count).map(|_| next()).collect()
-            }
-            Noise::Tick => {
-                let phase = random.random_range(0..8);
-                let hit = |at: usize| if at % 8 == phase { 9_000.0 } else { 0.0 };
-                (0..count).map(|at| 30_000.0 + 1_500.0 * normal(random) + hit(at)).collect()
-            }
-            Noise::Swinging => ar(-0.7).into_iter().map(|x| 30_000.0 + 5_000.0 * x).collect(),
-        };
-        values.into_iter().map(|ns| ns.max(1_000.0) as i64).collect()
-    }
-
-    fn received(self, random: &mut Pcg64Mcg, count: usize) -> Vec<Option<i64>> {
-        self.values(random, count).into_iter().map(Some).collect()
-    }
-}
-
-fn seeded(seed: u64) -> Pcg64Mcg {
+pub(super) fn seeded(seed: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed)
-}
-
-/// Work of a few µs at random instants, one in ten cycles.
-fn random_work(random: &mut Pcg64Mcg, span_ns: i64, every_ns: i64) -> Vec<OwnWork> {
-    let work = |_| {
-        let start_ns = BASE_NS + random.random_range(0..span_ns);
-        let end_ns = start_ns + random.random_range(1_000..30_000);
-        OwnWork { side: Side::Tx, cpu: Some(0), start_ns, end_ns, reason: OwnReason::Room }
-    };
-    let mut all: Vec<OwnWork> = (0..span_ns / every_ns).map(work).collect();
-    all.sort_by_key(|work| work.start_ns);
-    all
-}
-
-/// How often each kind of test gave a p-value below some levels, over many runs of noise: of 5
-/// trials of 600 packets.
-fn alarms(noise: Noise, closed: bool, runs: u64) -> (u64, BTreeMap<Place, [u64; 4]>) {
-    let (mut verdicts, mut below) = (0, BTreeMap::<Place, [u64; 4]>::new());
-    for run in 0..runs {
-        let mut random = seeded(run * 31 + 7);
-        let trial = |n: u32| {
-            let values = noise.received(&mut random, 600);
-            if closed {
-                let span = values.iter().flatten().sum::<i64>();
-                let work = random_work(&mut random, span, 300_000);
-                pingpong(n, &values, work)
-            } else {
-                let work = random_work(&mut random, 600 * CYCLE_NS, 1_000_000);
-                cyclic(n, &values, work)
-            }
-        };
-        let trials: Vec<_> = (1..=5).map(trial).collect();
-        let metrics = if closed { vec![ROUND_TRIP] } else { vec![ONE_WAY, Metric::Delta] };
-        let answer = cell("all", &metrics, &trials);
-        for (_, _, place, found) in answer.own_trace.tests() {
-            let counts = below.entry(place).or_default();
-            counts[0] += 1;
-            for (at, level) in [0.05, 0.01, MOST_P].into_iter().enumerate() {
-                counts[at + 1] += u64::from(found.p_value < level);
-            }
-        }
-        verdicts += u64::from(!told(&[answer]).is_empty());
-    }
-    (verdicts, below)
-}
-
-#[test]
-fn noise_of_any_kind_is_no_trace_more_often_than_once_in_a_thousand_runs() {
-    let of = |closed: bool| {
-        let (mut runs_in_all, mut verdicts_in_all) = (0, 0);
-        for (noise, runs) in NOISES {
-            // No round trip of a closed loop is in step with the tick: there it would be a trace.
-            if closed && matches!(noise, Noise::Tick) {
-                continue;
-            }
-            let (verdicts, below) = alarms(noise, closed, runs);
-            println!(
-                "{noise:?}, closed loop {closed}: {verdicts} verdicts in {runs} runs, tests and p-values {below:?}"
-            );
-            (runs_in_all, verdicts_in_all) = (runs_in_all + runs, verdicts_in_all + verdicts);
-            for (place, [tests, counts @ ..]) in below {
-                for (level, count) in [0.05, 0.01, MOST_P].into_iter().zip(counts) {
-                    // What is to be expected of that many tests, and four standard deviations of
-                    // it.
-                    let expected = level * tests as f64;
-                    let most = expected + 4.0 * expected.sqrt() + 1.0;
-                    assert!(count as f64 <= most, "{noise:?} {closed} {place:?}: {count} of {tests} below {level}");
-                }
-            }
-        }
-        (runs_in_all, verdicts_in_all)
-    };
-    std::thread::scope(|scope| {
-        let both = [false, true].map(|closed| scope.spawn(move || of(closed)));
-        for (runs, verdicts) in both.map(|thread| thread.join().expect("no run failed")) {
-            assert!(verdicts as f64 <= runs as f64 * MOST_P, "{verdicts} verdicts in {runs} runs without a cause");
-        }
-    });
 }
 
 /// The only verdict on some cells, and no other.
@@ -281,7 +114,11 @@ fn says_text(verdict: &Verdict, name: &str) -> String {
 }
 
 /// Five trials of as many packets in heavy-tailed noise, changed by a fault.
-fn trials(count: usize, closed: bool, fault: impl Fn(u32, &mut Vec<Option<i64>>)) -> Vec<(TrialRecord, Batch)> {
+pub(super) fn trials(
+    count: usize,
+    closed: bool,
+    fault: impl Fn(u32, &mut Vec<Option<i64>>),
+) -> Vec<(TrialRecord, Batch)> {
     let trial = |n: u32| {
         let mut random = seeded(u64::from(n) + 100);
         let mut values: Vec<Option<i64>> =
@@ -471,7 +308,7 @@ fn the_kernels_caches_of_packet_heads_were_called_tardys_own_trace() {
     };
     // What a C loop shows; what each 16th takes longer shows in each 8th too.
     assert_eq!((told_by(8, 640), told_by(16, 1_500), told_by(64, 1_500)), (0, 0, 0));
-    // What it takes to fetch the stamps of so many packets.
+    // What it takes to fetch the stamps of that number of packets.
     assert_eq!((told_by(8, 5_200), told_by(16, 10_400), told_by(64, 41_600)), (1, 1, 1));
     assert_eq!((told_by(16, 3_200), told_by(64, 12_800)), (1, 1), "on a machine that is three times as fast");
 }

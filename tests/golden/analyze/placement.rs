@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placement that was not what was asked for: the injected cause is told, and nothing is when it
-//! is taken away.
+//! Placement that differs from what was asked for: the injected cause is reported, and without the
+//! cause nothing is.
 
 use super::fixture::{LEAD, batches, healthy_packets, record};
 use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ fn others_packets_on_the_cpu_of_a_stream() {
     // They were to stay away from it.
     record.placement.asked.insert("bulk.from".to_owned(), asked("different", Some("ctl.rx")));
     assert_only(&record, "shared-cpu", Level::Warning, says);
-    // Those that tardy sends beside the measured ones are nobody else's.
+    // Packets that tardy sends in addition to the measured ones are not other programs' packets.
     let beside = |record: &mut TrialRecord, packets| ctl(record).counters.beside = packets;
     beside(&mut record, 790_000);
     assert_eq!(verdicts(&record), []);

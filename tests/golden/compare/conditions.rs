@@ -101,7 +101,7 @@ fn a_limit_is_one_of_the_difference_and_what_never_arrived_is_beyond_it() {
     assert!(read("lost > +10%").counts_beyond(0, 1));
 }
 
-/// An exact run of one cell with so many trials, changed.
+/// An exact run of one cell with `trials` trials, changed.
 fn exact(print: &str, trials: u32, change: impl FnOnce(&mut sample::Run)) -> Side {
     side(|run, _| {
         run.results.fingerprint = Some(print.into());
@@ -122,7 +122,7 @@ fn of_trials(run: &mut sample::Run) -> impl Iterator<Item = &mut MetricResult> {
         .map(|trial| trial.streams.get_mut("ctl").expect("the stream").metrics.get_mut(LEAD).expect("the metric"))
 }
 
-/// B's median is higher by 1 µs in so many trials.
+/// B's median is higher by 1 µs in the first `n` trials.
 fn higher(n: usize) -> impl FnOnce(&mut sample::Run) {
     move |run| of_trials(run).take(n).for_each(|metric| metric.figures.quantiles.p50_ns = Some(15_000))
 }
@@ -398,7 +398,7 @@ fn each_condition_is_a_test_case_of_junit() {
     let conditions =
         ["scheduled..rx_kernel p50 > +2%", "lost > +0", "delta p99.99 > +1us", "scheduled..tx_hw p50 > +2%"];
     let compared = judged(&a, &b, &conditions).expect("four");
-    crate::report::same(&junit(&compared), include_str!("conditions.xml"));
+    crate::report::same(&junit(&compared), crate::report::documents::junit("conditions"));
     // Few phases are skipped, a run that is not valid is an error of its own and of each
     // condition.
     let few = junit(&judged(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), &conditions[..1]).expect("one"));
@@ -432,7 +432,7 @@ fn foreign_text_does_not_break_out_of_the_xml() {
         })
     };
     let xml = junit(&judged(&evil("aa"), &evil("bb"), &["delta p50 > +2%", "lost > +0"]).expect("two"));
-    let tags = crate::xml::tags(&xml);
+    let tags = crate::report::documents::tags(&xml);
     let count = |name: &str| tags.iter().filter(|tag| tag.name == name).count();
     assert_eq!((count("testsuites"), count("testsuite"), count("testcase")), (1, 2, 4), "{xml}");
     let shown = "</testsuite>\"' & <x>  [2J \u{fffd} ]]>  ";
@@ -479,12 +479,12 @@ fn the_verb_fails_by_its_conditions_and_only_by_them() {
         assert_eq!(said.is_empty(), wanted == 2, "{said}");
         assert_eq!(error.starts_with("tardy: --fail-if: "), wanted == 2, "{error}");
     }
-    // One that is met outweighs one that is not told.
+    // A condition that is met outweighs one that cannot be decided.
     let both = ["--fail-if", "scheduled..receive p99.99 > +1us", "--fail-if", WAKE];
     assert_eq!(call(&before, &slower, &both).0, Some(1));
     assert_eq!(call(&before, &again, &["--fail-if", WAKE]).0, Some(0));
     assert_eq!(call(&before, &slower, &[]).0, Some(0), "a difference by itself is no failure");
-    // A slip is told before anything is read.
+    // A mistake in a condition is reported before anything is read.
     let (code, _, error) = call(Path::new("/nowhere"), &slower, &["--fail-if", "p50"]);
     assert!(code == Some(2) && error.contains("neither `>` nor `<`"), "{error}");
     // What a log says where the tables go elsewhere.
@@ -493,6 +493,6 @@ fn the_verb_fails_by_its_conditions_and_only_by_them() {
     let (code, said, error) = call(&before, &slower, &["--fail-if", WAKE, "--format", "junit", "-o", &place]);
     assert_eq!((code, said.as_str()), (Some(1), ""));
     assert!(error.starts_with("tardy: met: scheduled..wakeup p50 > +2% (all, ctl): B is higher by 2000 ns"), "{error}");
-    let tags = crate::xml::tags(&std::fs::read_to_string(file).expect("XML"));
+    let tags = crate::report::documents::tags(&std::fs::read_to_string(file).expect("XML"));
     assert_eq!(tags.iter().filter(|tag| tag.name == "failure").count(), 1);
 }

@@ -66,7 +66,7 @@ proptest! {
     }
 }
 
-/// Keeps what it is told.
+/// Keeps what it hears.
 #[derive(Default)]
 struct Kept {
     events: Vec<String>,
@@ -126,7 +126,7 @@ fn a_run_told_over_a_port_is_the_run() {
     let mut frames = Frames::default();
     frames.push(&relay.into_port());
     while let Some((kind, bytes)) = frames.take().expect("sound") {
-        // No experiment has both: nothing runs beside simulated time.
+        // No experiment has both: no program runs in simulated time.
         let expected = if kind == FrameKind::Output { &mut of_programs } else { &mut of_trials };
         if let Heard::Over { failed } = relay::deliver(kind, &bytes, expected, &mut there).expect("sense") {
             ended = failed;

@@ -3,7 +3,7 @@
 //! half lends them out of a ring of its slots. The agents bind every end to it, on stations and a
 //! path of the test's own, and the engine's loops are compiled for it.
 
-use super::{EXPERIMENT, Idle, Kept, PATH, STATION, VERSION, experiment_of};
+use super::{Idle, Kept, PATH, STATION, VERSION, experiment_of};
 use crate::two_hosts::{Thread, agent_of};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -258,7 +258,7 @@ fn run_through<const FAILS: usize>() -> (Option<String>, Kept) {
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle::new(&did);
     let mut hosts = Hosts::here(&mut idle);
-    let experiment = experiment_of(EXPERIMENT);
+    let experiment = experiment_of(tardy_tests::experiment("open-kinds"));
     let found = check(&experiment, &Kinds::default(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { path: |_| &PATH, station: |_| &Through::<FAILS>::STATION };

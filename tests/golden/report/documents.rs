@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Markdown, Org, CSV and JSON.
+//! Markdown, Org, CSV, JSON and JUnit XML, with a strict reader of XML that fails on whatever a
+//! parser would refuse.
 
 use super::same;
-use super::sample::{many, odd, run};
-use tardy_model::manifest::GuestEntry;
-use tardy_model::result::Results;
+use super::sample::{Run, limit, lost, many, odd, run};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use tardy_model::manifest::{CellEntry, GuestEntry};
+use tardy_model::result::{ExpectationResult, Results};
+use tardy_model::verdict::{Level, Verdict};
+use tardy_tests::section;
+
+/// A document of the file of JUnit XML.
+pub fn junit(name: &str) -> &'static str {
+    section(include_str!("junit.txt"), name)
+}
 
 #[test]
 fn markdown_as_written() {
@@ -26,7 +36,7 @@ fn documents_and_page_do_not_keep_silent_about_the_guest() {
     let mut run = run(&["all"]);
     let formats = ["md", "org", "html"];
     for format in formats {
-        assert!(!run.draw(format, 100).contains("guest: "), "{format} tells of a guest that there was not");
+        assert!(!run.draw(format, 100).contains("guest: "), "{format} reports a guest, and there was none");
     }
     run.manifest.guest = Some(GuestEntry {
         mode: "guest:exact".into(),
@@ -157,4 +167,153 @@ fn one_text_of_a_run_folder_padded_each_row_of_a_document_to_its_length() {
         assert!(text.contains(&"x".repeat(70_000)), "{format} shows it");
         assert!(text.len() < 200_000, "{format} has {} bytes", text.len());
     }
+}
+
+fn read(run: &Run) -> Vec<Tag> {
+    tags(&run.draw("junit", 100))
+}
+
+/// How many tests, failures, errors and skipped ones the whole file claims to have. Checks that it
+/// has them.
+fn counts(tags: &[Tag]) -> [usize; 4] {
+    let said =
+        ["tests", "failures", "errors", "skipped"].map(|name| tags[0].attributes[name].parse().expect("a number"));
+    let there =
+        ["testcase", "failure", "error", "skipped"].map(|name| tags.iter().filter(|tag| tag.name == name).count());
+    assert_eq!(said, there);
+    said
+}
+
+#[test]
+fn validity_and_each_expectation_are_test_cases() {
+    same(&run(&["rx.wait=block", "rx.wait=poll"]).draw("junit", 100), junit("good"));
+    same(&odd().draw("junit", 100), junit("odd"));
+    assert_eq!(counts(&read(&run(&["all"]))), [4, 0, 0, 0]);
+    // A limit and a count that are broken, a limit whose figure is missing, a cell that is not
+    // valid, one that was refused.
+    assert_eq!(counts(&read(&odd())), [8, 3, 2, 0]);
+}
+
+#[test]
+fn no_test_passes_that_nothing_is_known_of() {
+    // A cell that is not valid is an error; what it leaves open is skipped.
+    let mut bad = run(&["all"]);
+    bad.results.valid = false;
+    bad.results.cells[0].valid = false;
+    bad.results.cells[0].verdicts.push(Verdict::new("coverage", Level::Invalid, "2 % of packets have no stamp"));
+    let open =
+        ExpectationResult { met: None, why: Some("the figures are not valid".into()), ..limit("all", 1, None, false) };
+    bad.results.expectations = vec![open.clone(), lost("all", 4)];
+    let found = read(&bad);
+    assert_eq!(counts(&found), [4, 1, 1, 1]);
+    let error = found.iter().find(|tag| tag.name == "error").expect("an error");
+    assert_eq!(
+        (error.text.as_str(), error.attributes["message"].as_str()),
+        ("2 % of packets have no stamp", error.text.as_str())
+    );
+    // In a valid cell it is an error itself.
+    let mut unseen = run(&["all"]);
+    unseen.results.expectations = vec![open];
+    assert_eq!(counts(&read(&unseen)), [3, 0, 1, 0]);
+    // What spoilt the whole run, a run without a cell, one in which a cell has limits and
+    // finished nothing.
+    let mut spoilt = run(&["all"]);
+    spoilt.results.verdicts.push(Verdict::new("failed", Level::Invalid, "the disk is full"));
+    assert_eq!(counts(&read(&spoilt)), [4, 0, 1, 0]);
+    let mut nothing = run(&["all"]);
+    nothing.results.cells.clear();
+    assert_eq!(counts(&read(&nothing)), [4, 0, 2, 0]);
+    assert_eq!(counts(&read(&many()))[2], 2, "a cell of eight, and a limit of one that is valid");
+}
+
+#[test]
+fn a_manifest_of_many_cells_took_minutes() {
+    // Ten times as many cells take about ten times as long; when each was looked for among all of
+    // them, it was a hundred times.
+    let took = [15_000, 150_000].map(|cells| {
+        let mut run = run(&["all"]);
+        let refused =
+            |n: u32| CellEntry { id: format!("cell-{n}"), refused: Some("no device".into()), ..CellEntry::default() };
+        run.manifest.cells.extend((0..cells).map(refused));
+        let began = Instant::now();
+        for format in ["junit", "md"] {
+            assert!(run.draw(format, 100).contains(&format!("cell-{}", cells - 1)), "{format}");
+        }
+        began.elapsed()
+    });
+    assert!(took[1] < took[0] * 50, "{took:?}");
+}
+
+#[test]
+fn the_page_and_junit_escape_alike() {
+    let mut run = run(&["all"]);
+    let evil = "<a'\"&\u{fffe}\u{202e}\u{1b}\t>";
+    run.results.verdicts.push(Verdict::new("failed", Level::Invalid, evil));
+    let plain = "&lt;a&#39;&quot;&amp;\u{fffd}  \t&gt;";
+    for format in ["junit", "html"] {
+        let drawn = run.draw(format, 100);
+        assert!(drawn.contains(plain) && !drawn.contains(evil), "{format}");
+    }
+}
+
+/// An element, and the text that is in it alone.
+pub struct Tag {
+    pub name: String,
+    pub attributes: BTreeMap<String, String>,
+    pub text: String,
+}
+
+/// All elements, in the order in which they begin.
+pub fn tags(xml: &str) -> Vec<Tag> {
+    let legal = |c: char| matches!(c, '\t' | '\n' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+    assert!(xml.chars().all(legal), "XML has no such character: {xml:?}");
+    let mut rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").expect("a declaration");
+    let (mut tags, mut open): (Vec<Tag>, Vec<usize>) = (Vec::new(), Vec::new());
+    while let Some((before, after)) = rest.split_once('<') {
+        match open.last() {
+            Some(at) => tags[*at].text += &plain(before),
+            None => assert_eq!(before.trim(), "", "text outside of the root"),
+        }
+        let (inside, next) = after.split_once('>').expect("a tag that ends");
+        rest = next;
+        if let Some(name) = inside.strip_prefix('/') {
+            let at = open.pop().expect("something is open");
+            assert_eq!(tags[at].name, name, "{xml}");
+            continue;
+        }
+        assert!(open.is_empty() == tags.is_empty(), "one root: {xml}");
+        let (inside, closed) = inside.strip_suffix('/').map_or((inside, false), |inside| (inside, true));
+        let (name, mut list) = inside.split_once(' ').unwrap_or((inside, ""));
+        let mut attributes = BTreeMap::new();
+        while !list.is_empty() {
+            let (name, value) = list.split_once("=\"").expect("an attribute");
+            let (value, more) = value.split_once('"').expect("a value that ends");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase()), "{name}");
+            assert!(attributes.insert(name.to_owned(), plain(value)).is_none(), "{name} twice: {inside}");
+            list = more.strip_prefix(' ').unwrap_or_else(|| {
+                assert_eq!(more, "");
+                more
+            });
+        }
+        if !closed {
+            open.push(tags.len());
+        }
+        tags.push(Tag { name: name.to_owned(), attributes, text: String::new() });
+    }
+    assert!(open.is_empty() && rest == "\n", "it ends with its root: {xml}");
+    tags
+}
+
+/// Text without its entities.
+fn plain(text: &str) -> String {
+    let mut parts = text.split('&');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (entity, rest) = part.split_once(';').expect("an entity");
+        let entities = [("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("#39", '\'')];
+        let (_, c) = entities.iter().find(|(name, _)| *name == entity).expect("a known entity");
+        out.push(*c);
+        out += rest;
+    }
+    out
 }

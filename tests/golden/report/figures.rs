@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Single figures and sparklines.
+//! Single figures and sparklines, traffic classes, and reference results next to those of a run:
+//! every table can be named, its figures are the document's, and cells are where they belong.
 
+use super::sample::{Run, run};
 use tardy_model::histogram::Histogram;
+use tardy_model::result::ClassResult;
 use tardy_model::time::Nanos;
-use tardy_report::figure::{self, SPACE, THIN, Unit};
-use tardy_report::{bars, sparkline};
+use tardy_report::figure::{SPACE, THIN, Unit};
+use tardy_report::{bars, figure, sparkline};
+use tardy_spec::{Source, load};
 
 #[test]
 fn fixed_decimals_round_half_away_from_zero_once() {
@@ -171,4 +175,149 @@ fn bars_are_the_buckets_of_a_histogram() {
     assert_eq!(bars[..2], [(-3, -3, 1), (7, 7, 2)]);
     let (low, high, count) = bars[2];
     assert!(low <= 5_000_000 && 5_000_000 <= high && count == 1, "{bars:?}");
+}
+
+fn classes() -> Vec<ClassResult> {
+    let of = |class: u8, judged: u64, packets: u64| ClassResult {
+        class: Some(class),
+        qdiscs: vec!["pfifo".to_owned()],
+        packets,
+        judged,
+        inside: judged.saturating_sub(3),
+        late: judged.min(3),
+        ..ClassResult::default()
+    };
+    vec![of(0, 0, 0), of(1, 1_000, 1_020), of(2, 0, 0), of(3, 0, 40)]
+}
+
+#[test]
+fn classes_that_saw_no_packet_were_left_out_without_a_word() {
+    let mut sample = run(&["all"]);
+    sample.results.cells[0].classes = classes();
+    let text = sample.draw("text", 100);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with("class")).collect();
+    assert_eq!(
+        lines,
+        [
+            "class 1    inside 997 of 1 000  late 3  pfifo: passed 1 020  dropped 0  overlimits 0",
+            "class 3    pfifo: passed 40  dropped 0  overlimits 0",
+            "classes    0, 2: no packet",
+        ]
+    );
+    sample.results.cells[0].classes.truncate(2);
+    let text = sample.draw("text", 100);
+    assert!(text.lines().any(|line| line.trim() == "class 0    no packet"), "{text}");
+    assert!(!text.contains("classes"), "{text}");
+}
+
+#[test]
+fn a_class_in_which_nothing_was_judged_was_told_as_none_inside() {
+    let mut sample = run(&["all"]);
+    sample.results.cells[0].classes = classes();
+    for format in ["md", "org"] {
+        let text = sample.draw(format, 100);
+        let row = |class: &str| {
+            let of =
+                |line: &&str| line.split('|').nth(1).is_some_and(|cell| cell.trim() == class) && line.contains("pfifo");
+            let line = text.lines().find(of).unwrap_or_else(|| panic!("no class {class}: {text}"));
+            line.split('|').map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("1"), ["1", "pfifo", "1000", "997", "0", "3", "1020", "0", "0"], "{format}");
+        assert_eq!(row("3"), ["3", "pfifo", "–", "–", "–", "–", "40", "0", "0"], "{format}");
+    }
+}
+
+const TABLES: [&str; 6] = ["R1", "R2", "R2-load", "R3", "R4", "R5"];
+const DOCUMENT: &str = include_str!("../../../docs/reference-results.md");
+
+fn naming(id: &str, cells: &[&str]) -> Run {
+    let mut run = run(cells);
+    run.facts.reference = Some(id.to_owned());
+    run
+}
+
+/// The rows of the table below the run's heading of it.
+fn beside(run: &Run, id: &str) -> Vec<Vec<String>> {
+    let text = run.draw("md", 100);
+    let (_, text) = text.split_once(&format!("## Compared with reference results {id}\n")).expect("its heading");
+    table(text)
+}
+
+/// The first table of a text, without its head.
+fn table(text: &str) -> Vec<Vec<String>> {
+    let lines = text.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    lines.skip(2).map(cells).collect()
+}
+
+/// The figures of a row, as numbers without separators.
+fn figures(row: &[String]) -> Vec<String> {
+    let plain = |text: &String| text.replace([' ', '\u{202f}'], "");
+    let number = |text: &String| text.parse::<f64>().ok().map(|n| n.to_string());
+    row.iter().map(plain).filter_map(|text| number(&text)).collect()
+}
+
+#[test]
+fn every_table_of_the_document_can_be_named_and_is_drawn() {
+    for id in TABLES {
+        let text = format!("reference = \"{id}\"\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n");
+        let loaded = load(&Source { name: "x.toml".into(), text }, &[]).expect("it can be named");
+        assert_eq!(loaded.reference.as_deref(), Some(id));
+        let run = naming(id, &["mine"]);
+        for format in ["md", "org", "html", "text"] {
+            let text = run.draw(format, 100).split_whitespace().collect::<Vec<_>>().join(" ");
+            let shown = text.contains("other hardware") && text.contains("no cell of this run");
+            assert!(text.contains(id) && shown, "{id} as {format}: {text}");
+        }
+    }
+}
+
+#[test]
+fn figures_beside_a_run_are_those_of_the_document() {
+    // R4 and R5 have a column more in the document than a row has figures: bytes of a buffer.
+    for id in TABLES {
+        let mut documented: Vec<(String, Vec<String>)> = Vec::new();
+        for line in DOCUMENT.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+            documented.push((cells[0].trim_matches('`').to_owned(), figures(&cells[1..])));
+        }
+        let rows = beside(&naming(id, &["mine"]), id);
+        assert!(rows.len() >= 3, "{id}: {rows:?}");
+        for row in rows {
+            assert_eq!(row[1], format!("{id}, no cell of this run"));
+            let name = row[0].replace('\\', "");
+            let mut ours = figures(&row);
+            let known = documented.iter().filter(|(cell, _)| *cell == name);
+            ours.sort();
+            let holds = |theirs: &Vec<String>| ours.iter().all(|figure| theirs.contains(figure));
+            let mut known = known.map(|(_, figures)| figures);
+            assert!(!ours.is_empty() && known.any(holds), "{id} {name}: {ours:?} in {documented:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cell_stands_above_the_row_of_its_name_and_of_no_other() {
+    let run = naming("R1", &["none-idle", "mine"]);
+    let rows = beside(&run, "R1");
+    assert_eq!(rows.len(), 9, "{rows:?}");
+    assert_eq!(rows[0][..6], ["none-idle", "this run", "10.9", "14.7", "915.0", "7.2"]);
+    assert_eq!(rows[1][..6], ["", "R1", "12.4", "12.7", "41.4", "0.5"]);
+    assert_eq!(rows[2][..2], ["none-loaded", "R1, no cell of this run"]);
+    assert!(rows.iter().all(|row| row[0] != "mine"), "{rows:?}");
+    let text = run.draw("text", 100);
+    assert!(text.contains("none-idle: min 12.4 avg 12.7 max 41.4 stddev 0.5 µs, delta min 470.4"), "{text}");
+    // Of a table in ns this run's figures are ns, and a figure that the table does not have is
+    // none.
+    let mut run = naming("R4", &["igb-RT1-spin-same"]);
+    let ctl = run.results.cells[0].streams.get_mut("ctl").expect("ctl");
+    let figures = ctl.metrics["rx_kernel..receive"].clone();
+    ctl.metrics.insert("rx_xdp..receive".into(), figures);
+    let rows = beside(&run, "R4");
+    let ours = rows.iter().position(|row| row[1] == "this run").expect("our row");
+    assert_eq!(rows[ours], ["igb-RT1-spin-same", "this run", "15100", "20400", "501900"]);
+    assert_eq!(rows[ours + 1], ["", "R4", "2129", "2577", "4155"]);
+    // An experiment of one condition, of the one row that is host to host.
+    let rows = beside(&naming("R3", &["all"]), "R3");
+    assert_eq!([&*rows[0][1], &*rows[1][1], &*rows[2][1]], ["this run", "R3", "R3, no cell of this run"]);
 }

@@ -101,7 +101,7 @@ fn cells_whose_rx_kernel_was_moved_stand_in_a_table_of_their_own() {
     let page = run.draw("html", 100);
     assert!(!page.contains("took at most"), "no sentence from one point to another");
     assert!(page.contains("rx_kernel was not taken at one point") && page.contains("\"at\":\"local delivery\""));
-    // A metric without that point is as ever.
+    // A metric without that point is as usual.
     assert!(page.contains("\"at\":null"));
 }
 
@@ -229,8 +229,8 @@ fn cells_that_are_early_say_who_lets_them_go_early() {
         assert!(text.contains("assist = 200us; assist = 2ms: early at p50"), "{format}: {text}");
         assert!(text.contains("(200 µs; 2.0 ms)"), "{format}: {text}");
     }
-    // Where the verdict on the gates stands below each cell, it says so itself; where it does not,
-    // the table is followed by it.
+    // Where the verdict on the gates follows each cell, it says so itself. Where it does not, it
+    // follows the table.
     assert!(!run.draw("text", 100).contains("no device behind it"));
     let spare = run.results.cells[2].clone();
     let more = (0..6).map(|n| {

@@ -86,8 +86,8 @@ fn page_asks_nobody_for_anything() {
         for bad in ["http:", "https:", "src=", "@import", "url(", "javascript:", "onload"] {
             assert!(!words.contains(bad), "{bad}");
         }
-        // What stands in the script and the style can be no request either: the browser is told to
-        // make none.
+        // Nothing in the script and the style can be a request either: the page forbids the browser
+        // to make any.
         assert!(page.contains("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "));
         assert!(!page.contains("@import") && !page.contains("url("));
         assert_balanced(&words);
@@ -153,7 +153,7 @@ fn figures_of_a_sole_cell_stand_large_on_top() {
         assert!(top.contains(part), "{part}: {top}");
     }
     assert!(top.contains("<dt>max</dt><dd>915.0 <small>packet #4\u{202f}211, trial 3</small></dd>"), "{top}");
-    assert!(!page.contains("data-kind=\"cells\""), "one cell is not beside another");
+    assert!(!page.contains("data-kind=\"cells\""), "one cell is compared with none");
 }
 
 #[test]

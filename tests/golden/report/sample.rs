@@ -182,7 +182,7 @@ pub fn lost(cell: &str, got: u64) -> ExpectationResult {
     }
 }
 
-/// The design's sample with these cells, all of them alike.
+/// The design's sample with these cells, all of them equal.
 pub fn run(cells: &[&str]) -> Run {
     let manifest = Manifest {
         hosts: BTreeMap::new(),
@@ -268,7 +268,7 @@ fn bars() -> Bars {
     hump.chain([(90_300, 90_400, 40), (914_000, 915_000, 1)]).filter(|bar| bar.2 > 0).collect()
 }
 
-/// All that can be odd about a run: lost packets, a metric that cannot be had, a trial that does
+/// All that can be odd about a run: lost packets, a metric that is not available, a trial that does
 /// not count, a warning, two streams, a cell that is not valid, one that the machine refused, a
 /// limit broken, names that are no good in a page.
 pub fn odd() -> Run {
@@ -313,7 +313,7 @@ pub fn odd() -> Run {
     first.trials[1].valid = false;
     first.trials[1].verdicts.push(Verdict::new("clock-step", Level::Invalid, "CLOCK_REALTIME was set forward by 5 ms"));
 
-    // What the manifest and the trials know too is told once, by the cell's verdicts.
+    // The cell's verdicts report once what the manifest and the trials know too.
     let says = "trial 2 of 5 is left out: CLOCK_REALTIME was set forward by 5 ms";
     first.verdicts.push(Verdict::new("left-out", Level::Warning, says).with("trials", Figure::List(vec![2i64.into()])));
     let short = "fifo:90 for ctl.tx was refused (EPERM): other was taken";

@@ -150,7 +150,7 @@ fn told(packets: &[fixture::Packet], spoil: impl FnOnce(&mut StreamRecord)) -> V
     let mut cell = CellAnalysis::new("all", [].into(), [("ctl".to_owned(), vec![fixture::LEAD])].into(), Vec::new());
     cell.trial(&record, [("ctl", fixture::batch(0, packets))]);
     let found = cell.finish().result.verdicts.into_iter().find(|verdict| verdict.id == "gates");
-    found.expect("it is told")
+    found.expect("it is reported")
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_device_that_keeps_no_gates_gives_no_figure() {
     }
 }
 
-/// What is said of a sound trial that is changed so.
+/// The verdicts on a sound trial after this change.
 fn said(change: impl FnOnce(&mut TrialRecord)) -> Vec<Verdict> {
     let mut record = fixture::record(1, 400);
     change(&mut record);
@@ -355,7 +355,7 @@ fn launch_times_in_a_class_without_etf_are_told_as_ignored_below_mqprio_too() {
         setup.streams[0].priority = priority;
         let launching = launching::record(&setup, &setup.streams[0], None, Some("6.12.0"));
         let class = launching.class;
-        let is: serde_json::Value = serde_json::from_str(include_str!("mqprio.json")).expect("what tc printed");
+        let is = super::printed("mqprio");
         let verdicts = said(|trial| {
             *launch(trial) = launching;
             trial.shapers.insert("a".to_owned(), record(&setup.shaper, "va", Ok(&is), Ok(&is)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that is wrong with an experiment is told at once, each slip once, and words of other tools
-//! lead to the key that says it here.
+//! tardy reports all that is wrong with an experiment at once, each mistake once, and words of
+//! other tools lead to tardy's own key.
 
 use super::{HEAD, good, source, try_load};
 use tardy_model::stream::CpuChoice;

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run folder's files and trials, also after a kill, on a full disk, or made by a newer tardy.
+//! `<stream>.hlog` is read back by the HdrHistogram library, to three digits, and is the same as
+//! the results. And what `tardy schema samples` prints.
 
-use super::{new_run, realistic};
+use super::samples::columns_of;
+use super::{FOUR, empty_batch, new_run, realistic, stamps};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use tardy_analyze::digest::MetricDigest;
+use tardy_analyze::distribution::{Wanted, distribution};
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::placement::PlacementRecord;
-use tardy_model::result::Results;
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::{QUANTILES, Results};
+use tardy_model::sample::{Batch, MaybeNanos, Outcome};
 use tardy_model::time::{ClockReading, Nanos};
 use tardy_model::trial::TrialRecord;
-use tardy_store::{RunFolder, StoreError, TrialId, write_samples};
+use tardy_store::{RunFolder, StoreError, TrialId, samples_schema, sql_view, write_samples};
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -220,4 +230,190 @@ fn a_run_that_cannot_be_read_says_why() {
         error.starts_with("cannot read ") && error.contains("manifest.json") && error.contains("copy it again"),
         "{error}"
     );
+}
+
+/// Histograms of an interval log by tag.
+fn histograms(log: &[u8]) -> BTreeMap<String, Histogram<u64>> {
+    let mut out = BTreeMap::new();
+    for entry in IntervalLogIterator::new(log) {
+        if let LogEntry::Interval(interval) = entry.unwrap() {
+            let bytes = base64(interval.encoded_histogram());
+            let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+            assert!(interval.start_timestamp().is_zero());
+            assert!(out.insert(interval.tag().unwrap().as_str().to_owned(), histogram).is_none());
+        }
+    }
+    out
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    let sextet = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => panic!("`{c}` in base64"),
+    };
+    let digits: Vec<u8> = text.trim_end_matches('=').bytes().map(sextet).collect();
+    let group = |four: &[u8]| {
+        let bits = four.iter().fold(0u32, |bits, digit| bits << 6 | u32::from(*digit)) << (6 * (4 - four.len()));
+        bits.to_be_bytes()[1..four.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(group).collect()
+}
+
+/// What the results are made of.
+fn digests(batch: &Batch) -> BTreeMap<Metric, MetricDigest> {
+    let wanted = Wanted { metrics: Metric::DEFAULT.to_vec(), ..Wanted::default() };
+    distribution(1, &wanted, [batch]).metrics
+}
+
+fn written(batch: &Batch) -> Vec<u8> {
+    let (_keep, run) = new_run();
+    let trial = run.begin_trial("all", 1).unwrap();
+    let values = digests(batch).iter().map(|(metric, digest)| (*metric, digest.histogram())).collect();
+    trial.write_histograms("ctl", Nanos::from_secs(10), &values).unwrap();
+    fs::read(trial.path().join("ctl.hlog")).unwrap()
+}
+
+#[test]
+fn a_histogram_log_holds_every_metric_to_three_digits() {
+    let mut batch = realistic(20_000, 7);
+    // Early packets: three values below zero, which a log can only count at 0. One without a stamp.
+    for row in [5, 6, 7] {
+        stamps(&mut batch, Point::TxKernel)[row] = MaybeNanos::some(-40_000);
+        stamps(&mut batch, Point::RxKernel)[row] = MaybeNanos::some(-39_000);
+    }
+    for point in [Point::RxKernel, Point::Receive] {
+        stamps(&mut batch, point)[100] = MaybeNanos::NONE;
+    }
+    let log = written(&batch);
+    assert_eq!(written(&batch), log, "the bytes depend on the samples alone");
+
+    let text = String::from_utf8(log.clone()).unwrap();
+    assert!(text.contains("#scheduled..rx_kernel: 19999 values, 3 negative ones counted at 0\n"), "{text:.900}");
+    assert!(text.contains("#scheduled..wakeup: 0 values, 0 negative ones counted at 0\n"), "{text:.900}");
+    assert!(text.contains("Tag=scheduled..rx_kernel,0.000,10.000,"), "{text:.900}");
+    let histograms = histograms(&log);
+    let names: Vec<&str> = histograms.keys().map(String::as_str).collect();
+    assert_eq!(names, ["delta", "rx_kernel..receive", "scheduled..rx_kernel", "tx_kernel..rx_kernel"]);
+    for (from, to) in
+        [(Point::Scheduled, Point::RxKernel), (Point::TxKernel, Point::RxKernel), (Point::RxKernel, Point::Receive)]
+    {
+        let metric = Metric::Span(from, to);
+        let mut exact: Vec<i64> =
+            (0..batch.len()).filter_map(|row| batch.span_ns(row, metric)).map(|v| v.max(0)).collect();
+        exact.sort_unstable();
+        let histogram = &histograms[&metric.to_string()];
+        assert_eq!(histogram.len(), exact.len() as u64);
+        for q in [0.0, 0.5, 0.99, 0.999, 1.0] {
+            let rank = ((q * exact.len() as f64).ceil() as usize).max(1) - 1;
+            assert!(histogram.equivalent(histogram.value_at_quantile(q), exact[rank] as u64), "{metric} at {q}");
+        }
+    }
+    // 20,000 arrivals make 19,999 differences; the one without a stamp has none, nor has the next.
+    assert_eq!(histograms["delta"].len(), 19_997);
+}
+
+#[test]
+fn a_histogram_log_does_not_disagree_with_the_results() {
+    let mut batch = realistic(20_000, 9);
+    // Packets that were lost or not sent keep what the sender stamped: no value of any metric.
+    for row in (500..900).step_by(7) {
+        batch.outcome[row] = if row % 2 == 0 { Outcome::Lost } else { Outcome::NotSent };
+    }
+    // Two that overtook each other, and a hole.
+    stamps(&mut batch, Point::RxKernel)[1_000] = MaybeNanos::some(1_200_000);
+    stamps(&mut batch, Point::RxKernel)[2_000] = MaybeNanos::NONE;
+    let log = histograms(&written(&batch));
+    let mut compared = 0;
+    for (metric, digest) in digests(&batch) {
+        let result = digest.finish("kernel", None);
+        let Some(histogram) = log.get(&metric.to_string()) else {
+            assert_eq!(result.count, 0, "{metric}");
+            continue;
+        };
+        assert_eq!(histogram.len(), result.count, "{metric}");
+        assert!(histogram.equivalent(histogram.max(), result.greatest_received_ns().unwrap() as u64), "{metric}");
+        let quantiles = result.received_only.unwrap_or(result.figures.quantiles).as_array();
+        for ((_, name, q), ns) in QUANTILES.iter().zip(quantiles) {
+            let Some(ns) = ns else { continue };
+            assert!(histogram.equivalent(histogram.value_at_quantile(*q), ns.max(0) as u64), "{metric} {name}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 10, "{compared}");
+}
+
+#[test]
+fn an_empty_stream_has_an_empty_log() {
+    let log = written(&empty_batch(&FOUR));
+    assert!(histograms(&log).is_empty());
+    assert!(String::from_utf8(log).unwrap().contains("#delta: 0 values"));
+}
+
+#[test]
+fn the_view_tells_every_metric_of_the_four_stamps() {
+    let view = r#"CREATE OR REPLACE VIEW metrics AS
+WITH spans AS (
+  SELECT * FROM read_parquet('trials/*/*[0-9]/samples.parquet',
+    filename = true, union_by_name = true, hive_partitioning = false)
+  UNION ALL BY NAME
+  -- a file has only the columns that it needs; this adds the others, without a row
+  SELECT
+    NULL::BIGINT AS "scheduled..tx_kernel",
+    NULL::BIGINT AS "scheduled..rx_kernel",
+    NULL::BIGINT AS "scheduled..receive",
+    NULL::BIGINT AS "tx_kernel..rx_kernel",
+    NULL::BIGINT AS "tx_kernel..receive",
+    NULL::BIGINT AS "rx_kernel..receive"
+  WHERE false
+),
+offsets AS (
+  -- stamp of each point − scheduled, from the nearest stamp before it that the row has
+  SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
+    0::BIGINT AS scheduled,
+    coalesce(scheduled + "scheduled..tx_kernel") AS tx_kernel,
+    coalesce(tx_kernel + "tx_kernel..rx_kernel", scheduled + "scheduled..rx_kernel") AS rx_kernel,
+    coalesce(rx_kernel + "rx_kernel..receive", tx_kernel + "tx_kernel..receive", scheduled + "scheduled..receive") AS receive
+  FROM spans
+),
+arrivals AS (
+  -- an arrival without a stamp stands right behind the stamped packet before it
+  SELECT *, outcome = 'received' OR rx_kernel IS NOT NULL OR receive IS NOT NULL AS arrived, scheduled_ns + rx_kernel AS stamp,
+    last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place
+  FROM offsets
+)
+SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
+  tx_kernel - scheduled AS "scheduled..tx_kernel",
+  rx_kernel - scheduled AS "scheduled..rx_kernel",
+  receive - scheduled AS "scheduled..receive",
+  rx_kernel - tx_kernel AS "tx_kernel..rx_kernel",
+  receive - tx_kernel AS "tx_kernel..receive",
+  receive - rx_kernel AS "rx_kernel..receive",
+  -- in the order of arrival, within a stream of a trial
+  stamp - lag(stamp) OVER (PARTITION BY filename, stream, arrived
+    ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta
+FROM arrivals;
+"#;
+    assert_eq!(sql_view(&FOUR), view);
+}
+
+#[test]
+fn the_schema_names_the_columns_of_a_file() {
+    let schema = samples_schema();
+    assert_eq!(schema["format"], tardy_model::FORMAT);
+    let named: Vec<&str> = schema["columns"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(columns_of(&[("ctl", &Batch::default())]), named);
+    let view = schema["view"].as_str().unwrap();
+    for (i, from) in Point::ALL.into_iter().enumerate() {
+        for to in Point::ALL.into_iter().skip(i + 1) {
+            assert!(view.contains(&format!("\n  {to} - {from} AS \"{from}..{to}\"")), "{from}..{to}");
+        }
+    }
+    for column in schema["columns"].as_array().unwrap().iter().chain([&schema["stages"], &schema["full_width"]]) {
+        let name = column["name"].as_str().unwrap();
+        assert_eq!(column["unit"].as_str(), (name.contains("..") || name.ends_with("_ns")).then_some("ns"), "{name}");
+    }
 }

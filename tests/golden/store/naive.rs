@@ -12,7 +12,7 @@ use tardy_store::encode_samples;
 use tardy_store::samples::SamplesFile;
 use tardy_store::samples::{BATCH_ROWS, PAGE_ROWS};
 
-/// Rows that are alike: how many, what they lack, and how many bytes their stages need.
+/// Rows of one kind: how many, what they lack, and how many bytes their stages need.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     rows: usize,

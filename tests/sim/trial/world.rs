@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Simulated stations for a trial's state machine, and what goes wrong with them.
 
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::live::Digest;
@@ -14,55 +14,30 @@ use tardy_lab::agent::AgentError;
 use tardy_lab::loads::Loads;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
-use tardy_lab::orders::{self, Ordered};
+use tardy_lab::orders::Ordered;
 use tardy_lab::placement::place;
-use tardy_lab::plan;
 use tardy_lab::station::StationId;
-use tardy_lab::trial::machine::{Input, Now, Output, TrialMachine};
-use tardy_lab::trial::{Broken, StreamHalves};
+use tardy_lab::trial::machine::{Input, Now, Output};
+use tardy_lab::{orders, plan};
 use tardy_model::ethernet::Tags;
 use tardy_model::load::SideRecord;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
-use tardy_model::time::{ClockReading, Instant, Nanos};
+use tardy_model::time::{ClockReading, Instant};
 use tardy_model::trial::OwnNotes;
 
 /// Packets of each stream.
 pub(super) const COUNT: u32 = 10;
+
 /// Time between a sender's packets, ns.
 pub(super) const CYCLE_NS: i64 = 1_000_000;
+
 /// No ordering takes more inputs than this. The warm-up asks each stream for its limit of 2 s at
 /// least every 50 ms.
 pub(super) const STEPS: u32 = 4_000;
 
-pub(super) const EXPERIMENT: &str = r#"
-name = "orderings"
-[station.a]
-[station.b]
-[stream.one]
-from = "a"
-to = "b"
-count = 10
-cycle = "1ms"
-[stream.two]
-reflect = true
-from = "b"
-to = "a"
-count = 10
-cycle = "1ms"
-[stream.three]
-kind = "pingpong"
-from = "a"
-to = "b"
-count = 10
-[load.busy]
-kind = "cpu"
-from = "b"
-duty = 0.1
-"#;
-
-/// What a sender that takes long says of itself.
+/// What a sender that takes long reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {
     Stuck,
@@ -88,16 +63,16 @@ pub(super) const NOBODY: ActivityId = ActivityId(1_000);
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Faults {
-    /// Of a thousand messages so many never arrive.
+    /// How many of a thousand messages never arrive.
     pub(super) lost: u32,
-    /// Of a thousand so many arrive twice.
+    /// How many of a thousand arrive twice.
     pub(super) doubled: u32,
-    /// Of a thousand so many arrive up to half a minute later, and with them all that their
-    /// station says behind them.
+    /// How many of a thousand arrive up to half a minute later, and with them all that their
+    /// station says after them.
     pub(super) late: u32,
     /// The connection to this station breaks with the order of this number.
     pub(super) broken: Option<(usize, u32)>,
-    /// Of a thousand orders so many are answered by a failure.
+    /// How many of a thousand orders are answered by a failure.
     pub(super) failing: u32,
     /// The user stops the run at this input.
     pub(super) stop: Option<u32>,
@@ -106,11 +81,11 @@ pub(super) struct Faults {
     /// Senders take 40 s, and say every quarter of a second how many packets are out: always as
     /// many, or one more each time.
     pub(super) slow: Option<Slow>,
-    /// Another experiment than [`EXPERIMENT`].
+    /// Another experiment than `orderings`.
     pub(super) experiment: Option<&'static str>,
     /// The trial has the experiment's loads and none of its streams.
     pub(super) only_loads: bool,
-    /// Of a thousand messages about an activity so many name one that is nobody's or another
+    /// How many of a thousand messages about an activity name one that is nobody's or another
     /// station's instead.
     pub(super) misnamed: u32,
 }
@@ -161,7 +136,7 @@ impl World {
         self.sent += 1;
     }
 
-    /// True so many times in a thousand.
+    /// True `of_1000` times in a thousand.
     pub(super) fn chance(&mut self, of_1000: u32) -> bool {
         self.random.random_range(0..1_000) < of_1000
     }
@@ -465,67 +440,4 @@ pub(super) fn trial(experiment: &str) -> (Vec<Ordered>, Loads, BTreeMap<StationI
     let loads = Loads::of(&setup, &plan, &[vec![[None, None]]], &mut random).expect("its stations are there");
     let stations = ["a", "b"].map(|name| (plan.station(name).expect("it is there"), name.to_owned()));
     (ordered, loads, stations.into())
-}
-
-/// What a trial came to, and what the world saw of it.
-pub(super) struct Ended {
-    pub(super) loads: Loads,
-    pub(super) result: Result<Vec<StreamHalves>, Broken>,
-    pub(super) world: World,
-    pub(super) steps: u32,
-}
-
-pub(super) fn run(seed: u64, faults: Faults) -> Ended {
-    let (mut streams, mut loads, stations) = trial(faults.experiment.unwrap_or(EXPERIMENT));
-    if faults.only_loads {
-        streams.clear();
-    }
-    let mut world = World {
-        random: Pcg64Mcg::seed_from_u64(seed),
-        faults,
-        now_ns: 0,
-        coming: BTreeMap::new(),
-        sent: 0,
-        orders: 0,
-        looks: 0,
-        told: Vec::new(),
-        latest_ns: BTreeMap::new(),
-        activities: BTreeMap::new(),
-        collected: BTreeSet::new(),
-        sending: BTreeMap::new(),
-        packets: BTreeMap::new(),
-        handed: BTreeSet::new(),
-        misnamed: 0,
-        has_failed: false,
-        leftovers_ended: 0,
-        ids: stations.keys().copied().collect(),
-        is_broken: false,
-        broke_at: 0,
-    };
-    let (mut machine, mut outputs) =
-        TrialMachine::begin(&streams, &mut loads, stations, Nanos::from_millis(15), world.now());
-    for steps in 0..STEPS {
-        outputs.into_iter().for_each(|output| world.perform(output));
-        if let Some(result) = machine.result() {
-            assert!(machine.is_over());
-            drop(machine);
-            return Ended { loads, result, world, steps };
-        }
-        let next = world.coming.first_key_value().map(|((at_ns, _), _)| *at_ns);
-        let input = match (next, machine.deadline().map(Instant::ns)) {
-            _ if faults.stop == Some(steps) => Input::Stop,
-            (Some(at_ns), deadline) if deadline.is_none_or(|deadline| at_ns <= deadline) => {
-                world.now_ns = world.now_ns.max(at_ns);
-                world.coming.pop_first().map_or(Input::Tick, |(_, input)| input)
-            }
-            (_, Some(deadline)) => {
-                world.now_ns = world.now_ns.max(deadline + 1);
-                Input::Tick
-            }
-            (None, None) => panic!("seed {seed}: the trial waits for nothing, in step {steps}"),
-            (Some(_), None) => unreachable!("the arm above takes it"),
-        };
-        outputs = machine.handle(world.now(), input);
-    }
-    panic!("seed {seed}: not over after {STEPS} inputs");
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that tardy starts: what the one place that starts them reports, that agents are of the
+//! coordinator's build whatever has taken the program's name since, and where tardy looks for
+//! programs as root.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use tardy_engine::message;
+use tardy_lab::agent::{Agent, AgentError};
+use tardy_lab::command::{Batch, Command};
+use tardy_lab::host::child;
+use tardy_lab::host::runner::{CommandError, Failure, Processes, Runner, failures};
+use tardy_lab::identity;
+use tardy_lab::station::Stations;
+use tardy_sys::process;
+
+#[test]
+fn the_real_runner_tells_what_ran_what_failed_and_what_is_missing() {
+    let mut log = Vec::new();
+    let mut runner = Processes::new(|ran| log.push((ran.commands[0].to_string(), ran.failures.len())));
+    let missing =
+        runner.run(&Batch::one(Command::new("tardy-no-such-program", &[]))).expect_err("nothing is called so");
+    let told = "program `tardy-no-such-program` is not installed: apt install tardy-no-such-program";
+    assert_eq!(missing.to_string(), told);
+    let output = runner.run(&Batch::one(Command::new("sh", &["-c", "echo out; echo err >&2; exit 3"]))).unwrap();
+    assert_eq!(output.stdout, "out\n");
+    assert_eq!(output.failures, [Failure { at: Some(0), says: "err".to_owned() }]);
+    let output = runner.run(&Batch::one(Command::new("sh", &["-c", "kill -KILL $$"]))).unwrap();
+    assert!(output.failures[0].says.contains("signal: 9"), "{}", output.failures[0].says);
+    drop(runner);
+    assert_eq!(
+        log,
+        [("sh -c 'echo out; echo err >&2; exit 3'".to_owned(), 1), ("sh -c 'kill -KILL $$'".to_owned(), 1)]
+    );
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_and_named() {
+    let mut told = Vec::new();
+    let mut runner =
+        Processes::new(|ran| told.push(ran.failures.to_vec())).within(std::time::Duration::from_millis(300));
+    // What it has started has its output open, too.
+    let hangs = Command::new("sh", &["-c", "echo $$; sleep 600 & sleep 600"]);
+    let error = runner.run(&Batch::one(hangs.clone())).expect_err("it never ends");
+    assert!(matches!(error, CommandError::TimedOut { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("`{hangs}` did not end within")), "{error}");
+    drop(runner);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0][0].at, None, "it may have done what it was to do");
+}
+
+#[test]
+fn a_pipe_that_stays_open_keeps_nobody_waiting() {
+    let mut runner = Processes::new(|_| ()).within(std::time::Duration::from_secs(2));
+    let leaves = Command::new("sh", &["-c", "sleep 30 >&2 & exit 0"]);
+    assert_eq!(runner.run(&Batch::one(leaves)).expect("it has ended").failures, []);
+}
+
+#[test]
+fn complaints_of_a_batch_are_told_apart_by_line() {
+    let failure = |at, says: &str| Failure { at, says: says.to_owned() };
+    let code = |code: i32| ExitStatus::from_raw(code << 8);
+    let killed = ExitStatus::from_raw(9);
+    let stderr = "Cannot find device \"x\"\nCommand failed -:2\nError: one.\nand two\nCommand failed -:5\n";
+    let both = [failure(Some(1), "Cannot find device \"x\""), failure(Some(4), "Error: one.; and two")];
+    assert_eq!(failures(stderr, code(1), false), both);
+    let early = "Cannot open network namespace \"x\": No such file or directory\n";
+    assert_eq!(
+        failures(early, code(255), true),
+        [failure(Some(0), early.trim_end())],
+        "a lone command is the one that failed"
+    );
+    // It is not known at which line it ended, so no line is named.
+    assert_eq!(failures(early, code(255), false), [failure(None, early.trim_end())]);
+    let [one, other] = both;
+    let more = failures(&format!("{stderr}Error: argument \"q\" is wrong\n"), code(255), false);
+    assert_eq!(more, [one.clone(), other.clone(), failure(None, "Error: argument \"q\" is wrong")]);
+    assert_eq!(failures(stderr, killed, false), [one, other, failure(None, "signal: 9 (SIGKILL)")]);
+    for is_lone in [false, true] {
+        assert_eq!(failures("", killed, is_lone), [failure(None, "signal: 9 (SIGKILL)")]);
+    }
+}
+
+/// A program that greets as an agent of this version, and then listens until it is left.
+fn agent_of(folder: &Path, version: &str) -> std::path::PathBuf {
+    let mut greeting = Vec::new();
+    message::greet(&mut greeting, version).expect("a greeting");
+    let (bytes, program) = (folder.join("greeting"), folder.join("agent"));
+    fs::write(&bytes, greeting).expect("written");
+    fs::write(&program, format!("#!/bin/sh\ncat {}; exec cat >/dev/null\n", bytes.display())).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("made runnable");
+    program
+}
+
+#[test]
+fn two_builds_of_one_version_measured_one_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = "0.1.0 (build 0123)";
+    for (theirs, is_other) in [("0.1.0 (build 4567)", true), ("0.1.0", true), (ours, false)] {
+        let program = agent_of(folder.path(), theirs);
+        let stations = Stations::default();
+        let voice = stations.next_place("a").expect("there is room for one");
+        let connection =
+            child::start(&program, &Command::new("tardy", &["agent", "--netns", "tardy-0-a"])).expect("it starts");
+        let mut agent = Agent::over(connection, "a", Some(voice), ours);
+        match agent.greet(ours) {
+            Err(error @ AgentError::OtherBuild { .. }) => {
+                assert!(is_other, "{error}");
+                let says = error.to_string();
+                assert!(says.contains(theirs) && says.contains(ours) && says.contains("station `a`"), "{says}");
+            }
+            other => assert!(!is_other && other.is_ok(), "{theirs}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_build_is_told_by_the_hash_that_the_linker_wrote() {
+    let program = fs::read(crate::help::tardy()).expect("the built binary");
+    let id = identity::build_id(&program[..64 << 10]).expect("the product has one");
+    assert!(id.len() >= 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    // Cut or damaged anywhere, it ends in an answer, and in none that is another build's.
+    for end in (0..2048).chain([4096]) {
+        assert!(identity::build_id(&program[..end]).is_none_or(|found| found == id));
+    }
+    for at in 0..1024 {
+        for to in [0, 0xff] {
+            let mut damaged = program[..4096].to_vec();
+            damaged[at] = to;
+            let _ = identity::build_id(&damaged);
+        }
+    }
+    // This test is a program with a build of its own.
+    assert!(identity::version().starts_with(concat!(env!("CARGO_PKG_VERSION"), " (build ")));
+}
+
+#[test]
+fn as_root_a_program_was_started_out_of_a_folder_that_anybody_could_write_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let make = |name: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).expect("made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("set");
+        path
+    };
+    let (open, shared, closed) = (make("open", 0o777), make("shared", 0o775), make("closed", 0o755));
+    let inside = open.join("inside");
+    fs::create_dir(&inside).expect("made");
+    for never in [&open, &shared, &inside, &open.join("missing"), Path::new("bin"), Path::new("."), Path::new("/tmp")] {
+        assert!(!process::only_root_writes(never), "{}", never.display());
+    }
+    assert!(process::only_root_writes(Path::new("/usr/bin")));
+    // Where no such folder can be made but by root, nobody can put a program.
+    assert!(process::only_root_writes(Path::new("/nonexistent/bin")));
+    let path =
+        std::env::join_paths([&open, Path::new(""), Path::new("bin"), Path::new("/usr/bin"), &inside]).expect("a PATH");
+    assert_eq!(process::trusted(&path), "/usr/bin");
+    assert_eq!(process::trusted(OsStr::new("bin:.:")), "/usr/sbin:/usr/bin:/sbin:/bin", "never the current folder");
+    // A link's owner may turn it round behind the look: what it leads to is kept, not the link.
+    std::os::unix::fs::symlink("/usr/bin", folder.path().join("link")).expect("made");
+    assert_eq!(process::trusted(folder.path().join("link").as_os_str()), "/usr/bin");
+    if tardy_sys::process::is_root() {
+        assert!(process::only_root_writes(&closed), "root's own folder below /tmp, where others cannot rename it");
+        std::os::unix::fs::chown(&closed, Some(65_534), None).expect("given away");
+    }
+    assert!(!process::only_root_writes(&closed), "somebody else's");
+}
